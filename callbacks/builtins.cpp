@@ -1,0 +1,7 @@
+#include "levin/callbacks/builtins.h"
+
+namespace levin {
+
+void register_builtin_callbacks() {}
+
+}  // namespace levin

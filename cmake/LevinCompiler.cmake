@@ -1,0 +1,27 @@
+# Compiler cache, warnings and sanitizers for levin's own code. Nothing here is exported to users.
+find_program(LEVIN_CCACHE ccache)
+if(LEVIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # pch_defines and time_macros let ccache serve files that use the precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${LEVIN_CCACHE})
+endif()
+
+add_library(levin_warnings INTERFACE)
+target_compile_options(levin_warnings INTERFACE -Wall -Wextra $<$<BOOL:${LEVIN_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 reports -Wrestrict on `"text" + std::string` where nothing overlaps (GCC bug 105651).
+  target_compile_options(levin_warnings INTERFACE -Wno-restrict)
+endif()
+
+if(LEVIN_SANITIZE)
+  add_compile_options(-fsanitize=${LEVIN_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${LEVIN_SANITIZE})
+endif()
+
+# Finds a package that Debian carries, and says in one line what to install when it is missing.
+function(levin_find_package name debian_package)
+  find_package(${name} QUIET ${ARGN})
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "levin needs ${name}: install it with `apt-get install ${debian_package}` (or run `make setup`).")
+  endif()
+endfunction()

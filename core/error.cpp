@@ -1,0 +1,27 @@
+#include "levin/core/error.h"
+
+namespace levin {
+
+std::string Mark::str() const {
+  if (line <= 0) return file;
+  std::string text = file + ":" + std::to_string(line);
+  if (column > 0) text += ":" + std::to_string(column);
+  return text;
+}
+
+namespace {
+std::string with_mark(const Mark& mark, const std::string& message) {
+  const std::string place = mark.str();
+  return place.empty() ? message : place + ": " + message;
+}
+}  // namespace
+
+ConfigError::ConfigError(const Mark& mark, const std::string& message) : Error(with_mark(mark, message), 2) {}
+
+Error::~Error() = default;
+ConfigError::~ConfigError() = default;
+MisuseError::~MisuseError() = default;
+DesyncError::~DesyncError() = default;
+IoError::~IoError() = default;
+
+}  // namespace levin

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace levin {
+
+/// A place in a text that a user wrote: a YAML file, or the command line. Lines and columns count from 1; 0 means unknown.
+struct Mark {
+  std::string file;
+  int line = 0;
+  int column = 0;
+
+  /// "run.yaml:3:7", "run.yaml", or "" when nothing is known.
+  std::string str() const;
+};
+
+/// Base of every exception that levin throws on purpose. what() says what went wrong, where, and what to do.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, int exit_code = 1) : std::runtime_error(message), exit_code_(exit_code) {}
+  ~Error() override;
+  /// The status with which a program that does not catch the error ends.
+  int exit_code() const { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+/// The user's configuration is wrong: YAML, command line, options, environment variables. Exit code 2.
+class ConfigError : public Error {
+ public:
+  explicit ConfigError(const std::string& message) : Error(message, 2) {}
+  ConfigError(const Mark& mark, const std::string& message);
+  ~ConfigError() override;
+};
+
+/// The user's code calls levin in a way that has no meaning, such as log() in a hook that does not permit it.
+class MisuseError : public Error {
+ public:
+  using Error::Error;
+  ~MisuseError() override;
+};
+
+/// Ranks are not where they should be: they met in different boundaries or calls, or one of them is gone.
+class DesyncError : public Error {
+ public:
+  using Error::Error;
+  ~DesyncError() override;
+};
+
+/// A file could not be read or written, or is damaged.
+class IoError : public Error {
+ public:
+  using Error::Error;
+  ~IoError() override;
+};
+
+}  // namespace levin

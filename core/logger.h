@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "levin/core/options/value.h"
+#include "levin/core/protocol/boundary.h"
+
+namespace levin {
+
+/// What a logger is told when a run starts.
+struct RunInfo {
+  int rank = 0;
+  int world_size = 1;
+  std::filesystem::path default_root_dir;
+  bool resuming = false;         ///< the run continues from a checkpoint
+  std::int64_t resume_step = 0;  ///< its global step
+};
+
+/// One row of metrics, as the loops hand it to loggers.
+struct MetricRow {
+  Stage stage = Stage::kTrain;
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;         ///< the reference's x axis: optimizer steps done
+  bool epoch_end = false;        ///< epoch values; false: values of one step
+  MetricMap values;              ///< without step and epoch
+};
+
+/// Writes metrics and hyper-parameters somewhere. Derive from it, override what you need, and register the class.
+/// Every method runs on the training thread; none may communicate. An exception from one ends the run on all ranks.
+/// Example: loggers/csv_logger.h.
+class Logger {
+ public:
+  virtual ~Logger();
+
+  /// Called: on rank 0 only, once before the others. Chooses the place to write to (a version folder, say) and gives it as a
+  /// text that attach() of every rank understands, so that all ranks agree.
+  virtual std::string open(const RunInfo& run);
+  /// Called: on every rank, with the text that rank 0's open() gave.
+  virtual void attach(const RunInfo& run, const std::string& token);
+
+  /// Called: on rank 0, for each row.
+  virtual void log_metrics(const MetricRow& row);
+  /// True: log_rank_metrics is called on every rank with the rank's own unreduced values, for every training step and every
+  /// epoch's end. No communication is involved.
+  virtual bool wants_rank_metrics() const;
+  virtual void log_rank_metrics(const MetricRow& row);
+  /// True: log_all_ranks is called on rank 0 with every rank's unreduced values (index is the rank) for each row.
+  virtual bool wants_all_ranks() const;
+  virtual void log_all_ranks(const MetricRow& row, const std::vector<MetricMap>& by_rank);
+
+  /// Called: on rank 0, once at the start, with the module's and data module's hyper-parameters.
+  virtual void log_hyperparams(const Value& hyperparams);
+  /// Called: on rank 0 after ModelCheckpoint wrote a file.
+  virtual void after_save_checkpoint(const std::filesystem::path& file);
+  /// Called: on every rank after each epoch and at the end; brings buffered rows to the disk.
+  virtual void save();
+  /// Called: on every rank at the end of a run. status is "success", "failed" or "interrupted".
+  virtual void finalize(const std::string& status);
+
+  virtual std::string name() const;                  ///< folder level of the experiment, "logs" by default
+  virtual std::string version() const;               ///< "version_0", "" when there is none
+  virtual std::filesystem::path log_dir() const;     ///< where this run's files are; empty when it writes none
+};
+
+}  // namespace levin

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/options/value.h"
+
+namespace levin {
+
+struct OptionInfo;
+
+/// How a member of type M is read from a Value, written to one, named in help and described in JSON Schema.
+/// Specialize it for a type of your own; read() throws ConfigError with value.mark() on a value that does not fit.
+template <class M>
+struct OptionType;
+
+namespace detail {
+/// Throws ConfigError when a number is outside the option's range or a string is not among its choices.
+void check_option(const OptionInfo& info, const Value& value);
+/// Throws ConfigError when a path names no file; gives the path that exists, tried as written and beside the YAML file.
+Value resolve_input_file(const OptionInfo& info, const Value& value);
+/// Throws ConfigError when `map` is no map, has a key that is not known, or lacks a required one.
+void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
+/// {"type": name}
+Value schema_of_type(const char* name);
+[[noreturn]] void throw_wrong_type(const Value& value, const std::string& expected);
+}  // namespace detail
+
+template <>
+struct OptionType<bool> {
+  static bool read(const Value& value);
+  static Value write(bool value) { return value; }
+  static std::string name() { return "bool"; }
+  static Value schema() { return detail::schema_of_type("boolean"); }
+};
+template <>
+struct OptionType<std::int64_t> {
+  static std::int64_t read(const Value& value);
+  static Value write(std::int64_t value) { return value; }
+  static std::string name() { return "int"; }
+  static Value schema() { return detail::schema_of_type("integer"); }
+};
+template <>
+struct OptionType<int> {
+  static int read(const Value& value);
+  static Value write(int value) { return value; }
+  static std::string name() { return "int"; }
+  static Value schema() { return detail::schema_of_type("integer"); }
+};
+template <>
+struct OptionType<double> {
+  static double read(const Value& value);
+  static Value write(double value) { return value; }
+  static std::string name() { return "float"; }
+  static Value schema() { return detail::schema_of_type("number"); }
+};
+template <>
+struct OptionType<std::string> {
+  static std::string read(const Value& value);
+  static Value write(const std::string& value) { return value; }
+  static std::string name() { return "string"; }
+  static Value schema() { return detail::schema_of_type("string"); }
+};
+template <>
+struct OptionType<std::filesystem::path> {
+  static std::filesystem::path read(const Value& value);
+  static Value write(const std::filesystem::path& value) { return value.string(); }
+  static std::string name() { return "path"; }
+  static Value schema() { return detail::schema_of_type("string"); }
+};
+/// A value taken as it is, such as the init_args of a class that is known only at run time.
+template <>
+struct OptionType<Value> {
+  static Value read(const Value& value) { return value; }
+  static Value write(const Value& value) { return value; }
+  static std::string name() { return "any"; }
+  static Value schema() { return Value(Value::Map{}); }
+};
+
+template <class M>
+struct OptionType<std::optional<M>> {
+  static std::optional<M> read(const Value& value) {
+    if (value.is_null()) return std::nullopt;
+    return OptionType<M>::read(value);
+  }
+  static Value write(const std::optional<M>& value) { return value ? OptionType<M>::write(*value) : Value(); }
+  static std::string name() { return OptionType<M>::name() + " or null"; }
+  static Value schema() {
+    Value either(Value::Map{});
+    either["anyOf"] = Value(Value::List{OptionType<M>::schema(), detail::schema_of_type("null")});
+    return either;
+  }
+};
+
+template <class M>
+struct OptionType<std::vector<M>> {
+  static std::vector<M> read(const Value& value) {
+    if (!value.is_list()) detail::throw_wrong_type(value, name());
+    std::vector<M> list;
+    for (const Value& element : value.as_list()) list.push_back(OptionType<M>::read(element));
+    return list;
+  }
+  static Value write(const std::vector<M>& list) {
+    Value::List values;
+    for (const M& element : list) values.push_back(OptionType<M>::write(element));
+    return Value(std::move(values));
+  }
+  static std::string name() { return "list of " + OptionType<M>::name(); }
+  static Value schema() {
+    Value list = detail::schema_of_type("array");
+    list["items"] = OptionType<M>::schema();
+    return list;
+  }
+};
+
+template <class M>
+struct OptionType<std::map<std::string, M>> {
+  static std::map<std::string, M> read(const Value& value) {
+    if (!value.is_map()) detail::throw_wrong_type(value, name());
+    std::map<std::string, M> map;
+    for (const auto& [key, element] : value.as_map()) map[key] = OptionType<M>::read(element);
+    return map;
+  }
+  static Value write(const std::map<std::string, M>& map) {
+    Value values(Value::Map{});
+    for (const auto& [key, element] : map) values[key] = OptionType<M>::write(element);
+    return values;
+  }
+  static std::string name() { return "map of " + OptionType<M>::name(); }
+  static Value schema() {
+    Value map = detail::schema_of_type("object");
+    map["additionalProperties"] = OptionType<M>::schema();
+    return map;
+  }
+};
+
+}  // namespace levin

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "levin/core/options/option_type.h"
+#include "levin/core/options/value.h"
+
+namespace levin {
+
+/// What is known of one option, whatever struct it belongs to. `levin --help`, the JSON Schema and the YAML reader live on it.
+struct OptionInfo {
+  std::string name;
+  std::string help;
+  std::string type;             ///< as a user reads it: "int", "float", "list of string", …
+  Value default_value;          ///< null for an option without a default
+  bool required = false;
+  std::optional<double> minimum;
+  std::optional<double> maximum;
+  std::vector<std::string> choices;
+  bool input_file = false;      ///< a path that must exist; a relative one is also tried beside the YAML file that names it
+  Value schema;                 ///< JSON Schema of the type, without default, help and range
+};
+
+/// The options of struct T, declared in its `static void declare(OptionList<T>&)`, beside the members:
+///
+///     struct DigitsOptions {
+///       std::int64_t hidden = 128;
+///       double lr = 1e-3;
+///       static void declare(levin::OptionList<DigitsOptions>& options) {
+///         options.add("hidden", &DigitsOptions::hidden, "Width of the hidden layer").min(1);
+///         options.add("lr", &DigitsOptions::lr, "Learning rate").min(0.0);
+///       }
+///     };
+///
+/// The default is the member's own initializer. Everything that reads, prints, checks or saves options uses this one list.
+template <class T>
+class OptionList {
+ public:
+  struct Entry {
+    OptionInfo info;
+    std::function<void(T&, const Value&)> read;
+    std::function<Value(const T&)> write;
+  };
+
+  /// Refines the option that add() has just added.
+  class Builder {
+   public:
+    explicit Builder(OptionInfo& info) : info_(info) {}
+    Builder& min(double minimum) { info_.minimum = minimum; return *this; }
+    Builder& max(double maximum) { info_.maximum = maximum; return *this; }
+    Builder& choices(std::vector<std::string> names) { info_.choices = std::move(names); return *this; }
+    /// The option names a file that is read: it must exist.
+    Builder& input_file() { info_.input_file = true; return *this; }
+    /// There is no meaningful default: leaving the option out is an error.
+    Builder& required() { info_.required = true; info_.default_value = Value(); return *this; }
+
+   private:
+    OptionInfo& info_;
+  };
+
+  template <class Member, class Owner>
+  Builder add(std::string name, Member Owner::*member, std::string help) {
+    static_assert(std::is_base_of_v<Owner, T>);
+    Entry& entry = *entries_.emplace_back(std::make_unique<Entry>());
+    entry.info.name = std::move(name);
+    entry.info.help = std::move(help);
+    entry.info.type = OptionType<Member>::name();
+    entry.info.schema = OptionType<Member>::schema();
+    entry.info.default_value = OptionType<Member>::write(T{}.*member);
+    entry.read = [member, &info = entry.info](T& target, const Value& value) {
+      detail::check_option(info, value);
+      target.*member = OptionType<Member>::read(info.input_file ? detail::resolve_input_file(info, value) : value);
+    };
+    entry.write = [member](const T& source) { return OptionType<Member>::write(source.*member); };
+    return Builder(entry.info);
+  }
+
+  const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
+
+ private:
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+/// The declared options of T, made once.
+template <class T>
+const OptionList<T>& option_list() {
+  static const OptionList<T> list = [] {
+    OptionList<T> made;
+    T::declare(made);
+    return made;
+  }();
+  return list;
+}
+
+/// Reads a map into a T. Keys that are missing keep their default. Throws ConfigError, with file:line:column and the offending
+/// text, on an unknown key ("did you mean …"), a wrong type, a value out of range, a missing file or a missing required option.
+template <class T>
+T read_options(const Value& map) {
+  const OptionList<T>& list = option_list<T>();
+  std::vector<const OptionInfo*> known;
+  for (const auto& entry : list.entries()) known.push_back(&entry->info);
+  detail::check_keys(known, map);
+  T options{};
+  for (const auto& entry : list.entries()) {
+    if (const Value* value = map.find(entry->info.name)) entry->read(options, *value);
+  }
+  return options;
+}
+
+/// Writes every option of T, defaults included, as a map that read_options turns into an equal T.
+template <class T>
+Value write_options(const T& options) {
+  Value map = Value(Value::Map{});
+  for (const auto& entry : option_list<T>().entries()) map[entry->info.name] = entry->write(options);
+  return map;
+}
+
+/// What T's options are, for help and schema.
+template <class T>
+std::vector<OptionInfo> describe_options() {
+  std::vector<OptionInfo> infos;
+  for (const auto& entry : option_list<T>().entries()) infos.push_back(entry->info);
+  return infos;
+}
+
+}  // namespace levin

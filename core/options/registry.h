@@ -1,0 +1,101 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "levin/core/options/options.h"
+#include "levin/core/options/value.h"
+
+namespace levin {
+
+class Callback;
+class DataModule;
+class Logger;
+class LrSchedulerFactory;
+class Module;
+class OptimizerFactory;
+class Strategy;
+
+/// What a registry knows of one class, without its base: enough for `levin list`, --help and the JSON Schema.
+struct ClassInfo {
+  std::string name;
+  std::string help;
+  std::vector<OptionInfo> options;
+};
+
+/// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Module,
+/// DataModule, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the library and its plug-ins.
+/// A class is found by the last part of a dotted name: "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping.
+/// Threading: registration happens while the program or a plug-in loads, in one thread.
+template <class Base>
+class Registry {
+ public:
+  using Factory = std::function<std::shared_ptr<Base>(const Value& init_args)>;
+
+  /// The one registry of this kind.
+  static Registry& instance();
+
+  /// Adds Derived. Its options are Derived::Options (see OptionList), passed to its constructor; a class without Options is
+  /// default-constructed and takes no init_args. Throws MisuseError when the name is taken.
+  template <class Derived>
+  void add(std::string name, std::string help) {
+    static_assert(std::derived_from<Derived, Base>);
+    if constexpr (requires { typename Derived::Options; }) {
+      using Options = typename Derived::Options;
+      add(ClassInfo{std::move(name), std::move(help), describe_options<Options>()},
+          [](const Value& init_args) { return std::make_shared<Derived>(read_options<Options>(init_args)); });
+    } else {
+      add(ClassInfo{std::move(name), std::move(help), {}}, [](const Value& init_args) {
+        detail::check_keys({}, init_args);
+        return std::make_shared<Derived>();
+      });
+    }
+  }
+  void add(ClassInfo info, Factory factory);
+
+  /// Makes an instance. Throws ConfigError with the mark of class_path on an unknown name ("did you mean …", and the known
+  /// names), and whatever read_options throws on init_args.
+  std::shared_ptr<Base> make(const Value& class_path, const Value& init_args) const;
+  /// The entry of a class, or nullptr.
+  const ClassInfo* find(std::string_view class_path) const;
+  /// Every class, sorted by name.
+  std::vector<const ClassInfo*> classes() const;
+
+ private:
+  struct Entry {
+    ClassInfo info;
+    Factory factory;
+  };
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+extern template class Registry<Callback>;
+extern template class Registry<DataModule>;
+extern template class Registry<Logger>;
+extern template class Registry<LrSchedulerFactory>;
+extern template class Registry<Module>;
+extern template class Registry<OptimizerFactory>;
+extern template class Registry<Strategy>;
+
+/// Adds a class to its registry while the program or plug-in loads. Use the macros below.
+template <class Base, class Derived>
+struct Registrar {
+  Registrar(const char* name, const char* help) { Registry<Base>::instance().template add<Derived>(name, help); }
+};
+
+}  // namespace levin
+
+#define LEVIN_CONCAT_(left, right) left##right
+#define LEVIN_CONCAT(left, right) LEVIN_CONCAT_(left, right)
+#define LEVIN_REGISTER_(Base, Derived, help) \
+  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __LINE__)(#Derived, help)
+/// Makes a class of the user's own available to YAML as `class_path: Derived`. At namespace scope of a .cpp file.
+#define LEVIN_REGISTER_MODULE(Derived, help) LEVIN_REGISTER_(::levin::Module, Derived, help)
+#define LEVIN_REGISTER_DATA_MODULE(Derived, help) LEVIN_REGISTER_(::levin::DataModule, Derived, help)
+#define LEVIN_REGISTER_CALLBACK(Derived, help) LEVIN_REGISTER_(::levin::Callback, Derived, help)
+#define LEVIN_REGISTER_LOGGER(Derived, help) LEVIN_REGISTER_(::levin::Logger, Derived, help)

@@ -1,0 +1,1 @@
+#include "levin/core/options/value.h"

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+/// A tree of plain values: what a YAML document, a command-line override, a checkpoint's manifest or a callback's state
+/// holds. Maps keep the order in which keys were added. Each node may carry the place it was written at, for error messages.
+class Value {
+ public:
+  using List = std::vector<Value>;
+  using Map = std::vector<std::pair<std::string, Value>>;
+
+  Value() = default;  ///< null
+  Value(std::nullptr_t) {}
+  Value(bool value) : data_(value) {}
+  Value(int value) : data_(static_cast<std::int64_t>(value)) {}
+  Value(std::int64_t value) : data_(value) {}
+  Value(double value) : data_(value) {}
+  Value(const char* value) : data_(std::string(value)) {}
+  Value(std::string value) : data_(std::move(value)) {}
+  Value(std::string_view value) : data_(std::string(value)) {}
+  Value(List value) : data_(std::move(value)) {}
+  Value(Map value) : data_(std::move(value)) {}
+
+  bool is_null() const { return std::holds_alternative<std::monostate>(data_); }
+  bool is_bool() const { return std::holds_alternative<bool>(data_); }
+  bool is_int() const { return std::holds_alternative<std::int64_t>(data_); }
+  bool is_double() const { return std::holds_alternative<double>(data_); }
+  bool is_number() const { return is_int() || is_double(); }
+  bool is_string() const { return std::holds_alternative<std::string>(data_); }
+  bool is_list() const { return std::holds_alternative<List>(data_); }
+  bool is_map() const { return std::holds_alternative<Map>(data_); }
+
+  /// The content. Throws ConfigError with the mark when the value is of another type; as_double takes an int too.
+  bool as_bool() const;
+  std::int64_t as_int() const;
+  double as_double() const;
+  const std::string& as_string() const;
+  const List& as_list() const;
+  const Map& as_map() const;
+  List& as_list();
+  Map& as_map();
+
+  /// The value under a key of a map; nullptr when the key is missing or this is no map.
+  const Value* find(std::string_view key) const;
+  Value* find(std::string_view key);
+  /// The value under a key of a map. Throws ConfigError when it is missing.
+  const Value& at(std::string_view key) const;
+  /// The value under a key, added as null when missing. A null value becomes a map first.
+  Value& operator[](std::string_view key);
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
+  void push_back(Value value);  ///< A null value becomes a list first.
+  std::size_t size() const;     ///< Elements of a list or map, else 0.
+
+  const Mark& mark() const { return mark_; }
+  void set_mark(Mark mark) { mark_ = std::move(mark); }
+  /// "null", "bool", "int", "float", "string", "list" or "map".
+  const char* type_name() const;
+  /// Equal content; marks do not count. An int and a float of the same number differ.
+  friend bool operator==(const Value& left, const Value& right) { return left.data_ == right.data_; }
+
+ private:
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map> data_;
+  Mark mark_;
+};
+
+}  // namespace levin

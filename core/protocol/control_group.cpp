@@ -1,0 +1,1 @@
+#include "levin/core/protocol/control_group.h"

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace levin {
+
+/// The small, CPU-only group over which ranks agree: metrics, votes, decisions. Gradients do not travel here.
+/// Implemented over shared memory on one host, over Gloo between hosts, and by threads in the simulation.
+/// Threading: called by one thread of a rank at a time.
+class ControlGroup {
+ public:
+  virtual ~ControlGroup();
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Ranks: all, in the same order of calls, each with the same number of bytes. Contributes `mine` and waits for everyone's;
+  /// `all` receives size() * mine.size() bytes in the order of ranks.
+  /// Throws DesyncError when a rank is gone or does not come within the group's time limit. `what` says in that error, and in
+  /// the table of a stalled run, which meeting this is.
+  virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) = 0;
+};
+
+/// A group of one: every exchange is with oneself.
+class SingleProcessGroup final : public ControlGroup {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
+};
+
+/// Gathers one text of any length from each rank, in the order of ranks. Two exchanges. Ranks: all.
+std::vector<std::string> all_gather_text(ControlGroup& group, const std::string& mine, const char* what);
+
+}  // namespace levin

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace levin {
+
+/// What a Trainer is doing. Sanity checking is part of fit.
+enum class Stage : std::uint8_t { kTrain, kSanityCheck, kValidate, kTest, kPredict };
+
+/// "train", "sanity_check", "validate", "test", "predict".
+std::string_view stage_name(Stage stage);
+
+/// Every place at which user code runs, in the names of the reference.
+enum class Hook : std::uint8_t {
+  kNone,
+  kPrepareData, kSetup, kConfigureCallbacks, kConfigureModel, kConfigureOptimizers, kTrainDataloader, kValDataloader, kTestDataloader,
+  kPredictDataloader, kOnFitStart, kOnSanityCheckStart, kOnSanityCheckEnd, kOnTrainStart, kOnTrainEpochStart,
+  kOnBeforeBatchTransfer, kTransferBatchToDevice, kOnAfterBatchTransfer, kOnTrainBatchStart, kTrainingStep,
+  kOnBeforeZeroGrad, kOptimizerZeroGrad, kOnBeforeBackward, kBackward, kOnAfterBackward, kOnBeforeOptimizerStep,
+  kConfigureGradientClipping, kOptimizerStep, kLrSchedulerStep, kOnTrainBatchEnd,
+  kOnTrainEpochEnd, kOnTrainEnd, kOnFitEnd,
+  kOnValidationModelZeroGrad, kOnValidationModelEval, kOnValidationModelTrain, kOnValidationStart, kOnValidationEpochStart,
+  kOnValidationBatchStart, kValidationStep, kOnValidationBatchEnd, kOnValidationEpochEnd, kOnValidationEnd,
+  kOnTestModelEval, kOnTestModelTrain, kOnTestStart, kOnTestEpochStart, kOnTestBatchStart, kTestStep, kOnTestBatchEnd, kOnTestEpochEnd,
+  kOnTestEnd,
+  kOnPredictModelEval, kOnPredictModelTrain, kOnPredictStart, kOnPredictEpochStart, kOnPredictBatchStart, kPredictStep,
+  kOnPredictBatchEnd, kOnPredictEpochEnd, kOnPredictEnd,
+  kTeardown, kOnException, kOnSaveCheckpoint, kOnLoadCheckpoint, kStateDict, kLoadStateDict,
+  kCount
+};
+
+/// "training_step", "on_train_epoch_end", …: the name of the function that the user overrides.
+std::string_view hook_name(Hook hook);
+
+/// What log() may do in a hook, and what it does when on_step and on_epoch are left open.
+struct HookPolicy {
+  bool may_log = false;
+  bool default_on_step = false;
+  bool default_on_epoch = false;
+  /// on_step must be false and on_epoch true: the hook runs once an epoch.
+  bool epoch_only = false;
+};
+HookPolicy hook_policy(Hook hook);
+
+}  // namespace levin

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <string>
+
+namespace levin {
+
+/// How values of one key become one value: over the steps of an epoch, and over ranks.
+enum class Reduce : std::uint8_t { kMean, kSum, kMin, kMax };
+
+/// "mean", "sum", "min", "max".
+const char* reduce_name(Reduce reduce);
+
+/// The options of log(). Written with designated initializers, in this order: `log("val_loss", loss, {.prog_bar = true})`.
+struct LogOptions {
+  /// Write the value of each step (every log_every_n_steps). Default: by hook, true in a training step.
+  std::optional<bool> on_step = std::nullopt;
+  /// Accumulate the value and write it at the end of the epoch. Default: by hook, true outside a training step.
+  /// A key with both is forked into `name_step` and `name_epoch`.
+  std::optional<bool> on_epoch = std::nullopt;
+  /// Show the value in the progress bar.
+  bool prog_bar = false;
+  /// Hand the value to the loggers.
+  bool logger = true;
+  /// Mean is weighted by batch_size; sum, min and max are not.
+  Reduce reduce = Reduce::kMean;
+  /// Unset: epoch values are reduced over ranks, step values are each rank's own. true: step values are reduced too (at the
+  /// steps that are due to be written). false: epoch values stay local as well.
+  std::optional<bool> sync_dist = std::nullopt;
+  /// Only rank 0's value counts and is written. Legal on all ranks and on rank 0 alone.
+  bool rank_zero_only = false;
+  /// Also keep each rank's value, as `rank_{r}_{name}` in rank 0's row.
+  bool per_rank = false;
+  /// Weight of this value in a mean. Default: the size of the current batch, 1 outside a batch.
+  std::optional<std::int64_t> batch_size = std::nullopt;
+  /// With several evaluation loaders, add `/dataloader_idx_{i}` to the key.
+  bool add_dataloader_idx = true;
+};
+
+/// Where log() or a collective was called.
+struct CallSite {
+  const char* file = "";
+  std::uint32_t line = 0;
+
+  CallSite() = default;
+  CallSite(const std::source_location& where) : file(where.file_name()), line(where.line()) {}
+  /// "digits.cpp:41"
+  std::string str() const;
+};
+
+}  // namespace levin

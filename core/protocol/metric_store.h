@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/hook.h"
+#include "levin/core/protocol/log_options.h"
+
+namespace levin {
+
+/// A value that is still on its way, such as one on a GPU. It is added up where it is, and read once, at a boundary.
+class DeferredValue {
+ public:
+  virtual ~DeferredValue();
+  /// Waits for the value and gives it.
+  virtual double read() = 0;
+};
+
+/// What log() needs to know of the batch that is being worked on.
+struct BatchScope {
+  std::int64_t batch_size = 1;        ///< weight of a mean when the user gives none
+  std::int64_t dataloader_idx = 0;
+  std::int64_t num_dataloaders = 1;   ///< more than one: evaluation keys get `/dataloader_idx_{i}`
+};
+
+/// All metrics of a run: what log() records, what ranks agree on at boundaries, and what users read.
+///
+/// log() and every reader touch this rank's memory only. Communication happens in meet() alone, which every rank calls at the
+/// same boundaries; it costs one all_gather when no rank has a key that the group has not agreed on yet, and two otherwise (plus
+/// two of a second, larger size). Threading: one thread.
+class MetricStore {
+ public:
+  struct Options {
+    bool strict_logging = false;                      ///< a key that only some ranks logged is an error on every rank
+    std::function<void(const std::string&)> warn;     ///< called on every rank with the same text; the caller prints it once
+  };
+
+  MetricStore(ControlGroup& group, Options options);
+  ~MetricStore();
+  MetricStore(const MetricStore&) = delete;
+  MetricStore& operator=(const MetricStore&) = delete;
+
+  /// Where the run is: which hook runs, and in which stage. log() takes its permissions and defaults from it.
+  void enter(Hook hook) { hook_ = hook; }
+  Hook hook() const { return hook_; }
+
+  /// Starts a stage: forgets what an earlier evaluation of the same kind accumulated. Training keeps its table while a
+  /// validation runs inside it.
+  void begin_stage(Stage stage);
+  /// Back to the enclosing stage (training after validation); results of a sanity check vanish here.
+  void end_stage();
+  void begin_batch(const BatchScope& scope);
+  void end_batch();
+  /// Forgets accumulated epoch values, after an epoch's row has been written; callback_metrics keep the last values.
+  void reset_epoch();
+
+  /// Records a value. Throws MisuseError, naming hook, key and call site, when the hook does not permit it, the key's options
+  /// changed, or the name is empty, reserved or contains a line break.
+  void log(std::string_view name, double value, const LogOptions& options, CallSite where);
+  void log(std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where);
+
+  /// Ranks: all. Exchanges one frame for everything that is due at this boundary: step metrics at kTrainStep, epoch metrics at
+  /// kEpochReached and kEpochEnd, votes and words always. Throws DesyncError when ranks met in different boundaries.
+  BoundaryOutcome meet(const Boundary& boundary, const Votes& votes, const BoundaryWords& words = {});
+
+  /// The views of the reference. Pure: reading them never communicates, on any rank, at any time.
+  const MetricMap& callback_metrics() const;
+  const MetricMap& logged_metrics() const;
+  const MetricMap& progress_bar_metrics() const;
+  /// The value a monitor decides on, identical on all ranks: the reduced or rank-zero value, or, for a value kept local, rank
+  /// 0's as of the last boundary. Unset while no rank has logged the key.
+  std::optional<double> monitored(std::string_view name) const;
+  /// Step values of this rank as they are now, unreduced, with the names loggers use.
+  MetricMap local_step_row() const;
+  /// A value that is not logged but can be monitored and shown, such as a learning rate. The same on all ranks by construction.
+  void set_callback_metric(std::string_view name, double value);
+
+  /// How many collectives meet() has started, for tests and docs.
+  std::int64_t collectives() const;
+
+ private:
+  Hook hook_ = Hook::kNone;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace levin

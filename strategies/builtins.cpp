@@ -1,0 +1,7 @@
+#include "levin/strategies/builtins.h"
+
+namespace levin {
+
+void register_builtin_strategies() {}
+
+}  // namespace levin
