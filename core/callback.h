@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "levin/core/fwd.h"
+#include "levin/core/options/value.h"
+#include "levin/core/protocol/hook.h"
+
+namespace levin {
+
+/// Decides in which order callbacks run, and that monitors see what the module logged in the same hook.
+enum class CallbackPhase : std::uint8_t {
+  kNormal,      ///< in the order given
+  kProgress,    ///< progress bar and summary, after the user's
+  kMonitor,     ///< decides on metrics: on_train_epoch_end runs after the module's and after the boundary
+  kCheckpoint   ///< saves state: like kMonitor, last of all
+};
+
+/// Something that happens at the hooks of a run. Derive, override what you need, register the class.
+/// Every hook runs on every rank, before the module's hook of the same name. A callback logs with `module.log(…)`.
+/// Example: callbacks/learning_rate_monitor.h.
+class Callback {
+ public:
+  virtual ~Callback();
+
+  virtual CallbackPhase phase() const { return CallbackPhase::kNormal; }
+  /// Under which name the state is saved. Two callbacks of one class need different keys. Default: the class's name.
+  virtual std::string state_key() const;
+  /// What a checkpoint keeps; null for nothing.
+  virtual Value state_dict() const { return {}; }
+  virtual void load_state_dict(const Value& state);
+
+  virtual void setup(Trainer& trainer, Module& module, Stage stage);
+  virtual void teardown(Trainer& trainer, Module& module, Stage stage);
+  virtual void on_fit_start(Trainer& trainer, Module& module);
+  virtual void on_fit_end(Trainer& trainer, Module& module);
+  virtual void on_sanity_check_start(Trainer& trainer, Module& module);
+  virtual void on_sanity_check_end(Trainer& trainer, Module& module);
+  virtual void on_train_start(Trainer& trainer, Module& module);
+  virtual void on_train_end(Trainer& trainer, Module& module);
+  virtual void on_train_epoch_start(Trainer& trainer, Module& module);
+  virtual void on_train_epoch_end(Trainer& trainer, Module& module);
+  virtual void on_train_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx);
+  /// output.loss is divided by accumulate_grad_batches and detached, as in the reference.
+  virtual void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                                  std::int64_t batch_idx);
+  virtual void on_before_zero_grad(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer);
+  virtual void on_before_backward(Trainer& trainer, Module& module, const at::Tensor& loss);
+  virtual void on_after_backward(Trainer& trainer, Module& module);
+  virtual void on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer);
+
+  virtual void on_validation_start(Trainer& trainer, Module& module);
+  virtual void on_validation_end(Trainer& trainer, Module& module);
+  virtual void on_validation_epoch_start(Trainer& trainer, Module& module);
+  virtual void on_validation_epoch_end(Trainer& trainer, Module& module);
+  virtual void on_validation_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
+                                         std::int64_t dataloader_idx);
+  virtual void on_validation_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                                       std::int64_t batch_idx, std::int64_t dataloader_idx);
+  virtual void on_test_start(Trainer& trainer, Module& module);
+  virtual void on_test_end(Trainer& trainer, Module& module);
+  virtual void on_test_epoch_start(Trainer& trainer, Module& module);
+  virtual void on_test_epoch_end(Trainer& trainer, Module& module);
+  virtual void on_test_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
+                                   std::int64_t dataloader_idx);
+  virtual void on_test_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                                 std::int64_t batch_idx, std::int64_t dataloader_idx);
+  virtual void on_predict_start(Trainer& trainer, Module& module);
+  virtual void on_predict_end(Trainer& trainer, Module& module);
+  virtual void on_predict_epoch_start(Trainer& trainer, Module& module);
+  virtual void on_predict_epoch_end(Trainer& trainer, Module& module);
+  virtual void on_predict_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
+                                      std::int64_t dataloader_idx);
+  virtual void on_predict_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                                    std::int64_t batch_idx, std::int64_t dataloader_idx);
+
+  /// Called: on the rank that failed, before the error leaves the Trainer. Must not communicate.
+  virtual void on_exception(Trainer& trainer, Module& module, const std::exception& error);
+  /// Called: on every rank, while a checkpoint is put together or read.
+  virtual void on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint);
+  virtual void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint);
+};
+
+}  // namespace levin

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "levin/core/options/value.h"
+
+namespace levin {
+
+/// What one checkpoint file holds: named tensors, and a manifest of plain values. The file is a safetensors file; the manifest
+/// is one JSON text in its `__metadata__`. Tensor names: `state_dict.<parameter>`, `optimizer_states.<i>.state.<j>.<field>`,
+/// `rng.<rank>.cpu`. Manifest keys are the reference's: epoch, global_step, optimizer_states, lr_schedulers, loops, callbacks,
+/// hyper_parameters, and levin_version.
+class Checkpoint {
+ public:
+  Value manifest = Value(Value::Map{});
+  std::map<std::string, at::Tensor> tensors;
+
+  /// Writes the file so that at any instant either the old or the new one is whole: a temporary file in the same folder, fsync,
+  /// rename, fsync of the folder. Makes the folder when missing. Throws IoError with path and reason; the temporary is removed.
+  void save(const std::filesystem::path& file) const;
+  /// Reads a file by mmap; tensors share the mapping copy-on-write. Throws IoError naming the file and what is wrong with it
+  /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is one.
+  static Checkpoint load(const std::filesystem::path& file);
+};
+
+}  // namespace levin

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "levin/core/data/loader.h"
+#include "levin/core/options/value.h"
+#include "levin/core/protocol/hook.h"
+
+namespace levin {
+
+using LoaderPtr = std::shared_ptr<BatchLoader>;
+/// Evaluation may use several loaders, one after another.
+using LoaderList = std::vector<LoaderPtr>;
+
+/// Where the data of a run comes from. Override the loaders you have; the others are never asked for.
+class DataModule {
+ public:
+  virtual ~DataModule();
+  /// Called: on one process of each host, before setup(), while the others wait. For downloads; set no state here.
+  virtual void prepare_data();
+  /// Called: on every rank, once an entry point.
+  virtual void setup(Stage stage);
+  virtual void teardown(Stage stage);
+  virtual LoaderPtr train_dataloader();
+  virtual LoaderList val_dataloaders();
+  virtual LoaderList test_dataloaders();
+  virtual LoaderList predict_dataloaders();
+  /// What the run's hparams.yaml says of it.
+  const Value& hparams() const { return hparams_; }
+  void set_hparams(Value hparams) { hparams_ = std::move(hparams); }
+  /// Saved in checkpoints.
+  virtual Value state_dict() const;
+  virtual void load_state_dict(const Value& state);
+  virtual void on_exception(const std::exception& error);
+
+ private:
+  Value hparams_;
+};
+
+}  // namespace levin

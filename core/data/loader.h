@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "levin/core/data/batch.h"
+
+namespace levin {
+
+/// What to do with training samples that do not divide evenly over ranks.
+enum class Uneven : std::uint8_t {
+  kPad,   ///< repeat samples from the start, so that every rank has as many (the reference's way)
+  kDrop,  ///< leave the remainder out
+  kKeep   ///< leave it uneven: a rank without a batch takes part with weight 0
+};
+
+/// Which part of the data a rank reads, and how.
+struct Shard {
+  int rank = 0;
+  int world_size = 1;
+  Uneven uneven = Uneven::kKeep;
+  bool force_sequential = false;   ///< overfit_batches: the sampler's order is ignored
+  std::int64_t default_seed = 0;   ///< seed_everything's value, for loaders without a seed of their own
+};
+
+/// A source of batches, one epoch after another. DataLoader is the usual one; derive from this for data of your own.
+/// Threading: called by the training thread only.
+class BatchLoader {
+ public:
+  virtual ~BatchLoader();
+  /// Batches an epoch gives on this rank, after set_shard; nullopt when that is not known before the end.
+  virtual std::optional<std::int64_t> size() const = 0;
+  /// Starts an epoch; what is left of the one before is dropped.
+  virtual void start_epoch(std::int64_t epoch) = 0;
+  /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.
+  virtual std::optional<Batch> next() = 0;
+  /// Called once before training or evaluation with the part this rank shall read. The default does nothing: a loader of your
+  /// own divides the data itself, and may have different numbers of batches on different ranks.
+  virtual void set_shard(const Shard& shard);
+  /// True: two epochs differ in order.
+  virtual bool shuffles() const;
+  /// True: give batches in page-locked memory. The default does nothing.
+  virtual void set_pin_memory(bool pin);
+};
+
+}  // namespace levin
