@@ -12,10 +12,10 @@ namespace levin {
 
 /// Decides in which order callbacks run, and that monitors see what the module logged in the same hook.
 enum class CallbackPhase : std::uint8_t {
-  kNormal,      ///< in the order given
-  kProgress,    ///< progress bar and summary, after the user's
-  kMonitor,     ///< decides on metrics: on_train_epoch_end runs after the module's and after the boundary
-  kCheckpoint   ///< saves state: like kMonitor, last of all
+  kNormal,     ///< in the order given
+  kProgress,   ///< progress bar and summary, after the user's
+  kMonitor,    ///< decides on metrics: on_train_epoch_end runs after the module's and after the boundary
+  kCheckpoint  ///< saves state: like kMonitor, last of all
 };
 
 /// Something that happens at the hooks of a run. Derive, override what you need, register the class.
@@ -73,7 +73,7 @@ class Callback {
   virtual void on_predict_epoch_end(Trainer& trainer, Module& module);
   virtual void on_predict_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
                                       std::int64_t dataloader_idx);
-  virtual void on_predict_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+  virtual void on_predict_batch_end(Trainer& trainer, Module& module, const Batch& prediction, const Batch& batch,
                                     std::int64_t batch_idx, std::int64_t dataloader_idx);
 
   /// Called: on the rank that failed, before the error leaves the Trainer. Must not communicate.

@@ -23,9 +23,9 @@ struct RunInfo {
 struct MetricRow {
   Stage stage = Stage::kTrain;
   std::int64_t epoch = 0;
-  std::int64_t step = 0;         ///< the reference's x axis: optimizer steps done
-  bool epoch_end = false;        ///< epoch values; false: values of one step
-  MetricMap values;              ///< without step and epoch
+  std::int64_t step = 0;   ///< the reference's x axis: optimizer steps done
+  bool epoch_end = false;  ///< epoch values; false: values of one step
+  MetricMap values;        ///< without step and epoch
 };
 
 /// Writes metrics and hyper-parameters somewhere. Derive from it, override what you need, and register the class.
@@ -60,9 +60,9 @@ class Logger {
   /// Called: on every rank at the end of a run. status is "success", "failed" or "interrupted".
   virtual void finalize(const std::string& status);
 
-  virtual std::string name() const;                  ///< folder level of the experiment, "logs" by default
-  virtual std::string version() const;               ///< "version_0", "" when there is none
-  virtual std::filesystem::path log_dir() const;     ///< where this run's files are; empty when it writes none
+  virtual std::string name() const;               ///< folder level of the experiment, "logs" by default
+  virtual std::string version() const;            ///< "version_0", "" when there is none
+  virtual std::filesystem::path log_dir() const;  ///< where this run's files are; empty when it writes none
 };
 
 }  // namespace levin

@@ -23,7 +23,8 @@ class Checkpoint {
   /// rename, fsync of the folder. Makes the folder when missing. Throws IoError with path and reason; the temporary is removed.
   void save(const std::filesystem::path& file) const;
   /// Reads a file by mmap; tensors share the mapping copy-on-write. Throws IoError naming the file and what is wrong with it
-  /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is one.
+  /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
+  /// one.
   static Checkpoint load(const std::filesystem::path& file);
 };
 

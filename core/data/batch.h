@@ -22,6 +22,8 @@ class Batch {
   Batch() = default;
   Batch(std::initializer_list<Item> items) : items_(items) {}
   explicit Batch(std::vector<Item> items) : items_(std::move(items)) {}
+  /// One tensor without a name.
+  Batch(at::Tensor tensor) : items_{{std::string(), std::move(tensor)}} {}
   /// Tensors without names.
   static Batch of(std::vector<at::Tensor> tensors);
 

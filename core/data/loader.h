@@ -19,8 +19,8 @@ struct Shard {
   int rank = 0;
   int world_size = 1;
   Uneven uneven = Uneven::kKeep;
-  bool force_sequential = false;   ///< overfit_batches: the sampler's order is ignored
-  std::int64_t default_seed = 0;   ///< seed_everything's value, for loaders without a seed of their own
+  bool force_sequential = false;  ///< overfit_batches: the sampler's order is ignored
+  std::int64_t default_seed = 0;  ///< seed_everything's value, for loaders without a seed of their own
 };
 
 /// A source of batches, one epoch after another. DataLoader is the usual one; derive from this for data of your own.

@@ -37,12 +37,12 @@ class OptimizerSetups {
  public:
   OptimizerSetups() = default;
   template <class Derived>
-    requires std::derived_from<Derived, torch::optim::Optimizer>
-  OptimizerSetups(std::shared_ptr<Derived> optimizer, std::vector<SchedulerConfig> schedulers = {})
+  requires std::derived_from<Derived, torch::optim::Optimizer> OptimizerSetups(std::shared_ptr<Derived> optimizer,
+                                                                               std::vector<SchedulerConfig> schedulers = {})
       : setups_{{std::move(optimizer), std::move(schedulers)}} {}
   template <class Derived>
-    requires std::derived_from<Derived, torch::optim::Optimizer>
-  OptimizerSetups(std::unique_ptr<Derived> optimizer) : setups_{{std::move(optimizer), {}}} {}
+  requires std::derived_from<Derived, torch::optim::Optimizer> OptimizerSetups(std::unique_ptr<Derived> optimizer)
+      : setups_{{std::move(optimizer), {}}} {}
   OptimizerSetups(OptimizerSetup setup) : setups_{std::move(setup)} {}
   OptimizerSetups(std::vector<OptimizerSetup> setups) : setups_(std::move(setups)) {}
 

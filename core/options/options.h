@@ -17,14 +17,14 @@ namespace levin {
 struct OptionInfo {
   std::string name;
   std::string help;
-  std::string type;             ///< as a user reads it: "int", "float", "list of string", …
-  Value default_value;          ///< null for an option without a default
+  std::string type;     ///< as a user reads it: "int", "float", "list of string", …
+  Value default_value;  ///< null for an option without a default
   bool required = false;
   std::optional<double> minimum;
   std::optional<double> maximum;
   std::vector<std::string> choices;
-  bool input_file = false;      ///< a path that must exist; a relative one is also tried beside the YAML file that names it
-  Value schema;                 ///< JSON Schema of the type, without default, help and range
+  bool input_file = false;  ///< a path that must exist; a relative one is also tried beside the YAML file that names it
+  Value schema;             ///< JSON Schema of the type, without default, help and range
 };
 
 /// The options of struct T, declared in its `static void declare(OptionList<T>&)`, beside the members:
@@ -52,13 +52,29 @@ class OptionList {
   class Builder {
    public:
     explicit Builder(OptionInfo& info) : info_(info) {}
-    Builder& min(double minimum) { info_.minimum = minimum; return *this; }
-    Builder& max(double maximum) { info_.maximum = maximum; return *this; }
-    Builder& choices(std::vector<std::string> names) { info_.choices = std::move(names); return *this; }
+    Builder& min(double minimum) {
+      info_.minimum = minimum;
+      return *this;
+    }
+    Builder& max(double maximum) {
+      info_.maximum = maximum;
+      return *this;
+    }
+    Builder& choices(std::vector<std::string> names) {
+      info_.choices = std::move(names);
+      return *this;
+    }
     /// The option names a file that is read: it must exist.
-    Builder& input_file() { info_.input_file = true; return *this; }
+    Builder& input_file() {
+      info_.input_file = true;
+      return *this;
+    }
     /// There is no meaningful default: leaving the option out is an error.
-    Builder& required() { info_.required = true; info_.default_value = Value(); return *this; }
+    Builder& required() {
+      info_.required = true;
+      info_.default_value = Value();
+      return *this;
+    }
 
    private:
     OptionInfo& info_;

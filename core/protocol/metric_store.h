@@ -24,21 +24,21 @@ class DeferredValue {
 
 /// What log() needs to know of the batch that is being worked on.
 struct BatchScope {
-  std::int64_t batch_size = 1;        ///< weight of a mean when the user gives none
+  std::int64_t batch_size = 1;  ///< weight of a mean when the user gives none
   std::int64_t dataloader_idx = 0;
-  std::int64_t num_dataloaders = 1;   ///< more than one: evaluation keys get `/dataloader_idx_{i}`
+  std::int64_t num_dataloaders = 1;  ///< more than one: evaluation keys get `/dataloader_idx_{i}`
 };
 
 /// All metrics of a run: what log() records, what ranks agree on at boundaries, and what users read.
 ///
 /// log() and every reader touch this rank's memory only. Communication happens in meet() alone, which every rank calls at the
-/// same boundaries; it costs one all_gather when no rank has a key that the group has not agreed on yet, and two otherwise (plus
-/// two of a second, larger size). Threading: one thread.
+/// same boundaries; it costs one all_gather when no rank has a key that the group has not agreed on yet, and two otherwise
+/// (plus two of a second, larger size). Threading: one thread.
 class MetricStore {
  public:
   struct Options {
-    bool strict_logging = false;                      ///< a key that only some ranks logged is an error on every rank
-    std::function<void(const std::string&)> warn;     ///< called on every rank with the same text; the caller prints it once
+    bool strict_logging = false;                   ///< a key that only some ranks logged is an error on every rank
+    std::function<void(const std::string&)> warn;  ///< called on every rank with the same text; the caller prints it once
   };
 
   MetricStore(ControlGroup& group, Options options);

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "levin/core/data/batch.h"
+#include "levin/core/fwd.h"
+#include "levin/core/optim/optimizer_setup.h"
+#include "levin/core/options/options.h"
+#include "levin/core/protocol/hook.h"
+#include "levin/core/protocol/log_options.h"
+
+namespace levin {
+
+/// What a user trains: a torch::nn::Module with its steps, its optimizers and any of the hooks below. The same module runs
+/// unchanged on one process and on many. Hooks run on every rank, after the callbacks' hooks of the same name.
+class Module : public torch::nn::Module {
+ public:
+  using torch::nn::Module::Module;
+  ~Module() override;
+
+  // ---- Steps -------------------------------------------------------------------------------------------------------------
+
+  /// The loss of one batch. An undefined loss skips the step.
+  virtual StepOutput training_step(const Batch& batch, std::int64_t batch_idx);
+  virtual StepOutput validation_step(const Batch& batch, std::int64_t batch_idx);
+  virtual StepOutput test_step(const Batch& batch, std::int64_t batch_idx);
+  virtual Batch predict_step(const Batch& batch, std::int64_t batch_idx);
+  /// With several evaluation loaders: which one the batch comes from.
+  std::int64_t dataloader_idx() const;
+
+  /// One or more optimizers with their schedulers; none when there is nothing to optimize.
+  virtual OptimizerSetups configure_optimizers();
+
+  // ---- Logging -----------------------------------------------------------------------------------------------------------
+
+  /// Records a metric. Never communicates and never waits for a GPU; legal on any subset of ranks. Throws MisuseError where the
+  /// hook does not permit it. See LogOptions for the defaults.
+  void log(std::string_view name, double value, const LogOptions& options = {},
+           std::source_location where = std::source_location::current());
+  /// `value` has one element; it is detached.
+  void log(std::string_view name, const at::Tensor& value, const LogOptions& options = {},
+           std::source_location where = std::source_location::current());
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  void log(std::string_view name, Number value, const LogOptions& options = {},
+           std::source_location where = std::source_location::current()) {
+    log(name, static_cast<double>(value), options, where);
+  }
+  void log_dict(const std::vector<std::pair<std::string, at::Tensor>>& metrics, const LogOptions& options = {},
+                std::source_location where = std::source_location::current());
+  void log_dict(const std::vector<std::pair<std::string, double>>& metrics, const LogOptions& options = {},
+                std::source_location where = std::source_location::current());
+
+  // ---- Hooks, in the order in which a fit calls them -----------------------------------------------------------------------
+
+  /// Called: on one process of each host, before setup(), while the others wait.
+  virtual void prepare_data();
+  virtual void setup(Stage stage);
+  virtual void configure_model();
+  virtual std::vector<std::shared_ptr<Callback>> configure_callbacks();
+  virtual void on_fit_start();
+  virtual void on_train_start();
+  virtual void on_train_epoch_start();
+  virtual Batch on_before_batch_transfer(Batch batch, std::int64_t dataloader_idx);
+  virtual Batch transfer_batch_to_device(Batch batch, const at::Device& device, std::int64_t dataloader_idx);
+  virtual Batch on_after_batch_transfer(Batch batch, std::int64_t dataloader_idx);
+  virtual void on_train_batch_start(const Batch& batch, std::int64_t batch_idx);
+  virtual void on_before_zero_grad(torch::optim::Optimizer& optimizer);
+  virtual void optimizer_zero_grad(torch::optim::Optimizer& optimizer);
+  virtual void on_before_backward(const at::Tensor& loss);
+  virtual void backward(const at::Tensor& loss);
+  virtual void on_after_backward();
+  virtual void on_before_optimizer_step(torch::optim::Optimizer& optimizer);
+  virtual void configure_gradient_clipping(torch::optim::Optimizer& optimizer);
+  /// `closure` runs training_step, zero_grad and backward, and gives the loss; the default calls optimizer.step(closure).
+  virtual void optimizer_step(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& closure);
+  virtual void lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric);
+  virtual void on_train_batch_end(const StepOutput& output, const Batch& batch, std::int64_t batch_idx);
+  virtual void on_train_epoch_end();
+  virtual void on_train_end();
+  virtual void on_fit_end();
+  virtual void teardown(Stage stage);
+
+  virtual void on_validation_model_zero_grad();
+  virtual void on_validation_model_eval();
+  virtual void on_validation_model_train();
+  virtual void on_validation_start();
+  virtual void on_validation_epoch_start();
+  virtual void on_validation_batch_start(const Batch& batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
+  virtual void on_validation_batch_end(const StepOutput& output, const Batch& batch, std::int64_t batch_idx,
+                                       std::int64_t dataloader_idx);
+  virtual void on_validation_epoch_end();
+  virtual void on_validation_end();
+  virtual void on_test_model_eval();
+  virtual void on_test_model_train();
+  virtual void on_test_start();
+  virtual void on_test_epoch_start();
+  virtual void on_test_batch_start(const Batch& batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
+  virtual void on_test_batch_end(const StepOutput& output, const Batch& batch, std::int64_t batch_idx,
+                                 std::int64_t dataloader_idx);
+  virtual void on_test_epoch_end();
+  virtual void on_test_end();
+  virtual void on_predict_model_eval();
+  virtual void on_predict_model_train();
+  virtual void on_predict_start();
+  virtual void on_predict_epoch_start();
+  virtual void on_predict_batch_start(const Batch& batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
+  virtual void on_predict_batch_end(const Batch& prediction, const Batch& batch, std::int64_t batch_idx,
+                                    std::int64_t dataloader_idx);
+  virtual void on_predict_epoch_end();
+  virtual void on_predict_end();
+
+  /// Called: on the rank that failed, before the error leaves the Trainer. Must not communicate.
+  virtual void on_exception(const std::exception& error);
+  virtual void on_save_checkpoint(Checkpoint& checkpoint);
+  virtual void on_load_checkpoint(const Checkpoint& checkpoint);
+
+  // ---- The run this module is in -------------------------------------------------------------------------------------------
+
+  /// Throws MisuseError outside of an entry point.
+  Trainer& trainer() const;
+  bool has_trainer() const { return trainer_ != nullptr; }
+  bool is_global_zero() const;
+  std::int64_t current_epoch() const;
+  std::int64_t global_step() const;
+  /// Where the module's parameters and batches are.
+  at::Device device() const;
+  /// Every rank's tensor along a new first dimension. Ranks: all.
+  at::Tensor all_gather(const at::Tensor& tensor, std::source_location where = std::source_location::current()) const;
+
+  // ---- Manual optimization -------------------------------------------------------------------------------------------------
+
+  /// false: training_step calls manual_backward and the optimizers itself, and its return value is not used for optimization.
+  bool automatic_optimization() const { return automatic_optimization_; }
+  void set_automatic_optimization(bool automatic) { automatic_optimization_ = automatic; }
+  /// Backward with the hooks and the reduction over ranks. `synchronize` false: gradients stay local, for accumulation.
+  void manual_backward(const at::Tensor& loss, bool synchronize = true);
+  /// Takes an optimizer's step with its hooks, and counts it as a global step.
+  void step_optimizer(std::size_t index = 0);
+  torch::optim::Optimizer& optimizer(std::size_t index = 0) const;
+  LrScheduler& lr_scheduler(std::size_t index = 0) const;
+  /// Clips as the Trainer's options would, from manual optimization.
+  void clip_gradients(torch::optim::Optimizer& optimizer, double value, const std::string& algorithm = "norm");
+
+  // ---- Hyper-parameters ----------------------------------------------------------------------------------------------------
+
+  /// What hparams.yaml and checkpoints say of this module. The registry sets it; call it in the constructor otherwise.
+  template <class Options>
+  void save_hyperparameters(const Options& options) {
+    hparams_ = write_options(options);
+  }
+  const Value& hparams() const { return hparams_; }
+  void set_hparams(Value hparams) { hparams_ = std::move(hparams); }
+
+ private:
+  friend class ModuleAttachment;
+  Trainer* trainer_ = nullptr;
+  MetricStore* metrics_ = nullptr;
+  bool automatic_optimization_ = true;
+  Value hparams_;
+};
+
+}  // namespace levin

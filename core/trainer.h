@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/data/data_module.h"
+#include "levin/core/fwd.h"
+#include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/hook.h"
+#include "levin/core/strategy.h"
+#include "levin/core/trainer_options.h"
+
+namespace levin {
+
+struct SchedulerConfig;
+
+/// Which checkpoint an entry point starts from: a file, "best" or "last"; nothing by default.
+struct RunOptions {
+  std::optional<std::string> ckpt_path = std::nullopt;
+  /// Print the results of validate() and test() as a table, on rank 0.
+  bool verbose = true;
+};
+
+/// Runs a module: the loops, the hooks in the reference's order, metrics, checkpoints, and every rank of it.
+///
+///     levin::Trainer trainer({.max_epochs = 5, .devices = 2});
+///     trainer.fit(module, data);
+///
+/// With several devices the constructor starts the other ranks, by running this program again in processes of their own; the
+/// process that was started by the user only supervises them and exits with their status. Threading: one thread.
+class Trainer {
+ public:
+  explicit Trainer(TrainerOptions options = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Entry points. Ranks: all. Errors of user code leave them as they are, after teardown hooks ran.
+
+  void fit(Module& module, DataModule& data, const RunOptions& run = {});
+  void fit(Module& module, LoaderPtr train, LoaderList validation = {}, const RunOptions& run = {});
+  /// Gives one map of metrics for each loader.
+  std::vector<MetricMap> validate(Module& module, DataModule& data, const RunOptions& run = {});
+  std::vector<MetricMap> validate(Module& module, LoaderList loaders, const RunOptions& run = {});
+  std::vector<MetricMap> test(Module& module, DataModule& data, const RunOptions& run = {});
+  std::vector<MetricMap> test(Module& module, LoaderList loaders, const RunOptions& run = {});
+  /// Gives, for each loader, what predict_step returned for each batch of this rank.
+  std::vector<std::vector<Batch>> predict(Module& module, DataModule& data, const RunOptions& run = {});
+  std::vector<std::vector<Batch>> predict(Module& module, LoaderList loaders, const RunOptions& run = {});
+
+  // State. Reading it never communicates, on any rank.
+
+  const TrainerOptions& options() const;
+  Stage stage() const;
+  bool sanity_checking() const { return stage() == Stage::kSanityCheck; }
+  /// True inside fit(), its validation and its sanity check.
+  bool fitting() const;
+  std::int64_t current_epoch() const;
+  /// Optimizer steps taken, over all optimizers.
+  std::int64_t global_step() const;
+  /// Index of the batch being worked on, in its epoch; the last one between batches.
+  std::int64_t batch_idx() const;
+  std::int64_t dataloader_idx() const;
+  /// Batches of a training epoch after limits; -1 when unknown.
+  std::int64_t num_training_batches() const;
+  /// Batches of each evaluation loader after limits, of the stage that runs or ran last; -1 for unknown.
+  const std::vector<std::int64_t>& num_evaluation_batches() const;
+  /// Optimizer steps that fit() will take in all; -1 when unknown.
+  std::int64_t estimated_stepping_batches() const;
+  /// Training batches since fit began, over all epochs.
+  std::int64_t total_batch_idx() const;
+  bool is_last_batch() const;
+
+  const MetricMap& callback_metrics() const;
+  const MetricMap& logged_metrics() const;
+  const MetricMap& progress_bar_metrics() const;
+  /// The value that a monitor decides on, identical on all ranks; unset when no rank logged the key.
+  std::optional<double> monitored(std::string_view name) const;
+  /// Shows and monitors a value that is not logged, such as a learning rate.
+  void set_callback_metric(std::string_view name, double value);
+
+  int rank() const;
+  int world_size() const;
+  int local_rank() const;
+  bool is_global_zero() const { return rank() == 0; }
+  Strategy& strategy() const;
+  at::Device device() const;
+
+  const std::vector<std::shared_ptr<Callback>>& callbacks() const;
+  const std::vector<std::shared_ptr<Logger>>& loggers() const;
+  /// The first logger's folder, else default_root_dir. The same on all ranks.
+  std::filesystem::path log_dir() const;
+  std::filesystem::path default_root_dir() const;
+  const std::vector<std::shared_ptr<torch::optim::Optimizer>>& optimizers() const;
+  const std::vector<SchedulerConfig>& scheduler_configs() const;
+
+  // Steering, from hooks.
+
+  /// Asks all ranks to stop; any rank may. They stop at the same step. min_epochs and min_steps are kept.
+  void stop(const std::string& reason = "");
+  /// True when this rank asked for it, or the ranks agreed to it.
+  bool should_stop() const;
+  /// Takes back this rank's wish to stop, and an agreed one that min_epochs or min_steps still holds up.
+  void clear_stop();
+  /// Ends the training epoch after this batch and skips its validation, on this rank's vote (the reference's -1).
+  void skip_epoch();
+  void set_accumulate_grad_batches(std::int64_t batches);
+  /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. Throws IoError on every rank when the file could not be
+  /// written.
+  void save_checkpoint(const std::filesystem::path& file, bool weights_only = false);
+  /// Hands a row to all loggers (on rank 0), outside log(). `step` defaults to the x axis of training rows.
+  void log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step = std::nullopt);
+  /// Runs on rank 0 when the loggers' folder is known, before training: `levin fit` saves its config.yaml with it.
+  void on_log_dir(std::function<void(const std::filesystem::path&)> save);
+  /// Optimizers and schedulers made by name, in place of the module's configure_optimizers (`optimizer:` in YAML).
+  void override_optimizers(std::shared_ptr<OptimizerFactory> optimizer, std::shared_ptr<LrSchedulerFactory> scheduler,
+                           const Value& scheduler_settings = {});
+  /// The file that ckpt_path "best" or "last" stands for; set by ModelCheckpoint.
+  void set_checkpoint_alias(const std::string& alias, const std::filesystem::path& file);
+
+  /// The machinery behind the facade; for levin's own loops.
+  struct Runtime;
+  Runtime& runtime() const { return *runtime_; }
+
+ private:
+  std::unique_ptr<Runtime> runtime_;
+};
+
+}  // namespace levin
