@@ -16,7 +16,8 @@ std::string with_mark(const Mark& mark, const std::string& message) {
 }
 }  // namespace
 
-ConfigError::ConfigError(const Mark& mark, const std::string& message) : Error(with_mark(mark, message), 2) {}
+ConfigError::ConfigError(const Mark& mark, const std::string& message)
+    : Error(with_mark(mark, message), 2), mark_(mark), message_(message) {}
 
 Error::~Error() = default;
 ConfigError::~ConfigError() = default;

@@ -30,9 +30,17 @@ class Error : public std::runtime_error {
 /// The user's configuration is wrong: YAML, command line, options, environment variables. Exit code 2.
 class ConfigError : public Error {
  public:
-  explicit ConfigError(const std::string& message) : Error(message, 2) {}
+  explicit ConfigError(const std::string& message) : ConfigError(Mark{}, message) {}
   ConfigError(const Mark& mark, const std::string& message);
   ~ConfigError() override;
+  /// Where the wrong text stands; empty when that is not known. what() begins with it.
+  const Mark& mark() const { return mark_; }
+  /// what() without the mark.
+  const std::string& message() const { return message_; }
+
+ private:
+  Mark mark_;
+  std::string message_;
 };
 
 /// The user's code calls levin in a way that has no meaning, such as log() in a hook that does not permit it.

@@ -42,26 +42,38 @@ struct ClassPathAndArgs {
   Value class_path;
   Value init_args;
 };
-/// Splits `Name` or `{class_path: Name, init_args: {…}}`. Throws ConfigError on any other shape.
+/// Splits `Name` or `{class_path: Name, init_args: {…}}`; init_args may be left out. Throws ConfigError on any other shape.
 ClassPathAndArgs read_class_path(const Value& value, const std::string& expected);
 }  // namespace detail
 
+/// Reading checks the class name and its arguments, and fills in the arguments' defaults; the object is made by get().
+/// The name "auto" stands for no class: whoever owns the option chooses one.
 template <class Base>
 struct OptionType<Component<Base>> {
   static Component<Base> read(const Value& value) {
     if (value.is_null()) return {};
     auto [class_path, init_args] = detail::read_class_path(value, name());
-    return Component<Base>(std::move(class_path), std::move(init_args));
+    if (class_path == Value("auto")) {
+      detail::check_keys({}, init_args);
+      return Component<Base>(std::move(class_path), std::move(init_args));
+    }
+    Value complete = Registry<Base>::instance().complete(class_path, init_args);
+    return Component<Base>(std::move(class_path), std::move(complete));
   }
   static Value write(const Component<Base>& component) {
-    if (component.class_path().is_null()) return Value();
+    if (component.init_args().size() == 0) return component.class_path();
     Value map(Value::Map{});
     map["class_path"] = component.class_path();
     map["init_args"] = component.init_args();
     return map;
   }
-  static std::string name() { return "class_path and init_args"; }
-  static Value schema() { return Value(Value::Map{}); }
+  static std::string name() { return Registry<Base>::kind() + " (class name, or class_path and init_args)"; }
+  /// The schema of the whole YAML defines each kind, with all classes that are registered.
+  static Value schema() {
+    Value reference(Value::Map{});
+    reference["$ref"] = "#/$defs/" + Registry<Base>::kind();
+    return reference;
+  }
 };
 
 }  // namespace levin

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,14 +20,15 @@ template <class M>
 struct OptionType;
 
 namespace detail {
-/// Throws ConfigError when a number is outside the option's range or a string is not among its choices.
-void check_option(const OptionInfo& info, const Value& value);
-/// Throws ConfigError when a path names no file; gives the path that exists, tried as written and beside the YAML file.
-Value resolve_input_file(const OptionInfo& info, const Value& value);
-/// Throws ConfigError when `map` is no map, has a key that is not known, or lacks a required one.
+/// Checks `value` against the option's range and choices, resolves it when it names an input file (as written, then beside the
+/// YAML file that names it), and hands it to `read`. What `read` throws gets the option's name. A value equal to the option's
+/// default is always in range. Throws ConfigError with the value's mark.
+void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read);
+/// Throws ConfigError when `map` is neither a map nor null, has a key that is not known, or lacks a required one.
 void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
 /// {"type": name}
 Value schema_of_type(const char* name);
+/// Throws ConfigError: "expected <expected>, got <value>".
 [[noreturn]] void throw_wrong_type(const Value& value, const std::string& expected);
 }  // namespace detail
 
@@ -58,6 +60,8 @@ struct OptionType<double> {
   static std::string name() { return "float"; }
   static Value schema() { return detail::schema_of_type("number"); }
 };
+/// An int is taken as its digits, so that `precision: 32` and `version: 3` need no quotes. Other scalars need them: YAML has
+/// already changed their text (1.10 is 1.1, yes is not "yes" everywhere).
 template <>
 struct OptionType<std::string> {
   static std::string read(const Value& value);
@@ -65,6 +69,7 @@ struct OptionType<std::string> {
   static std::string name() { return "string"; }
   static Value schema() { return detail::schema_of_type("string"); }
 };
+/// A leading "~/" is the user's home folder.
 template <>
 struct OptionType<std::filesystem::path> {
   static std::filesystem::path read(const Value& value);

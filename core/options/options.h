@@ -64,7 +64,7 @@ class OptionList {
       info_.choices = std::move(names);
       return *this;
     }
-    /// The option names a file that is read: it must exist.
+    /// The option names a file (or folder) that is read: it must exist. The member becomes its absolute path.
     Builder& input_file() {
       info_.input_file = true;
       return *this;
@@ -90,8 +90,7 @@ class OptionList {
     entry.info.schema = OptionType<Member>::schema();
     entry.info.default_value = OptionType<Member>::write(T{}.*member);
     entry.read = [member, &info = entry.info](T& target, const Value& value) {
-      detail::check_option(info, value);
-      target.*member = OptionType<Member>::read(info.input_file ? detail::resolve_input_file(info, value) : value);
+      detail::read_option(info, value, [&](const Value& checked) { target.*member = OptionType<Member>::read(checked); });
     };
     entry.write = [member](const T& source) { return OptionType<Member>::write(source.*member); };
     return Builder(entry.info);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,7 +27,34 @@ struct ClassInfo {
   std::string name;
   std::string help;
   std::vector<OptionInfo> options;
+  /// Checks init_args and gives them back complete: every option, defaults and resolved paths included. Makes no object.
+  std::function<Value(const Value& init_args)> complete;
 };
+
+namespace detail {
+/// What the classes of a registry are called in YAML, help and error messages.
+template <class Base>
+inline constexpr const char* kKindOf = nullptr;
+template <>
+inline constexpr const char* kKindOf<Callback> = "callback";
+template <>
+inline constexpr const char* kKindOf<DataModule> = "data";
+template <>
+inline constexpr const char* kKindOf<Logger> = "logger";
+template <>
+inline constexpr const char* kKindOf<LrSchedulerFactory> = "lr_scheduler";
+template <>
+inline constexpr const char* kKindOf<Module> = "model";
+template <>
+inline constexpr const char* kKindOf<OptimizerFactory> = "optimizer";
+template <>
+inline constexpr const char* kKindOf<Strategy> = "strategy";
+
+/// Keeps the message of a registration that failed while a library was loading, where no exception may pass.
+void add_registration_error(std::string message);
+/// The messages kept so far; they are forgotten by this call. The `levin` program asks when it starts and after each plug-in.
+std::vector<std::string> take_registration_errors();
+}  // namespace detail
 
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Module,
 /// DataModule, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the library and its plug-ins.
@@ -39,6 +67,8 @@ class Registry {
 
   /// The one registry of this kind.
   static Registry& instance();
+  /// "callback", "model", "optimizer", …
+  static std::string kind() { return detail::kKindOf<Base>; }
 
   /// Adds Derived. Its options are Derived::Options (see OptionList), passed to its constructor; a class without Options is
   /// default-constructed and takes no init_args. Throws MisuseError when the name is taken.
@@ -47,11 +77,24 @@ class Registry {
     static_assert(std::derived_from<Derived, Base>);
     if constexpr (requires { typename Derived::Options; }) {
       using Options = typename Derived::Options;
-      add(ClassInfo{std::move(name), std::move(help), describe_options<Options>()},
-          [](const Value& init_args) { return std::make_shared<Derived>(read_options<Options>(init_args)); });
+      add(ClassInfo{std::move(name), std::move(help), describe_options<Options>(),
+                    [](const Value& init_args) { return write_options(read_options<Options>(init_args)); }},
+          [](const Value& init_args) {
+            const auto options = read_options<Options>(init_args);
+            auto object = std::make_shared<Derived>(options);
+            // Modules and data modules carry what they were made with into hparams.yaml and checkpoints.
+            if constexpr (requires { object->set_hparams(Value()); }) {
+              if (object->hparams().is_null()) object->set_hparams(write_options(options));
+            }
+            return object;
+          });
     } else {
-      add(ClassInfo{std::move(name), std::move(help), {}}, [](const Value& init_args) {
+      const auto complete = [](const Value& init_args) {
         detail::check_keys({}, init_args);
+        return Value(Value::Map{});
+      };
+      add(ClassInfo{std::move(name), std::move(help), {}, complete}, [complete](const Value& init_args) {
+        complete(init_args);
         return std::make_shared<Derived>();
       });
     }
@@ -61,7 +104,9 @@ class Registry {
   /// Makes an instance. Throws ConfigError with the mark of class_path on an unknown name ("did you mean …", and the known
   /// names), and whatever read_options throws on init_args.
   std::shared_ptr<Base> make(const Value& class_path, const Value& init_args) const;
-  /// The entry of a class, or nullptr.
+  /// ClassInfo::complete of the class. Throws as make() does.
+  Value complete(const Value& class_path, const Value& init_args) const;
+  /// The entry of a class, or nullptr when it is unknown or the last part of the name fits several.
   const ClassInfo* find(std::string_view class_path) const;
   /// Every class, sorted by name.
   std::vector<const ClassInfo*> classes() const;
@@ -71,6 +116,8 @@ class Registry {
     ClassInfo info;
     Factory factory;
   };
+  const Entry* find_entry(std::string_view class_path) const;
+  const Entry& entry_of(const Value& class_path) const;
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
@@ -85,7 +132,13 @@ extern template class Registry<Strategy>;
 /// Adds a class to its registry while the program or plug-in loads. Use the macros below.
 template <class Base, class Derived>
 struct Registrar {
-  Registrar(const char* name, const char* help) { Registry<Base>::instance().template add<Derived>(name, help); }
+  Registrar(const char* name, const char* help) {
+    try {
+      Registry<Base>::instance().template add<Derived>(name, help);
+    } catch (const std::exception& error) {
+      detail::add_registration_error(error.what());
+    }
+  }
 };
 
 }  // namespace levin

@@ -1,1 +1,97 @@
 #include "levin/core/options/value.h"
+
+#include "levin/core/options/float_text.h"
+
+namespace levin {
+namespace {
+
+// One body for the const and the mutable accessor.
+template <class Content, class Data>
+auto& content_of(Data& data, const Value& value, const char* expected) {
+  if (auto* content = std::get_if<Content>(&data)) return *content;
+  throw ConfigError(value.mark(), std::string("expected ") + expected + ", got " + describe(value));
+}
+
+std::string quoted(const std::string& text) {
+  constexpr std::size_t kLongest = 60;
+  std::string shown = "'";
+  for (const char c : text.substr(0, kLongest)) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    shown += c == '\n' ? std::string("\\n") : control ? std::string("?") : std::string(1, c);
+  }
+  return shown + (text.size() > kLongest ? "…'" : "'");
+}
+
+}  // namespace
+
+bool Value::as_bool() const { return content_of<bool>(data_, *this, "bool"); }
+std::int64_t Value::as_int() const { return content_of<std::int64_t>(data_, *this, "int"); }
+
+double Value::as_double() const {
+  if (is_int()) return static_cast<double>(as_int());
+  return content_of<double>(data_, *this, "float");
+}
+
+const std::string& Value::as_string() const { return content_of<std::string>(data_, *this, "string"); }
+const Value::List& Value::as_list() const { return content_of<List>(data_, *this, "list"); }
+const Value::Map& Value::as_map() const { return content_of<Map>(data_, *this, "map"); }
+Value::List& Value::as_list() { return content_of<List>(data_, *this, "list"); }
+Value::Map& Value::as_map() { return content_of<Map>(data_, *this, "map"); }
+
+const Value* Value::find(std::string_view key) const {
+  const Map* map = std::get_if<Map>(&data_);
+  if (map == nullptr) return nullptr;
+  for (const auto& [name, value] : *map) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
+Value* Value::find(std::string_view key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
+
+const Value& Value::at(std::string_view key) const {
+  as_map();
+  if (const Value* value = find(key)) return *value;
+  throw ConfigError(mark_, "missing key '" + std::string(key) + "'");
+}
+
+Value& Value::operator[](std::string_view key) {
+  if (is_null()) data_ = Map{};
+  if (Value* value = find(key)) return *value;
+  return as_map().emplace_back(std::string(key), Value()).second;
+}
+
+void Value::push_back(Value value) {
+  if (is_null()) data_ = List{};
+  as_list().push_back(std::move(value));
+}
+
+std::size_t Value::size() const {
+  if (is_list()) return as_list().size();
+  return is_map() ? as_map().size() : 0;
+}
+
+Mark Value::key_mark() const { return key_line_ > 0 ? Mark{mark_.file, key_line_, key_column_} : mark_; }
+
+void Value::set_key_position(int line, int column) {
+  key_line_ = line;
+  key_column_ = column;
+}
+
+const char* Value::type_name() const {
+  constexpr const char* kNames[] = {"null", "bool", "int", "float", "string", "list", "map"};
+  return kNames[data_.index()];
+}
+
+std::string describe(const Value& value) {
+  const std::string type = value.type_name();
+  if (value.is_bool()) return type + (value.as_bool() ? " true" : " false");
+  if (value.is_int()) return type + " " + std::to_string(value.as_int());
+  if (value.is_double()) return type + " " + float_text(value.as_double());
+  if (value.is_string()) return type + " " + quoted(value.as_string());
+  if (value.is_list()) return "list of " + std::to_string(value.size()) + (value.size() == 1 ? " element" : " elements");
+  if (value.is_map()) return "map of " + std::to_string(value.size()) + (value.size() == 1 ? " key" : " keys");
+  return type;
+}
+
+}  // namespace levin

@@ -58,10 +58,13 @@ class Value {
   Value& operator[](std::string_view key);
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   void push_back(Value value);  ///< A null value becomes a list first.
-  std::size_t size() const;     ///< Elements of a list or map, else 0.
+  std::size_t size() const;     ///< Elements of a list or map, else 0
 
   const Mark& mark() const { return mark_; }
   void set_mark(Mark mark) { mark_ = std::move(mark); }
+  /// The place of the key that this value stands under, for errors about the key; mark() when it is not known.
+  Mark key_mark() const;
+  void set_key_position(int line, int column);
   /// "null", "bool", "int", "float", "string", "list" or "map".
   const char* type_name() const;
   /// Equal content; marks do not count. An int and a float of the same number differ.
@@ -70,6 +73,11 @@ class Value {
  private:
   std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map> data_;
   Mark mark_;
+  int key_line_ = 0;
+  int key_column_ = 0;
 };
+
+/// A value in an error message: "string 'abc'", "float 0.1", "list of 3 elements". Long strings are cut.
+std::string describe(const Value& value);
 
 }  // namespace levin

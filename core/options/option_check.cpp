@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "levin/core/options/did_you_mean.h"
+#include "levin/core/options/float_text.h"
+#include "levin/core/options/options.h"
+
+namespace levin::detail {
+namespace {
+
+std::string bound_text(double bound) {
+  const std::string text = float_text(bound);
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
+void check_range(const OptionInfo& info, const Value& value) {
+  // Written so that NaN is outside of every range.
+  const bool too_small = info.minimum && !(value.as_double() >= *info.minimum);
+  const bool too_large = info.maximum && !(value.as_double() <= *info.maximum);
+  if (!too_small && !too_large) return;
+  std::string range = info.minimum ? "at least " + bound_text(*info.minimum) : "";
+  if (info.maximum) range += (range.empty() ? "at most " : " and at most ") + bound_text(*info.maximum);
+  throw ConfigError(value.mark(), "must be " + range + ", got " + describe(value));
+}
+
+void check_choice(const OptionInfo& info, const Value& value) {
+  const std::string text = OptionType<std::string>::read(value);
+  if (std::find(info.choices.begin(), info.choices.end(), text) != info.choices.end()) return;
+  const std::string nearest = nearest_name(text, info.choices);
+  throw ConfigError(value.mark(), "must be one of " + quoted_list(info.choices) + ", got " + describe(value) +
+                                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+}
+
+// A list is checked element by element.
+void check_option(const OptionInfo& info, const Value& value) {
+  if (value == info.default_value) return;
+  if (value.is_list()) {
+    for (const Value& element : value.as_list()) check_option(info, element);
+  }
+  if (value.is_number() && (info.minimum || info.maximum)) check_range(info, value);
+  if ((value.is_string() || value.is_int()) && !info.choices.empty()) check_choice(info, value);
+}
+
+Value resolved_path(const Value& value) {
+  namespace fs = std::filesystem;
+  const fs::path written = OptionType<fs::path>::read(value);
+  if (written.empty()) throw ConfigError(value.mark(), "the name of the file is empty");
+  const fs::path beside_yaml = fs::path(value.mark().file).parent_path() / written;
+  std::error_code ignored;
+  for (const fs::path& candidate : {written, beside_yaml}) {
+    if (!fs::exists(candidate, ignored)) continue;
+    Value found(fs::absolute(candidate).lexically_normal().string());
+    found.set_mark(value.mark());
+    return found;
+  }
+  std::string looked_for = "'" + fs::absolute(written).lexically_normal().string() + "'";
+  if (written.is_relative() && !fs::path(value.mark().file).parent_path().empty())
+    looked_for += " and '" + fs::absolute(beside_yaml).lexically_normal().string() + "'";
+  throw ConfigError(value.mark(), "there is no such file: looked for " + looked_for);
+}
+
+Value resolve_input_file(const OptionInfo& info, const Value& value) {
+  if (value == info.default_value || value.is_null()) return value;
+  if (!value.is_list()) return resolved_path(value);
+  Value::List resolved;
+  for (const Value& element : value.as_list()) resolved.push_back(resolved_path(element));
+  Value list(std::move(resolved));
+  list.set_mark(value.mark());
+  return list;
+}
+
+}  // namespace
+
+void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read) {
+  try {
+    check_option(info, value);
+    read(info.input_file ? resolve_input_file(info, value) : value);
+  } catch (const ConfigError& error) {
+    throw ConfigError(error.mark(), info.name + ": " + error.message());
+  }
+}
+
+void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
+  if (map.is_null() && std::none_of(known.begin(), known.end(), [](const OptionInfo* info) { return info->required; })) return;
+  if (!map.is_null() && !map.is_map()) throw_wrong_type(map, "map");
+  if (map.is_map()) {
+    std::vector<std::string> names;
+    for (const OptionInfo* info : known) names.push_back(info->name);
+    for (const auto& [key, value] : map.as_map()) {
+      if (std::find(names.begin(), names.end(), key) == names.end())
+        throw ConfigError(value.key_mark(), "unknown key '" + key + "'" + did_you_mean(key, names, "keys"));
+    }
+  }
+  for (const OptionInfo* info : known) {
+    if (info->required && !map.contains(info->name))
+      throw ConfigError(map.mark(), "missing key '" + info->name + "' (" + info->type + ": " + info->help + ")");
+  }
+}
+
+}  // namespace levin::detail

@@ -1,0 +1,76 @@
+#include "levin/core/options/option_type.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "levin/core/options/options.h"
+
+namespace levin {
+namespace {
+
+// What YAML's tolerance takes away, the message gives back: how the value must be written to be accepted.
+std::string fix_hint(const Value& value, const std::string& expected) {
+  const bool wants_int = expected.rfind("int", 0) == 0;
+  const bool wants_text = expected.rfind("string", 0) == 0 || expected.rfind("path", 0) == 0;
+  if (wants_int && value.is_double() && std::abs(value.as_double()) < 1e15 &&
+      std::trunc(value.as_double()) == value.as_double())
+    return "; write " + std::to_string(static_cast<std::int64_t>(value.as_double()));
+  if (wants_text && (value.is_double() || value.is_bool())) return "; put it in quotes";
+  if (expected.rfind("list", 0) == 0 && !value.is_map()) return "; write it in brackets: [a, b]";
+  return {};
+}
+
+}  // namespace
+
+namespace detail {
+
+Value schema_of_type(const char* name) {
+  Value schema(Value::Map{});
+  schema["type"] = name;
+  return schema;
+}
+
+void throw_wrong_type(const Value& value, const std::string& expected) {
+  throw ConfigError(value.mark(), "expected " + expected + ", got " + describe(value) + fix_hint(value, expected));
+}
+
+}  // namespace detail
+
+bool OptionType<bool>::read(const Value& value) {
+  if (!value.is_bool()) detail::throw_wrong_type(value, name());
+  return value.as_bool();
+}
+
+std::int64_t OptionType<std::int64_t>::read(const Value& value) {
+  if (!value.is_int()) detail::throw_wrong_type(value, name());
+  return value.as_int();
+}
+
+int OptionType<int>::read(const Value& value) {
+  const std::int64_t wide = OptionType<std::int64_t>::read(value);
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max())
+    throw ConfigError(value.mark(), std::to_string(wide) + " does not fit into 32 bits");
+  return static_cast<int>(wide);
+}
+
+double OptionType<double>::read(const Value& value) {
+  if (!value.is_number()) detail::throw_wrong_type(value, name());
+  return value.as_double();
+}
+
+std::string OptionType<std::string>::read(const Value& value) {
+  if (value.is_int()) return std::to_string(value.as_int());
+  if (!value.is_string()) detail::throw_wrong_type(value, name());
+  return value.as_string();
+}
+
+std::filesystem::path OptionType<std::filesystem::path>::read(const Value& value) {
+  if (!value.is_string() && !value.is_int()) detail::throw_wrong_type(value, name());
+  const std::string text = OptionType<std::string>::read(value);
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || (text != "~" && text.rfind("~/", 0) != 0)) return text;
+  return std::filesystem::path(home) / text.substr(text.size() == 1 ? 1 : 2);
+}
+
+}  // namespace levin

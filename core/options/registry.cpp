@@ -1,0 +1,127 @@
+#include "levin/core/options/registry.h"
+
+#include <algorithm>
+
+#include "levin/core/options/component.h"
+#include "levin/core/options/did_you_mean.h"
+
+namespace levin {
+namespace {
+
+std::string_view last_part(std::string_view name) {
+  const std::size_t separator = name.find_last_of(".:");
+  return separator == std::string_view::npos ? name : name.substr(separator + 1);
+}
+
+std::vector<std::string>& registration_errors() {
+  static std::vector<std::string> errors;
+  return errors;
+}
+
+}  // namespace
+
+namespace detail {
+
+void add_registration_error(std::string message) { registration_errors().push_back(std::move(message)); }
+
+std::vector<std::string> take_registration_errors() { return std::exchange(registration_errors(), {}); }
+
+ClassPathAndArgs read_class_path(const Value& value, const std::string& expected) {
+  if (value.is_string()) {
+    Value no_arguments(Value::Map{});
+    no_arguments.set_mark(value.mark());
+    return {value, std::move(no_arguments)};
+  }
+  if (!value.is_map()) throw_wrong_type(value, expected);
+  const std::vector<std::string> keys = {"class_path", "init_args"};
+  for (const auto& [key, content] : value.as_map()) {
+    if (key != keys[0] && key != keys[1])
+      throw ConfigError(content.key_mark(), "unknown key '" + key + "'" + did_you_mean(key, keys, "keys") +
+                                                " (the arguments of a class go under init_args)");
+  }
+  const Value* class_path = value.find("class_path");
+  if (class_path == nullptr) throw ConfigError(value.mark(), "missing key 'class_path' (the name of a class)");
+  if (!class_path->is_string()) throw_wrong_type(*class_path, "a class name");
+  const Value* init_args = value.find("init_args");
+  Value arguments = init_args != nullptr && !init_args->is_null() ? *init_args : Value(Value::Map{});
+  if (arguments.mark().str().empty()) arguments.set_mark(class_path->mark());
+  return {*class_path, std::move(arguments)};
+}
+
+}  // namespace detail
+
+template <class Base>
+Registry<Base>& Registry<Base>::instance() {
+  static Registry registry;
+  return registry;
+}
+
+template <class Base>
+void Registry<Base>::add(ClassInfo info, Factory factory) {
+  const auto position = std::lower_bound(entries_.begin(), entries_.end(), info.name,
+                                         [](const auto& entry, const std::string& name) { return entry->info.name < name; });
+  if (position != entries_.end() && (*position)->info.name == info.name)
+    throw MisuseError("the " + kind() + " class '" + info.name + "' is registered twice; give one of them another name");
+  entries_.insert(position, std::make_unique<Entry>(Entry{std::move(info), std::move(factory)}));
+}
+
+template <class Base>
+const typename Registry<Base>::Entry* Registry<Base>::find_entry(std::string_view class_path) const {
+  const Entry* found = nullptr;
+  int fitting = 0;
+  for (const auto& entry : entries_) {
+    if (entry->info.name == class_path) return entry.get();
+    if (last_part(entry->info.name) != last_part(class_path)) continue;
+    found = entry.get();
+    ++fitting;
+  }
+  return fitting == 1 ? found : nullptr;
+}
+
+template <class Base>
+const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& class_path) const {
+  const std::string& name = class_path.as_string();
+  if (const Entry* entry = find_entry(name)) return *entry;
+  std::vector<std::string> known, fitting;
+  for (const auto& entry : entries_) {
+    known.push_back(entry->info.name);
+    if (last_part(entry->info.name) == last_part(name)) fitting.push_back(entry->info.name);
+  }
+  const std::string problem = fitting.empty() ? "unknown " : "ambiguous ";
+  const std::string help =
+      fitting.empty() ? did_you_mean(last_part(name), known, "known classes") : "; it may be " + quoted_list(fitting);
+  throw ConfigError(class_path.mark(), problem + kind() + " class '" + name + "'" + help);
+}
+
+template <class Base>
+std::shared_ptr<Base> Registry<Base>::make(const Value& class_path, const Value& init_args) const {
+  return entry_of(class_path).factory(init_args);
+}
+
+template <class Base>
+Value Registry<Base>::complete(const Value& class_path, const Value& init_args) const {
+  return entry_of(class_path).info.complete(init_args);
+}
+
+template <class Base>
+const ClassInfo* Registry<Base>::find(std::string_view class_path) const {
+  const Entry* entry = find_entry(class_path);
+  return entry != nullptr ? &entry->info : nullptr;
+}
+
+template <class Base>
+std::vector<const ClassInfo*> Registry<Base>::classes() const {
+  std::vector<const ClassInfo*> infos;
+  for (const auto& entry : entries_) infos.push_back(&entry->info);
+  return infos;
+}
+
+template class Registry<Callback>;
+template class Registry<DataModule>;
+template class Registry<Logger>;
+template class Registry<LrSchedulerFactory>;
+template class Registry<Module>;
+template class Registry<OptimizerFactory>;
+template class Registry<Strategy>;
+
+}  // namespace levin

@@ -1,0 +1,99 @@
+#include "levin/core/options/component.h"
+
+#include <catch2/catch.hpp>
+
+#include "levin/core/logger.h"
+
+using levin::Logger;
+using levin::Value;
+using Part = levin::Component<Logger>;
+
+namespace {
+
+struct ReelOptions {
+  int speed = 19;
+  static void declare(levin::OptionList<ReelOptions>& options) { options.add("speed", &ReelOptions::speed, "cm/s").min(1); }
+};
+struct Reel : Logger {
+  using Options = ReelOptions;
+  explicit Reel(Options given) : options(given) {}
+  Options options;
+};
+LEVIN_REGISTER_LOGGER(Reel, "Turns");
+
+struct Still : Logger {};
+LEVIN_REGISTER_LOGGER(Still, "Has no options");
+
+struct Machine {
+  Part main = "auto";
+  std::vector<Part> others;
+  static void declare(levin::OptionList<Machine>& options) {
+    options.add("main", &Machine::main, "The main one");
+    options.add("others", &Machine::others, "More of them");
+  }
+};
+
+Value reel(int speed) {
+  Value value(Value::Map{});
+  value["class_path"] = "some.where.Reel";
+  value["init_args"]["speed"] = speed;
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("a component is a name, a name with arguments, or nothing") {
+  const auto named = levin::OptionType<Part>::read("Reel");
+  CHECK(std::dynamic_pointer_cast<Reel>(named.get())->options.speed == 19);
+  const auto with_arguments = levin::OptionType<Part>::read(reel(38));
+  CHECK(std::dynamic_pointer_cast<Reel>(with_arguments.get())->options.speed == 38);
+  CHECK(with_arguments.get() == with_arguments.get());
+  CHECK(levin::OptionType<Part>::read(Value()).empty());
+  CHECK(Part(std::make_shared<Reel>(ReelOptions{9})).get() != nullptr);
+}
+
+TEST_CASE("components in options are checked where they are read, and written with all defaults") {
+  Value map(Value::Map{});
+  map["main"] = "Reel";
+  map["others"].push_back(reel(4));
+  const Value written = levin::write_options(levin::read_options<Machine>(map));
+  CHECK(written.at("main").at("class_path") == Value("Reel"));
+  CHECK(written.at("main").at("init_args").at("speed") == Value(19));
+  CHECK(written.at("others").as_list().at(0) == reel(4));
+  CHECK(levin::write_options(levin::read_options<Machine>(written)) == written);
+
+  map["others"].push_back(reel(0));
+  CHECK_THROWS_WITH(levin::read_options<Machine>(map), "others: speed: must be at least 1, got int 0");
+  map["others"] = "Rele";
+  CHECK_THROWS_AS(levin::read_options<Machine>(map), levin::ConfigError);
+  map["others"] = Value(Value::List{"Rele"});
+  CHECK_THROWS_WITH(levin::read_options<Machine>(map), "others: unknown logger class 'Rele'; did you mean 'Reel'?");
+}
+
+TEST_CASE("a component without arguments is written as its name, and auto stays for its owner to decide") {
+  Value map(Value::Map{});
+  map["main"] = "auto";
+  map["others"].push_back("Still");
+  CHECK(levin::write_options(levin::read_options<Machine>(map)) == map);
+  CHECK(levin::write_options(Machine{}).at("main") == Value("auto"));
+  CHECK(levin::OptionType<Part>::write(Part()) == Value());
+  CHECK_THROWS_AS(levin::OptionType<Part>::read(Value(Value::Map{{"class_path", "auto"}, {"init_args", reel(1)}})),
+                  levin::ConfigError);
+}
+
+TEST_CASE("other shapes of a component are errors that say what is expected") {
+  const auto message = [](Value value) -> std::string {
+    try {
+      levin::OptionType<Part>::read(value);
+    } catch (const levin::ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK_THAT(message(5), Catch::Contains("expected logger (class name, or class_path and init_args), got int 5"));
+  CHECK_THAT(message(Value(Value::Map{{"speed", 5}})), Catch::Contains("unknown key 'speed'") && Catch::Contains("init_args"));
+  CHECK_THAT(message(Value(Value::Map{{"class_paht", "Reel"}})), Catch::Contains("did you mean 'class_path'?"));
+  CHECK_THAT(message(Value(Value::Map{})), Catch::Contains("missing key 'class_path'"));
+  CHECK_THAT(message(Value(Value::Map{{"class_path", 5}})), Catch::Contains("expected a class name, got int 5"));
+  CHECK_THAT(message(Value(Value::Map{{"class_path", "Reel"}, {"init_args", 5}})), Catch::Contains("expected map, got int 5"));
+}

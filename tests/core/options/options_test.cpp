@@ -1,0 +1,185 @@
+#include "levin/core/options/options.h"
+
+#include <rapidcheck.h>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "levin/core/error.h"
+
+using levin::ConfigError;
+using levin::Value;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Sample {
+  bool flag = true;
+  int small = 7;
+  std::int64_t large = 1;
+  double rate = 1e-3;
+  std::string mode = "min";
+  std::string name = "levin";
+  fs::path folder = "here";
+  std::optional<double> limit;
+  std::vector<std::int64_t> sizes = {1, 2};
+  std::map<std::string, double> weights;
+  Value anything;
+  bool operator==(const Sample&) const = default;
+
+  static void declare(levin::OptionList<Sample>& options) {
+    options.add("flag", &Sample::flag, "A switch");
+    options.add("small", &Sample::small, "A 32-bit number");
+    options.add("large", &Sample::large, "A 64-bit number").min(-1);
+    options.add("rate", &Sample::rate, "A rate").min(0).max(1);
+    options.add("mode", &Sample::mode, "A choice").choices({"min", "max", "32"});
+    options.add("name", &Sample::name, "A text");
+    options.add("folder", &Sample::folder, "A folder");
+    options.add("limit", &Sample::limit, "A limit").min(0);
+    options.add("sizes", &Sample::sizes, "Sizes").min(0);
+    options.add("weights", &Sample::weights, "Weights by name");
+    options.add("anything", &Sample::anything, "Anything");
+  }
+};
+
+struct WithFile {
+  fs::path table;
+  std::optional<fs::path> extra;
+  static void declare(levin::OptionList<WithFile>& options) {
+    options.add("table", &WithFile::table, "The table to read").input_file().required();
+    options.add("extra", &WithFile::extra, "Another one").input_file();
+  }
+};
+
+Value map_of(const char* key, Value value) {
+  Value map(Value::Map{});
+  map[key] = std::move(value);
+  return map;
+}
+
+Sample read(const char* key, Value value) { return levin::read_options<Sample>(map_of(key, std::move(value))); }
+
+Value marked(Value value, int line, int column) {
+  value.set_mark({"run.yaml", line, column});
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("keys that are missing keep the default of the member") {
+  CHECK(levin::read_options<Sample>(Value(Value::Map{})) == Sample{});
+  CHECK(levin::read_options<Sample>(Value()) == Sample{});
+}
+
+TEST_CASE("every type of option is read") {
+  CHECK(read("flag", false).flag == false);
+  CHECK(read("small", -3).small == -3);
+  CHECK(read("large", std::int64_t{1} << 40).large == std::int64_t{1} << 40);
+  CHECK(read("rate", 0.5).rate == 0.5);
+  CHECK(read("rate", 1).rate == 1.0);
+  CHECK(read("mode", "max").mode == "max");
+  CHECK(read("mode", 32).mode == "32");
+  CHECK(read("limit", 2).limit == 2.0);
+  CHECK(read("limit", Value()).limit == std::nullopt);
+  CHECK(read("sizes", Value(Value::List{4, 5})).sizes == std::vector<std::int64_t>{4, 5});
+  CHECK(read("weights", map_of("a", 2)).weights == std::map<std::string, double>{{"a", 2.0}});
+  CHECK(read("anything", "as it is").anything == Value("as it is"));
+}
+
+TEST_CASE("a leading tilde in a path is the home folder") {
+  const std::string home = std::getenv("HOME");
+  CHECK(read("folder", "~/data").folder == fs::path(home) / "data");
+  CHECK(read("folder", "data/~x").folder == "data/~x");
+}
+
+TEST_CASE("an unknown key is an error at the key, with the name that was meant") {
+  Value wrong = marked(1, 3, 10);
+  wrong.set_key_position(3, 3);
+  CHECK_THROWS_WITH(read("smal", wrong), "run.yaml:3:3: unknown key 'smal'; did you mean 'small'?");
+  CHECK_THROWS_WITH(read("qqqqqq", 1), Catch::Contains("the keys are 'flag', 'small'"));
+}
+
+TEST_CASE("a value of the wrong type is an error at the value, naming the option and both types") {
+  CHECK_THROWS_WITH(read("small", marked("abc", 3, 9)), "run.yaml:3:9: small: expected int, got string 'abc'");
+  CHECK_THROWS_WITH(read("small", 5.0), "small: expected int, got float 5.0; write 5");
+  CHECK_THROWS_WITH(read("flag", 1), "flag: expected bool, got int 1");
+  CHECK_THROWS_WITH(read("name", 1.5), "name: expected string, got float 1.5; put it in quotes");
+  CHECK_THROWS_WITH(read("sizes", 3), "sizes: expected list of int, got int 3; write it in brackets: [a, b]");
+  CHECK_THROWS_WITH(read("sizes", Value(Value::List{1, marked("x", 5, 8)})),
+                    "run.yaml:5:8: sizes: expected int, got string 'x'");
+  CHECK_THROWS_WITH(levin::read_options<Sample>(marked(5, 2, 1)), "run.yaml:2:1: expected map, got int 5");
+  CHECK_THROWS_WITH(read("small", std::int64_t{1} << 40), "small: 1099511627776 does not fit into 32 bits");
+}
+
+TEST_CASE("a number out of range is an error that states the range") {
+  CHECK_THROWS_WITH(read("rate", -0.5), "rate: must be at least 0 and at most 1, got float -0.5");
+  CHECK_THROWS_WITH(read("rate", std::nan("")), Catch::Contains("must be at least 0"));
+  CHECK_THROWS_WITH(read("large", -2), "large: must be at least -1, got int -2");
+  CHECK_THROWS_WITH(read("limit", -1), Catch::Contains("limit: must be at least 0"));
+  CHECK_THROWS_WITH(read("sizes", Value(Value::List{1, -1})), Catch::Contains("sizes: must be at least 0"));
+  CHECK(read("rate", 0).rate == 0.0);
+  CHECK(read("rate", 1.0).rate == 1.0);
+}
+
+TEST_CASE("a string that is no choice is an error that lists the choices") {
+  CHECK_THROWS_WITH(read("mode", "mxa"), "mode: must be one of 'min', 'max', '32', got string 'mxa'; did you mean 'max'?");
+  CHECK_THROWS_WITH(read("mode", 16), Catch::Contains("must be one of 'min', 'max', '32', got int 16"));
+}
+
+TEST_CASE("an input file is found as written or beside the YAML file, and becomes absolute") {
+  const fs::path folder = fs::temp_directory_path() / ("levin_options_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  std::ofstream(folder / "table.csv") << "1,2\n";
+  Value written("table.csv");
+  written.set_mark({(folder / "run.yaml").string(), 2, 8});
+  CHECK(levin::read_options<WithFile>(map_of("table", written)).table == folder / "table.csv");
+  CHECK(levin::read_options<WithFile>(map_of("table", (folder / "table.csv").string())).table == folder / "table.csv");
+
+  Value missing("tabel.csv");
+  missing.set_mark({(folder / "run.yaml").string(), 2, 8});
+  CHECK_THROWS_WITH(
+      levin::read_options<WithFile>(map_of("table", missing)),
+      Catch::Contains("run.yaml:2:8: table: there is no such file") && Catch::Contains((folder / "tabel.csv").string()));
+  CHECK_THROWS_WITH(levin::read_options<WithFile>(map_of("table", "")), "table: the name of the file is empty");
+  CHECK_THROWS_AS(levin::read_options<WithFile>(map_of("table", 1.5)), ConfigError);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("a required option that is left out is an error that says what it is") {
+  const char* message = "missing key 'table' (path: The table to read)";
+  CHECK_THROWS_WITH(levin::read_options<WithFile>(Value(Value::Map{})), message);
+  CHECK_THROWS_WITH(levin::read_options<WithFile>(Value()), message);
+}
+
+TEST_CASE("options are described for help and schema") {
+  const auto infos = levin::describe_options<Sample>();
+  REQUIRE(infos.size() == 11);
+  CHECK(infos[3].name == "rate");
+  CHECK(infos[3].type == "float");
+  CHECK(infos[3].default_value == Value(1e-3));
+  CHECK(infos[3].minimum == 0.0);
+  CHECK(infos[3].maximum == 1.0);
+  CHECK(infos[4].choices.size() == 3);
+  CHECK(infos[7].type == "float or null");
+  CHECK(infos[8].type == "list of int");
+  CHECK(infos[8].schema.at("items").at("type").as_string() == "integer");
+}
+
+TEST_CASE("options written and read again are equal") {
+  CHECK(rc::check([] {
+    Sample sample;
+    sample.flag = *rc::gen::arbitrary<bool>();
+    sample.small = *rc::gen::arbitrary<int>();
+    sample.large = *rc::gen::inRange<std::int64_t>(-1, std::numeric_limits<std::int64_t>::max());
+    sample.rate = *rc::gen::inRange(0, 1001) / 1000.0;
+    sample.mode = *rc::gen::element<std::string>("min", "max", "32");
+    sample.name = *rc::gen::arbitrary<std::string>();
+    if (*rc::gen::arbitrary<bool>()) sample.limit = *rc::gen::inRange(0, 100) / 7.0;
+    sample.sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 99));
+    sample.weights = *rc::gen::arbitrary<std::map<std::string, double>>();
+    sample.anything = Value(*rc::gen::arbitrary<std::string>());
+    RC_ASSERT(levin::read_options<Sample>(levin::write_options(sample)) == sample);
+  }));
+}
