@@ -36,16 +36,16 @@ class Batch {
   std::size_t size() const { return items_.size(); }
   bool empty() const { return items_.empty(); }
   const std::vector<Item>& items() const { return items_; }
-  /// Adds a tensor, or replaces the one of the same name.
+  /// Adds a tensor, or replaces the one of the same name. An empty name always adds.
   void set(std::string name, at::Tensor tensor);
 
-  /// Number of samples: the first dimension of the first tensor that has one; 1 for a tensor without dimensions; 0 when empty.
+  /// Number of samples: the first dimension of the first tensor that has one; 1 when none has; 0 when empty.
   std::int64_t batch_size() const;
   /// The batch on another device; tensors that are there already are shared.
   Batch to(const at::Device& device, bool non_blocking = false) const;
   /// Floating-point tensors in another type; others unchanged.
   Batch to(at::ScalarType floating_type) const;
-  /// Copies in page-locked memory, from which a GPU copies asynchronously.
+  /// Copies in page-locked memory, from which a GPU copies asynchronously. Without a GPU the batch itself.
   Batch pin_memory() const;
 
  private:
