@@ -17,6 +17,8 @@ endif()
 function(levin_use_pch target)
   if(LEVIN_PCH)
     target_precompile_headers(${target} REUSE_FROM levin_pch)
+    # The header is compiled with -fPIC; a program, which CMake would compile with -fPIE, has to agree.
+    target_compile_options(${target} PRIVATE -fPIC)
   endif()
 endfunction()
 
