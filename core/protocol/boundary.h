@@ -7,28 +7,24 @@
 #include <vector>
 
 #include "levin/core/protocol/hook.h"
+#include "levin/core/protocol/votes.h"
 
 namespace levin {
 
 /// Metric name to value, in the order of names.
 using MetricMap = std::map<std::string, double, std::less<>>;
 
-/// What one rank asks of all. Merged, a vote of any rank is everyone's.
-struct Votes {
-  bool stop = false;        ///< should_stop
-  std::int32_t signal = 0;  ///< number of a signal received, 0 for none; merged: the lowest rank's
-  bool has_next = true;     ///< training data: this rank has a batch for the next step; merged: any rank has
-};
-
 /// Points of the loop that every rank reaches in the same order.
 enum class BoundaryKind : std::uint8_t {
-  kSetup,         ///< start of an entry point: configuration and parameters are compared
-  kEpochStart,    ///< lengths of the loaders are agreed
-  kTrainStep,     ///< a training step on which step metrics are due
-  kEpochReached,  ///< the last batch of an epoch is done, before the epoch-end hooks
-  kEpochEnd,      ///< the epoch-end hooks of callbacks and module are done, before monitoring callbacks and loggers
-  kCheckpoint,    ///< a checkpoint is written
-  kEnd            ///< end of an entry point
+  kSetup,          ///< start of an entry point: configuration and parameters are compared
+  kEpochStart,     ///< lengths of the loaders are agreed
+  kBatch,          ///< before a batch, when lengths are unknown and gradients accumulate: who has a batch
+  kTrainStep,      ///< a training step on which step metrics are due
+  kEpochReached,   ///< the last batch of an epoch is done, before the epoch-end hooks
+  kEpochEnd,       ///< the epoch-end hooks of callbacks and module are done, before monitoring callbacks and loggers
+  kEvaluationEnd,  ///< an evaluation and its monitors are done: votes count at once
+  kCheckpoint,     ///< a checkpoint is written
+  kEnd             ///< end of an entry point
 };
 const char* boundary_kind_name(BoundaryKind kind);
 
@@ -43,7 +39,7 @@ struct Boundary {
 /// Numbers that ranks tell one another at a boundary (batches of a loader, say); their meaning belongs to the boundary's kind.
 using BoundaryWords = std::array<std::int64_t, 4>;
 
-/// What every rank knows after a boundary. `votes`, `reduced`, `ranks` and `words` are identical on all ranks.
+/// What every rank knows after a boundary. `votes`, `rank_votes`, `words` and `rank_rows` are identical on all ranks.
 struct BoundaryOutcome {
   Votes votes;                       ///< merged over ranks
   std::vector<Votes> rank_votes;     ///< by rank

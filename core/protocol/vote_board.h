@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/votes.h"
 
 namespace levin {
 
@@ -18,8 +18,5 @@ class VoteBoard {
   /// After reduction number `sequence` has ended on this rank: what each rank published for it, by rank.
   virtual std::vector<Votes> read(std::int64_t sequence) = 0;
 };
-
-/// Merges by-rank votes into one, in the way that Votes documents.
-Votes merge(const std::vector<Votes>& votes);
 
 }  // namespace levin

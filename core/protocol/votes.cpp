@@ -1,0 +1,47 @@
+#include "levin/core/protocol/votes.h"
+
+namespace levin {
+
+namespace {
+constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
+constexpr std::uint64_t kStop = 1;
+constexpr std::uint64_t kEndEpoch = 2;
+constexpr std::uint64_t kHasNext = 4;
+constexpr int kSignalShift = 8;
+constexpr int kMicroBatchShift = 16;
+}  // namespace
+
+Votes merge(const std::vector<Votes>& votes) {
+  Votes merged;
+  merged.has_next = false;
+  for (const Votes& vote : votes) {
+    merged.stop |= vote.stop;
+    merged.end_epoch |= vote.end_epoch;
+    merged.has_next |= vote.has_next;
+    if (merged.signal == 0) merged.signal = vote.signal;
+    merged.micro_batches += vote.micro_batches;
+  }
+  return merged;
+}
+
+std::uint64_t pack(const Votes& votes) {
+  std::uint64_t word = kPresent;
+  if (votes.stop) word |= kStop;
+  if (votes.end_epoch) word |= kEndEpoch;
+  if (votes.has_next) word |= kHasNext;
+  word |= (static_cast<std::uint64_t>(votes.signal) & 0x7f) << kSignalShift;
+  word |= (static_cast<std::uint64_t>(votes.micro_batches) & 0x7fffffff) << kMicroBatchShift;
+  return word;
+}
+
+Votes unpack_votes(std::uint64_t word) {
+  Votes votes;
+  votes.stop = (word & kStop) != 0;
+  votes.end_epoch = (word & kEndEpoch) != 0;
+  votes.has_next = (word & kHasNext) != 0;
+  votes.signal = static_cast<std::int32_t>((word >> kSignalShift) & 0x7f);
+  votes.micro_batches = static_cast<std::int32_t>((word >> kMicroBatchShift) & 0x7fffffff);
+  return votes;
+}
+
+}  // namespace levin

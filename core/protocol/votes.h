@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace levin {
+
+/// What one rank asks of all, or tells them, at a step or a boundary. Merged, a vote of any rank is everyone's.
+struct Votes {
+  bool stop = false;               ///< should_stop
+  bool end_epoch = false;          ///< skip the rest of this epoch
+  bool has_next = true;            ///< training data: this rank has a batch after the one it works on; merged: any rank has
+  std::int32_t signal = 0;         ///< number of a signal received (below 128), 0 for none; merged: the lowest rank's
+  std::int32_t micro_batches = 0;  ///< batches this rank put into the gradients now reduced; merged: the sum over ranks
+  friend bool operator==(const Votes&, const Votes&) = default;
+};
+
+/// Merges by-rank votes into one, in the way that Votes documents. No votes at all: as Votes{} but without has_next.
+Votes merge(const std::vector<Votes>& votes);
+
+/// Votes in one word, for shared memory and frames. The top bit is always set, so that a word is never 0.
+std::uint64_t pack(const Votes& votes);
+Votes unpack_votes(std::uint64_t word);
+
+}  // namespace levin
