@@ -1,0 +1,261 @@
+#include "levin/core/console/console.h"
+
+#include <poll.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "levin/core/console/terminal.h"
+#include "levin/core/console/text.h"
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+constexpr const char* kEraseLine = "\r\033[K";
+
+constexpr std::array<std::pair<LogLevel, const char*>, 4> kLevelNames = {{
+    {LogLevel::kDebug, "debug"},
+    {LogLevel::kInfo, "info"},
+    {LogLevel::kWarning, "warning"},
+    {LogLevel::kError, "error"},
+}};
+
+// A console that is gone (a closed pipe, a terminal that hung up) must not end a training run, so errors end the attempt only.
+void write_whole(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd ready{fd, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+bool same_terminal(int left, int right) {
+  struct stat left_stat {
+  }, right_stat{};
+  return fstat(left, &left_stat) == 0 && fstat(right, &right_stat) == 0 && left_stat.st_rdev == right_stat.st_rdev;
+}
+
+std::string label_of(LogLevel level, bool color) {
+  if (level == LogLevel::kInfo) return "";
+  const std::string label = std::string(log_level_name(level)) + ":";
+  if (!color) return label + " ";
+  const char* const code = level == LogLevel::kDebug ? "2" : level == LogLevel::kWarning ? "33" : "1;31";
+  return std::string("\033[") + code + "m" + label + "\033[0m ";
+}
+
+template <class Function>
+void for_each_line(std::string_view text, Function function) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  while (true) {
+    const std::size_t end = text.find('\n');
+    function(text.substr(0, end));
+    if (end == std::string_view::npos) return;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int rank, int world_size) {
+  std::string text = pattern.string();
+  const std::string number = std::to_string(rank);
+  const std::string_view placeholder = "{rank}";
+  std::size_t place = text.find(placeholder);
+  if (place == std::string::npos) {
+    if (world_size <= 1) return pattern;
+    std::filesystem::path file = pattern.parent_path() / pattern.stem();
+    file += ".rank_" + number + pattern.extension().string();
+    return file;
+  }
+  for (; place != std::string::npos; place = text.find(placeholder, place + number.size())) {
+    text.replace(place, placeholder.size(), number);
+  }
+  return text;
+}
+
+std::shared_ptr<spdlog::logger> open_log_file(const std::filesystem::path& path, int error_fd) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>(path.string());
+    auto logger = std::make_shared<spdlog::logger>("levin", std::move(sink));
+    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %v");
+    logger->set_level(spdlog::level::trace);
+    logger->flush_on(spdlog::level::trace);
+    logger->set_error_handler([path, error_fd, told = false](const std::string& reason) mutable {
+      if (!std::exchange(told, true)) write_whole(error_fd, "error: cannot write " + path.string() + ": " + reason + "\n");
+    });
+    return logger;
+  } catch (const spdlog::spdlog_ex& error) {
+    throw IoError("cannot open the log file " + path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+const char* log_level_name(LogLevel level) {
+  for (const auto& [candidate, name] : kLevelNames) {
+    if (candidate == level) return name;
+  }
+  return "?";
+}
+
+std::optional<LogLevel> log_level_from_name(std::string_view name) {
+  for (const auto& [level, candidate] : kLevelNames) {
+    if (candidate == name) return level;
+  }
+  return std::nullopt;
+}
+
+struct Console::Impl {
+  Impl(int output_fd, int error_fd)
+      : output(output_fd),
+        error(error_fd),
+        live_fd(terminal_redraws(output_fd)  ? output_fd
+                : terminal_redraws(error_fd) ? error_fd
+                                             : -1),
+        output_on_live(live_fd == output_fd),
+        error_on_live(live_fd >= 0 && (live_fd == error_fd || (is_terminal(error_fd) && same_terminal(live_fd, error_fd)))) {}
+
+  std::string rank_prefix() const { return options.world_size > 1 ? "[rank " + std::to_string(options.rank) + "] " : ""; }
+
+  void print(LogLevel level, std::string_view message) {
+    const bool is_error = level >= LogLevel::kWarning;
+    const int fd = is_error ? error : output;
+    const bool beside_live_line = is_error ? error_on_live : output_on_live;
+    const std::string label = label_of(level, terminal_has_color(fd));
+
+    std::string text;
+    // With several ranks on one terminal the bottom line may be the live line of another process.
+    if (beside_live_line && (live_shown || options.world_size > 1)) text += kEraseLine;
+    for_each_line(message, [&, first = true](std::string_view line) mutable {
+      text += rank_prefix();
+      if (std::exchange(first, false)) text += label;
+      text += line;
+      text += '\n';
+    });
+    if (beside_live_line && live_shown) text += fit_to_width(live_text, live_width());
+    write_whole(fd, text);
+
+    if (!file) return;
+    const std::string file_label = std::string(log_level_name(level)) + ": ";
+    for_each_line(message, [&](std::string_view line) { file->info(rank_prefix() + file_label + std::string(line)); });
+  }
+
+  std::size_t live_width() const { return static_cast<std::size_t>(std::max(terminal_width(live_fd) - 1, 1)); }
+
+  const int output;
+  const int error;
+  const int live_fd;
+  const bool output_on_live;
+  const bool error_on_live;
+
+  mutable std::mutex mutex;
+  ConsoleOptions options;
+  std::shared_ptr<spdlog::logger> file;
+  std::set<std::string, std::less<>> warned;
+  std::string live_text;
+  bool live_shown = false;
+};
+
+Console& Console::instance() {
+  // Never destroyed: threads and other static objects may print until the very end.
+  static Console& console = []() -> Console& {
+    auto* made = new Console(STDOUT_FILENO, STDERR_FILENO);
+    std::atexit([] { instance().keep_live_line(); });
+    return *made;
+  }();
+  return console;
+}
+
+Console::Console(int output_fd, int error_fd) : impl_(std::make_unique<Impl>(output_fd, error_fd)) {}
+Console::~Console() = default;
+
+void Console::configure(const ConsoleOptions& options) {
+  std::shared_ptr<spdlog::logger> file;
+  if (options.log_file) {
+    file = open_log_file(file_of_rank(*options.log_file, options.rank, options.world_size), impl_->error);
+  }
+  const std::lock_guard lock(impl_->mutex);
+  impl_->options = options;
+  impl_->file = std::move(file);
+}
+
+int Console::rank() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->options.rank;
+}
+
+int Console::world_size() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->options.world_size;
+}
+
+bool Console::shows(LogLevel level) const {
+  const std::lock_guard lock(impl_->mutex);
+  return level >= impl_->options.level;
+}
+
+void Console::debug(std::string_view message) { print(LogLevel::kDebug, message); }
+void Console::info(std::string_view message) { print(LogLevel::kInfo, message); }
+void Console::warn(std::string_view message) { print(LogLevel::kWarning, message); }
+void Console::error(std::string_view message) { print(LogLevel::kError, message); }
+
+void Console::print(LogLevel level, std::string_view message) {
+  const std::lock_guard lock(impl_->mutex);
+  if (level >= impl_->options.level) impl_->print(level, message);
+}
+
+void Console::warn_once(std::string_view message, std::string_view key) {
+  const std::lock_guard lock(impl_->mutex);
+  const bool is_new = impl_->warned.emplace(key.empty() ? message : key).second;
+  if (is_new && LogLevel::kWarning >= impl_->options.level) impl_->print(LogLevel::kWarning, message);
+}
+
+bool Console::has_live_line() const { return impl_->live_fd >= 0; }
+
+int Console::live_line_width() const { return has_live_line() ? static_cast<int>(impl_->live_width()) : 79; }
+
+void Console::set_live_line(std::string_view text) {
+  if (!has_live_line()) return;
+  const std::lock_guard lock(impl_->mutex);
+  impl_->live_text = one_line(text);
+  impl_->live_shown = true;
+  write_whole(impl_->live_fd, "\r" + fit_to_width(impl_->live_text, impl_->live_width()) + "\033[K");
+}
+
+void Console::clear_live_line() {
+  const std::lock_guard lock(impl_->mutex);
+  if (std::exchange(impl_->live_shown, false)) write_whole(impl_->live_fd, kEraseLine);
+}
+
+void Console::keep_live_line() {
+  const std::lock_guard lock(impl_->mutex);
+  if (std::exchange(impl_->live_shown, false)) write_whole(impl_->live_fd, "\n");
+}
+
+void rank_zero_info(std::string_view message) {
+  rank_zero_only([&] { Console::instance().info(message); });
+}
+
+void rank_zero_warn(std::string_view message) {
+  rank_zero_only([&] { Console::instance().warn(message); });
+}
+
+void rank_zero_only(const std::function<void()>& function) {
+  if (Console::instance().rank() == 0) function();
+}
+
+}  // namespace levin

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace levin {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+/// "debug", "info", "warning" or "error".
+const char* log_level_name(LogLevel level);
+/// The level of that name, or nothing when there is none.
+std::optional<LogLevel> log_level_from_name(std::string_view name);
+
+struct ConsoleOptions {
+  LogLevel level = LogLevel::kInfo;  ///< lines below it are neither shown nor written to the file
+  int rank = 0;
+  int world_size = 1;  ///< above 1, every line starts with its rank: "[rank 1] …"
+  /// A file that also receives every line, with time and level. `{rank}` in it becomes the rank; without it and with several
+  /// ranks, `.rank_{rank}` is put before the extension, so that ranks never share a file. It is appended to.
+  std::optional<std::filesystem::path> log_file;
+};
+
+/// The one place through which levin talks to a person. Debug and info lines go to standard output, warnings and errors to
+/// standard error; each message is written by a single write(), so lines of several ranks do not mix. Colour appears only on a
+/// terminal, and not when NO_COLOR is set. A message of several lines keeps together and each of its lines carries the rank.
+///
+/// A live line (a progress bar) may stand at the bottom of the terminal: messages are printed above it.
+/// Threading: every method may be called from any thread.
+class Console {
+ public:
+  /// The console of this process, on standard output and error.
+  static Console& instance();
+
+  /// A console on other file descriptors; it does not own them.
+  Console(int output_fd, int error_fd);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  /// Sets level, rank and log file for the lines that follow. Throws IoError when the log file cannot be opened; then
+  /// everything stays as it was.
+  void configure(const ConsoleOptions& options);
+  int rank() const;
+  int world_size() const;
+  bool shows(LogLevel level) const;
+
+  void debug(std::string_view message);
+  void info(std::string_view message);
+  void warn(std::string_view message);
+  void error(std::string_view message);
+  void print(LogLevel level, std::string_view message);
+  /// Warns the first time a key is seen in this process, and is silent afterwards. Default: the message is its own key.
+  void warn_once(std::string_view message, std::string_view key = {});
+
+  /// True when a live line can be shown: standard output, or else standard error, is a terminal that redraws.
+  bool has_live_line() const;
+  /// Columns that a live line may take now: the terminal's width less one (the last column would make some terminals wrap).
+  int live_line_width() const;
+  /// Shows `text` as the bottom line, in place of the one before. Without a terminal nothing happens. `text` is one line
+  /// without control characters; what does not fit is cut.
+  void set_live_line(std::string_view text);
+  /// Takes the live line away.
+  void clear_live_line();
+  /// Leaves the live line as an ordinary line of output and goes on below it.
+  void keep_live_line();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Console::instance().info() on rank 0, nothing on others. Ranks: any subset.
+void rank_zero_info(std::string_view message);
+/// Console::instance().warn() on rank 0, nothing on others. Ranks: any subset.
+void rank_zero_warn(std::string_view message);
+/// Calls `function` on rank 0 only. Ranks: any subset; `function` must not communicate.
+void rank_zero_only(const std::function<void()>& function);
+
+}  // namespace levin

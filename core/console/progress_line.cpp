@@ -1,0 +1,116 @@
+#include "levin/core/console/progress_line.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+
+#include "levin/core/console/terminal.h"
+#include "levin/core/console/text.h"
+
+namespace levin {
+namespace {
+
+constexpr std::array<std::string_view, 9> kBlocks = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
+constexpr std::array<std::string_view, 11> kAscii = {" ", "1", "2", "3", "4", "5", "6", "7", "8", "9", "#"};
+
+template <std::size_t N>
+std::string bar_of(const std::array<std::string_view, N>& symbols, double fraction, int width) {
+  constexpr int kParts = static_cast<int>(N) - 1;
+  const int filled_parts = static_cast<int>(fraction * width * kParts);
+  const int full = filled_parts / kParts;
+  std::string bar;
+  for (int cell = 0; cell < width; ++cell)
+    bar += cell < full ? symbols.back() : symbols[cell == full ? filled_parts % kParts : 0];
+  return bar;
+}
+
+std::string number(const char* format, double value) {
+  std::array<char, 400> buffer;
+  const int length = std::snprintf(buffer.data(), buffer.size(), format, value);
+  return std::string(buffer.data(), static_cast<std::size_t>(length));
+}
+
+// Shortest text that reads back to the same double, in the way people write it: an exponent only for very small or large
+// numbers.
+std::string exact_text(double value) {
+  const double magnitude = std::abs(value);
+  const bool plain = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
+  std::array<char, 64> buffer;
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format).ptr;
+  std::string text(buffer.data(), end);
+  if (plain && text.find('.') == std::string::npos) text += ".0";
+  return text;
+}
+
+// Three significant digits, exponents without leading zeros: 1e-5.
+std::string rounded_text(double value) {
+  std::string text = number("%.3g", value);
+  const std::size_t exponent = text.find('e');
+  if (exponent != std::string::npos && text[exponent + 2] == '0') text.erase(exponent + 2, 1);
+  return text;
+}
+
+}  // namespace
+
+std::string progress_bar(double fraction, int width, bool utf8) {
+  fraction = std::isnan(fraction) ? 0.0 : std::clamp(fraction, 0.0, 1.0);
+  width = std::max(width, 0);
+  return utf8 ? bar_of(kBlocks, fraction, width) : bar_of(kAscii, fraction, width);
+}
+
+std::string duration_text(double seconds) {
+  constexpr double kLongest = 1e15;
+  if (!(seconds >= 0 && seconds < kLongest)) return "?";
+  const auto whole = static_cast<std::int64_t>(seconds);
+  std::array<char, 48> buffer;
+  const auto [hours, minutes, rest] = std::array{whole / 3600, whole / 60 % 60, whole % 60};
+  const int length = hours > 0
+                         ? std::snprintf(buffer.data(), buffer.size(), "%lld:%02lld:%02lld", static_cast<long long>(hours),
+                                         static_cast<long long>(minutes), static_cast<long long>(rest))
+                         : std::snprintf(buffer.data(), buffer.size(), "%02lld:%02lld", static_cast<long long>(minutes),
+                                         static_cast<long long>(rest));
+  return std::string(buffer.data(), static_cast<std::size_t>(length));
+}
+
+std::string figure_text(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  constexpr std::size_t kShortest = 5;
+  const std::string exact = exact_text(value);
+  std::string text = rounded_text(value);
+  if (exact.size() <= text.size()) text = exact;
+  if (text.find('e') != std::string::npos) return text;
+  if (text.find('.') == std::string::npos && text.size() < kShortest) text += '.';
+  if (text.size() < kShortest) text.append(kShortest - text.size(), '0');
+  return text;
+}
+
+std::string figure_text(std::int64_t value) { return std::to_string(value); }
+
+std::string progress_line(const ProgressLine& line, int width, bool utf8) {
+  const bool known = line.total && *line.total > 0 && line.current <= *line.total;
+  const double fraction = known ? static_cast<double>(line.current) / static_cast<double>(*line.total) : 0.0;
+  const double mean_rate = line.elapsed_seconds > 0 ? static_cast<double>(line.current) / line.elapsed_seconds : 0.0;
+  const double rate = line.rate.value_or(mean_rate);
+  const bool has_rate = std::isfinite(rate) && rate > 0;
+
+  std::string left = line.description.empty() ? "" : one_line(line.description) + ": ";
+  if (known) left += number("%3.0f%%", fraction * 100);
+  left += '|';
+  std::string right = "| " + std::to_string(line.current) + "/" + (known ? std::to_string(*line.total) : "?");
+  right += " [" + duration_text(line.elapsed_seconds) + "<";
+  right += known && has_rate ? duration_text(static_cast<double>(*line.total - line.current) / rate) : "?";
+  right += ", " + (has_rate ? number("%5.2f", rate) : "?") + "it/s";
+  for (const auto& [name, value] : line.postfix) right += ", " + one_line(name) + "=" + one_line(value);
+  right += ']';
+
+  const int room = width - static_cast<int>(display_width(left) + display_width(right));
+  return fit_to_width(left + progress_bar(fraction, std::max(room, 1), utf8) + right,
+                      static_cast<std::size_t>(std::max(width, 0)));
+}
+
+}  // namespace levin

@@ -1,0 +1,101 @@
+#include "levin/core/console/terminal.h"
+
+#include <locale.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+namespace levin {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Widths must not depend on whether the program called setlocale(), so the functions below use a locale of their own.
+class Utf8Locale {
+ public:
+  Utf8Locale() : previous_(uselocale(shared())) {}
+  ~Utf8Locale() { uselocale(previous_); }
+  Utf8Locale(const Utf8Locale&) = delete;
+  Utf8Locale& operator=(const Utf8Locale&) = delete;
+
+ private:
+  static locale_t shared() {
+    static const locale_t locale = [] {
+      const locale_t made = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+      return made == nullptr ? LC_GLOBAL_LOCALE : made;
+    }();
+    return locale;
+  }
+  locale_t previous_;
+};
+
+struct Character {
+  std::size_t bytes;
+  std::size_t columns;
+};
+
+// The first character of a text that is not empty.
+Character first_character(std::string_view text) {
+  if (static_cast<unsigned char>(text[0]) < 0x80) return {1, 1};
+  std::mbstate_t state{};
+  wchar_t wide = 0;
+  const std::size_t bytes = std::mbrtowc(&wide, text.data(), text.size(), &state);
+  if (bytes == 0 || bytes > text.size()) return {1, 1};
+  const int columns = wcwidth(wide);
+  return {bytes, columns < 0 ? 1 : static_cast<std::size_t>(columns)};
+}
+
+}  // namespace
+
+bool is_terminal(int fd) { return isatty(fd) == 1; }
+
+bool terminal_redraws(int fd) { return is_terminal(fd) && environment("TERM") != "dumb"; }
+
+bool terminal_has_color(int fd) { return terminal_redraws(fd) && environment("NO_COLOR").empty(); }
+
+int terminal_width(int fd, int fallback) {
+  winsize size{};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return fallback;
+  return size.ws_col;
+}
+
+bool locale_is_utf8() {
+  std::string locale = environment("LC_ALL");
+  if (locale.empty()) locale = environment("LC_CTYPE");
+  if (locale.empty()) locale = environment("LANG");
+  std::transform(locale.begin(), locale.end(), locale.begin(), [](unsigned char c) { return std::toupper(c); });
+  return locale.find("UTF-8") != std::string::npos || locale.find("UTF8") != std::string::npos;
+}
+
+std::size_t display_width(std::string_view text) {
+  const Utf8Locale locale;
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    width += character.columns;
+    text.remove_prefix(character.bytes);
+  }
+  return width;
+}
+
+std::string fit_to_width(std::string_view text, std::size_t width) {
+  const Utf8Locale locale;
+  std::size_t used = 0;
+  std::size_t bytes = 0;
+  while (bytes < text.size()) {
+    const Character character = first_character(text.substr(bytes));
+    if (used + character.columns > width) break;
+    used += character.columns;
+    bytes += character.bytes;
+  }
+  return std::string(text.substr(0, bytes));
+}
+
+}  // namespace levin

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace levin {
+
+/// True when the file descriptor is a terminal.
+bool is_terminal(int fd);
+/// True when the terminal understands cursor movements, so that a line can be redrawn: a terminal, and TERM is not "dumb".
+bool terminal_redraws(int fd);
+/// True when text may be coloured: a terminal that redraws, and NO_COLOR is unset or empty (https://no-color.org).
+bool terminal_has_color(int fd);
+/// Columns of the terminal, asked anew on each call so that resizing is seen at once; `fallback` when fd is no terminal or the
+/// terminal does not know its size.
+int terminal_width(int fd, int fallback = 80);
+/// True when the environment's locale (LC_ALL, else LC_CTYPE, else LANG) uses UTF-8.
+bool locale_is_utf8();
+
+/// Columns that a UTF-8 text takes on a terminal: 2 for wide characters, 0 for combining ones. Bytes that are no UTF-8 and
+/// control characters count as 1.
+std::size_t display_width(std::string_view text);
+/// The longest beginning of `text` that takes at most `width` columns. Never cuts a character in two.
+std::string fit_to_width(std::string_view text, std::size_t width);
+
+}  // namespace levin

@@ -1,0 +1,278 @@
+#include "levin/core/console/console.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "core/console/pseudo_terminal.h"
+#include "levin/core/error.h"
+
+using levin::Console;
+using levin::ConsoleOptions;
+using levin::LogLevel;
+using levin::test::EnvironmentVariable;
+using levin::test::PseudoTerminal;
+
+namespace {
+
+// A folder of its own for each test, gone at its end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "levin_console_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string content(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+// Two files in place of standard output and error.
+class Files {
+ public:
+  Files() : output_(descriptor("out")), error_(descriptor("err")) {}
+  ~Files() {
+    close(output_);
+    close(error_);
+  }
+  int output_fd() const { return output_; }
+  int error_fd() const { return error_; }
+  std::string output() const { return content(folder_.path() / "out"); }
+  std::string error() const { return content(folder_.path() / "err"); }
+
+ private:
+  int descriptor(const char* name) const {
+    return open((folder_.path() / name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  }
+  TemporaryFolder folder_;
+  int output_;
+  int error_;
+};
+
+ConsoleOptions options_of_rank(int rank, int world_size) {
+  ConsoleOptions options;
+  options.rank = rank;
+  options.world_size = world_size;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("information goes to standard output, warnings and errors to standard error, without colour in a file") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  console.debug("hidden");
+  console.info("hello");
+  console.warn("careful");
+  console.error("broken\n");
+  CHECK(files.output() == "hello\n");
+  CHECK(files.error() == "warning: careful\nerror: broken\n");
+  CHECK_FALSE(console.has_live_line());
+}
+
+TEST_CASE("the level hides what is below it") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options;
+  options.level = LogLevel::kError;
+  console.configure(options);
+  console.info("a");
+  console.warn("b");
+  console.warn_once("b");
+  console.error("c");
+  options.level = LogLevel::kDebug;
+  console.configure(options);
+  console.debug("d");
+  CHECK(files.output() == "debug: d\n");
+  CHECK(files.error() == "error: c\n");
+  CHECK(console.shows(LogLevel::kDebug));
+}
+
+TEST_CASE("levels have names") {
+  CHECK(levin::log_level_from_name("warning") == LogLevel::kWarning);
+  CHECK_FALSE(levin::log_level_from_name("loud").has_value());
+  CHECK(std::string(levin::log_level_name(LogLevel::kDebug)) == "debug");
+}
+
+TEST_CASE("with several ranks each line carries its rank, those of a longer message too") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  console.configure(options_of_rank(1, 4));
+  console.warn("first\nsecond\n\nfourth\n");
+  CHECK(files.error() == "[rank 1] warning: first\n[rank 1] second\n[rank 1] \n[rank 1] fourth\n");
+}
+
+TEST_CASE("a warning given once per key") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  console.warn_once("a");
+  console.warn_once("a");
+  console.warn_once("b 1", "b");
+  console.warn_once("b 2", "b");
+  CHECK(files.error() == "warning: a\nwarning: b 1\n");
+}
+
+TEST_CASE("the log file of a rank receives every line with its time, also of the ones after a reopening") {
+  const Files files;
+  const TemporaryFolder folder;
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options = options_of_rank(2, 3);
+  options.log_file = folder.path() / "deep" / "levin.log";
+  for (const char* message : {"one\ntwo", "three"}) {
+    console.configure(options);
+    console.info(message);
+  }
+  console.warn("four");
+  const std::regex line(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \[rank 2\] (info|warning): (one|two|three|four)\n)");
+  const std::string log = content(folder.path() / "deep" / "levin.rank_2.log");
+  CHECK(std::distance(std::sregex_iterator(log.begin(), log.end(), line), std::sregex_iterator()) == 4);
+  CHECK(std::regex_replace(log, line, "").empty());
+
+  options.log_file = folder.path() / "of_{rank}.txt";
+  console.configure(options);
+  CHECK(std::filesystem::exists(folder.path() / "of_2.txt"));
+}
+
+TEST_CASE("a log file that cannot be opened is an error that names it, and changes nothing") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options = options_of_rank(1, 2);
+  options.log_file = "/proc/levin.log";
+  options.level = LogLevel::kError;
+  CHECK_THROWS_WITH(console.configure(options), Catch::Contains("/proc/levin.rank_1.log"));
+  CHECK_THROWS_AS(console.configure(options), levin::IoError);
+  console.info("still here");
+  CHECK(files.output() == "still here\n");
+}
+
+TEST_CASE("a full disk under the log file is told once on standard error") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options;
+  options.log_file = "/dev/full";
+  console.configure(options);
+  console.info("a");
+  console.info("b");
+  CHECK(files.output() == "a\nb\n");
+  CHECK(files.error().find("error: cannot write /dev/full: ") == 0);
+  CHECK(files.error().find("error:", 1) == std::string::npos);
+}
+
+TEST_CASE("labels are coloured on a terminal, and not with NO_COLOR") {
+  const EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", nullptr);
+  const PseudoTerminal terminal(80);
+  Console console(terminal.fd(), terminal.fd());
+  console.error("e");
+  CHECK(terminal.read() == "\033[1;31merror:\033[0m e\n");
+  setenv("NO_COLOR", "1", 1);
+  console.error("e");
+  CHECK(terminal.read() == "error: e\n");
+}
+
+TEST_CASE("lines are printed above the live line, which is drawn anew in the same write") {
+  const EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", "1");
+  const PseudoTerminal terminal(20);
+  Console console(terminal.fd(), terminal.fd());
+  REQUIRE(console.has_live_line());
+  CHECK(console.live_line_width() == 19);
+  console.set_live_line("bar 1");
+  CHECK(terminal.read() == "\rbar 1\033[K");
+  console.info("a\nb");
+  CHECK(terminal.read() == "\r\033[Ka\nb\nbar 1");
+  console.warn("w");
+  CHECK(terminal.read() == "\r\033[Kwarning: w\nbar 1");
+  console.set_live_line("0123456789012345678901234567890\n");
+  CHECK(terminal.read() == "\r0123456789012345678\033[K");
+  terminal.resize(11);
+  console.info("c");
+  CHECK(terminal.read() == "\r\033[Kc\n0123456789");
+  console.clear_live_line();
+  CHECK(terminal.read() == "\r\033[K");
+  console.info("d");
+  CHECK(terminal.read() == "d\n");
+  console.set_live_line("done");
+  console.keep_live_line();
+  console.keep_live_line();
+  console.info("e");
+  CHECK(terminal.read() == "\rdone\033[K\ne\n");
+}
+
+TEST_CASE("a live line stands on the terminal that is left when the other stream goes to a file") {
+  const EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", "1");
+  const PseudoTerminal terminal(40);
+  const Files files;
+  {
+    Console console(terminal.fd(), files.error_fd());
+    console.set_live_line("bar");
+    console.warn("w");
+    console.info("i");
+    CHECK(terminal.read() == "\rbar\033[K\r\033[Ki\nbar");
+    CHECK(files.error() == "warning: w\n");
+  }
+  Console console(files.output_fd(), terminal.fd());
+  console.set_live_line("bar");
+  console.info("i");
+  console.warn("w");
+  CHECK(terminal.read() == "\rbar\033[K\r\033[Kwarning: w\nbar");
+  CHECK(files.output() == "i\n");
+}
+
+TEST_CASE("a rank without a live line takes another rank's away before it prints on the same terminal") {
+  const EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", "1");
+  const PseudoTerminal terminal(40);
+  Console console(terminal.fd(), terminal.fd());
+  console.configure(options_of_rank(1, 2));
+  console.info("i");
+  CHECK(terminal.read() == "\r\033[K[rank 1] i\n");
+}
+
+TEST_CASE("lines of several threads do not mix") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  constexpr int kThreads = 4;
+  constexpr int kLines = 200;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int line = 0; line < kLines; ++line) {
+        console.info(std::to_string(thread) + ":" + std::to_string(line) + ":" + std::string(100, 'x'));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::multiset<std::string> seen, expected;
+  std::istringstream lines(files.output());
+  for (std::string line; std::getline(lines, line);) seen.insert(line);
+  for (int thread = 0; thread < kThreads; ++thread) {
+    for (int line = 0; line < kLines; ++line) {
+      expected.insert(std::to_string(thread) + ":" + std::to_string(line) + ":" + std::string(100, 'x'));
+    }
+  }
+  CHECK(seen == expected);
+}
+
+TEST_CASE("rank_zero_only calls on rank 0") {
+  int calls = 0;
+  levin::rank_zero_only([&] { ++calls; });
+  CHECK(calls == 1);
+  Console::instance().configure(options_of_rank(1, 2));
+  levin::rank_zero_only([&] { ++calls; });
+  Console::instance().configure({});
+  CHECK(calls == 1);
+}

@@ -1,0 +1,109 @@
+#include "levin/core/console/progress_line.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "levin/core/console/terminal.h"
+
+using levin::figure_text;
+using levin::progress_bar;
+using levin::progress_line;
+using levin::ProgressLine;
+
+TEST_CASE("a line has tqdm's shape and its bar fills the room that is left") {
+  ProgressLine line;
+  line.description = "Epoch 3";
+  line.current = 45;
+  line.total = 100;
+  line.elapsed_seconds = 2.47;
+  line.rate = 18.2;
+  line.postfix = {{"v_num", "0"}, {"train_loss", "0.123"}};
+  CHECK(progress_line(line, 80, true) == "Epoch 3:  45%|██▋   | 45/100 [00:02<00:03, 18.20it/s, v_num=0, train_loss=0.123]");
+  CHECK(progress_line(line, 80, false) == "Epoch 3:  45%|##7   | 45/100 [00:02<00:03, 18.20it/s, v_num=0, train_loss=0.123]");
+  line.postfix.clear();
+  CHECK(progress_line(line, 30, true) == "Epoch 3:  45%|▍| 45/100 [00:02");
+}
+
+TEST_CASE("the rate is the mean rate when none is given, and '?' before the first iteration") {
+  ProgressLine line;
+  line.description = "Validation";
+  line.total = 7;
+  CHECK(progress_line(line, 60, true) == "Validation:   0%|                     | 0/7 [00:00<?, ?it/s]");
+  line.current = 7;
+  line.elapsed_seconds = 3725.9;
+  CHECK(progress_line(line, 60, true) == "Validation: 100%|███████████| 7/7 [1:02:05<00:00,  0.00it/s]");
+  line.description.clear();
+  line.current = 1;
+  line.total = 3;
+  line.elapsed_seconds = 2.0;
+  CHECK(progress_line(line, 50, true) == " 33%|█████          | 1/3 [00:02<00:04,  0.50it/s]");
+}
+
+TEST_CASE("an unknown total, and one that turned out too small, shows '?'") {
+  ProgressLine line;
+  line.description = "Epoch 0";
+  line.current = 5;
+  line.elapsed_seconds = 2.0;
+  CHECK(progress_line(line, 46, true) == "Epoch 0: |          | 5/? [00:02<?,  2.50it/s]");
+  line.total = 3;
+  CHECK(progress_line(line, 46, true) == "Epoch 0: |          | 5/? [00:02<?,  2.50it/s]");
+}
+
+TEST_CASE("text that would move the cursor does not") {
+  ProgressLine line;
+  line.description = "a\nb\033[2J";
+  line.postfix = {{"k\t", "v\r"}};
+  const std::string text = progress_line(line, 200, true);
+  CHECK(text.find_first_of("\n\r\t\033") == std::string::npos);
+  CHECK(text.find("a b [2J: ") == 0);
+}
+
+TEST_CASE("a bar is filled cell by cell, and within a cell by its parts") {
+  using Case = std::tuple<double, int, const char*, const char*>;
+  for (const auto& [fraction, width, utf8, ascii] :
+       {Case{0, 5, "     ", "     "}, Case{0.5, 5, "██▌  ", "##5  "}, Case{0.33, 7, "██▎    ", "##3    "},
+        Case{0.999, 4, "███▉", "###9"}, Case{1, 4, "████", "####"}, Case{0.07, 10, "▋         ", "7         "},
+        Case{-1, 2, "  ", "  "}, Case{7, 2, "██", "##"}, Case{std::nan(""), 2, "  ", "  "}, Case{1, -3, "", ""}}) {
+    CAPTURE(fraction, width);
+    CHECK(progress_bar(fraction, width, true) == utf8);
+    CHECK(progress_bar(fraction, width, false) == ascii);
+  }
+}
+
+TEST_CASE("figures are those of the reference's progress bar") {
+  using Case = std::pair<double, const char*>;
+  for (const auto& [value, text] :
+       {Case{0.0, "0.000"},         Case{1.0, "1.000"},      Case{0.123, "0.123"},   Case{0.123456, "0.123"},
+        Case{12.5, "12.50"},        Case{123.456, "123.0"},  Case{1234.5, "1234.5"}, Case{12345.678, "1.23e+4"},
+        Case{1e-05, "1e-5"},        Case{1.5e-05, "1.5e-5"}, Case{100000.0, "1e+5"}, Case{120000.0, "1.2e+5"},
+        Case{1234567.0, "1.23e+6"}, Case{0.0001, "0.0001"},  Case{1e+22, "1e+22"},   Case{-0.5, "-0.50"},
+        Case{-1e-10, "-1e-10"},     Case{99.95, "100.0"},    Case{0.99999, "1.000"}, Case{12345678.9, "1.23e+7"},
+        Case{3.0, "3.000"},         Case{100.0, "100.0"},    Case{1e-300, "1e-300"}}) {
+    CHECK(figure_text(value) == text);
+  }
+  CHECK(figure_text(std::nan("")) == "nan");
+  CHECK(figure_text(-std::numeric_limits<double>::infinity()) == "-inf");
+  CHECK(figure_text(std::int64_t{1234567}) == "1234567");
+}
+
+TEST_CASE("durations count hours without end") {
+  CHECK(levin::duration_text(0) == "00:00");
+  CHECK(levin::duration_text(59.99) == "00:59");
+  CHECK(levin::duration_text(3599) == "59:59");
+  CHECK(levin::duration_text(360000) == "100:00:00");
+  CHECK(levin::duration_text(-1) == "?");
+  CHECK(levin::duration_text(std::numeric_limits<double>::infinity()) == "?");
+}
+
+TEST_CASE("no line is wider than asked, whatever it holds") {
+  REQUIRE(rc::check([](const std::string& description, std::int64_t current, std::int64_t total, double elapsed, double rate,
+                       const std::map<std::string, std::string>& postfix, bool utf8) {
+    ProgressLine line{description, current, total, elapsed, rate, {postfix.begin(), postfix.end()}};
+    const int width = *rc::gen::inRange(0, 250);
+    RC_ASSERT(levin::display_width(progress_line(line, width, utf8)) <= static_cast<std::size_t>(width));
+  }));
+}

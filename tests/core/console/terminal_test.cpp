@@ -1,0 +1,66 @@
+#include "levin/core/console/terminal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "core/console/pseudo_terminal.h"
+
+using levin::display_width;
+using levin::fit_to_width;
+
+TEST_CASE("columns are counted as a terminal shows them") {
+  CHECK(display_width("") == 0);
+  CHECK(display_width("loss") == 4);
+  CHECK(display_width("é█") == 2);
+  CHECK(display_width("日本") == 4);
+  CHECK(display_width("e\u0301") == 1);
+  CHECK(display_width("\xff\xfe") == 2);
+  CHECK(display_width("\xe6\x97") == 2);
+}
+
+TEST_CASE("text is cut between characters") {
+  CHECK(fit_to_width("abc", 5) == "abc");
+  CHECK(fit_to_width("abc", 2) == "ab");
+  CHECK(fit_to_width("日本", 3) == "日");
+  CHECK(fit_to_width("e\u0301x", 1) == "e\u0301");
+  CHECK(fit_to_width("x", 0).empty());
+}
+
+TEST_CASE("the locale of the environment decides on UTF-8") {
+  const levin::test::EnvironmentVariable all("LC_ALL", nullptr), type("LC_CTYPE", nullptr), lang("LANG", nullptr);
+  CHECK_FALSE(levin::locale_is_utf8());
+  setenv("LANG", "de_DE.utf8", 1);
+  CHECK(levin::locale_is_utf8());
+  setenv("LC_CTYPE", "C", 1);
+  CHECK_FALSE(levin::locale_is_utf8());
+  setenv("LC_ALL", "C.UTF-8", 1);
+  CHECK(levin::locale_is_utf8());
+}
+
+TEST_CASE("a terminal tells its width, and what it can do follows TERM and NO_COLOR") {
+  const levin::test::PseudoTerminal terminal(57);
+  const levin::test::EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", nullptr);
+  CHECK(levin::is_terminal(terminal.fd()));
+  CHECK(levin::terminal_width(terminal.fd()) == 57);
+  terminal.resize(31);
+  CHECK(levin::terminal_width(terminal.fd()) == 31);
+  CHECK(levin::terminal_has_color(terminal.fd()));
+  setenv("NO_COLOR", "", 1);
+  CHECK(levin::terminal_has_color(terminal.fd()));
+  setenv("NO_COLOR", "1", 1);
+  CHECK_FALSE(levin::terminal_has_color(terminal.fd()));
+  CHECK(levin::terminal_redraws(terminal.fd()));
+  setenv("TERM", "dumb", 1);
+  CHECK_FALSE(levin::terminal_redraws(terminal.fd()));
+}
+
+TEST_CASE("a file is no terminal") {
+  const int fd = open("/dev/null", O_RDWR);
+  CHECK_FALSE(levin::is_terminal(fd));
+  CHECK_FALSE(levin::terminal_has_color(fd));
+  CHECK(levin::terminal_width(fd, 99) == 99);
+  close(fd);
+}
