@@ -77,25 +77,26 @@ void read_option(const OptionInfo& info, const Value& value, const std::function
     check_option(info, value);
     read(info.input_file ? resolve_input_file(info, value) : value);
   } catch (const ConfigError& error) {
-    throw ConfigError(error.mark(), info.name + ": " + error.message());
+    ErrorCollector named;
+    for (const ConfigError& single : single_errors(error)) named.add({single.mark(), info.name + ": " + single.message()});
+    named.throw_if_any();
   }
 }
 
 void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
-  if (map.is_null() && std::none_of(known.begin(), known.end(), [](const OptionInfo* info) { return info->required; })) return;
   if (!map.is_null() && !map.is_map()) throw_wrong_type(map, "map");
-  if (map.is_map()) {
-    std::vector<std::string> names;
-    for (const OptionInfo* info : known) names.push_back(info->name);
-    for (const auto& [key, value] : map.as_map()) {
-      if (std::find(names.begin(), names.end(), key) == names.end())
-        throw ConfigError(value.key_mark(), "unknown key '" + key + "'" + did_you_mean(key, names, "keys"));
-    }
+  ErrorCollector errors;
+  std::vector<std::string> names;
+  for (const OptionInfo* info : known) names.push_back(info->name);
+  for (const auto& [key, value] : map.is_map() ? map.as_map() : Value::Map{}) {
+    if (std::find(names.begin(), names.end(), key) == names.end())
+      errors.add({value.key_mark(), "unknown key '" + key + "'" + did_you_mean(key, names, "keys")});
   }
   for (const OptionInfo* info : known) {
     if (info->required && !map.contains(info->name))
-      throw ConfigError(map.mark(), "missing key '" + info->name + "' (" + info->type + ": " + info->help + ")");
+      errors.add({map.mark(), "missing key '" + info->name + "' (" + info->type + ": " + info->help + ")"});
   }
+  errors.throw_if_any();
 }
 
 }  // namespace levin::detail

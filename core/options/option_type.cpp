@@ -16,6 +16,7 @@ std::string fix_hint(const Value& value, const std::string& expected) {
   if (wants_int && value.is_double() && std::abs(value.as_double()) < 1e15 &&
       std::trunc(value.as_double()) == value.as_double())
     return "; write " + std::to_string(static_cast<std::int64_t>(value.as_double()));
+  if (expected == "bool" && value.is_string()) return "; write true or false";
   if (wants_text && (value.is_double() || value.is_bool())) return "; put it in quotes";
   if (expected.rfind("list", 0) == 0 && !value.is_map()) return "; write it in brackets: [a, b]";
   return {};

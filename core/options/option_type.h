@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/options/config_errors.h"
 #include "levin/core/options/value.h"
 
 namespace levin {
@@ -106,7 +107,9 @@ struct OptionType<std::vector<M>> {
   static std::vector<M> read(const Value& value) {
     if (!value.is_list()) detail::throw_wrong_type(value, name());
     std::vector<M> list;
-    for (const Value& element : value.as_list()) list.push_back(OptionType<M>::read(element));
+    ErrorCollector errors;
+    for (const Value& element : value.as_list()) errors.run([&] { list.push_back(OptionType<M>::read(element)); });
+    errors.throw_if_any();
     return list;
   }
   static Value write(const std::vector<M>& list) {
@@ -127,7 +130,9 @@ struct OptionType<std::map<std::string, M>> {
   static std::map<std::string, M> read(const Value& value) {
     if (!value.is_map()) detail::throw_wrong_type(value, name());
     std::map<std::string, M> map;
-    for (const auto& [key, element] : value.as_map()) map[key] = OptionType<M>::read(element);
+    ErrorCollector errors;
+    for (const auto& [key, element] : value.as_map()) errors.run([&] { map[key] = OptionType<M>::read(element); });
+    errors.throw_if_any();
     return map;
   }
   static Value write(const std::map<std::string, M>& map) {

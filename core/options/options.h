@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "levin/core/options/config_errors.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/value.h"
 
@@ -114,17 +115,20 @@ const OptionList<T>& option_list() {
 }
 
 /// Reads a map into a T. Keys that are missing keep their default. Throws ConfigError, with file:line:column and the offending
-/// text, on an unknown key ("did you mean …"), a wrong type, a value out of range, a missing file or a missing required option.
+/// text, on an unknown key ("did you mean …"), a wrong type, a value out of range, a missing file or a missing required option;
+/// ConfigErrors when there are several of these.
 template <class T>
 T read_options(const Value& map) {
   const OptionList<T>& list = option_list<T>();
   std::vector<const OptionInfo*> known;
   for (const auto& entry : list.entries()) known.push_back(&entry->info);
-  detail::check_keys(known, map);
+  ErrorCollector errors;
+  errors.run([&] { detail::check_keys(known, map); });
   T options{};
   for (const auto& entry : list.entries()) {
-    if (const Value* value = map.find(entry->info.name)) entry->read(options, *value);
+    if (const Value* value = map.find(entry->info.name)) errors.run([&] { entry->read(options, *value); });
   }
+  errors.throw_if_any();
   return options;
 }
 
@@ -143,5 +147,20 @@ std::vector<OptionInfo> describe_options() {
   for (const auto& entry : option_list<T>().entries()) infos.push_back(entry->info);
   return infos;
 }
+
+namespace detail {
+/// JSON Schema of a map with these options and no others.
+Value schema_of_options(const std::vector<OptionInfo>& options);
+}  // namespace detail
+
+/// A struct that declares options can be an option itself: a map within the map.
+template <class T>
+requires requires(OptionList<T>& list) { T::declare(list); }
+struct OptionType<T> {
+  static T read(const Value& value) { return read_options<T>(value); }
+  static Value write(const T& options) { return write_options(options); }
+  static std::string name() { return "map"; }
+  static Value schema() { return detail::schema_of_options(describe_options<T>()); }
+};
 
 }  // namespace levin

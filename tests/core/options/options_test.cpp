@@ -53,6 +53,15 @@ struct WithFile {
   }
 };
 
+struct Outer {
+  Sample inner;
+  int count = 0;
+  static void declare(levin::OptionList<Outer>& options) {
+    options.add("inner", &Outer::inner, "A map within");
+    options.add("count", &Outer::count, "A count").min(0);
+  }
+};
+
 Value map_of(const char* key, Value value) {
   Value map(Value::Map{});
   map[key] = std::move(value);
@@ -151,6 +160,42 @@ TEST_CASE("a required option that is left out is an error that says what it is")
   const char* message = "missing key 'table' (path: The table to read)";
   CHECK_THROWS_WITH(levin::read_options<WithFile>(Value(Value::Map{})), message);
   CHECK_THROWS_WITH(levin::read_options<WithFile>(Value()), message);
+}
+
+TEST_CASE("all errors of a map are reported together, also those of maps within it") {
+  Value inner(Value::Map{});
+  inner["small"] = marked("abc", 4, 10);
+  inner["flagg"] = marked(1, 5, 10);
+  inner["sizes"] = Value(Value::List{marked("x", 6, 10), 1, marked("y", 6, 13)});
+  Value outer(Value::Map{});
+  outer["inner"] = inner;
+  outer["count"] = marked(-1, 7, 9);
+  try {
+    levin::read_options<Outer>(outer);
+    FAIL("nothing was thrown");
+  } catch (const levin::ConfigErrors& errors) {
+    REQUIRE(errors.errors().size() == 5);
+    CHECK(std::string(errors.what()) ==
+          "run.yaml:5:10: inner: unknown key 'flagg'; did you mean 'flag'?\n"
+          "run.yaml:4:10: inner: small: expected int, got string 'abc'\n"
+          "run.yaml:6:10: inner: sizes: expected int, got string 'x'\n"
+          "run.yaml:6:13: inner: sizes: expected int, got string 'y'\n"
+          "run.yaml:7:9: count: must be at least 0, got int -1");
+    CHECK(errors.exit_code() == 2);
+  }
+}
+
+TEST_CASE("a struct of options within another is read, written and described") {
+  Outer outer;
+  outer.inner.small = 3;
+  CHECK(levin::read_options<Outer>(levin::write_options(outer)).inner == outer.inner);
+  const Value schema = levin::describe_options<Outer>().at(0).schema;
+  CHECK(schema.at("additionalProperties") == Value(false));
+  CHECK(schema.at("properties").at("rate").at("maximum") == Value(1));
+  CHECK(schema.at("properties").at("rate").at("default") == Value(1e-3));
+  CHECK(schema.at("properties").at("limit").at("anyOf").as_list().at(0).at("minimum") == Value(0));
+  CHECK(schema.at("properties").at("mode").at("enum") == Value(Value::List{"min", "max", "32", 32}));
+  CHECK(levin::detail::schema_of_options(levin::describe_options<WithFile>()).at("required") == Value(Value::List{"table"}));
 }
 
 TEST_CASE("options are described for help and schema") {

@@ -1,0 +1,40 @@
+#include "levin/core/options/config_errors.h"
+
+namespace levin {
+namespace {
+
+std::string joined(const std::vector<ConfigError>& errors) {
+  std::string text;
+  for (const ConfigError& error : errors) text += (text.empty() ? "" : "\n") + std::string(error.what());
+  return text;
+}
+
+}  // namespace
+
+ConfigErrors::ConfigErrors(std::vector<ConfigError> errors) : ConfigError(joined(errors)), errors_(std::move(errors)) {}
+
+ConfigErrors::~ConfigErrors() = default;
+
+std::vector<ConfigError> single_errors(const ConfigError& error) {
+  if (const auto* several = dynamic_cast<const ConfigErrors*>(&error)) return several->errors();
+  return {error};
+}
+
+void ErrorCollector::run(const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const ConfigError& error) {
+    add(error);
+  }
+}
+
+void ErrorCollector::add(const ConfigError& error) {
+  for (ConfigError& single : single_errors(error)) errors_.push_back(std::move(single));
+}
+
+void ErrorCollector::throw_if_any() const {
+  if (errors_.size() == 1) throw errors_.front();
+  if (!errors_.empty()) throw ConfigErrors(errors_);
+}
+
+}  // namespace levin
