@@ -1,0 +1,90 @@
+#include "levin/cli/source_text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t kLargestFile = 16 << 20;
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+// The length of the UTF-8 character at the start of `text`; 0 when there is none.
+std::size_t character_length(std::string_view text) {
+  const auto byte = static_cast<unsigned char>(text[0]);
+  if (byte < 0x80) return 1;
+  const std::size_t length = byte >= 0xf0 && byte < 0xf5   ? 4
+                             : byte >= 0xe0 && byte < 0xf0 ? 3
+                             : byte >= 0xc2 && byte < 0xe0 ? 2
+                                                           : 0;
+  if (length == 0 || text.size() < length) return 0;
+  return std::all_of(text.begin() + 1, text.begin() + length, is_continuation) ? length : 0;
+}
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7f;
+}
+
+}  // namespace
+
+SourceText::SourceText(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {
+  if (text_.starts_with("\xef\xbb\xbf")) text_.erase(0, 3);
+  line_starts_.push_back(0);
+  for (std::size_t i = 0; i < text_.size(); ++i) {
+    if (text_[i] == '\n' || (text_[i] == '\r' && (i + 1 == text_.size() || text_[i + 1] != '\n')))
+      line_starts_.push_back(i + 1);
+  }
+  check();
+}
+
+void SourceText::check() const {
+  for (std::size_t i = 0; i < text_.size();) {
+    const std::size_t length = character_length(std::string_view(text_).substr(i));
+    if (length == 0 || is_control(text_[i])) {
+      const auto line = std::upper_bound(line_starts_.begin(), line_starts_.end(), i) - line_starts_.begin() - 1;
+      throw ConfigError(mark_at(static_cast<int>(line), static_cast<int>(i - line_starts_[line])),
+                        length == 0 ? "not a text file: this is no UTF-8" : "not a text file: it has a control character here");
+    }
+    i += length;
+  }
+}
+
+SourceText SourceText::from_file(const fs::path& file) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (status.type() == fs::file_type::not_found)
+    throw ConfigError("there is no file '" + file.string() + "' (working folder: " + fs::current_path(error).string() + ")");
+  if (fs::is_directory(status)) throw ConfigError("'" + file.string() + "' is a folder; a YAML file is needed");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw ConfigError("cannot read '" + file.string() + "': " + std::strerror(errno));
+  std::string text(kLargestFile + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kLargestFile) throw ConfigError("'" + file.string() + "' is larger than 16 MiB; that is no configuration");
+  return SourceText(file.string(), std::move(text));
+}
+
+std::string_view SourceText::line(int number) const {
+  if (number < 1 || static_cast<std::size_t>(number) > line_starts_.size()) return {};
+  const std::size_t begin = line_starts_[number - 1];
+  const std::size_t end = static_cast<std::size_t>(number) < line_starts_.size() ? line_starts_[number] : text_.size();
+  std::string_view line = std::string_view(text_).substr(begin, end - begin);
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
+  return line;
+}
+
+Mark SourceText::mark_at(int line_index, int byte_in_line) const {
+  const std::string_view before = line(line_index + 1).substr(0, byte_in_line);
+  const auto characters = std::count_if(before.begin(), before.end(), [](char c) { return !is_continuation(c); });
+  // Past the end of a line, and after invalid bytes, bytes are all there is to count.
+  const int beyond = std::max(0, byte_in_line - static_cast<int>(before.size()));
+  return {name_, line_index + 1, static_cast<int>(characters) + beyond + 1};
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,188 @@
+#include "levin/cli/yaml_builder.h"
+
+#include <yaml-cpp/binary.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "levin/cli/yaml_scalar.h"
+
+namespace levin::cli {
+namespace {
+
+constexpr int kDeepest = 100;
+constexpr std::size_t kMostNodes = 200'000;
+
+constexpr const char* kTag = "tag:yaml.org,2002:";
+
+[[noreturn]] void throw_unknown_tag(const Mark& mark, const std::string& tag) {
+  throw ConfigError(
+      mark, "unknown tag '" + tag + "'; YAML's own are known: !!str, !!binary, !!int, !!float, !!bool, !!null, !!map, !!seq");
+}
+
+// A scalar with an explicit tag, such as `!!str 5`.
+Value tagged_scalar(const Mark& mark, const std::string& tag, const std::string& text) {
+  if (tag == std::string(kTag) + "str") return text;
+  if (tag == std::string(kTag) + "binary") {
+    const std::vector<unsigned char> bytes = YAML::DecodeBase64(text);
+    if (bytes.empty() && !text.empty()) throw ConfigError(mark, "this is no base64, as !!binary needs");
+    return std::string(bytes.begin(), bytes.end());
+  }
+  const std::vector<std::string> types = {"int", "float", "bool", "null"};
+  const auto type = std::find_if(types.begin(), types.end(), [&](const std::string& name) { return tag == kTag + name; });
+  if (type == types.end()) throw_unknown_tag(mark, tag);
+  Value value = resolve_plain_scalar(text);
+  if (*type == "float" && value.is_int()) return value.as_double();
+  if (value.type_name() != *type) throw ConfigError(mark, "expected " + *type + ", as the tag says, got " + describe(value));
+  return value;
+}
+
+Value read_scalar(const Mark& mark, const std::string& tag, const std::string& text) {
+  try {
+    // yaml-cpp's tags: "?" for a plain scalar, "!" for a quoted one.
+    if (tag == "?" || tag.empty()) return resolve_plain_scalar(text);
+    return tag == "!" ? Value(text) : tagged_scalar(mark, tag, text);
+  } catch (const ConfigError& error) {
+    if (error.mark().line > 0) throw;
+    throw ConfigError(mark, error.message());
+  }
+}
+
+}  // namespace
+
+void YamlBuilder::OnDocumentStart(const YAML::Mark&) {
+  root_ = Value();
+  anchors_.clear();
+}
+
+void YamlBuilder::OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) {
+  Value value;
+  value.set_mark(mark_of(mark));
+  if (expects_key()) throw ConfigError(value.mark(), "a key is empty or null; put it in quotes if it is meant as text");
+  remember(anchor, value, 1, 0);
+  place(std::move(value), 1, 0);
+}
+
+void YamlBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
+  const auto anchored = anchors_.find(anchor);
+  if (anchored == anchors_.end()) throw ConfigError(mark_of(mark), "this alias stands inside the node that it names");
+  if (expects_key()) throw ConfigError(mark_of(mark), "an alias cannot be a key");
+  const auto& [value, nodes, depth] = anchored->second;
+  check_depth(depth, mark_of(mark));
+  check_size(nodes, mark_of(mark));
+  place(value, nodes, depth);
+}
+
+void YamlBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) {
+  const Mark place_of_scalar = mark_of(mark);
+  if (expects_key()) {
+    take_key({text, place_of_scalar, text == "<<" && tag == "?"});
+    return;
+  }
+  Value value = read_scalar(place_of_scalar, tag, text);
+  value.set_mark(place_of_scalar);
+  remember(anchor, value, 1, 0);
+  place(std::move(value), 1, 0);
+}
+
+void YamlBuilder::OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                                  YAML::EmitterStyle::value) {
+  if (!tag.empty() && tag != "?" && tag != "!" && tag != std::string(kTag) + "seq") throw_unknown_tag(mark_of(mark), tag);
+  open(Value(Value::List{}), mark, anchor);
+}
+
+void YamlBuilder::OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) {
+  if (!tag.empty() && tag != "?" && tag != "!" && tag != std::string(kTag) + "map") throw_unknown_tag(mark_of(mark), tag);
+  open(Value(Value::Map{}), mark, anchor);
+}
+
+void YamlBuilder::open(Value container, const YAML::Mark& mark, YAML::anchor_t anchor) {
+  container.set_mark(mark_of(mark));
+  if (expects_key()) {
+    // yaml-cpp also takes a list or map that is never closed for one.
+    const char* bracket = container.is_list() ? "']'" : "'}'";
+    throw ConfigError(container.mark(),
+                      std::string("a ") + container.type_name() + " cannot be a key; is its " + bracket + " missing?");
+  }
+  check_depth(1, container.mark());
+  Open opened;
+  opened.container = std::move(container);
+  opened.anchor = anchor;
+  open_.push_back(std::move(opened));
+}
+
+void YamlBuilder::close() {
+  Open done = std::move(open_.back());
+  open_.pop_back();
+  for (const Value& merged : done.merges) merge(done, merged);
+  const int depth = done.depth_below + 1;
+  remember(done.anchor, done.container, done.nodes, depth);
+  nodes_ -= done.nodes - 1;  // they were counted when they were placed within
+  place(std::move(done.container), done.nodes, depth);
+}
+
+void YamlBuilder::take_key(Key key) {
+  Open& map = open_.back();
+  if (!key.is_merge && !map.keys.insert(key.name).second) {
+    const int first_line = map.container.at(key.name).key_mark().line;
+    throw ConfigError(
+        key.mark, "the key '" + key.name + "' is here for the second time; the first is in line " + std::to_string(first_line));
+  }
+  map.key = std::move(key);
+}
+
+void YamlBuilder::place(Value value, std::size_t nodes, int depth) {
+  check_size(nodes, value.mark());
+  nodes_ += nodes;
+  if (open_.empty()) {
+    root_ = std::move(value);
+    return;
+  }
+  Open& parent = open_.back();
+  parent.nodes += nodes;
+  parent.depth_below = std::max(parent.depth_below, depth);
+  if (parent.container.is_list()) {
+    parent.container.push_back(std::move(value));
+    return;
+  }
+  const Key key = *std::exchange(parent.key, std::nullopt);
+  value.set_key_position(key.mark.line, key.mark.column);
+  if (key.is_merge)
+    parent.merges.push_back(std::move(value));
+  else
+    parent.container.as_map().emplace_back(key.name, std::move(value));
+}
+
+void YamlBuilder::remember(YAML::anchor_t anchor, const Value& value, std::size_t nodes, int depth) {
+  if (anchor == 0) return;
+  // Anchors within anchors keep a copy each.
+  remembered_nodes_ += nodes;
+  if (remembered_nodes_ > kMostNodes) throw ConfigError(value.mark(), "too much of the document is under anchors");
+  anchors_.insert_or_assign(anchor, Anchored{value, nodes, depth});
+}
+
+void YamlBuilder::merge(Open& map, const Value& merged) {
+  if (merged.is_list()) {
+    for (const Value& each : merged.as_list()) {
+      if (!each.is_map()) throw ConfigError(each.mark(), "'<<' takes maps only, got " + describe(each));
+      merge(map, each);
+    }
+    return;
+  }
+  if (!merged.is_map()) throw ConfigError(merged.mark(), "'<<' takes a map or a list of maps, got " + describe(merged));
+  for (const auto& [key, value] : merged.as_map()) {
+    if (map.keys.insert(key).second) map.container.as_map().emplace_back(key, value);
+  }
+}
+
+void YamlBuilder::check_depth(int depth_within, const Mark& mark) const {
+  if (static_cast<int>(open_.size()) + depth_within <= kDeepest) return;
+  throw ConfigError(mark, "nested deeper than " + std::to_string(kDeepest) + " levels");
+}
+
+void YamlBuilder::check_size(std::size_t nodes, const Mark& mark) const {
+  if (nodes_ + nodes <= kMostNodes) return;
+  throw ConfigError(mark, "the document has more than " + std::to_string(kMostNodes) + " nodes, aliases unfolded");
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,55 @@
+#include "levin/cli/yaml_reader.h"
+
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <sstream>
+
+#include "levin/cli/yaml_builder.h"
+
+namespace levin::cli {
+namespace {
+
+void set_marks(Value& value, const Mark& mark) {
+  value.set_mark(mark);
+  value.set_key_position(0, 0);
+  if (value.is_list()) {
+    for (Value& element : value.as_list()) set_marks(element, mark);
+  }
+  if (value.is_map()) {
+    for (auto& [key, element] : value.as_map()) set_marks(element, mark);
+  }
+}
+
+}  // namespace
+
+Value read_yaml(const SourceText& source) {
+  std::istringstream stream(source.text());
+  YamlBuilder first(source), second(source);
+  try {
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(first)) return Value();
+    if (parser.HandleNextDocument(second)) throw ConfigError(Mark{source.name()}, "has more than one YAML document");
+  } catch (const YAML::Exception& error) {
+    throw ConfigError(source.mark_at(error.mark.line, error.mark.column), "YAML syntax: " + error.msg);
+  }
+  return first.take();
+}
+
+Value read_yaml_file(const std::filesystem::path& file) { return read_yaml(SourceText::from_file(file)); }
+
+Value read_yaml_argument(const std::string& name, const std::string& text) {
+  Value value;
+  try {
+    value = read_yaml(SourceText(name, text));
+  } catch (const ConfigError& error) {
+    const std::size_t begin = text.find_first_not_of(" \t\r\n");
+    const bool is_structured = begin != std::string::npos && std::string("[{\"'&").find(text[begin]) != std::string::npos;
+    if (is_structured) throw ConfigError(Mark{name}, error.message() + ", in '" + text + "'");
+    value = Value(text);
+  }
+  set_marks(value, Mark{name});
+  return value;
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,174 @@
+#include "levin/cli/yaml_reader.h"
+
+#include <catch2/catch.hpp>
+
+using levin::ConfigError;
+using levin::Value;
+using levin::cli::read_yaml_argument;
+using levin::cli::SourceText;
+
+namespace {
+
+Value read(const std::string& text) { return levin::cli::read_yaml(SourceText("run.yaml", text)); }
+
+std::string error_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+// "- - - …" and "a:\n a:\n  a:\n…", one level a step.
+std::string nested_blocks(int levels) {
+  std::string all;
+  for (int i = 0; i < levels; ++i) all += std::string(i, ' ') + "a:\n";
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a document becomes a value, with each scalar's type") {
+  const Value value = read(
+      "trainer:\n"
+      "  max_epochs: 5\n"
+      "  lr: 1e-3\n"
+      "  name: digits\n"
+      "  on: true\n"
+      "  none: ~\n"
+      "  empty:\n"
+      "  list: [1, 'two', \"3\", 4.0]\n"
+      "  block:\n"
+      "  - a\n"
+      "  - b: |\n"
+      "      text\n"
+      "      more\n");
+  const Value& trainer = value.at("trainer");
+  CHECK(trainer.at("max_epochs") == Value(5));
+  CHECK(trainer.at("lr") == Value(1e-3));
+  CHECK(trainer.at("name") == Value("digits"));
+  CHECK(trainer.at("on") == Value(true));
+  CHECK(trainer.at("none") == Value());
+  CHECK(trainer.at("empty") == Value());
+  CHECK(trainer.at("list") == Value(Value::List{1, "two", "3", 4.0}));
+  CHECK(trainer.at("block").as_list().at(1).at("b") == Value("text\nmore\n"));
+  CHECK(trainer.as_map()[0].first == "max_epochs");
+}
+
+TEST_CASE("each node knows its place, and that of its key") {
+  const Value value = read("trainer:\n  max_epochs: 5\n  list: [a,\n    bb]\n");
+  CHECK(value.at("trainer").key_mark().str() == "run.yaml:1:1");
+  CHECK(value.at("trainer").at("max_epochs").mark().str() == "run.yaml:2:15");
+  CHECK(value.at("trainer").at("max_epochs").key_mark().str() == "run.yaml:2:3");
+  CHECK(value.at("trainer").at("list").as_list()[1].mark().str() == "run.yaml:4:5");
+}
+
+TEST_CASE("a text without content is null") {
+  for (const char* text : {"", "\n\n", "# only a comment\n", "---\n", "---\n...\n"}) CHECK(read(text) == Value());
+}
+
+TEST_CASE("explicit tags are YAML's own") {
+  CHECK(read("!!str 5") == Value("5"));
+  CHECK(read("!!float 5") == Value(5.0));
+  CHECK(read("!!int 5") == Value(5));
+  CHECK(read("!!bool true") == Value(true));
+  CHECK(read("! 5") == Value("5"));
+  CHECK(read("!!binary aGFsbG8=") == Value("hallo"));
+  CHECK_THAT(error_of("!!int five"), Catch::Contains("run.yaml:1:1") && Catch::Contains("expected int"));
+  CHECK_THAT(error_of("a: !Mine {}"), Catch::Contains("run.yaml:1:4: unknown tag '!Mine'"));
+  CHECK_THAT(error_of("a: !!python/object x"), Catch::Contains("unknown tag"));
+}
+
+TEST_CASE("anchors, aliases and merge keys are resolved, explicit keys first") {
+  const Value value = read(
+      "base: &base {a: 1, b: 2}\n"
+      "other: &other {b: 3, c: 4}\n"
+      "copy: *base\n"
+      "one: {<<: *base, b: 9}\n"
+      "several: {<<: [*other, *base], d: 5}\n"
+      "text: {'<<': 1}\n");
+  CHECK(value.at("copy") == value.at("base"));
+  CHECK(value.at("one").at("a") == Value(1));
+  CHECK(value.at("one").at("b") == Value(9));
+  CHECK(value.at("several").at("b") == Value(3));
+  CHECK(value.at("several").size() == 4);
+  CHECK(value.at("text").at("<<") == Value(1));
+  CHECK(value.at("copy").key_mark().str() == "run.yaml:3:1");
+  CHECK_THAT(error_of("a: {<<: 5}"), Catch::Contains("run.yaml:1:9: '<<' takes a map"));
+  CHECK_THAT(error_of("a: {<<: [5]}"), Catch::Contains("'<<' takes maps only"));
+  CHECK_THAT(error_of("a: &a [*a]"), Catch::Contains("inside the node that it names"));
+  CHECK_THAT(error_of("a: *missing"), Catch::Contains("run.yaml:1:4: YAML syntax"));
+}
+
+TEST_CASE("a key written twice is an error at the second one") {
+  CHECK(error_of("a: 1\nb:\n  c: 1\n  c: 2\n") ==
+        "run.yaml:4:3: the key 'c' is here for the second time; the first is in line 3");
+  CHECK_THAT(error_of("{a: 1, a: 2}"), Catch::Contains("run.yaml:1:8"));
+}
+
+TEST_CASE("keys are plain text") {
+  CHECK(read("1: x").at("1") == Value("x"));
+  CHECK_THAT(error_of("? [a, b]\n: 1"), Catch::Contains("a list cannot be a key"));
+  CHECK_THAT(error_of("? {a: b}\n: 1"), Catch::Contains("a map cannot be a key"));
+  CHECK_THAT(error_of("~: 1"), Catch::Contains("a key is empty or null"));
+  CHECK_THAT(error_of("a: &x k\n*x : 1"), Catch::Contains("an alias cannot be a key"));
+}
+
+TEST_CASE("a syntax error has its place") {
+  CHECK_THAT(error_of("a: [1, 2\nb: 3\n"), Catch::Contains("run.yaml:2:") && Catch::Contains("YAML syntax"));
+  CHECK_THAT(error_of("a: 'open"), Catch::Contains("YAML syntax"));
+  CHECK_THAT(error_of("a: b: c"), Catch::Contains("run.yaml:1:") && Catch::Contains("YAML syntax"));
+  CHECK_THAT(error_of("\ta: 1"), Catch::Contains("run.yaml:1:"));
+  CHECK_THAT(error_of("a: 1\n---\nb: 2"), Catch::Contains("more than one YAML document"));
+  CHECK_THAT(error_of("a: 99999999999999999999"), Catch::Contains("run.yaml:1:4: the number") && Catch::Contains("quotes"));
+}
+
+TEST_CASE("a document 100,000 levels deep is an error with its place, however it nests") {
+  constexpr int kLevels = 100'000;
+  CHECK_THAT(error_of(repeated("[", kLevels) + repeated("]", kLevels)),
+             Catch::Contains("run.yaml:1:101: nested deeper than 100 levels"));
+  CHECK_THAT(error_of(repeated("{a: ", kLevels) + repeated("}", kLevels)), Catch::Contains("nested deeper"));
+  CHECK_THAT(error_of(repeated("[", kLevels)), Catch::Contains("run.yaml:1:1: a list cannot be a key; is its ']' missing?"));
+  CHECK_THAT(error_of(repeated("{a: ", kLevels)), Catch::Contains("run.yaml:1:1: a map cannot be a key; is its '}' missing?"));
+  CHECK_THAT(error_of(repeated("{", kLevels)), Catch::Contains("run.yaml:1:"));
+  CHECK_THAT(error_of(repeated("- ", kLevels)), Catch::Contains("run.yaml:1:201: nested deeper"));
+  CHECK_THAT(error_of(repeated("? ", kLevels)), Catch::Contains("run.yaml:1:"));
+  // A file of this kind grows with the square of its depth: 5,000 levels are 12 MB.
+  CHECK_THAT(error_of(nested_blocks(5'000)), Catch::Contains("run.yaml:101:101: nested deeper"));
+  CHECK(error_of(repeated("[", 100) + repeated("]", 100)) == "no error");
+  CHECK_THAT(error_of(repeated("[", 101) + repeated("]", 101)), Catch::Contains("nested deeper"));
+}
+
+TEST_CASE("aliases that unfold without bound are an error") {
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 10; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + repeated(last + ", ", 9) + last + "]\n";
+  }
+  CHECK_THAT(error_of(bomb), Catch::Contains("more than 200000 nodes") || Catch::Contains("under anchors"));
+  std::string deep = "a0: &a0 []\n";
+  for (int i = 1; i < 200; ++i)
+    deep += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
+  CHECK_THAT(error_of(deep), Catch::Contains("nested deeper"));
+}
+
+TEST_CASE("a value on the command line is YAML, or a string when it cannot be") {
+  const std::string name = "command line: --x";
+  CHECK(read_yaml_argument(name, "5") == Value(5));
+  CHECK(read_yaml_argument(name, "[1, 2]") == Value(Value::List{1, 2}));
+  CHECK(read_yaml_argument(name, "") == Value());
+  CHECK(read_yaml_argument(name, "'5'") == Value("5"));
+  CHECK(read_yaml_argument(name, "*.csv") == Value("*.csv"));
+  CHECK(read_yaml_argument(name, "@home") == Value("@home"));
+  CHECK(read_yaml_argument(name, "{a: {b: 1}}").at("a").at("b").mark().str() == name);
+  CHECK(read_yaml_argument(name, "{a: 1}").at("a").key_mark().str() == name);
+  CHECK_THROWS_WITH(read_yaml_argument(name, "[1, 2"),
+                    Catch::StartsWith(name + ": a list cannot be a key; is its ']' missing?") && Catch::Contains("'[1, 2'"));
+}
