@@ -1,5 +1,4 @@
 #include "levin/callbacks/builtins.h"
-#include "levin/core/optim/builtins.h"
 #include "levin/loggers/builtins.h"
 #include "levin/strategies/builtins.h"
 
@@ -10,7 +9,6 @@ namespace {
 const bool kRegistered = [] {
   register_builtin_callbacks();
   register_builtin_loggers();
-  register_builtin_optimizers();
   register_builtin_strategies();
   return true;
 }();

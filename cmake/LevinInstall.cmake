@@ -1,1 +1,21 @@
-# Filled when the package is installable.
+# What find_package(levin) needs, for the build tree (levin_DIR=build) and for the installed tree.
+include(CMakePackageConfigHelpers)
+set(levin_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/levin)
+
+configure_package_config_file(cmake/levinConfig.cmake.in ${PROJECT_BINARY_DIR}/levinConfig.cmake
+                              INSTALL_DESTINATION ${levin_package_folder} NO_SET_AND_CHECK_MACRO
+                              NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/levinConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+configure_file(cmake/LevinTorch.cmake ${PROJECT_BINARY_DIR}/LevinTorch.cmake COPYONLY)
+configure_file(cmake/LevinPlugin.cmake ${PROJECT_BINARY_DIR}/LevinPlugin.cmake COPYONLY)
+
+install(TARGETS levin levin_program EXPORT levinTargets)
+export(EXPORT levinTargets NAMESPACE levin:: FILE ${PROJECT_BINARY_DIR}/levinTargets.cmake)
+install(EXPORT levinTargets NAMESPACE levin:: DESTINATION ${levin_package_folder})
+install(FILES ${PROJECT_BINARY_DIR}/levinConfig.cmake ${PROJECT_BINARY_DIR}/levinConfigVersion.cmake
+              cmake/LevinTorch.cmake cmake/LevinPlugin.cmake DESTINATION ${levin_package_folder})
+
+install(FILES include/levin/levin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin)
+foreach(room IN LISTS LEVIN_ROOM_NAMES)
+  install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin FILES_MATCHING PATTERN "*.h")
+endforeach()

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Installs what a build of levin needs and is missing: Debian packages, and LibTorch into a folder outside the clone.
+# Usage: scripts/setup.sh [lint]      With `lint`, clang-format too. A run that finds everything in place takes milliseconds.
+#
+# Environment:
+#   LEVIN_CACHE          where LibTorch is kept, shared by all clones (default ~/.cache/levin)
+#   LEVIN_TORCH_VERSION  version of LibTorch to download (default: cmake/torch_version.txt)
+#   LEVIN_CUDA           ON, OFF or AUTO (default): with CUDA's libraries; AUTO when a CUDA toolkit or a GPU is there
+#   Torch_DIR, CMAKE_PREFIX_PATH   a LibTorch of your own; then none is downloaded
+#   PYTHON               the Python whose pip downloads LibTorch (default python3)
+set -euo pipefail
+
+torch_version=${LEVIN_TORCH_VERSION:-$(<"$(dirname "$0")/../cmake/torch_version.txt")}
+cache=${LEVIN_CACHE:-$HOME/.cache/levin}
+python=${PYTHON:-python3}
+
+say() { printf 'levin setup: %s\n' "$*" >&2; }
+fail() {
+  say "$*"
+  exit 1
+}
+
+# ---- Debian packages ----------------------------------------------------------------------------------------------------
+
+packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libgloo-dev catch2
+  librapidcheck-dev)
+[[ ${1:-} != lint ]] || packages+=(clang-format-14)
+
+# Prints those of the given packages that are not installed.
+missing_packages() {
+  local installed
+  installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^ii *//p' || true)
+  local package
+  for package in "$@"; do
+    grep -qxF "$package" <<<"$installed" || printf '%s\n' "$package"
+  done
+}
+
+install_packages() {
+  (($# == 0)) && return
+  local as_root=()
+  if ((EUID != 0)); then
+    sudo -n true 2>/dev/null || [[ -t 0 && -n $(command -v sudo) ]] || fail "missing packages; as root, run: apt-get install $*"
+    as_root=(sudo)
+  fi
+  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@")
+  say "installing $*"
+  # A machine with old package lists gets new ones, and only then.
+  "${install[@]}" >/dev/null 2>&1 || { "${as_root[@]}" apt-get update -qq && "${install[@]}" >/dev/null; } ||
+    fail "apt-get could not install: $* (see above)"
+}
+
+if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+  mapfile -t missing < <(missing_packages "${packages[@]}")
+  install_packages "${missing[@]}"
+fi # Elsewhere CMake says in one line what is missing.
+
+# ---- LibTorch -----------------------------------------------------------------------------------------------------------
+
+is_libtorch() { [[ -e $1/lib/libtorch_cpu.so && -e $1/include/ATen/core/Tensor.h ]]; }
+
+own_libtorch() {
+  local prefix
+  if [[ -n ${Torch_DIR:-} ]]; then
+    is_libtorch "$Torch_DIR/../../.." || fail "Torch_DIR=$Torch_DIR is not the share/cmake/Torch folder of a LibTorch; correct it, or unset it to download one"
+    return 0
+  fi
+  local IFS=':;'
+  for prefix in ${CMAKE_PREFIX_PATH:-}; do
+    if is_libtorch "$prefix" || is_libtorch "$prefix/torch"; then return 0; fi
+  done
+  return 1
+}
+
+wants_cuda() {
+  case ${LEVIN_CUDA:-AUTO} in
+    ON) return 0 ;;
+    OFF) return 1 ;;
+    *) command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc || -e /dev/nvidia0 ]] ;;
+  esac
+}
+
+pip_install() { PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir "$@"; }
+
+# Fills $1 with torch and only those of its dependencies that libtorch_cpu.so is linked to.
+download_cpu_part() {
+  pip_install --no-deps --target "$1" "torch==$torch_version" typing_extensions
+  local cuda_major
+  cuda_major=$(LC_ALL=C grep -aom1 'libcudart\.so\.[0-9]*' "$1/torch/lib/libtorch_cpu.so" | sed 's/.*\.//' || true)
+  case $cuda_major in
+    '') ;; # a wheel made without CUDA
+    12) pip_install --no-deps --target "$1" nvidia-cuda-runtime-cu12 nvidia-cuda-cupti-cu12 ;;
+    *) pip_install --no-deps --target "$1" "nvidia-cuda-runtime==$cuda_major.*" "nvidia-cuda-cupti==$cuda_major.*" ;;
+  esac
+}
+
+# Downloads into $1 by way of a folder beside it, so that an interrupted download never looks whole.
+download_libtorch() {
+  local folder=$1 part=$2 needed_gib=$3
+  mkdir -p "$cache"
+  exec 9>"$cache/.lock"
+  flock 9
+  ! is_libtorch "$folder/torch" || return 0
+  if ! "$python" -m pip --version >/dev/null 2>&1; then
+    command -v apt-get >/dev/null || fail "LibTorch is downloaded with pip, which $python lacks: install pip, or give a LibTorch of your own with Torch_DIR"
+    install_packages python3-pip
+    python=/usr/bin/python3
+  fi
+  local free_gib=$(($(df -Pk "$cache" | awk 'NR == 2 {print $4}') / 1048576))
+  ((free_gib >= needed_gib)) || fail "LibTorch needs $needed_gib GiB in $cache, where $free_gib GiB are free; choose another folder with LEVIN_CACHE"
+  rm -rf "$cache"/.partial-*
+  local partial=$cache/.partial-$$
+  trap 'rm -rf "$cache"/.partial-*' EXIT
+  say "downloading LibTorch $torch_version ($part) into $folder; this is done once"
+  mkdir "$partial"
+  if [[ $part == CPU ]]; then
+    download_cpu_part "$partial" || return 1
+  else
+    pip_install --target "$partial" "torch==$torch_version" || return 1
+  fi
+  is_libtorch "$partial/torch" || return 1
+  rm -rf "$folder"
+  mv "$partial" "$folder"
+}
+
+own_libtorch && exit 0
+cpu_folder=$cache/torch-$torch_version-cpu
+cuda_folder=$cache/torch-$torch_version-cuda
+if wants_cuda; then
+  is_libtorch "$cuda_folder/torch" && exit 0
+  download_libtorch "$cuda_folder" "with CUDA" 12 && exit 0
+  say "the CUDA libraries could not be downloaded (see above); going on without them"
+fi
+is_libtorch "$cpu_folder/torch" && exit 0
+download_libtorch "$cpu_folder" CPU 3 ||
+  fail "LibTorch could not be downloaded (see above): make \`$python -m pip download torch==$torch_version\` work, or give a LibTorch of your own with Torch_DIR=<libtorch>/share/cmake/Torch"
