@@ -17,6 +17,8 @@ class ControlGroup {
   virtual int size() const = 0;
   /// Ranks: all, in the same order of calls, each with the same number of bytes. Contributes `mine` and waits for everyone's;
   /// `all` receives size() * mine.size() bytes in the order of ranks.
+  /// Ranks that come with different numbers of bytes are in different calls: an implementation must not mix their bytes, and
+  /// throws DesyncError on every rank, naming `what` of each.
   /// Throws DesyncError when a rank is gone or does not come within the group's time limit. `what` says in that error, and in
   /// the table of a stalled run, which meeting this is.
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) = 0;

@@ -20,6 +20,10 @@ class DeferredValue {
   virtual ~DeferredValue();
   /// Waits for the value and gives it.
   virtual double read() = 0;
+  /// Gives `total` with this value taken in: total + weight * value for a mean, total + value for a sum, the smaller or larger
+  /// of both for min and max (NaN wins). A null total is the first. Override it to compute where the values are, without
+  /// waiting; then an epoch costs one read(), however many steps it has. Default: waits for both.
+  virtual std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight);
 };
 
 /// What log() needs to know of the batch that is being worked on.
@@ -39,6 +43,7 @@ class MetricStore {
   struct Options {
     bool strict_logging = false;                   ///< a key that only some ranks logged is an error on every rank
     std::function<void(const std::string&)> warn;  ///< called on every rank with the same text; the caller prints it once
+    bool rank_rows = true;  ///< fill BoundaryOutcome::rank_rows; false saves time when no logger asks for them
   };
 
   MetricStore(ControlGroup& group, Options options);

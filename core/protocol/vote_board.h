@@ -19,4 +19,15 @@ class VoteBoard {
   virtual std::vector<Votes> read(std::int64_t sequence) = 0;
 };
 
+/// The board of a group of one. Reading a sequence that was not the last one published is a MisuseError.
+class SingleProcessVoteBoard final : public VoteBoard {
+ public:
+  void publish(std::int64_t sequence, const Votes& votes) override;
+  std::vector<Votes> read(std::int64_t sequence) override;
+
+ private:
+  std::int64_t sequence_ = -1;
+  Votes votes_;
+};
+
 }  // namespace levin

@@ -1,0 +1,142 @@
+#include "levin/core/protocol/boundary_result.h"
+
+#include "levin/core/error.h"
+#include "levin/core/protocol/coverage.h"
+#include "levin/core/protocol/votes.h"
+
+namespace levin::detail {
+
+namespace {
+
+// Rows are written where a step or an epoch ends, and never of a sanity check.
+bool has_rows(const Boundary& boundary) {
+  const bool ends = boundary.kind == BoundaryKind::kTrainStep || boundary.kind == BoundaryKind::kEpochEnd;
+  return ends && boundary.stage != Stage::kSanityCheck;
+}
+
+void check_coverage(const Boundary& boundary, const Exchanged& exchanged, const BoundaryPolicy& policy) {
+  const Level level = level_of(boundary.kind);
+  std::vector<std::int64_t> batches;
+  for (const FrameHeader& header : exchanged.headers) batches.push_back(header.batches);
+
+  std::string errors;
+  for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
+    MetricEntry& entry = *exchanged.metrics[index];
+    if (entry.warned) continue;
+    const std::string missing = missing_ranks(entry, level, exchanged.slots_of(index), batches);
+    if (missing.empty()) continue;
+    entry.warned = true;
+    if (policy.strict_logging) {
+      errors += "\n  " + missing;
+    } else if (policy.warn) {
+      policy.warn(missing +
+                  ". Log it on every rank, or pass .rank_zero_only = true. (Said once for each key; strict_logging makes it an "
+                  "error.)");
+    }
+  }
+  if (!errors.empty()) {
+    throw MisuseError("strict_logging: not every rank logged the same metrics until " + describe(boundary) + ":" + errors +
+                      "\nLog them on every rank, or pass .rank_zero_only = true.");
+  }
+}
+
+/// One metric at one boundary.
+class MetricResult {
+ public:
+  MetricResult(MetricEntry& entry, Level level, std::span<const Slot> by_rank)
+      : entry_(entry), level_(level), by_rank_(by_rank) {}
+
+  bool is_logged() const {
+    for (const Slot& slot : by_rank_) {
+      if (slot.present()) return true;
+    }
+    return false;
+  }
+  bool is_logged_by(std::size_t rank) const { return by_rank_[rank].present(); }
+  bool is_local() const { return !is_reduced() && !entry_.options.rank_zero_only; }
+
+  double own_value(std::size_t rank) const {
+    return level_ == Level::kStep ? by_rank_[rank].value : epoch_value(by_rank_[rank], entry_.options.reduce);
+  }
+  /// What counts for all: the reduced value; of a local one, the lowest rank's that logged it.
+  double decided_value() const {
+    if (is_reduced()) {
+      return level_ == Level::kStep ? reduce_step(by_rank_, entry_.options.reduce)
+                                    : reduce_epoch(by_rank_, entry_.options.reduce);
+    }
+    std::size_t rank = 0;
+    while (!is_logged_by(rank)) ++rank;
+    return own_value(rank);
+  }
+  const std::string& row_name() const { return level_ == Level::kStep ? entry_.step_name : entry_.epoch_name; }
+
+ private:
+  bool is_reduced() const {
+    return level_ == Level::kStep ? entry_.options.step_is_reduced() : entry_.options.epoch_is_reduced();
+  }
+
+  const MetricEntry& entry_;
+  const Level level_;
+  const std::span<const Slot> by_rank_;
+};
+
+void update_views(MetricViews& views, MetricEntry& entry, Level level, const MetricResult& result, std::size_t rank) {
+  const double decided = result.decided_value();
+  if (level == Level::kStep) {
+    views.decide_step(entry, decided);
+  } else {
+    views.decide_epoch(entry, decided);
+  }
+  if (result.is_local() && !result.is_logged_by(rank)) return;
+  const double shown = result.is_local() ? result.own_value(rank) : decided;
+  if (level == Level::kStep) {
+    views.show_step(entry, shown);
+  } else {
+    views.show_epoch(entry, shown);
+  }
+}
+
+void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, const MetricResult& result, std::size_t rank,
+                 bool rank_rows, std::size_t ranks) {
+  const std::string& name = result.row_name();
+  outcome.logger_row[name] = result.decided_value();
+  if (result.is_logged_by(rank)) outcome.local_row[name] = result.own_value(rank);
+  for (std::size_t other = 0; other < ranks; ++other) {
+    if (!result.is_logged_by(other)) continue;
+    if (rank_rows) outcome.rank_rows[other][name] = result.own_value(other);
+    if (entry.options.per_rank) outcome.logger_row["rank_" + std::to_string(other) + "_" + name] = result.own_value(other);
+  }
+}
+
+}  // namespace
+
+BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, int rank, const BoundaryPolicy& policy,
+                         MetricViews& views) {
+  const bool rows = has_rows(boundary);
+  if (exchanged.ranks() > 1 && (boundary.kind == BoundaryKind::kTrainStep || boundary.kind == BoundaryKind::kEpochEnd)) {
+    check_coverage(boundary, exchanged, policy);
+  }
+
+  BoundaryOutcome outcome;
+  for (const FrameHeader& header : exchanged.headers) {
+    outcome.rank_votes.push_back(unpack_votes(header.votes));
+    outcome.words.push_back(header.words);
+  }
+  outcome.votes = levin::merge(outcome.rank_votes);
+  if (policy.rank_rows) outcome.rank_rows.resize(exchanged.ranks());
+
+  const Level level = level_of(boundary.kind);
+  const auto own_rank = static_cast<std::size_t>(rank);
+  for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
+    MetricEntry& entry = *exchanged.metrics[index];
+    const MetricResult result(entry, level, exchanged.slots_of(index));
+    if (!result.is_logged()) continue;
+    update_views(views, entry, level, result, own_rank);
+    if (rows && entry.options.logger) {
+      add_to_rows(outcome, entry, result, own_rank, policy.rank_rows, exchanged.ranks());
+    }
+  }
+  return outcome;
+}
+
+}  // namespace levin::detail

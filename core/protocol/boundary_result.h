@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "levin/core/protocol/boundary_exchange.h"
+#include "levin/core/protocol/metric_views.h"
+
+namespace levin::detail {
+
+/// What the run wants of a boundary beyond the values.
+struct BoundaryPolicy {
+  bool strict_logging = false;
+  bool rank_rows = true;
+  const std::function<void(const std::string&)>& warn;
+};
+
+/// Reduces what the ranks exchanged, brings it into this rank's views, and makes the rows for loggers. Communicates nothing.
+/// Throws MisuseError, with the same text on every rank, when strict_logging is on and a metric is missing on some ranks.
+BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, int rank, const BoundaryPolicy& policy,
+                         MetricViews& views);
+
+}  // namespace levin::detail

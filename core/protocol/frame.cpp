@@ -1,0 +1,114 @@
+#include "levin/core/protocol/frame.h"
+
+#include <cstring>
+#include <utility>
+
+#include "levin/core/error.h"
+#include "levin/core/protocol/rank_list.h"
+
+namespace levin::detail {
+
+void Frames::prepare(std::size_t ranks, std::size_t slots) {
+  ranks_ = ranks;
+  frame_bytes_ = sizeof(FrameHeader) + slots * sizeof(Slot);
+  mine_.resize(frame_bytes_);
+  all_.resize(ranks * frame_bytes_);
+  for (std::size_t index = 0; index < slots; ++index) write_slot(index, {});
+}
+
+void Frames::write_header(const FrameHeader& header) { std::memcpy(mine_.data(), &header, sizeof header); }
+
+void Frames::write_slot(std::size_t index, const Slot& slot) {
+  std::memcpy(mine_.data() + sizeof(FrameHeader) + index * sizeof(Slot), &slot, sizeof slot);
+}
+
+FrameHeader Frames::header(std::size_t rank) const {
+  FrameHeader header;
+  std::memcpy(&header, all_.data() + rank * frame_bytes_, sizeof header);
+  return header;
+}
+
+Slot Frames::slot(std::size_t rank, std::size_t index) const {
+  Slot slot;
+  std::memcpy(&slot, all_.data() + rank * frame_bytes_ + sizeof(FrameHeader) + index * sizeof(Slot), sizeof slot);
+  return slot;
+}
+
+std::string describe(const Boundary& boundary) {
+  const std::string stage(stage_name(boundary.stage));
+  std::string place;
+  switch (boundary.kind) {
+    case BoundaryKind::kSetup:
+      place = "the setup of " + stage;
+      break;
+    case BoundaryKind::kEpochStart:
+      place = "the start of an epoch of " + stage;
+      break;
+    case BoundaryKind::kBatch:
+      place = "a batch of " + stage;
+      break;
+    case BoundaryKind::kTrainStep:
+      place = "a step of " + stage;
+      break;
+    case BoundaryKind::kEpochReached:
+      place = "the last batch of an epoch of " + stage;
+      break;
+    case BoundaryKind::kEpochEnd:
+      place = "the end of an epoch of " + stage;
+      break;
+    case BoundaryKind::kEvaluationEnd:
+      place = "the end of an evaluation of " + stage;
+      break;
+    case BoundaryKind::kCheckpoint:
+      place = "a checkpoint of " + stage;
+      break;
+    case BoundaryKind::kEnd:
+      place = "the end of " + stage;
+      break;
+  }
+  if (place.empty()) place = "an unknown boundary";
+  return place + " (epoch " + std::to_string(boundary.epoch) + ", step " + std::to_string(boundary.step) + ")";
+}
+
+void require_same_boundary(const std::vector<FrameHeader>& headers) {
+  bool same = true;
+  std::vector<std::pair<std::string, std::vector<int>>> positions;  // each with its ranks, in the order of ranks
+  const FrameHeader& first = headers.front();
+  for (const FrameHeader& header : headers) {
+    same = same && header.magic == FrameHeader::kMagic && header.version == FrameHeader::kVersion &&
+           header.kind == first.kind && header.stage == first.stage && header.epoch == first.epoch &&
+           header.step == first.step && header.sequence == first.sequence && header.agreed_hash == first.agreed_hash &&
+           header.slots == first.slots;
+  }
+  if (same) return;
+
+  for (std::size_t rank = 0; rank < headers.size(); ++rank) {
+    const FrameHeader& header = headers[rank];
+    std::string position;
+    if (header.magic != FrameHeader::kMagic) {
+      position = "in an exchange that is no boundary";
+    } else if (header.version != FrameHeader::kVersion) {
+      position = "running another version of levin (protocol " + std::to_string(header.version) + ")";
+    } else {
+      position = "in " + describe(header.boundary()) + ", hook " + std::string(hook_name(header.hook)) + ", meeting number " +
+                 std::to_string(header.sequence);
+      if (header.sequence == first.sequence && header.agreed_hash != first.agreed_hash)
+        position += ", with other metrics agreed on";
+    }
+    auto place = positions.begin();
+    while (place != positions.end() && place->first != position) ++place;
+    if (place == positions.end()) place = positions.insert(place, {position, {}});
+    place->second.push_back(static_cast<int>(rank));
+  }
+
+  std::string text = "the ranks are not in the same place:";
+  for (const auto& [position, ranks] : positions) {
+    text += "\n  " + rank_list(ranks) + (ranks.size() == 1 ? " is " : " are ") + position;
+  }
+  text +=
+      "\nEvery rank must run the same loop: look for a return, a break or an exception that only some ranks take, and for "
+      "Trainer options that differ by rank.";
+  throw DesyncError(text);
+}
+
+}  // namespace levin::detail

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/slot.h"
+
+namespace levin::detail {
+
+/// The first part of every frame. Its layout is fixed; docs/protocol.md describes it.
+struct FrameHeader {
+  static constexpr std::uint32_t kMagic = 0x4e56454c;  // "LEVN"
+  static constexpr std::uint32_t kVersion = 1;
+
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = kVersion;
+  BoundaryKind kind = BoundaryKind::kSetup;
+  Stage stage = Stage::kTrain;
+  Hook hook = Hook::kNone;  ///< what the rank was doing when it came
+  std::uint8_t failed = 0;  ///< the rank cannot go on; its news say why
+  std::uint32_t slots = 0;  ///< room for so many slots follows
+  std::uint64_t votes = 0;  ///< packed, see votes.h
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  std::uint64_t sequence = 0;  ///< how many boundaries this rank has met before
+  std::uint64_t agreed_hash = 0;
+  std::uint64_t news_bytes = 0;  ///< size of this rank's part of the second exchange; 0 on all ranks: there is none
+  std::int64_t batches = 0;      ///< this rank's batches since the last boundary of this level
+  BoundaryWords words{};
+
+  Boundary boundary() const { return {kind, stage, epoch, step}; }
+};
+static_assert(sizeof(FrameHeader) == 104);
+
+/// The frames of all ranks at one boundary, and this rank's own while it is being filled. Keeps its memory.
+class Frames {
+ public:
+  /// Room for `ranks` frames of `slots` slots. All slots of this rank's own are empty again.
+  void prepare(std::size_t ranks, std::size_t slots);
+  void write_header(const FrameHeader& header);
+  void write_slot(std::size_t index, const Slot& slot);
+
+  std::span<const std::byte> mine() const { return mine_; }
+  std::span<std::byte> all() { return all_; }
+
+  std::size_t ranks() const { return ranks_; }
+  FrameHeader header(std::size_t rank) const;
+  Slot slot(std::size_t rank, std::size_t index) const;
+
+ private:
+  std::size_t ranks_ = 0;
+  std::size_t frame_bytes_ = 0;
+  std::vector<std::byte> mine_;
+  std::vector<std::byte> all_;
+};
+
+/// "the end of an epoch of validate (epoch 1, step 40)".
+std::string describe(const Boundary& boundary);
+
+/// Throws DesyncError, with the same text on every rank, unless all ranks are in the same boundary with the same agreement. The
+/// text names each boundary, its ranks, their hooks, epoch and step.
+void require_same_boundary(const std::vector<FrameHeader>& headers);
+
+}  // namespace levin::detail

@@ -1,0 +1,36 @@
+#include "levin/core/protocol/metric_options.h"
+
+namespace levin::detail {
+
+std::string MetricOptions::str() const {
+  std::string text = std::string("on_step=") + (on_step ? "true" : "false") + ", on_epoch=" + (on_epoch ? "true" : "false") +
+                     ", reduce=" + reduce_name(reduce);
+  if (prog_bar) text += ", prog_bar=true";
+  if (!logger) text += ", logger=false";
+  if (sync != SyncDist::kByLevel) text += std::string(", sync_dist=") + (sync == SyncDist::kAlways ? "true" : "false");
+  if (rank_zero_only) text += ", rank_zero_only=true";
+  if (per_rank) text += ", per_rank=true";
+  return text;
+}
+
+std::uint16_t MetricOptions::pack() const {
+  const int bits = on_step | on_epoch << 1 | prog_bar << 2 | logger << 3 | rank_zero_only << 4 | per_rank << 5 |
+                   static_cast<int>(reduce) << 6 | static_cast<int>(sync) << 8;
+  return static_cast<std::uint16_t>(bits);
+}
+
+std::optional<MetricOptions> MetricOptions::unpack(std::uint16_t bits) {
+  const auto flag = [bits](int place) { return (bits >> place & 1) != 0; };
+  const MetricOptions options{.on_step = flag(0),
+                              .on_epoch = flag(1),
+                              .prog_bar = flag(2),
+                              .logger = flag(3),
+                              .rank_zero_only = flag(4),
+                              .per_rank = flag(5),
+                              .reduce = static_cast<Reduce>(bits >> 6 & 3),
+                              .sync = static_cast<SyncDist>(bits >> 8 & 3)};
+  if (options.pack() != bits || options.sync > SyncDist::kNever) return std::nullopt;
+  return options;
+}
+
+}  // namespace levin::detail

@@ -1,0 +1,191 @@
+#include "levin/core/protocol/metric_recorder.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "levin/core/error.h"
+
+namespace levin::detail {
+
+namespace {
+
+[[noreturn]] void misuse(Hook hook, std::string_view name, CallSite where, const std::string& why) {
+  const std::string place = hook == Hook::kNone ? "outside of a hook" : "in " + std::string(hook_name(hook));
+  throw MisuseError("log(\"" + std::string(name) + "\") " + place + " (" + where.str() + "): " + why);
+}
+
+void check_name(const MetricKey& key, CallSite where) {
+  const std::string_view name = key.name;
+  if (name.empty()) misuse(key.hook, name, where, "the name is empty");
+  const auto is_control = [](char character) { return static_cast<unsigned char>(character) < 0x20 || character == 0x7f; };
+  if (std::any_of(name.begin(), name.end(), is_control)) {
+    std::string visible(name);
+    std::replace_if(visible.begin(), visible.end(), is_control, '?');
+    misuse(key.hook, visible, where, "the name contains a line break or another control character");
+  }
+  if (name == "step" || name == "epoch") {
+    misuse(key.hook, name, where,
+           "this name is reserved: levin writes the step and the epoch of every row itself; choose another name");
+  }
+  if (name.find("/dataloader_idx_") != std::string_view::npos) {
+    misuse(key.hook, name, where,
+           "\"/dataloader_idx_\" is reserved: levin adds it when there are several loaders (see add_dataloader_idx)");
+  }
+}
+
+[[noreturn]] void level_error(const MetricKey& key, const MetricOptions& options, CallSite where) {
+  if (!options.on_step && !options.on_epoch) {
+    misuse(key.hook, key.name, where, "on_step and on_epoch are both false, so that the value would go nowhere");
+  }
+  misuse(key.hook, key.name, where, "this hook runs once an epoch: on_step must be false and on_epoch true");
+}
+
+}  // namespace
+
+MetricRecorder::MetricRecorder(MetricTable& table, MetricViews& views, int rank, int world_size)
+    : table_(table), views_(views), rank_(rank), world_size_(world_size) {}
+
+void MetricRecorder::reset(MetricGroup group) {
+  if (group == MetricGroup::kCount) return;
+  table_.reset(group);
+  counts(group).epoch = 0;
+  counts(group).step = 0;
+}
+
+void MetricRecorder::begin_stage(Stage stage) {
+  scopes_.push_back({.stage = stage, .group = group_of(stage), .batch = {}});
+  reset(group_of(stage));
+}
+
+Stage MetricRecorder::end_stage() {
+  if (is_idle()) throw MisuseError("MetricStore::end_stage() without a stage that has begun");
+  const Scope ended = scopes_.back();
+  scopes_.pop_back();
+  if (ended.stage == Stage::kSanityCheck) reset(ended.group);
+  return ended.stage;
+}
+
+void MetricRecorder::begin_batch(const BatchScope& batch) {
+  Scope& scope = scopes_.back();
+  scope.in_batch = true;
+  scope.batch = batch;
+  BatchCounts& count = counts(scope.group);
+  ++count.run;
+  ++count.epoch;
+  ++count.step;
+}
+
+void MetricRecorder::end_batch() { scopes_.back().in_batch = false; }
+
+void MetricRecorder::reset_epoch() { reset(scopes_.back().group); }
+
+void MetricRecorder::end_step(MetricGroup group) {
+  for (MetricEntry* entry : table_.layout(group, Level::kStep)) entry->step_is_new = false;
+  counts(group).step = 0;
+}
+
+std::int64_t MetricRecorder::batches(MetricGroup group, Level level) const {
+  return level == Level::kStep ? counts(group).step : counts(group).epoch;
+}
+
+MetricEntry& MetricRecorder::entry_of(Hook hook, std::string_view name, const LogOptions& options, CallSite where) {
+  const HookPolicy policy = hook_policy(hook);
+  if (!policy.may_log) misuse(hook, name, where, "metrics cannot be logged here; log in the hooks of a step or of an epoch");
+
+  MetricKey key{hook, name, -1};
+  const Scope& scope = scopes_.back();
+  if (scope.in_batch && scope.batch.num_dataloaders > 1 && options.add_dataloader_idx &&
+      group_of(hook) != MetricGroup::kTrain) {
+    key.dataloader_idx = static_cast<std::int32_t>(scope.batch.dataloader_idx);
+  }
+  const MetricOptions resolved = resolve(options, policy);
+  if (policy.epoch_only ? resolved.on_step || !resolved.on_epoch : !resolved.on_step && !resolved.on_epoch) {
+    level_error(key, resolved, where);
+  }
+  MetricEntry* entry = table_.find(key);
+  if (entry == nullptr) return new_entry(key, resolved, where);
+  if (!(entry->options == resolved)) {
+    misuse(hook, name, where,
+           "its options are " + resolved.str() + " here, but " + entry->options.str() + " at " + entry->site + " on rank " +
+               std::to_string(entry->site_rank) + ": give one key the same options everywhere, or log under another name");
+  }
+  return *entry;
+}
+
+MetricEntry& MetricRecorder::new_entry(const MetricKey& key, const MetricOptions& options, CallSite where) {
+  check_name(key, where);
+  return table_.add(key, options, where.str(), rank_);
+}
+
+double MetricRecorder::weight_of(const LogOptions& options, const MetricEntry& entry, CallSite where) const {
+  const Scope& scope = scopes_.back();
+  const std::int64_t weight = options.batch_size.value_or(scope.in_batch ? scope.batch.batch_size : 1);
+  if (weight < 0)
+    misuse(entry.hook, entry.name, where, "batch_size is " + std::to_string(weight) + "; it must not be negative");
+  return static_cast<double>(weight);
+}
+
+void MetricRecorder::set_step(MetricEntry& entry, const Slot& slot) {
+  entry.step = slot;
+  entry.step_is_new = true;
+  entry.step_batch = counts(entry.group).run;
+}
+
+void MetricRecorder::log(Hook hook, std::string_view name, double value, const LogOptions& options, CallSite where) {
+  MetricEntry& entry = entry_of(hook, name, options, where);
+  const double weight = weight_of(options, entry, where);
+  if (!counts_here(entry)) return;
+  if (entry.options.on_step) {
+    set_step(entry, {value, weight});
+    entry.deferred_step.reset();
+    if (world_size_ == 1 || !entry.options.step_is_reduced()) views_.show_step(entry, value);
+  }
+  if (entry.options.on_epoch) entry.epoch.accumulate(entry.options.reduce, value, weight);
+}
+
+void MetricRecorder::log(Hook hook, std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options,
+                         CallSite where) {
+  MetricEntry& entry = entry_of(hook, name, options, where);
+  const double weight = weight_of(options, entry, where);
+  if (!counts_here(entry)) return;
+  const Reduce reduce = entry.options.reduce;
+  if (entry.options.on_epoch) {
+    // The weight is known here and now; the value follows when it is read.
+    entry.epoch.accumulate(reduce, identity(reduce), weight);
+    if (reduce != Reduce::kMean || weight > 0) {
+      entry.deferred_epoch = value->added_to(entry.deferred_epoch, reduce, weight);
+    }
+  }
+  if (entry.options.on_step) {
+    set_step(entry, {0, weight});
+    entry.deferred_step = std::move(value);
+  }
+}
+
+MetricMap MetricRecorder::local_step_row() const {
+  MetricMap row;
+  const MetricGroup group = scopes_.back().group;
+  if (group == MetricGroup::kCount) return row;
+  for (MetricEntry& entry : table_.entries()) {
+    if (entry.group != group || !entry.options.logger || !entry.step.present() || entry.step_batch != counts(group).run)
+      continue;
+    settle_step(entry);
+    row[entry.step_name] = entry.step.value;
+  }
+  return row;
+}
+
+void settle_step(MetricEntry& entry) {
+  if (!entry.deferred_step) return;
+  entry.step.value = entry.deferred_step->read();
+  entry.deferred_step.reset();
+}
+
+void settle_epoch(MetricEntry& entry) {
+  if (!entry.deferred_epoch) return;
+  entry.epoch.value = combine(entry.options.reduce, entry.epoch.value, entry.deferred_epoch->read());
+  entry.deferred_epoch.reset();
+}
+
+}  // namespace levin::detail

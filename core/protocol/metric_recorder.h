@@ -1,0 +1,73 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/protocol/metric_table.h"
+#include "levin/core/protocol/metric_views.h"
+
+namespace levin::detail {
+
+/// What log() does: checks, finds the metric, adds to this rank's slots. Never communicates.
+class MetricRecorder {
+ public:
+  MetricRecorder(MetricTable& table, MetricViews& views, int rank, int world_size);
+
+  /// No stage has begun.
+  bool is_idle() const { return scopes_.size() == 1; }
+  void begin_stage(Stage stage);
+  /// Gives the stage that ended.
+  Stage end_stage();
+  void begin_batch(const BatchScope& batch);
+  void end_batch();
+  void reset_epoch();
+  /// Called: after the values of a step have been exchanged.
+  void end_step(MetricGroup group);
+
+  void log(Hook hook, std::string_view name, double value, const LogOptions& options, CallSite where);
+  void log(Hook hook, std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where);
+
+  /// This rank's batches since the last boundary of this level.
+  std::int64_t batches(MetricGroup group, Level level) const;
+  MetricMap local_step_row() const;
+
+ private:
+  /// A stage, and the batch that it works on.
+  struct Scope {
+    Stage stage = Stage::kTrain;
+    MetricGroup group = MetricGroup::kCount;
+    bool in_batch = false;
+    BatchScope batch;
+  };
+  struct BatchCounts {
+    std::int64_t run = 0;
+    std::int64_t epoch = 0;
+    std::int64_t step = 0;
+  };
+
+  MetricEntry& entry_of(Hook hook, std::string_view name, const LogOptions& options, CallSite where);
+  MetricEntry& new_entry(const MetricKey& key, const MetricOptions& options, CallSite where);
+  double weight_of(const LogOptions& options, const MetricEntry& entry, CallSite where) const;
+  bool counts_here(const MetricEntry& entry) const { return rank_ == 0 || !entry.options.rank_zero_only; }
+  void set_step(MetricEntry& entry, const Slot& slot);
+  void reset(MetricGroup group);
+  BatchCounts& counts(MetricGroup group) { return counts_[static_cast<std::size_t>(group)]; }
+  const BatchCounts& counts(MetricGroup group) const { return counts_[static_cast<std::size_t>(group)]; }
+
+  MetricTable& table_;
+  MetricViews& views_;
+  const int rank_;
+  const int world_size_;
+  std::vector<Scope> scopes_{Scope{}};  ///< the outermost is no stage at all
+  std::array<BatchCounts, kMetricGroups + 1> counts_{};
+};
+
+/// Waits for deferred values of a metric and puts them into its slot.
+void settle_step(MetricEntry& entry);
+void settle_epoch(MetricEntry& entry);
+
+}  // namespace levin::detail

@@ -1,0 +1,121 @@
+#include "levin/core/protocol/metric_table.h"
+
+#include <functional>
+#include <utility>
+
+namespace levin::detail {
+
+namespace {
+
+void mix(std::uint64_t& hash, const void* data, std::size_t size) {
+  // FNV-1a: the same on every machine, unlike std::hash.
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  for (std::size_t index = 0; index < size; ++index) hash = (hash ^ bytes[index]) * 0x100000001b3ull;
+}
+
+}  // namespace
+
+MetricGroup group_of(Hook hook) {
+  if (hook >= Hook::kOnValidationModelZeroGrad && hook <= Hook::kOnValidationEnd) return MetricGroup::kValidate;
+  if (hook >= Hook::kOnTestModelEval && hook <= Hook::kOnTestEnd) return MetricGroup::kTest;
+  return MetricGroup::kTrain;
+}
+
+MetricGroup group_of(Stage stage) {
+  switch (stage) {
+    case Stage::kTrain:
+      return MetricGroup::kTrain;
+    case Stage::kSanityCheck:
+    case Stage::kValidate:
+      return MetricGroup::kValidate;
+    case Stage::kTest:
+      return MetricGroup::kTest;
+    case Stage::kPredict:
+      break;
+  }
+  return MetricGroup::kCount;
+}
+
+Level level_of(BoundaryKind kind) {
+  switch (kind) {
+    case BoundaryKind::kTrainStep:
+    case BoundaryKind::kCheckpoint:
+      return Level::kStep;
+    case BoundaryKind::kEpochReached:
+    case BoundaryKind::kEpochEnd:
+      return Level::kEpoch;
+    case BoundaryKind::kSetup:
+    case BoundaryKind::kEpochStart:
+    case BoundaryKind::kBatch:
+    case BoundaryKind::kEvaluationEnd:
+    case BoundaryKind::kEnd:
+      break;
+  }
+  return Level::kNone;
+}
+
+std::size_t MetricKeyHash::operator()(const MetricKey& key) const {
+  const std::size_t place = static_cast<std::size_t>(key.hook) << 32 ^ static_cast<std::uint32_t>(key.dataloader_idx);
+  return std::hash<std::string_view>()(key.name) ^ place * 0x9e3779b97f4a7c15ull;
+}
+
+MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options, std::string its_site, int its_site_rank)
+    : hook(key.hook),
+      name(key.name),
+      dataloader_idx(key.dataloader_idx),
+      group(group_of(key.hook)),
+      options(its_options),
+      site(std::move(its_site)),
+      site_rank(its_site_rank) {
+  const std::string suffix = dataloader_idx < 0 ? "" : "/dataloader_idx_" + std::to_string(dataloader_idx);
+  plain_name = name + suffix;
+  step_name = options.forked() ? name + "_step" + suffix : plain_name;
+  epoch_name = options.forked() ? name + "_epoch" + suffix : plain_name;
+}
+
+MetricEntry* MetricTable::find(const MetricKey& key) {
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : found->second;
+}
+
+MetricEntry& MetricTable::add(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank) {
+  MetricEntry& entry = entries_.emplace_back(key, options, std::move(site), site_rank);
+  by_key_.emplace(entry.key(), &entry);
+  news_.push_back(&entry);
+  return entry;
+}
+
+void MetricTable::agree(MetricEntry& entry) {
+  entry.agreed = true;
+  const auto group = static_cast<std::size_t>(entry.group);
+  for (const auto& [logged, level] : {std::pair(entry.options.on_step, 0), std::pair(entry.options.on_epoch, 1)}) {
+    if (!logged) continue;
+    auto& layout = layouts_[2 * group + static_cast<std::size_t>(level)];
+    layout.push_back(&entry);
+    // Doubling: the size of frames changes seldom, and buffers with it.
+    while (frame_slots_ < layout.size()) frame_slots_ *= 2;
+  }
+  const std::uint16_t bits = entry.options.pack();
+  mix(agreed_hash_, &entry.hook, sizeof entry.hook);
+  mix(agreed_hash_, entry.plain_name.c_str(), entry.plain_name.size() + 1);
+  mix(agreed_hash_, &bits, sizeof bits);
+}
+
+const std::vector<MetricEntry*>& MetricTable::layout(MetricGroup group, Level level) const {
+  static const std::vector<MetricEntry*> kNothing;
+  if (group == MetricGroup::kCount || level == Level::kNone) return kNothing;
+  return layouts_[2 * static_cast<std::size_t>(group) + (level == Level::kEpoch ? 1 : 0)];
+}
+
+void MetricTable::reset(MetricGroup group) {
+  for (MetricEntry& entry : entries_) {
+    if (entry.group != group) continue;
+    entry.step = {};
+    entry.step_is_new = false;
+    entry.epoch = {};
+    entry.deferred_step.reset();
+    entry.deferred_epoch.reset();
+  }
+}
+
+}  // namespace levin::detail

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/metric_options.h"
+#include "levin/core/protocol/slot.h"
+
+namespace levin {
+class DeferredValue;
+}
+
+namespace levin::detail {
+
+/// Which metrics belong together: those of training, of validation (the sanity check's too), and of testing.
+enum class MetricGroup : std::uint8_t { kTrain, kValidate, kTest, kCount };
+constexpr std::size_t kMetricGroups = static_cast<std::size_t>(MetricGroup::kCount);
+MetricGroup group_of(Hook hook);
+/// kCount for predicting, which logs nothing.
+MetricGroup group_of(Stage stage);
+
+/// What a boundary exchanges of the metrics.
+enum class Level : std::uint8_t { kNone, kStep, kEpoch };
+Level level_of(BoundaryKind kind);
+
+/// Under what a metric is kept. The same name in two hooks is two metrics.
+struct MetricKey {
+  Hook hook = Hook::kNone;
+  std::string_view name;             ///< as the user gave it
+  std::int32_t dataloader_idx = -1;  ///< -1: without a suffix
+  bool operator==(const MetricKey&) const = default;
+};
+struct MetricKeyHash {
+  std::size_t operator()(const MetricKey& key) const;
+};
+
+/// Places in the views' maps that belong to one metric, so that writing them costs no search. See MetricViews.
+struct ViewCells {
+  std::uint64_t generation = 0;
+  double* callback_plain = nullptr;
+  double* callback_step = nullptr;
+  double* callback_epoch = nullptr;
+  double* logged_step = nullptr;
+  double* logged_epoch = nullptr;
+  double* bar_step = nullptr;
+  double* bar_epoch = nullptr;
+  double* monitored_plain = nullptr;
+  double* monitored_step = nullptr;
+  double* monitored_epoch = nullptr;
+};
+
+/// One metric: its identity, what this rank has recorded of it, and whether the ranks have agreed on it.
+struct MetricEntry {
+  MetricEntry(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank);
+  MetricEntry(const MetricEntry&) = delete;
+  MetricEntry& operator=(const MetricEntry&) = delete;
+
+  MetricKey key() const { return {hook, name, dataloader_idx}; }
+
+  const Hook hook;
+  const std::string name;
+  const std::int32_t dataloader_idx;
+  const MetricGroup group;
+  MetricOptions options;
+  std::string site;   ///< "digits.cpp:41": where it was first logged
+  int site_rank = 0;  ///< by which rank
+
+  // The names that users and loggers see. step_name and epoch_name equal plain_name unless the key is forked.
+  std::string plain_name;
+  std::string step_name;
+  std::string epoch_name;
+
+  Slot step;                                      ///< the last value logged in this epoch
+  bool step_is_new = false;                       ///< it was logged after the last step boundary
+  std::int64_t step_batch = -1;                   ///< in which batch it was logged, counted through the run
+  Slot epoch;                                     ///< everything since the epoch began
+  std::shared_ptr<DeferredValue> deferred_step;   ///< takes the place of step.value
+  std::shared_ptr<DeferredValue> deferred_epoch;  ///< still to be taken into epoch.value
+
+  bool agreed = false;  ///< every rank knows it and it has a slot in the frames
+  bool warned = false;  ///< the ranks that do not log it have been named
+  ViewCells cells;
+};
+
+/// All metrics that this rank knows of, and the order in which agreed ones travel.
+class MetricTable {
+ public:
+  MetricEntry* find(const MetricKey& key);
+  /// The key is not in the table.
+  MetricEntry& add(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank);
+  /// Gives the metric its slot in the frames. Ranks: all, in the same order of metrics.
+  void agree(MetricEntry& entry);
+
+  std::deque<MetricEntry>& entries() { return entries_; }
+
+  /// Metrics that only this rank knows of as yet, in the order of their first log().
+  const std::vector<MetricEntry*>& news() const { return news_; }
+  void clear_news() { news_.clear(); }
+
+  /// The agreed metrics of one group that are logged at one level. Equal on all ranks.
+  const std::vector<MetricEntry*>& layout(MetricGroup group, Level level) const;
+  /// How many slots a frame has: room for the largest layout. Depends on nothing but what is agreed, so that frames have one
+  /// size on all ranks even when ranks meet in different boundaries.
+  std::size_t frame_slots() const { return frame_slots_; }
+  /// Fingerprint of everything agreed.
+  std::uint64_t agreed_hash() const { return agreed_hash_; }
+
+  /// Forgets the values recorded in a group; metrics stay known.
+  void reset(MetricGroup group);
+
+ private:
+  std::deque<MetricEntry> entries_;
+  std::unordered_map<MetricKey, MetricEntry*, MetricKeyHash> by_key_;
+  std::vector<MetricEntry*> news_;
+  std::array<std::vector<MetricEntry*>, 2 * kMetricGroups> layouts_;
+  std::size_t frame_slots_ = 16;
+  std::uint64_t agreed_hash_ = 0xcbf29ce484222325ull;
+};
+
+}  // namespace levin::detail

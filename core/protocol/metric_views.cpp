@@ -1,0 +1,74 @@
+#include "levin/core/protocol/metric_views.h"
+
+#include <string>
+
+namespace levin::detail {
+
+namespace {
+
+void put(MetricMap& map, double*& cell, const std::string& name, double value) {
+  if (cell == nullptr) cell = &map[name];
+  *cell = value;
+}
+
+// Callbacks see a training step's values; of an evaluation they see the epoch's alone, as in the reference.
+bool callbacks_see_steps(const MetricEntry& entry) { return entry.group == MetricGroup::kTrain; }
+
+}  // namespace
+
+ViewCells& MetricViews::cells_of(MetricEntry& entry) {
+  if (entry.cells.generation != generation_) entry.cells = {.generation = generation_};
+  return entry.cells;
+}
+
+void MetricViews::show_step(MetricEntry& entry, double value) {
+  ViewCells& cells = cells_of(entry);
+  if (callbacks_see_steps(entry)) {
+    put(callback_, cells.callback_plain, entry.plain_name, value);
+    if (entry.options.forked()) put(callback_, cells.callback_step, entry.step_name, value);
+  }
+  if (entry.options.logger) put(logged_, cells.logged_step, entry.step_name, value);
+  if (entry.options.prog_bar) put(progress_bar_, cells.bar_step, entry.step_name, value);
+}
+
+void MetricViews::show_epoch(MetricEntry& entry, double value) {
+  ViewCells& cells = cells_of(entry);
+  put(callback_, cells.callback_plain, entry.plain_name, value);
+  if (entry.options.forked()) put(callback_, cells.callback_epoch, entry.epoch_name, value);
+  if (entry.options.logger) put(logged_, cells.logged_epoch, entry.epoch_name, value);
+  if (entry.options.prog_bar) put(progress_bar_, cells.bar_epoch, entry.epoch_name, value);
+}
+
+void MetricViews::decide_step(MetricEntry& entry, double value) {
+  if (!callbacks_see_steps(entry)) return;
+  ViewCells& cells = cells_of(entry);
+  put(monitored_, cells.monitored_plain, entry.plain_name, value);
+  if (entry.options.forked()) put(monitored_, cells.monitored_step, entry.step_name, value);
+}
+
+void MetricViews::decide_epoch(MetricEntry& entry, double value) {
+  ViewCells& cells = cells_of(entry);
+  put(monitored_, cells.monitored_plain, entry.plain_name, value);
+  if (entry.options.forked()) put(monitored_, cells.monitored_epoch, entry.epoch_name, value);
+}
+
+void MetricViews::set(std::string_view name, double value) {
+  callback_.insert_or_assign(std::string(name), value);
+  monitored_.insert_or_assign(std::string(name), value);
+}
+
+std::optional<double> MetricViews::monitored(std::string_view name) const {
+  const auto found = monitored_.find(name);
+  if (found == monitored_.end()) return std::nullopt;
+  return found->second;
+}
+
+void MetricViews::clear() {
+  callback_.clear();
+  logged_.clear();
+  progress_bar_.clear();
+  monitored_.clear();
+  ++generation_;
+}
+
+}  // namespace levin::detail

@@ -1,0 +1,25 @@
+#include "levin/core/protocol/vote_board.h"
+
+#include <string>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+VoteBoard::~VoteBoard() = default;
+
+void SingleProcessVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
+  sequence_ = sequence;
+  votes_ = votes;
+}
+
+std::vector<Votes> SingleProcessVoteBoard::read(std::int64_t sequence) {
+  if (sequence != sequence_) {
+    throw MisuseError("votes of reduction " + std::to_string(sequence) +
+                      " were read, but the last ones published are for reduction " + std::to_string(sequence_) +
+                      ": publish before each reduction and read after it");
+  }
+  return {votes_};
+}
+
+}  // namespace levin

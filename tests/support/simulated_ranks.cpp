@@ -1,0 +1,181 @@
+#include "support/simulated_ranks.h"
+
+#include <algorithm>
+#include <random>
+#include <semaphore>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "levin/core/error.h"
+
+namespace levin::testing {
+
+namespace {
+
+enum class RankState { kReady, kWaiting, kEnded };
+
+}  // namespace
+
+// All members but the semaphores are touched by the one thread that runs; a semaphore hands them over.
+struct SimulatedRanks::Impl {
+  class Group final : public ControlGroup {
+   public:
+    Group(Impl& impl, int rank) : impl_(impl), rank_(rank) {}
+    int rank() const override { return rank_; }
+    int size() const override { return impl_.ranks; }
+    void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override {
+      impl_.all_gather(rank_, mine, all, what);
+    }
+
+   private:
+    Impl& impl_;
+    int rank_;
+  };
+
+  struct Worker {
+    std::binary_semaphore turn{0};
+    RankState state = RankState::kEnded;
+    std::span<const std::byte> mine;
+    std::string what;
+    std::string failure;  ///< with what the exchange that it waits in ends
+    std::thread thread;
+  };
+
+  int ranks = 0;
+  std::mt19937_64 random;
+  const std::function<void(ControlGroup&)>* body = nullptr;
+  SimulationResult result;
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::binary_semaphore ended{0};
+  std::vector<std::byte> joined;
+  int waiting = 0;
+  bool closing = false;
+
+  ~Impl() {
+    closing = true;
+    for (auto& worker : workers) {
+      worker->turn.release();
+      worker->thread.join();
+    }
+  }
+
+  Worker& worker(int rank) { return *workers[static_cast<std::size_t>(rank)]; }
+
+  void serve(int rank) {
+    for (;;) {
+      worker(rank).turn.acquire();
+      if (closing) return;
+      Group group(*this, rank);
+      try {
+        (*body)(group);
+      } catch (...) {
+        result.errors[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+      worker(rank).state = RankState::kEnded;
+      hand_over(rank);
+    }
+  }
+
+  /// Lets another rank run, or this one go on. Returns when it is this rank's turn again, at once for one that has ended.
+  void hand_over(int rank) {
+    int ready = count(RankState::kReady);
+    if (ready == 0 && waiting > 0) {
+      abandon_waiting();
+      ready = count(RankState::kReady);
+    }
+    const bool has_ended = worker(rank).state == RankState::kEnded;
+    if (ready == 0) {
+      ended.release();
+      return;
+    }
+    auto turn = static_cast<int>(random() % static_cast<std::uint64_t>(ready));
+    int next = 0;
+    while (worker(next).state != RankState::kReady || turn-- > 0) ++next;
+    if (next == rank) return;
+    worker(next).turn.release();
+    if (!has_ended) worker(rank).turn.acquire();
+  }
+
+  int count(RankState state) {
+    int number = 0;
+    for (int rank = 0; rank < ranks; ++rank) number += worker(rank).state == state;
+    return number;
+  }
+
+  /// Nobody can go on: those who wait do so for ranks that have ended.
+  void abandon_waiting() {
+    std::string gone;
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (worker(rank).state != RankState::kEnded) continue;
+      gone += " " + std::to_string(rank);
+      result.hung = result.hung || !result.errors[static_cast<std::size_t>(rank)];
+    }
+    release_waiting("gone:" + gone);
+  }
+
+  void release_waiting(const std::string& failure) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (worker(rank).state != RankState::kWaiting) continue;
+      worker(rank).failure = failure;
+      worker(rank).state = RankState::kReady;
+    }
+    waiting = 0;
+  }
+
+  void all_gather(int rank, std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
+    Worker& self = worker(rank);
+    self.mine = mine;
+    self.what = what;
+    self.state = RankState::kWaiting;
+    if (++waiting == ranks) complete();
+    hand_over(rank);
+    if (!self.failure.empty()) throw DesyncError("in " + self.what + ": " + std::exchange(self.failure, ""));
+    // `joined` stays until every rank comes to the next exchange.
+    if (all.size() != joined.size()) throw std::logic_error("all_gather: no room for all ranks' bytes");
+    std::copy(joined.begin(), joined.end(), all.begin());
+  }
+
+  void complete() {
+    joined.clear();
+    std::string failure;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto mine = worker(rank).mine;
+      if (mine.size() != worker(0).mine.size()) failure = "sizes differ";
+      joined.insert(joined.end(), mine.begin(), mine.end());
+    }
+    if (failure.empty()) {
+      ++result.exchanges;
+    } else {
+      result.sizes_differed = true;
+    }
+    release_waiting(failure);
+  }
+};
+
+SimulatedRanks::SimulatedRanks() : impl_(std::make_unique<Impl>()) {}
+SimulatedRanks::~SimulatedRanks() = default;
+
+SimulationResult SimulatedRanks::run(int ranks, std::uint64_t seed, const std::function<void(ControlGroup&)>& body) {
+  Impl& impl = *impl_;
+  while (impl.workers.size() < static_cast<std::size_t>(ranks)) {
+    impl.workers.push_back(std::make_unique<Impl::Worker>());
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    Impl::Worker& worker = impl.worker(rank);
+    worker.state = RankState::kReady;
+    worker.failure.clear();
+    if (!worker.thread.joinable()) worker.thread = std::thread([&impl, rank] { impl.serve(rank); });
+  }
+  impl.ranks = ranks;
+  impl.random.seed(seed);
+  impl.body = &body;
+  impl.waiting = 0;
+  impl.result = {};
+  impl.result.errors.resize(static_cast<std::size_t>(ranks));
+  impl.worker(static_cast<int>(impl.random() % static_cast<std::uint64_t>(ranks))).turn.release();
+  impl.ended.acquire();
+  return std::move(impl.result);
+}
+
+}  // namespace levin::testing
