@@ -1,0 +1,93 @@
+#include "levin/callbacks/checkpoint_name.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <cmath>
+#include <string_view>
+
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+bool is_integer_format(const std::string& format) {
+  return !format.empty() && std::string_view("bcdoxXn").find(format.back()) != std::string_view::npos;
+}
+
+bool is_float_format(const std::string& format) {
+  return !format.empty() &&
+         (std::string_view("eEfFgGaA%").find(format.back()) != std::string_view::npos || format.find('.') != std::string::npos);
+}
+
+std::string write_integer(std::int64_t value, const std::string& format) {
+  if (is_float_format(format)) return fmt::format(fmt::runtime("{:" + format + "}"), static_cast<double>(value));
+  return fmt::format(fmt::runtime("{:" + format + "}"), value);
+}
+
+std::string write_number(double value, const std::string& format) {
+  if (is_integer_format(format) && std::isfinite(value)) return write_integer(std::llround(value), format);
+  if (is_integer_format(format)) return fmt::format("{}", value);
+  std::string text = fmt::format(fmt::runtime("{:" + format + "}"), value);
+  // The shortest form of a whole number is "1" here and "1.0" in Python.
+  if (format.empty() && std::isfinite(value) && text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+}  // namespace
+
+CheckpointName::CheckpointName(const std::string& pattern, bool auto_insert_metric_name) {
+  Piece piece;
+  const auto fail = [&pattern](const std::string& what) {
+    throw ConfigError("Checkpoint file name '" + pattern + "': " + what + ". Write fields like {val_loss:.2f}.");
+  };
+  for (std::size_t at = 0; at < pattern.size(); ++at) {
+    const char c = pattern[at];
+    if (c != '{' && c != '}') {
+      piece.literal += c;
+    } else if (at + 1 < pattern.size() && pattern[at + 1] == c) {
+      piece.literal += c;
+      ++at;
+    } else if (c == '}') {
+      fail("a '}' has no '{'");
+    } else {
+      const std::size_t end = pattern.find('}', at);
+      if (end == std::string::npos) fail("a '{' has no '}'");
+      const std::string inside = pattern.substr(at + 1, end - at - 1);
+      const std::size_t colon = inside.find(':');
+      piece.field = inside.substr(0, colon);
+      piece.format = colon == std::string::npos ? "" : inside.substr(colon + 1);
+      if (piece.field.empty()) fail("a field has no name");
+      try {
+        write_integer(0, piece.format);
+        write_number(0.5, piece.format);
+      } catch (const fmt::format_error& error) {
+        fail("the format '" + piece.format + "' is not understood (" + error.what() + ")");
+      }
+      if (auto_insert_metric_name) piece.literal += piece.field + "=";
+      pieces_.push_back(std::move(piece));
+      piece = Piece();
+      at = end;
+    }
+  }
+  if (!piece.literal.empty()) pieces_.push_back(std::move(piece));
+}
+
+std::string CheckpointName::fill(std::int64_t epoch, std::int64_t step, const MetricMap& metrics) const {
+  std::string name;
+  for (const Piece& piece : pieces_) {
+    name += piece.literal;
+    if (piece.field.empty()) continue;
+    const auto metric = metrics.find(piece.field);
+    const bool is_counter = piece.field == "epoch" || piece.field == "step";
+    if (metric == metrics.end()) {
+      name += write_integer(piece.field == "epoch" ? epoch : piece.field == "step" ? step : 0, piece.format);
+    } else if (is_counter && std::isfinite(metric->second)) {
+      name += write_integer(static_cast<std::int64_t>(metric->second), piece.format);
+    } else {
+      name += write_number(metric->second, piece.format);
+    }
+  }
+  return name;
+}
+
+}  // namespace levin

@@ -1,0 +1,19 @@
+#include "levin/callbacks/duration.h"
+
+#include <regex>
+
+#include "levin/core/error.h"
+
+namespace levin::detail {
+
+double parse_duration(const std::string& text, const std::string& option) {
+  static const std::regex pattern(R"(\s*(\d{1,6}):(\d\d):(\d\d):(\d\d)\s*)");
+  std::smatch part;
+  if (!std::regex_match(text, part, pattern)) {
+    throw ConfigError(option + " is '" + text +
+                      "', which is no duration. Write days, hours, minutes and seconds: DD:HH:MM:SS.");
+  }
+  return std::stod(part[1]) * 86400 + std::stod(part[2]) * 3600 + std::stod(part[3]) * 60 + std::stod(part[4]);
+}
+
+}  // namespace levin::detail

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+namespace levin {
+
+/// Tells ranks alike when a span of time has passed, by rank 0's clock, without meeting in every batch: at each meeting rank 0
+/// says how many batches later the next one is, half the way to the end of the span by its pace so far. The meetings of a
+/// span thus grow with the logarithm of its batches. Plain arithmetic: the caller reads the clock and does the meeting.
+class SharedInterval {
+ public:
+  /// What rank 0 tells the others at a meeting.
+  struct Word {
+    std::int64_t passed = 0;      ///< 1: the span is over
+    std::int64_t batches_on = 1;  ///< the next meeting is so many batches later
+  };
+
+  /// seconds 0: the span is over at each batch.
+  explicit SharedInterval(double seconds) : seconds_(seconds) {}
+
+  /// Training starts. `now`: seconds of a steady clock; only rank 0's matters.
+  void start(double now);
+  /// Call once a batch, on every rank. True: all ranks meet in this batch.
+  bool batch_done();
+  /// Rank 0's word at a meeting.
+  Word propose(double now) const;
+  /// Every rank takes rank 0's word. True: the span is over, and a new one starts.
+  bool accept(const Word& word, double now);
+
+ private:
+  double seconds_;
+  double training_start_ = 0;
+  double span_start_ = 0;
+  std::int64_t batches_ = 0;
+  std::int64_t next_meeting_ = 1;
+};
+
+}  // namespace levin

@@ -1,0 +1,81 @@
+#include "levin/callbacks/checkpoint_name.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "levin/callbacks/duration.h"
+#include "levin/core/error.h"
+
+using levin::CheckpointName;
+
+// The expected names were made with the reference's ModelCheckpoint.format_checkpoint_name over the same metrics.
+TEST_CASE("checkpoint names are the reference's") {
+  const levin::MetricMap metrics{{"val_loss", 0.5},
+                                 {"big", 1234567.0},
+                                 {"one", 1.0},
+                                 {"neg", -0.125},
+                                 {"acc", 1.12},
+                                 {"val/loss", 0.25},
+                                 {"nan", std::numeric_limits<double>::quiet_NaN()}};
+  struct Row {
+    const char* pattern;
+    const char* with_names;
+    const char* without;
+  };
+  const Row rows[] = {{"{epoch}-{step}", "epoch=3-step=120", "3-120"},
+                      {"{epoch:03d}", "epoch=003", "003"},
+                      {"{val_loss:.2f}", "val_loss=0.50", "0.50"},
+                      {"{val_loss}", "val_loss=0.5", "0.5"},
+                      {"{one}", "one=1.0", "1.0"},
+                      {"{big}", "big=1234567.0", "1234567.0"},
+                      {"{big:.3e}", "big=1.235e+06", "1.235e+06"},
+                      {"{neg:+.1f}", "neg=-0.1", "-0.1"},
+                      {"{acc:02.0f}", "acc=01", "01"},
+                      {"{missing:d}", "missing=0", "0"},
+                      {"{missing:.2f}", "missing=0.00", "0.00"},
+                      {"{missing}", "missing=0", "0"},
+                      {"{epoch:.1f}", "epoch=3.0", "3.0"},
+                      {"a-{epoch}-{epoch}", "a-epoch=3-epoch=3", "a-3-3"},
+                      {"{step:>6}", "step=   120", "   120"},
+                      {"{nan:.2f}", "nan=nan", "nan"},
+                      {"{val/loss:.3f}", "val/loss=0.250", "0.250"},
+                      {"plain", "plain", "plain"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.pattern);
+    CHECK(CheckpointName(row.pattern, true).fill(3, 120, metrics) == row.with_names);
+    CHECK(CheckpointName(row.pattern, false).fill(3, 120, metrics) == row.without);
+  }
+}
+
+TEST_CASE("a checkpoint name takes epoch and step from metrics of these names") {
+  CHECK(CheckpointName("{epoch}-{step:05d}", true).fill(3, 120, {{"epoch", 7.0}, {"step", 9.0}}) == "epoch=7-step=00009");
+}
+
+TEST_CASE("a metric whose name begins like another's is not mistaken for it") {
+  CHECK(CheckpointName("{epoch_test:.1f}-{epoch}", true).fill(1, 2, {{"epoch_test", 0.5}}) == "epoch_test=0.5-epoch=1");
+}
+
+TEST_CASE("integers written from metrics, braces and values that are no numbers") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(CheckpointName("{acc:d}", false).fill(0, 0, {{"acc", 2.0}}) == "2");
+  CHECK(CheckpointName("{acc:d}", false).fill(0, 0, {{"acc", -infinity}}) == "-inf");
+  CHECK(CheckpointName("{{{acc:.1f}}}", false).fill(0, 0, {{"acc", 2.0}}) == "{2.0}");
+}
+
+TEST_CASE("a malformed checkpoint name is refused with its text") {
+  for (const char* pattern : {"{epoch", "epoch}", "{}", "{:d}", "{val_loss:.2q}", "{val_loss:{}}"}) {
+    CAPTURE(pattern);
+    CHECK_THROWS_AS(CheckpointName(pattern, true), levin::ConfigError);
+  }
+  CHECK_THROWS_WITH(CheckpointName("a{epoch", true), Catch::Contains("'a{epoch'") && Catch::Contains("no '}'"));
+}
+
+TEST_CASE("durations are days, hours, minutes and seconds") {
+  CHECK(levin::detail::parse_duration("00:00:00:30", "max_time") == 30);
+  CHECK(levin::detail::parse_duration(" 2:01:02:03 ", "max_time") == 2 * 86400 + 3600 + 123);
+  CHECK(levin::detail::parse_duration("00:25:99:00", "max_time") == 25 * 3600 + 99 * 60);
+  for (const char* text : {"", "30", "00:00:30", "1:2:3:4", "00:00:00:30s", "-1:00:00:00"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH(levin::detail::parse_duration(text, "max_time"), Catch::Contains("max_time"));
+  }
+}

@@ -1,0 +1,43 @@
+#include <catch2/catch.hpp>
+
+#include "levin/callbacks/human_numbers.h"
+#include "levin/callbacks/learning_rate_names.h"
+
+using Names = std::vector<std::vector<std::string>>;
+
+// Made with the reference's LearningRateMonitor on the same optimizers and schedulers.
+TEST_CASE("learning rates have the reference's names") {
+  using levin::detail::learning_rate_names;
+  CHECK(learning_rate_names({}).empty());
+  CHECK(learning_rate_names({{"SGD", 1, ""}}) == Names{{"lr-SGD"}});
+  CHECK(learning_rate_names({{"SGD", 2, ""}}) == Names{{"lr-SGD/pg1", "lr-SGD/pg2"}});
+  CHECK(learning_rate_names({{"SGD", 1, ""}, {"Adam", 1, ""}, {"SGD", 1, ""}, {"SGD", 2, ""}}) ==
+        Names{{"lr-SGD"}, {"lr-Adam"}, {"lr-SGD-1"}, {"lr-SGD-2/pg1", "lr-SGD-2/pg2"}});
+  CHECK(learning_rate_names({{"SGD", 2, "my_rate"}, {"SGD", 1, ""}}) == Names{{"my_rate/pg1", "my_rate/pg2"}, {"lr-SGD"}});
+}
+
+// Made with the reference's get_human_readable_count.
+TEST_CASE("counts are shortened like the reference's") {
+  using levin::detail::human_count;
+  CHECK(human_count(0) == "0");
+  CHECK(human_count(123) == "123");
+  CHECK(human_count(999) == "999");
+  CHECK(human_count(1000) == "1.0 K");
+  CHECK(human_count(1234) == "1.2 K");
+  CHECK(human_count(99900) == "99.9 K");
+  CHECK(human_count(123456) == "123 K");
+  CHECK(human_count(999999) == "999 K");
+  CHECK(human_count(2000000) == "2.0 M");
+  CHECK(human_count(3000000000) == "3.0 B");
+  CHECK(human_count(400000000000000) == "400 T");
+  CHECK(human_count(5000000000000000) == "5,000 T");
+}
+
+TEST_CASE("types are shown without namespaces and LibTorch's suffix") {
+  using levin::detail::short_type_name;
+  CHECK(short_type_name("torch::nn::LinearImpl") == "Linear");
+  CHECK(short_type_name("torch::nn::SequentialImpl") == "Sequential");
+  CHECK(short_type_name("(anonymous namespace)::Net") == "Net");
+  CHECK(short_type_name("mine::Block<torch::nn::LinearImpl, 3>") == "Block");
+  CHECK(short_type_name("Impl") == "Impl");
+}

@@ -1,0 +1,110 @@
+#include "levin/callbacks/top_k_checkpoints.h"
+
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <set>
+
+using levin::TopKCheckpoints;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The k best scores of a history, by sorting it whole; NaN counts as the worst score there is.
+std::vector<double> k_best(std::vector<double> history, std::int64_t k, bool minimize) {
+  for (double& score : history) {
+    if (std::isnan(score)) score = minimize ? kInfinity : -kInfinity;
+  }
+  std::sort(history.begin(), history.end());
+  if (!minimize) std::reverse(history.begin(), history.end());
+  if (k != -1) history.resize(std::min(history.size(), static_cast<std::size_t>(k)));
+  return history;
+}
+
+std::vector<double> scores(const TopKCheckpoints& kept, bool minimize) {
+  std::vector<double> found;
+  for (const auto& [file, score] : kept.files()) found.push_back(score);
+  return k_best(found, -1, minimize);
+}
+
+std::set<std::string> names(const TopKCheckpoints& kept) {
+  std::set<std::string> files;
+  for (const auto& [file, score] : kept.files()) files.insert(file);
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("the kept checkpoints are the k best of the history") {
+  rc::check([] {
+    const std::int64_t k = *rc::gen::element<std::int64_t>(-1, 0, 1, 2, 3);
+    const bool minimize = *rc::gen::arbitrary<bool>();
+    const auto draws = *rc::gen::container<std::vector<int>>(rc::gen::inRange(-4, 5));
+    TopKCheckpoints kept(k, minimize);
+    std::vector<double> history;
+    std::set<std::string> on_disk;
+    for (std::size_t i = 0; i < draws.size(); ++i) {
+      const double score = draws[i] == 4 ? std::nan("") : draws[i] / 2.0;
+      history.push_back(score);
+      if (kept.accepts(score)) {
+        const auto displaced = kept.next_displaced();
+        const std::string file = "file" + std::to_string(i);
+        kept.add(file, score);
+        on_disk.insert(file);
+        if (displaced) on_disk.erase(*displaced);
+      }
+      RC_ASSERT(scores(kept, minimize) == k_best(history, k, minimize));
+      RC_ASSERT(on_disk == names(kept));
+      if (k != 0) RC_ASSERT(kept.best()->second == k_best(history, 1, minimize).front());
+    }
+  });
+}
+
+TEST_CASE("an equal score displaces nothing") {
+  TopKCheckpoints kept(2, true);
+  kept.add("a", 0.5);
+  kept.add("b", 0.5);
+  CHECK_FALSE(kept.accepts(0.5));
+  CHECK(kept.best()->first == "a");
+  REQUIRE(kept.accepts(0.25));
+  CHECK(kept.next_displaced() == "a");  // of equal ones the oldest goes
+}
+
+TEST_CASE("a NaN is kept while there is room, and makes room for any number") {
+  TopKCheckpoints kept(1, false);
+  CHECK(kept.accepts(std::nan("")));
+  kept.add("nan", std::nan(""));
+  CHECK(kept.best()->second == -kInfinity);
+  CHECK_FALSE(kept.accepts(std::nan("")));
+  CHECK(kept.accepts(-1e30));
+  kept.add("number", -1e30);
+  CHECK(names(kept) == std::set<std::string>{"number"});
+}
+
+TEST_CASE("a file written again takes the new score") {
+  TopKCheckpoints kept(-1, true);
+  kept.add("same", 1.0);
+  kept.add("other", 2.0);
+  kept.add("same", 3.0);
+  CHECK(kept.files().size() == 2);
+  CHECK(kept.best()->first == "other");
+  CHECK(kept.kth_file() == "same");
+  CHECK(kept.kth_value() == 3.0);
+}
+
+TEST_CASE("the kept checkpoints go on from a restored state") {
+  TopKCheckpoints first(2, true);
+  first.add("a", 3.0);
+  first.add("b", 2.0);
+  TopKCheckpoints second(2, true);
+  second.restore(first.files(), first.kth_file(), first.kth_value());
+  CHECK_FALSE(second.accepts(3.0));
+  REQUIRE(second.accepts(1.0));
+  CHECK(second.next_displaced() == "a");
+  second.add("c", 1.0);
+  CHECK(names(second) == std::set<std::string>{"b", "c"});
+}
