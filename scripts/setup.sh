@@ -22,7 +22,7 @@ fail() {
 
 # ---- Debian packages ----------------------------------------------------------------------------------------------------
 
-packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libgloo-dev catch2
+packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev libgloo-dev catch2
   librapidcheck-dev)
 [[ ${1:-} != lint ]] || packages+=(clang-format-14)
 

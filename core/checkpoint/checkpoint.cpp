@@ -1,0 +1,196 @@
+#include "levin/core/checkpoint/checkpoint.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "levin/core/checkpoint/atomic_file.h"
+#include "levin/core/checkpoint/mapped_file.h"
+#include "levin/core/checkpoint/safetensors_file.h"
+#include "levin/core/checkpoint/value_json.h"
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kManifestKey[] = "levin_manifest";
+constexpr char kManifestChecksumKey[] = "levin_manifest_crc32";
+constexpr char kDataChecksumKey[] = "levin_data_crc32";
+
+constexpr std::array<std::pair<at::ScalarType, std::string_view>, 12> kDtypes = {{{at::kBool, "BOOL"},
+                                                                                  {at::kByte, "U8"},
+                                                                                  {at::kChar, "I8"},
+                                                                                  {at::kShort, "I16"},
+                                                                                  {at::kInt, "I32"},
+                                                                                  {at::kLong, "I64"},
+                                                                                  {at::kHalf, "F16"},
+                                                                                  {at::kBFloat16, "BF16"},
+                                                                                  {at::kFloat, "F32"},
+                                                                                  {at::kDouble, "F64"},
+                                                                                  {at::kFloat8_e4m3fn, "F8_E4M3"},
+                                                                                  {at::kFloat8_e5m2, "F8_E5M2"}}};
+
+std::string dtype_name(const std::string& tensor, at::ScalarType type) {
+  for (const auto& [known, name] : kDtypes) {
+    if (known == type) return std::string(name);
+  }
+  throw IoError("Tensor '" + tensor + "' has type " + c10::toString(type) + ", which a safetensors file cannot hold.");
+}
+
+at::ScalarType scalar_type(const std::string& tensor, std::string_view dtype) {
+  for (const auto& [type, name] : kDtypes) {
+    if (name == dtype) return type;
+  }
+  throw IoError("tensor '" + tensor + "' has dtype " + std::string(dtype) + ", which is not supported");
+}
+
+std::uint32_t checksum(std::uint32_t so_far, std::string_view bytes) {
+  if (bytes.empty()) return so_far;  // zlib would start anew on a null pointer.
+  return static_cast<std::uint32_t>(crc32_z(so_far, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+// One block of memory in row-major order on the CPU: the tensor's own where possible.
+at::Tensor plain_copy(const std::string& name, const at::Tensor& tensor) {
+  if (!tensor.defined()) throw MisuseError("Tensor '" + name + "' of the checkpoint is undefined.");
+  if (tensor.layout() != at::kStrided) {
+    throw MisuseError("Tensor '" + name + "' of the checkpoint is sparse: make it dense before saving.");
+  }
+  return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
+}
+
+std::string_view bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<std::size_t>(tensor.nbytes())};
+}
+
+// Larger elements first: then every tensor of the file is aligned to its elements, without holes between them.
+std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std::string, at::Tensor>& tensors) {
+  std::vector<std::pair<std::string, at::Tensor>> ordered;
+  for (const auto& [name, tensor] : tensors) ordered.emplace_back(name, plain_copy(name, tensor));
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& left, const auto& right) {
+    return left.second.element_size() > right.second.element_size();
+  });
+  return ordered;
+}
+
+struct LoadedFile {
+  std::shared_ptr<MappedFile> mapping;
+  SafetensorsHeader header;
+  Value manifest;
+};
+
+// Throws IoError that says what is wrong, without the file's name.
+LoadedFile read_file(const fs::path& file) {
+  LoadedFile loaded{std::make_shared<MappedFile>(file), {}, Value(Value::Map{})};
+  const std::string_view bytes = loaded.mapping->bytes();
+  loaded.header = parse_safetensors(bytes);
+  const auto& metadata = loaded.header.metadata;
+  const auto check = [&](const char* key, std::string_view covered, const char* what) {
+    const auto expected = metadata.find(key);
+    if (expected == metadata.end() || expected->second != std::to_string(checksum(0, covered))) {
+      throw IoError(std::string("its checksum shows that ") + what + " is damaged");
+    }
+  };
+  const auto manifest = metadata.find(kManifestKey);
+  if (manifest == metadata.end()) {
+    throw IoError("it is a safetensors file, but no levin checkpoint: it has no manifest in its metadata");
+  }
+  check(kManifestChecksumKey, manifest->second, "its manifest");
+  check(kDataChecksumKey, bytes.substr(loaded.header.data_offset), "its tensor data");
+  loaded.manifest = parse_json(manifest->second);
+  if (!loaded.manifest.is_map()) throw IoError("its manifest is not a map");
+  return loaded;
+}
+
+at::Tensor mapped_tensor(const std::string& name, const SafetensorsEntry& entry, const LoadedFile& loaded) {
+  const auto options = at::TensorOptions().dtype(scalar_type(name, entry.dtype));
+  try {
+    if (entry.begin == entry.end) return at::empty(entry.shape, options);
+    char* data = loaded.mapping->data() + loaded.header.data_offset + entry.begin;
+    // The tensor keeps the mapping alive.
+    const at::Tensor tensor = at::from_blob(
+        data, entry.shape, [mapping = loaded.mapping](void*) {}, options);
+    // Another program's file may be laid out without regard to alignment.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(data) % safetensors_element_size(entry.dtype) == 0;
+    return aligned ? tensor : tensor.clone();
+  } catch (const c10::Error& error) {
+    throw IoError("tensor '" + name + "' cannot be made: " + error.what_without_backtrace());
+  }
+}
+
+std::optional<fs::path> newest_whole_file_beside(const fs::path& refused) {
+  std::error_code ignored;
+  std::vector<std::pair<fs::file_time_type, fs::path>> candidates;
+  const fs::path folder = refused.has_parent_path() ? refused.parent_path() : fs::path(".");
+  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    const fs::path& path = entry->path();
+    if (!entry->is_regular_file(ignored) || path.filename() == refused.filename() ||
+        path.filename().string().starts_with('.')) {
+      continue;
+    }
+    const fs::file_time_type time = entry->last_write_time(ignored);
+    if (!ignored) candidates.emplace_back(time, path);
+  }
+  std::sort(candidates.rbegin(), candidates.rend());
+  for (const auto& [time, path] : candidates) {
+    try {
+      read_file(path);
+      return path;
+    } catch (const IoError&) {
+      // Not a whole checkpoint: the next older file may be one.
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Checkpoint::save(const fs::path& file) const {
+  const std::vector<std::pair<std::string, at::Tensor>> ordered = in_file_order(tensors);
+  SafetensorsHeader header;
+  std::uint32_t data_checksum = 0;
+  for (const auto& [name, tensor] : ordered) {
+    const std::uint64_t begin = header.data_size;
+    header.data_size += tensor.nbytes();
+    header.tensors[name] = {dtype_name(name, tensor.scalar_type()), tensor.sizes().vec(), begin, header.data_size};
+    data_checksum = checksum(data_checksum, bytes_of(tensor));
+  }
+  const std::string manifest_text = to_json(manifest);
+  header.metadata = {{"format", "pt"},
+                     {kManifestKey, manifest_text},
+                     {kManifestChecksumKey, std::to_string(checksum(0, manifest_text))},
+                     {kDataChecksumKey, std::to_string(data_checksum)}};
+  const std::string head = write_safetensors_header(header);
+  AtomicFile output(file);
+  output.write(head);
+  for (const auto& [name, tensor] : ordered) output.write(bytes_of(tensor));
+  output.commit();
+}
+
+Checkpoint Checkpoint::load(const fs::path& file) {
+  try {
+    LoadedFile loaded = read_file(file);
+    Checkpoint checkpoint;
+    checkpoint.manifest = std::move(loaded.manifest);
+    for (const auto& [name, entry] : loaded.header.tensors) {
+      checkpoint.tensors[name] = mapped_tensor(name, entry, loaded);
+    }
+    return checkpoint;
+  } catch (const IoError& error) {
+    std::string message = "Cannot load checkpoint '" + file.string() + "': " + error.what() + ".";
+    if (const auto good = newest_whole_file_beside(file)) {
+      message += " The newest whole checkpoint beside it is '" + good->string() + "'.";
+    }
+    throw IoError(message);
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,47 @@
+#include "levin/core/checkpoint/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+[[noreturn]] void fail(int error) { throw IoError("cannot be read (" + std::generic_category().message(error) + ")"); }
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& file) {
+  // Not blocking: opening a pipe must not wait for a writer.
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail(errno);
+  struct stat status = {};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    const bool is_folder = S_ISDIR(status.st_mode);
+    close(descriptor);
+    fail(is_folder ? EISDIR : EINVAL);
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ > 0) {
+    void* mapping = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0);
+    const int error = errno;
+    if (mapping == MAP_FAILED) {
+      close(descriptor);
+      fail(error);
+    }
+    data_ = static_cast<char*>(mapping);
+  }
+  close(descriptor);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+}  // namespace levin

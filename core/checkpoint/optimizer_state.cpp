@@ -1,0 +1,246 @@
+#include "levin/core/checkpoint/optimizer_state.h"
+
+#include <deque>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/optimizer_fields.h"
+#include "levin/core/error.h"
+#include "levin/core/optim/optimizer_access.h"
+#include "levin/core/options/option_type.h"
+
+namespace levin {
+namespace {
+
+using torch::optim::Optimizer;
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamState;
+using Betas = std::tuple<double, double>;
+
+Value write_option(const Betas& betas) { return Value(Value::List{std::get<0>(betas), std::get<1>(betas)}); }
+template <class T>
+Value write_option(const T& option) {
+  return OptionType<T>::write(option);
+}
+
+void read_option(const Value& value, Betas& betas) {
+  const auto list = OptionType<std::vector<double>>::read(value);
+  if (list.size() != 2) throw ConfigError("betas are not two numbers");
+  betas = Betas(list[0], list[1]);
+}
+template <class T>
+void read_option(const Value& value, T& option) {
+  option = OptionType<T>::read(value);
+}
+
+// Writes the fields of one parameter's state: tensors to the checkpoint under `prefix`, the rest to `numbers`. A list of
+// tensors leaves a list in `numbers` that says which of its elements exist.
+struct FieldWriter {
+  const std::string& prefix;
+  Value& numbers;
+  Checkpoint& checkpoint;
+
+  void operator()(const char* name, std::int64_t field) const { numbers[name] = field; }
+  void operator()(const char* name, double field) const { numbers[name] = field; }
+  void operator()(const std::string& name, const at::Tensor& field) const {
+    if (field.defined()) checkpoint.tensors[prefix + name] = field.detach();
+  }
+  void operator()(const char* name, const std::optional<std::vector<at::Tensor>>& field) const {
+    if (field) write_list(name, *field);
+  }
+  void operator()(const char* name, const std::deque<at::Tensor>& field) const { write_list(name, field); }
+
+  template <class Tensors>
+  void write_list(const std::string& name, const Tensors& tensors) const {
+    Value exists(Value::List{});
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      exists.push_back(tensors[i].defined());
+      (*this)(name + "." + std::to_string(i), tensors[i]);
+    }
+    numbers[name] = std::move(exists);
+  }
+};
+
+// The other way round. Tensors get memory of their own on the parameter's device, so that the file need not stay mapped.
+struct FieldReader {
+  const std::string& prefix;
+  const Value& numbers;
+  const Checkpoint& checkpoint;
+  const at::Tensor& parameter;
+  bool shaped_like_parameter;
+
+  void operator()(const char* name, std::int64_t& field) const { field = numbers.at(name).as_int(); }
+  void operator()(const char* name, double& field) const { field = numbers.at(name).as_double(); }
+  void operator()(const std::string& name, at::Tensor& field) const {
+    const auto saved = checkpoint.tensors.find(prefix + name);
+    if (saved == checkpoint.tensors.end()) {
+      field = at::Tensor();
+      return;
+    }
+    if (shaped_like_parameter && saved->second.sizes() != parameter.sizes()) {
+      std::ostringstream message;
+      message << "The checkpoint's '" << prefix << name << "' has shape " << saved->second.sizes() << ", but its parameter has "
+              << parameter.sizes() << ": was it made by another module, or other options?";
+      throw ConfigError(message.str());
+    }
+    field = saved->second.to(parameter.device(), saved->second.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  }
+  void operator()(const char* name, std::optional<std::vector<at::Tensor>>& field) const {
+    field.reset();
+    if (numbers.contains(name)) read_list(name, field.emplace());
+  }
+  void operator()(const char* name, std::deque<at::Tensor>& field) const { read_list(name, field); }
+
+  template <class Tensors>
+  void read_list(const std::string& name, Tensors& tensors) const {
+    tensors.clear();
+    for (const Value& exists : numbers.at(name).as_list()) {
+      const std::string element = name + "." + std::to_string(tensors.size());
+      (*this)(element, tensors.emplace_back());
+      if (exists.as_bool() && !tensors.back().defined()) throw ConfigError("The checkpoint lacks '" + prefix + element + "'.");
+    }
+  }
+};
+
+std::string state_prefix(std::size_t index, std::size_t parameter) {
+  return "optimizer_states." + std::to_string(index) + ".state." + std::to_string(parameter) + ".";
+}
+
+std::vector<at::Tensor> all_parameters(const Optimizer& optimizer) {
+  std::vector<at::Tensor> parameters;
+  for (const auto& group : optimizer.param_groups()) {
+    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+  }
+  return parameters;
+}
+
+template <class Kind>
+Value saved_state(const Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint) {
+  Value states(Value::Map{});
+  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto state = optimizer.state().find(parameters[i].unsafeGetTensorImpl());
+    if (state == optimizer.state().end()) continue;
+    const std::string prefix = state_prefix(index, i);
+    Value numbers(Value::Map{});
+    detail::visit_state_fields(static_cast<const typename Kind::State&>(*state->second),
+                               FieldWriter{prefix, numbers, checkpoint});
+    states[std::to_string(i)] = std::move(numbers);
+  }
+  return states;
+}
+
+template <class Kind>
+Value saved_groups(const Optimizer& optimizer) {
+  Value groups(Value::List{});
+  std::int64_t next_parameter = 0;
+  for (const auto& group : optimizer.param_groups()) {
+    Value saved(Value::Map{});
+    detail::visit_option_fields(static_cast<const typename Kind::Options&>(group.options()),
+                                [&](const char* name, const auto& option) { saved[name] = write_option(option); });
+    Value parameters(Value::List{});
+    for (std::size_t i = 0; i < group.params().size(); ++i) parameters.push_back(next_parameter++);
+    saved["params"] = std::move(parameters);
+    groups.push_back(std::move(saved));
+  }
+  return groups;
+}
+
+using StateOfParameter = std::pair<at::TensorImpl*, std::unique_ptr<OptimizerParamState>>;
+
+template <class Kind>
+std::vector<StateOfParameter> loaded_state(const Optimizer& optimizer, std::size_t index, const Value& states,
+                                           const Checkpoint& checkpoint) {
+  constexpr bool kShapedLikeParameter = !std::is_same_v<typename Kind::State, torch::optim::LBFGSParamState>;
+  std::vector<StateOfParameter> loaded;
+  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Value* numbers = states.find(std::to_string(i));
+    if (numbers == nullptr) continue;
+    const std::string prefix = state_prefix(index, i);
+    auto state = std::make_unique<typename Kind::State>();
+    detail::visit_state_fields(*state, FieldReader{prefix, *numbers, checkpoint, parameters[i], kShapedLikeParameter});
+    loaded.emplace_back(parameters[i].unsafeGetTensorImpl(), std::move(state));
+  }
+  return loaded;
+}
+
+template <class Kind>
+std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& optimizer, const Value& groups) {
+  const auto& own_groups = optimizer.param_groups();
+  if (groups.as_list().size() != own_groups.size()) {
+    throw ConfigError("The checkpoint's optimizer has " + std::to_string(groups.size()) +
+                      " parameter groups, but this one has " + std::to_string(own_groups.size()) + ".");
+  }
+  std::vector<std::unique_ptr<OptimizerOptions>> loaded;
+  for (std::size_t i = 0; i < own_groups.size(); ++i) {
+    const Value& saved = groups.as_list()[i];
+    const std::size_t saved_parameters = saved.at("params").as_list().size();
+    if (saved_parameters != own_groups[i].params().size()) {
+      throw ConfigError("Group " + std::to_string(i) + " of the checkpoint's optimizer has " +
+                        std::to_string(saved_parameters) + " parameters, but this one has " +
+                        std::to_string(own_groups[i].params().size()) + ".");
+    }
+    auto options = own_groups[i].options().clone();
+    detail::visit_option_fields(static_cast<typename Kind::Options&>(*options),
+                                [&](const char* name, auto& option) { read_option(saved.at(name), option); });
+    loaded.push_back(std::move(options));
+  }
+  return loaded;
+}
+
+// Calls visit with the OptimizerKind of an optimizer.
+template <class Visit>
+void as_kind(const Optimizer& optimizer, const Visit& visit) {
+  if (detail::visit_optimizer_kind(optimizer, visit)) return;
+  throw MisuseError("The state of an optimizer of class " + optimizer_class_name(optimizer) +
+                    " cannot be put into a checkpoint: use SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS, derive from one of " +
+                    "them, or save weights only.");
+}
+
+const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, const std::string& class_name) {
+  const Value* all = checkpoint.manifest.find("optimizer_states");
+  if (all == nullptr || !all->is_list() || index >= all->size()) {
+    throw ConfigError("The checkpoint has no state of optimizer " + std::to_string(index) +
+                      ": was it saved with weights only?");
+  }
+  const Value& saved = all->as_list()[index];
+  const std::string& saved_class = saved.at("class").as_string();
+  if (saved_class != class_name) {
+    throw ConfigError("The checkpoint's optimizer " + std::to_string(index) + " is " + saved_class + ", but the run uses " +
+                      class_name + ": resume with the same optimizer, or load the weights only.");
+  }
+  return saved;
+}
+
+}  // namespace
+
+void save_optimizer(const Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint) {
+  as_kind(optimizer, [&]<class Kind>(Kind) {
+    Value& all = checkpoint.manifest["optimizer_states"];
+    if (index != all.size())
+      throw MisuseError("Optimizers are saved in order: the next one is " + std::to_string(all.size()) + ".");
+    Value saved(Value::Map{});
+    saved["class"] = optimizer_class_name(optimizer);
+    saved["state"] = saved_state<Kind>(optimizer, index, checkpoint);
+    saved["param_groups"] = saved_groups<Kind>(optimizer);
+    all.push_back(std::move(saved));
+  });
+}
+
+void load_optimizer(Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {
+  as_kind(optimizer, [&]<class Kind>(Kind) {
+    const Value& saved = saved_optimizer(checkpoint, index, optimizer_class_name(optimizer));
+    auto options = loaded_options<Kind>(optimizer, saved.at("param_groups"));
+    auto states = loaded_state<Kind>(optimizer, index, saved.at("state"), checkpoint);
+    for (std::size_t i = 0; i < options.size(); ++i) optimizer.param_groups()[i].set_options(std::move(options[i]));
+    optimizer.state().clear();
+    for (auto& [parameter, state] : states) optimizer.state()[parameter] = std::move(state);
+  });
+}
+
+}  // namespace levin

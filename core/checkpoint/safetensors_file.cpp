@@ -1,0 +1,176 @@
+#include "levin/core/checkpoint/safetensors_file.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "levin/core/checkpoint/value_json.h"
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+constexpr std::string_view kMetadataKey = "__metadata__";
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kAlignment = 64;
+
+constexpr std::array<std::pair<std::string_view, std::uint64_t>, 16> kElementSizes = {{{"BOOL", 1},
+                                                                                       {"U8", 1},
+                                                                                       {"I8", 1},
+                                                                                       {"F8_E4M3", 1},
+                                                                                       {"F8_E5M2", 1},
+                                                                                       {"F8_E8M0", 1},
+                                                                                       {"U16", 2},
+                                                                                       {"I16", 2},
+                                                                                       {"F16", 2},
+                                                                                       {"BF16", 2},
+                                                                                       {"U32", 4},
+                                                                                       {"I32", 4},
+                                                                                       {"F32", 4},
+                                                                                       {"U64", 8},
+                                                                                       {"I64", 8},
+                                                                                       {"F64", 8}}};
+
+[[noreturn]] void fail(const std::string& problem) { throw IoError("not a whole safetensors file: " + problem); }
+
+std::string quoted(std::string_view name) {
+  constexpr std::size_t kMaxShown = 200;
+  return "'" + std::string(name.substr(0, kMaxShown)) + (name.size() > kMaxShown ? "…'" : "'");
+}
+
+std::uint64_t read_length(std::string_view file) {
+  if (file.size() < kLengthBytes) fail("it has only " + std::to_string(file.size()) + " bytes");
+  std::uint64_t length = 0;
+  for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | static_cast<unsigned char>(file[i]);
+  if (length > kMaxSafetensorsHeader) fail("its header claims to have " + std::to_string(length) + " bytes");
+  if (length > file.size() - kLengthBytes) fail("it ends within its header");
+  return length;
+}
+
+std::uint64_t unsigned_number(const Value& value, const std::string& where) {
+  if (!value.is_int() || value.as_int() < 0) fail(where + " is not a whole number that is at least 0");
+  return static_cast<std::uint64_t>(value.as_int());
+}
+
+const Value& member(const Value& tensor, const char* key, const std::string& where) {
+  const Value* value = tensor.find(key);
+  if (value == nullptr) fail(where + " has no " + key);
+  return *value;
+}
+
+SafetensorsEntry read_entry(const Value& tensor, const std::string& where) {
+  if (!tensor.is_map() || tensor.size() != 3) fail(where + " is not described by dtype, shape and data_offsets");
+  SafetensorsEntry entry;
+  const Value& dtype = member(tensor, "dtype", where);
+  const Value& shape = member(tensor, "shape", where);
+  const Value& offsets = member(tensor, "data_offsets", where);
+  if (!dtype.is_string() || !shape.is_list() || !offsets.is_list() || offsets.size() != 2) {
+    fail(where + " is not described by dtype, shape and data_offsets");
+  }
+  entry.dtype = dtype.as_string();
+  std::uint64_t bytes = safetensors_element_size(entry.dtype);
+  for (const Value& size : shape.as_list()) {
+    const std::uint64_t extent = unsigned_number(size, where + ": its shape");
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) fail(where + " is larger than any file");
+    entry.shape.push_back(static_cast<std::int64_t>(extent));
+  }
+  entry.begin = unsigned_number(offsets.as_list()[0], where + ": its offset");
+  entry.end = unsigned_number(offsets.as_list()[1], where + ": its offset");
+  if (entry.end < entry.begin || entry.end - entry.begin != bytes) {
+    fail(where + " has data_offsets that do not fit its dtype and shape");
+  }
+  return entry;
+}
+
+std::map<std::string, std::string> read_metadata(const Value& value) {
+  if (!value.is_map()) fail("__metadata__ is not a map");
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, text] : value.as_map()) {
+    if (!text.is_string()) fail("__metadata__ " + quoted(key) + " is not a text");
+    metadata[key] = text.as_string();
+  }
+  return metadata;
+}
+
+// The data of all tensors must lie one after the other, and fill the file.
+void check_layout(const SafetensorsHeader& header) {
+  std::vector<std::pair<const SafetensorsEntry*, const std::string*>> by_place;
+  for (const auto& [name, entry] : header.tensors) by_place.emplace_back(&entry, &name);
+  std::sort(by_place.begin(), by_place.end(), [](const auto& left, const auto& right) {
+    return std::pair(left.first->begin, left.first->end) < std::pair(right.first->begin, right.first->end);
+  });
+  std::uint64_t place = 0;
+  for (const auto& [entry, name] : by_place) {
+    if (entry->begin != place) {
+      fail("tensor " + quoted(*name) + (entry->begin < place ? " overlaps another one" : " has a hole before it"));
+    }
+    place = entry->end;
+    if (place > header.data_size) fail("it ends within tensor " + quoted(*name));
+  }
+  if (place != header.data_size) {
+    fail("it has " + std::to_string(header.data_size - place) + " bytes after its last tensor");
+  }
+}
+
+Value as_list(const std::vector<std::int64_t>& numbers) { return Value(Value::List(numbers.begin(), numbers.end())); }
+
+Value entry_as_value(const SafetensorsEntry& entry) {
+  Value value(Value::Map{});
+  value["dtype"] = entry.dtype;
+  value["shape"] = as_list(entry.shape);
+  value["data_offsets"] = as_list({static_cast<std::int64_t>(entry.begin), static_cast<std::int64_t>(entry.end)});
+  return value;
+}
+
+}  // namespace
+
+std::uint64_t safetensors_element_size(std::string_view dtype) {
+  for (const auto& [name, size] : kElementSizes) {
+    if (name == dtype) return size;
+  }
+  throw IoError("safetensors has no dtype " + quoted(dtype) + " that is known here");
+}
+
+SafetensorsHeader parse_safetensors(std::string_view file) {
+  const std::uint64_t length = read_length(file);
+  Value json;
+  try {
+    json = parse_json(file.substr(kLengthBytes, length));
+  } catch (const IoError& error) {
+    fail(std::string("its header is wrong: ") + error.what());
+  }
+  if (!json.is_map()) fail("its header is not a map");
+  SafetensorsHeader header;
+  header.data_offset = kLengthBytes + length;
+  header.data_size = file.size() - header.data_offset;
+  for (const auto& [name, value] : json.as_map()) {
+    if (name == kMetadataKey) {
+      header.metadata = read_metadata(value);
+    } else {
+      header.tensors[name] = read_entry(value, "tensor " + quoted(name));
+    }
+  }
+  check_layout(header);
+  return header;
+}
+
+std::string write_safetensors_header(const SafetensorsHeader& header) {
+  Value json(Value::Map{});
+  Value::Map& members = json.as_map();
+  Value metadata(Value::Map{});
+  for (const auto& [key, text] : header.metadata) metadata[key] = text;
+  if (!header.metadata.empty()) members.emplace_back(kMetadataKey, std::move(metadata));
+  for (const auto& [name, entry] : header.tensors) members.emplace_back(name, entry_as_value(entry));
+  std::string text = to_json(json);
+  text.append((kAlignment - (kLengthBytes + text.size()) % kAlignment) % kAlignment, ' ');
+  if (text.size() > kMaxSafetensorsHeader) {
+    throw IoError("the checkpoint's header would have " + std::to_string(text.size()) +
+                  " bytes, more than a safetensors file " +
+                  "may have: does a callback or the hyperparameters hold data that should be a tensor?");
+  }
+  std::string bytes;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) bytes += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return bytes + text;
+}
+
+}  // namespace levin

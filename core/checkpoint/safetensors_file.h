@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace levin {
+
+/// One tensor of a safetensors file, as the file's header describes it.
+struct SafetensorsEntry {
+  std::string dtype;                ///< "F32", "BF16", "I64", "BOOL", …
+  std::vector<std::int64_t> shape;  ///< empty for a scalar
+  std::uint64_t begin = 0;          ///< first byte of the data, from the start of the data section
+  std::uint64_t end = 0;            ///< one past the last byte
+};
+
+/// The header of a safetensors file: 8 bytes of length, JSON, then the data.
+struct SafetensorsHeader {
+  std::map<std::string, SafetensorsEntry> tensors;
+  std::map<std::string, std::string> metadata;  ///< `__metadata__`
+  std::uint64_t data_offset = 0;                ///< where the data section begins in the file
+  std::uint64_t data_size = 0;
+};
+
+/// The longest header that is read or written: the limit of the format's reference implementation.
+inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
+
+/// Bytes of one element. Throws IoError on a dtype that is not known.
+std::uint64_t safetensors_element_size(std::string_view dtype);
+
+/// Reads the header of a file whose bytes are `file`. Trusts nothing: throws IoError, saying what is wrong, on a length beyond
+/// the file or the limit, JSON that is not strict, an unknown field or dtype, a negative or overflowing shape, a byte range
+/// that does not fit its shape, lies outside of the file, overlaps another, or leaves a hole, and on bytes after the last
+/// tensor.
+SafetensorsHeader parse_safetensors(std::string_view file);
+
+/// The first bytes of a file: length and JSON, padded so that the data section begins at a multiple of 64 bytes. Throws IoError
+/// when the header would be longer than the limit.
+std::string write_safetensors_header(const SafetensorsHeader& header);
+
+}  // namespace levin

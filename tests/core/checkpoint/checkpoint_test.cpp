@@ -1,0 +1,226 @@
+#include "levin/core/checkpoint/checkpoint.h"
+
+#include <sys/resource.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <limits>
+
+#include "core/checkpoint/temporary_folder.h"
+#include "levin/core/error.h"
+
+namespace {
+
+using Catch::Matchers::Contains;
+using levin::Checkpoint;
+using levin::Value;
+
+// Equal type, shape and bytes.
+bool identical(const at::Tensor& left, const at::Tensor& right) {
+  const at::Tensor a = left.contiguous();
+  const at::Tensor b = right.contiguous();
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+         (a.nbytes() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
+}
+
+Checkpoint small_checkpoint(double value) {
+  Checkpoint checkpoint;
+  checkpoint.manifest["epoch"] = 3;
+  checkpoint.tensors["weight"] = torch::full({100}, value);
+  return checkpoint;
+}
+
+void write_with_time(const std::filesystem::path& file, double value, int age_in_hours) {
+  small_checkpoint(value).save(file);
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(age_in_hours));
+}
+
+}  // namespace
+
+TEST_CASE("tensors of every type, shape and layout come back bit for bit") {
+  TemporaryFolder folder;
+  torch::manual_seed(1);
+  const at::Tensor base = torch::randn({6, 8});
+  Checkpoint saved;
+  saved.tensors = {{"float", base},
+                   {"double", torch::randn({3, 1, 2}, torch::kDouble)},
+                   {"half", torch::randn({5}).to(torch::kHalf)},
+                   {"bfloat16", torch::randn({7}).to(torch::kBFloat16)},
+                   {"bool", torch::tensor({true, false, true})},
+                   {"bytes", torch::arange(9, torch::kByte)},
+                   {"int8", torch::arange(-3, 4, torch::kChar)},
+                   {"int16", torch::arange(-3, 4, torch::kShort)},
+                   {"int32", torch::arange(-3, 4, torch::kInt)},
+                   {"int64", torch::tensor({std::numeric_limits<std::int64_t>::min()})},
+                   {"scalar", torch::tensor(3.5)},
+                   {"empty", torch::empty({0, 4})},
+                   {"empty too", torch::empty({0}, torch::kLong)},
+                   {"transposed", base.t()},
+                   {"strided", base.slice(1, 0, 8, 3)},
+                   {"view", base.select(0, 2)},
+                   {"expanded", torch::ones({1}).expand({4, 4})},
+                   {"channels last", torch::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)},
+                   {"parameter", torch::randn({2}, torch::requires_grad())},
+                   {"not finite", torch::tensor({std::nan(""), HUGE_VAL, -HUGE_VAL, -0.0})},
+                   {"conjugated", torch::_neg_view(torch::randn({3}))},
+                   {"a name / with \"quotes\" and \xc3\xa9", torch::ones({1})}};
+  saved.save(folder / "all.ckpt");
+  const Checkpoint loaded = Checkpoint::load(folder / "all.ckpt");
+  REQUIRE(loaded.tensors.size() == saved.tensors.size());
+  for (const auto& [name, tensor] : saved.tensors) {
+    INFO(name);
+    const at::Tensor& back = loaded.tensors.at(name);
+    CHECK(identical(back, tensor.resolve_neg()));
+    CHECK_FALSE(back.requires_grad());
+    CHECK(reinterpret_cast<std::uintptr_t>(back.const_data_ptr()) % back.element_size() == 0);
+  }
+}
+
+TEST_CASE("the manifest comes back equal, floats that JSON lacks included") {
+  TemporaryFolder folder;
+  Checkpoint saved;
+  saved.manifest["epoch"] = 3;
+  saved.manifest["best"] = std::numeric_limits<double>::infinity();
+  saved.manifest["callbacks"]["EarlyStopping"] =
+      Value(Value::Map{{"wait", 2}, {"scores", Value::List{0.1, -0.0, nullptr, "text"}}});
+  saved.save(folder / "manifest.ckpt");
+  CHECK(Checkpoint::load(folder / "manifest.ckpt").manifest == saved.manifest);
+}
+
+TEST_CASE("loaded tensors outlive the checkpoint and the file, and writing to them changes nothing on disk") {
+  TemporaryFolder folder;
+  const auto file = folder / "model.ckpt";
+  small_checkpoint(2.0).save(file);
+  const std::string before = read_bytes(file);
+  at::Tensor weight;
+  {
+    const Checkpoint loaded = Checkpoint::load(file);
+    weight = loaded.tensors.at("weight");
+  }
+  weight.add_(1.0);
+  CHECK(read_bytes(file) == before);
+  std::filesystem::remove(file);
+  CHECK(weight.sum().item<double>() == 300.0);
+}
+
+TEST_CASE("a checkpoint may be loaded, changed and saved over the file it came from") {
+  TemporaryFolder folder;
+  const auto file = folder / "model.ckpt";
+  small_checkpoint(2.0).save(file);
+  Checkpoint loaded = Checkpoint::load(file);
+  loaded.tensors.at("weight").mul_(2.0);
+  loaded.tensors["other"] = loaded.tensors.at("weight");
+  loaded.save(file);
+  const Checkpoint again = Checkpoint::load(file);
+  CHECK(identical(again.tensors.at("weight"), torch::full({100}, 4.0)));
+  CHECK(identical(again.tensors.at("other"), torch::full({100}, 4.0)));
+}
+
+TEST_CASE("saving makes the folder, leaves no other file, and refuses what a file cannot hold") {
+  TemporaryFolder folder;
+  const auto file = folder.path() / "deep" / "er" / (std::string(250, 'n') + ".ckpt");
+  small_checkpoint(1.0).save(file);
+  CHECK(std::distance(std::filesystem::directory_iterator(file.parent_path()), {}) == 1);
+  Checkpoint bad = small_checkpoint(1.0);
+  bad.tensors["complex"] = torch::ones({1}, torch::kComplexFloat);
+  CHECK_THROWS_WITH(bad.save(file), Contains("'complex'"));
+  bad = small_checkpoint(1.0);
+  bad.tensors["nothing"] = at::Tensor();
+  CHECK_THROWS_WITH(bad.save(file), Contains("'nothing'") && Contains("undefined"));
+  bad = small_checkpoint(1.0);
+  bad.tensors["sparse"] = torch::ones({2, 2}).to_sparse();
+  CHECK_THROWS_WITH(bad.save(file), Contains("'sparse'"));
+  CHECK_THROWS_WITH(small_checkpoint(1.0).save(folder.path()), Contains("directory"));
+  write_bytes(folder / "plain", "");
+  CHECK_THROWS_WITH(small_checkpoint(1.0).save(folder / "plain/below.ckpt"), Contains("below.ckpt"));
+  CHECK(std::distance(std::filesystem::directory_iterator(file.parent_path()), {}) == 1);
+  CHECK(Checkpoint::load(file).manifest.at("epoch").as_int() == 3);
+}
+
+TEST_CASE("a full disk leaves the old file whole and no temporary file") {
+  TemporaryFolder folder;
+  const auto file = folder / "model.ckpt";
+  small_checkpoint(1.0).save(file);
+  Checkpoint large;
+  large.tensors["large"] = torch::ones({1 << 20});
+  rlimit old_limit;
+  getrlimit(RLIMIT_FSIZE, &old_limit);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small_limit{1 << 20, old_limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small_limit);
+  std::string message;
+  try {
+    large.save(file);
+  } catch (const levin::IoError& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, old_handler);
+  CHECK_THAT(message, Contains("model.ckpt") && Contains("File too large") && Contains("unchanged"));
+  CHECK(identical(Checkpoint::load(file).tensors.at("weight"), torch::full({100}, 1.0)));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("every single damaged byte, and every truncation, is found") {
+  TemporaryFolder folder;
+  const auto file = folder / "model.ckpt";
+  Checkpoint checkpoint;
+  checkpoint.manifest["epoch"] = 3;
+  checkpoint.tensors["weight"] = torch::arange(8, torch::kFloat);
+  checkpoint.save(file);
+  const std::string whole = read_bytes(file);
+  std::size_t header_end = 8;
+  for (std::size_t i = 8; i-- > 0;) header_end += static_cast<std::size_t>(static_cast<unsigned char>(whole[i])) << (8 * i);
+  for (std::size_t place = 0; place < whole.size(); ++place) {
+    std::string damaged = whole;
+    damaged[place] = static_cast<char>(damaged[place] ^ 0x01);
+    write_bytes(file, damaged);
+    INFO("byte " << place);
+    try {
+      // A changed name of a tensor, or of an entry of the metadata that levin does not use, is for the reader of the tensors to
+      // find.
+      const Checkpoint loaded = Checkpoint::load(file);
+      CHECK(place < header_end);
+      CHECK(loaded.manifest == checkpoint.manifest);
+      CHECK(identical(loaded.tensors.begin()->second.view({-1}).view(torch::kByte),
+                      checkpoint.tensors.at("weight").view(torch::kByte)));
+    } catch (const levin::IoError& error) {
+      CHECK_THAT(error.what(), Contains("model.ckpt"));
+    }
+  }
+  for (std::size_t size = 0; size < whole.size(); size += 7) {
+    write_bytes(file, whole.substr(0, size));
+    CHECK_THROWS_AS(Checkpoint::load(file), levin::IoError);
+  }
+}
+
+TEST_CASE("an error in loading says what is wrong and names the newest whole checkpoint of the folder") {
+  TemporaryFolder folder;
+  write_with_time(folder / "epoch=1.ckpt", 1.0, 3);
+  write_with_time(folder / "epoch=2.ckpt", 2.0, 2);
+  write_with_time(folder / "epoch=3.ckpt", 3.0, 1);
+  std::string damaged = read_bytes(folder / "epoch=3.ckpt");
+  damaged.back() = static_cast<char>(damaged.back() + 1);
+  write_bytes(folder / "epoch=3.ckpt", damaged);
+  write_bytes(folder / "last.ckpt", damaged.substr(0, damaged.size() / 2));
+  write_bytes(folder / "notes.txt", "not a checkpoint");
+
+  CHECK_THROWS_WITH(Checkpoint::load(folder / "last.ckpt"),
+                    Contains("last.ckpt") && Contains("ends within") && Contains("epoch=2.ckpt"));
+  CHECK_THROWS_WITH(Checkpoint::load(folder / "epoch=3.ckpt"),
+                    Contains("checksum") && Contains("tensor data") && Contains("epoch=2.ckpt"));
+  CHECK_THROWS_WITH(Checkpoint::load(folder / "epoch=4.ckpt"), Contains("No such file") && Contains("epoch=2.ckpt"));
+  CHECK_THROWS_WITH(Checkpoint::load(folder.path()), Contains("directory"));
+  CHECK_THROWS_WITH(Checkpoint::load(folder / "nowhere/last.ckpt"), Contains("No such file") && !Contains("newest"));
+  CHECK_THROWS_WITH(Checkpoint::load("/dev/null"), Contains("/dev/null"));
+}
+
+TEST_CASE("a safetensors file of another program is refused as having no manifest") {
+  TemporaryFolder folder;
+  write_bytes(folder / "other.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
+  CHECK_THROWS_WITH(Checkpoint::load(folder / "other.safetensors"), Contains("no manifest"));
+}

@@ -1,0 +1,187 @@
+#include "levin/core/checkpoint/optimizer_state.h"
+
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "core/checkpoint/temporary_folder.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/module_state.h"
+#include "levin/core/checkpoint/rng_state.h"
+#include "levin/core/error.h"
+#include "levin/core/optim/optimizer_access.h"
+
+namespace {
+
+using Catch::Matchers::Contains;
+using torch::optim::Optimizer;
+using MakeOptimizer = std::function<std::shared_ptr<Optimizer>(std::vector<at::Tensor>)>;
+
+struct Net final : torch::nn::Module {
+  explicit Net(int hidden = 8) {
+    first = register_module("first", torch::nn::Linear(5, hidden));
+    drop = register_module("drop", torch::nn::Dropout(0.2));
+    second = register_module("second", torch::nn::Linear(hidden, 1));
+  }
+  at::Tensor forward(const at::Tensor& x) { return second(drop(torch::tanh(first(x)))); }
+  torch::nn::Linear first{nullptr};
+  torch::nn::Dropout drop{nullptr};
+  torch::nn::Linear second{nullptr};
+};
+
+// One step; random numbers come from the default generator.
+double train_step(Net& net, Optimizer& optimizer) {
+  const at::Tensor x = torch::randn({16, 5});
+  const at::Tensor loss = optimizer.step([&] {
+    const at::AutoGradMode grad(true);
+    levin::zero_grad(optimizer);
+    at::Tensor value = (net.forward(x) - x.sum(1, true)).pow(2).mean();
+    value.backward();
+    return value;
+  });
+  return loss.item<double>();
+}
+
+template <class OptimizerClass, class Options>
+MakeOptimizer with(Options options) {
+  return [options](std::vector<at::Tensor> parameters) {
+    return std::make_shared<OptimizerClass>(std::move(parameters), options);
+  };
+}
+
+const std::vector<std::pair<std::string, MakeOptimizer>>& optimizers() {
+  namespace optim = torch::optim;
+  static const std::vector<std::pair<std::string, MakeOptimizer>> list = {
+      {"SGD", with<optim::SGD>(optim::SGDOptions(0.05))},
+      {"SGD with momentum", with<optim::SGD>(optim::SGDOptions(0.05).momentum(0.9).nesterov(true).weight_decay(0.01))},
+      {"Adam", with<optim::Adam>(optim::AdamOptions(0.01).betas({0.8, 0.95}))},
+      {"Adam with amsgrad", with<optim::Adam>(optim::AdamOptions(0.01).amsgrad(true))},
+      {"AdamW", with<optim::AdamW>(optim::AdamWOptions(0.01).weight_decay(0.1))},
+      {"RMSprop", with<optim::RMSprop>(optim::RMSpropOptions(0.01))},
+      {"RMSprop centered", with<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true))},
+      {"Adagrad", with<optim::Adagrad>(optim::AdagradOptions(0.05).lr_decay(0.1).initial_accumulator_value(0.1))},
+      {"LBFGS", with<optim::LBFGS>(optim::LBFGSOptions(0.5).max_iter(4).history_size(6))},
+      {"LBFGS with line search", with<optim::LBFGS>(optim::LBFGSOptions(1).max_iter(3).line_search_fn("strong_wolfe"))}};
+  return list;
+}
+
+levin::Checkpoint checkpoint_of(const Net& net, const Optimizer& optimizer) {
+  levin::Checkpoint checkpoint;
+  levin::save_module(net, checkpoint);
+  levin::save_optimizer(optimizer, 0, checkpoint);
+  levin::save_rng_state(0, levin::rng_state(), checkpoint);
+  return checkpoint;
+}
+
+}  // namespace
+
+TEST_CASE("training resumed from a file gives bit for bit the losses of the run that was not interrupted") {
+  at::set_num_threads(1);
+  TemporaryFolder folder;
+  for (const auto& [name, make] : optimizers()) {
+    for (const int steps_before : {0, 1, 9}) {
+      INFO(name << " saved after " << steps_before << " steps");
+      torch::manual_seed(11);
+      Net net;
+      const auto optimizer = make(net.parameters());
+      for (int step = 0; step < steps_before; ++step) train_step(net, *optimizer);
+      levin::set_lr(optimizer->param_groups()[0], levin::get_lr(optimizer->param_groups()[0]) * 0.5);
+      checkpoint_of(net, *optimizer).save(folder / "run.ckpt");
+      std::vector<double> expected;
+      for (int step = 0; step < 12; ++step) expected.push_back(train_step(net, *optimizer));
+
+      torch::manual_seed(99);
+      Net resumed_net;
+      const auto resumed = make(resumed_net.parameters());
+      train_step(resumed_net, *resumed);  // State that loading must replace.
+      const levin::Checkpoint loaded = levin::Checkpoint::load(folder / "run.ckpt");
+      levin::load_module(resumed_net, loaded);
+      levin::load_optimizer(*resumed, 0, loaded);
+      REQUIRE(levin::load_rng_state(0, loaded));
+      std::vector<double> found;
+      for (int step = 0; step < 12; ++step) found.push_back(train_step(resumed_net, *resumed));
+      CHECK(found == expected);
+    }
+  }
+}
+
+TEST_CASE("state and options lie in the checkpoint under PyTorch's names") {
+  Net net;
+  torch::optim::Adam adam({torch::optim::OptimizerParamGroup({net.first->weight, net.first->bias}),
+                           torch::optim::OptimizerParamGroup({net.second->weight, net.second->bias},
+                                                             std::make_unique<torch::optim::AdamOptions>(0.5))},
+                          torch::optim::AdamOptions(0.01));
+  train_step(net, adam);
+  levin::Checkpoint checkpoint;
+  levin::save_optimizer(adam, 0, checkpoint);
+  CHECK(checkpoint.tensors.size() == 8);
+  CHECK(checkpoint.tensors.at("optimizer_states.0.state.2.exp_avg").sizes() == net.second->weight.sizes());
+  const levin::Value& saved = checkpoint.manifest.at("optimizer_states").as_list().at(0);
+  CHECK(saved.at("state").at("3").at("step").as_int() == 1);
+  const auto& groups = saved.at("param_groups").as_list();
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].at("lr").as_double() == 0.01);
+  CHECK(groups[1].at("lr").as_double() == 0.5);
+  CHECK(groups[1].at("betas") == levin::Value(levin::Value::List{0.9, 0.999}));
+  CHECK(groups[1].at("params") == levin::Value(levin::Value::List{2, 3}));
+}
+
+TEST_CASE("several optimizers are kept apart") {
+  Net net;
+  torch::optim::SGD sgd(net.first->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::Adam adam(net.second->parameters(), torch::optim::AdamOptions(0.2));
+  train_step(net, sgd);
+  train_step(net, adam);
+  levin::Checkpoint checkpoint;
+  CHECK_THROWS_AS(levin::save_optimizer(adam, 1, checkpoint), levin::MisuseError);
+  levin::save_optimizer(sgd, 0, checkpoint);
+  levin::save_optimizer(adam, 1, checkpoint);
+  torch::optim::SGD fresh_sgd(net.first->parameters(), 1.0);
+  torch::optim::Adam fresh_adam(net.second->parameters(), 1.0);
+  levin::load_optimizer(fresh_sgd, 0, checkpoint);
+  levin::load_optimizer(fresh_adam, 1, checkpoint);
+  CHECK(levin::get_lr(fresh_sgd.param_groups()[0]) == 0.1);
+  CHECK(levin::get_momentum(fresh_sgd.param_groups()[0]) == 0.9);
+  CHECK(levin::get_lr(fresh_adam.param_groups()[0]) == 0.2);
+  CHECK_THROWS_WITH(levin::load_optimizer(fresh_adam, 0, checkpoint), Contains("is SGD") && Contains("uses Adam"));
+  CHECK_THROWS_WITH(levin::load_optimizer(fresh_adam, 2, checkpoint), Contains("optimizer 2"));
+  CHECK_THROWS_WITH(levin::load_optimizer(fresh_adam, 0, levin::Checkpoint()), Contains("weights only"));
+}
+
+TEST_CASE("state that does not fit is refused by name, and changes nothing") {
+  Net net;
+  torch::optim::Adam adam(net.parameters(), torch::optim::AdamOptions(0.01));
+  train_step(net, adam);
+  levin::Checkpoint checkpoint;
+  levin::save_optimizer(adam, 0, checkpoint);
+
+  Net wide(9);
+  torch::optim::Adam other(wide.parameters(), torch::optim::AdamOptions(0.7));
+  CHECK_THROWS_WITH(levin::load_optimizer(other, 0, checkpoint),
+                    Contains("optimizer_states.0.state.0.exp_avg") && Contains("[8, 5]") && Contains("[9, 5]"));
+  CHECK(levin::get_lr(other.param_groups()[0]) == 0.7);
+  CHECK(other.state().empty());
+
+  torch::optim::Adam fewer(net.first->parameters(), torch::optim::AdamOptions(0.7));
+  CHECK_THROWS_WITH(levin::load_optimizer(fewer, 0, checkpoint), Contains("4 parameters") && Contains("has 2"));
+  torch::optim::Adam groups({torch::optim::OptimizerParamGroup(net.first->parameters()),
+                             torch::optim::OptimizerParamGroup(net.second->parameters())});
+  CHECK_THROWS_WITH(levin::load_optimizer(groups, 0, checkpoint), Contains("1 parameter groups") && Contains("has 2"));
+}
+
+namespace {
+class Unknown final : public Optimizer {
+ public:
+  explicit Unknown(std::vector<at::Tensor> parameters)
+      : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(0.1)) {}
+  at::Tensor step(LossClosure) override { return {}; }
+};
+}  // namespace
+
+TEST_CASE("an optimizer of another kind is refused by its name") {
+  Net net;
+  Unknown unknown(net.parameters());
+  levin::Checkpoint checkpoint;
+  CHECK_THROWS_WITH(levin::save_optimizer(unknown, 0, checkpoint), Contains("class Unknown"));
+}
