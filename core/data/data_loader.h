@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "levin/core/data/dataset.h"
+#include "levin/core/data/loader.h"
+#include "levin/core/data/sampler.h"
+
+namespace levin {
+
+template <class T>
+class OrderedPrefetcher;
+
+struct DataLoaderOptions {
+  std::int64_t batch_size = 1;               ///< samples in a batch of one rank
+  bool shuffle = false;                      ///< a new order in each epoch: RandomSampler
+  int num_workers = 0;                       ///< threads that read ahead; 0: the training thread reads
+  bool drop_last = false;                    ///< leave out a last batch that is not full
+  bool pin_memory = false;                   ///< page-locked memory; the Trainer asks for it when a GPU is used
+  int prefetch_factor = 2;                   ///< batches that may lie ready, for each worker
+  std::optional<std::int64_t> seed{};        ///< of the order; default: the seed of seed_everything
+  std::shared_ptr<const Sampler> sampler{};  ///< an order of your own, in place of `shuffle`
+};
+
+/// Batches of a dataset:
+///
+///     std::make_shared<levin::DataLoader>(dataset, levin::DataLoaderOptions{.batch_size = 32, .shuffle = true, .num_workers =
+///     2});
+///
+/// Which samples a batch holds, and in which order, depends on dataset size, seed, epoch, batch size and shard, and on nothing
+/// else: not on the number of workers. With ranks, the Trainer sets the shard; the loader divides the samples itself.
+/// Workers are started by the first epoch and live as long as the loader. Each works with one thread (at::get_num_threads() is
+/// 1).
+class DataLoader final : public BatchLoader {
+ public:
+  /// Throws MisuseError on options that make no sense, or when the dataset is a null pointer.
+  explicit DataLoader(DatasetPtr dataset, DataLoaderOptions options = {});
+  ~DataLoader() override;
+
+  /// Exact.
+  std::optional<std::int64_t> size() const override;
+  void start_epoch(std::int64_t epoch) override;
+  /// Throws Error, naming the batch and the original text, and with the original exception nested, when the dataset throws;
+  /// the call after that goes on with the batch after it.
+  std::optional<Batch> next() override;
+  void set_shard(const Shard& shard) override;
+  bool shuffles() const override;
+  void set_pin_memory(bool pin) override;
+
+  const Dataset& dataset() const { return *dataset_; }
+  const DataLoaderOptions& options() const { return options_; }
+
+ private:
+  struct Epoch;
+
+  const Sampler& sampler() const;
+  std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
+  void start_workers();
+
+  DatasetPtr dataset_;
+  DataLoaderOptions options_;
+  Shard shard_;
+  std::shared_ptr<const Epoch> epoch_;  ///< shared with the workers; null before the first epoch
+  std::int64_t next_batch_ = 0;
+  std::unique_ptr<OrderedPrefetcher<Batch>> workers_;
+};
+
+}  // namespace levin
