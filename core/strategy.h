@@ -14,6 +14,7 @@
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/vote_board.h"
+#include "levin/core/protocol/whereabouts.h"
 
 namespace levin {
 
@@ -24,14 +25,6 @@ struct LaunchRequest {
   int num_nodes = 1;
   double stall_report_seconds = 60;
   double timeout_seconds = 1800;
-};
-
-/// Where a rank is: what the table of a stalled run shows.
-struct Whereabouts {
-  Stage stage = Stage::kTrain;
-  Hook hook = Hook::kNone;
-  std::int64_t epoch = 0;
-  std::int64_t step = 0;
 };
 
 /// Which processes take part in a run, and how their gradients become one. Implementations: strategies/.

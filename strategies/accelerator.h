@@ -1,0 +1,16 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include "levin/core/strategy.h"
+
+namespace levin {
+
+/// How many ranks a request wants on this host: one a device. `auto` on the CPU is 1.
+/// Throws ConfigError for an accelerator that is unknown or not present, and for devices that do not exist.
+int ranks_per_host(const LaunchRequest& request);
+
+/// The device of the rank with this local rank. Throws as ranks_per_host does. A GPU becomes the current one of its thread.
+c10::Device select_device(const LaunchRequest& request, int local_rank);
+
+}  // namespace levin

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace levin {
+
+/// Who started this process as one rank of several.
+enum class ClusterKind { kNone, kLevin, kTorchrun, kSlurm, kOpenMpi };
+
+/// "no launcher", "levin", "torchrun", "Slurm", "Open MPI".
+const char* cluster_kind_name(ClusterKind kind);
+
+/// What the environment variables say about this process's place in a run. Without a launcher: rank 0 of 1.
+struct ClusterEnvironment {
+  ClusterKind kind = ClusterKind::kNone;
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;                          ///< among the ranks of this host
+  int node_rank = 0;                           ///< which host, where the launcher says it
+  std::string master_address = "127.0.0.1";    ///< where rank 0, or the launcher, serves the rendezvous
+  int master_port = 0;                         ///< 0: world_size is 1
+  std::optional<std::string> agent_store_key;  ///< set: the launcher serves the rendezvous store, and this is our key prefix
+  std::optional<int> shared_memory_fd;         ///< kLevin: the inherited segment of this run
+  std::optional<int> store_listen_fd;          ///< kLevin, rank 0: the socket that already listens on master_port
+};
+
+/// The value of an environment variable; unset when it is not set or empty.
+using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
+std::optional<std::string> process_environment(const char* name);
+
+/// Reads, in this order: levin's own launcher, torchrun (RANK, WORLD_SIZE, LOCAL_RANK, GROUP_RANK, MASTER_ADDR, MASTER_PORT),
+/// Slurm (SLURM_NTASKS, SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID, SLURM_NODELIST; not in a job named bash or interactive),
+/// Open MPI (OMPI_COMM_WORLD_SIZE, _RANK, _LOCAL_RANK, _LOCAL_SIZE); otherwise a single process. A program that a levin rank
+/// starts is not itself a rank: the launcher's variables count in the launcher's own children only. Throws ConfigError, naming
+/// the variables, when they are set by half, contradict one another or are no numbers in range.
+ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup = process_environment);
+
+/// The first host of a Slurm node list: "node[07-09,12],login" gives "node07".
+std::string first_slurm_host(const std::string& node_list);
+
+}  // namespace levin

@@ -1,0 +1,74 @@
+#include "levin/strategies/processes/failure_watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace levin {
+
+namespace {
+constexpr auto kLook = std::chrono::milliseconds(100);
+}
+
+FailureWatch::FailureWatch(std::shared_ptr<RunBoard> board, Settings settings)
+    : board_(std::move(board)), settings_(std::move(settings)) {
+  if (!settings_.end_process) {
+    settings_.end_process = [](const std::string& reason) {
+      print_report({}, reason);
+      _exit(1);
+    };
+  }
+  // The program's signal handlers belong on its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+FailureWatch::~FailureWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+bool FailureWatch::stopped_within(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return wake_.wait_for(lock, time, [this] { return stop_; });
+}
+
+void FailureWatch::run() {
+  while (!stopped_within(std::chrono::milliseconds(0))) {
+    board_->wait_for_failure(kLook);
+    if (const auto failure = board_->failure()) {
+      const bool own = failure->rank == board_->rank();
+      if (stopped_within(own ? settings_.own_grace : settings_.grace)) return;
+      const std::string end = own ? "it did not end by itself" : failure->str();
+      settings_.end_process("rank " + std::to_string(board_->rank()) + ": ended in " + describe(board_->own_whereabouts()) +
+                            ", because " + end);
+      return;
+    }
+    check_reduction();
+  }
+}
+
+void FailureWatch::check_reduction() {
+  const double seconds = board_->seconds_in_reduction();
+  const std::string waited = "rank " + std::to_string(board_->rank()) + " has been in a gradient reduction for " +
+                             std::to_string(static_cast<int>(seconds)) + " s";
+  if (seconds > settings_.limits.timeout_seconds) {
+    board_->report_failure(
+        {board_->rank(), board_->own_whereabouts(), waited + " (timeout_seconds). Ranks are:\n" + board_->table()});
+  } else if (seconds > settings_.limits.stall_report_seconds &&
+             board_->claim_stall_report(settings_.limits.stall_report_seconds)) {
+    print_report(settings_.limits, waited + ". Ranks are:\n" + board_->table());
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/processes/wait_limits.h"
+
+namespace levin {
+
+/// A thread that ends this process when another rank has failed and this one does not notice by itself: inside a gradient
+/// reduction, which cannot be interrupted, or in an endless loop of user code. Before that the rank gets a short grace, in
+/// which its waits throw DesyncError and its own clean-up runs. It also reports a gradient reduction that does not end.
+class FailureWatch {
+ public:
+  struct Settings {
+    std::chrono::milliseconds grace{2000};      ///< after the failure of another rank
+    std::chrono::milliseconds own_grace{4000};  ///< after this rank's own failure: it may be saving what it can
+    WaitLimits limits;                          ///< of gradient reductions
+    /// Ends the process. Default: a line on stderr, then _exit(1).
+    std::function<void(const std::string& reason)> end_process;
+  };
+
+  FailureWatch(std::shared_ptr<RunBoard> board, Settings settings);
+  /// Stops watching.
+  ~FailureWatch();
+  FailureWatch(const FailureWatch&) = delete;
+  FailureWatch& operator=(const FailureWatch&) = delete;
+
+ private:
+  void run();
+  void check_reduction();
+  /// True when the watch was stopped meanwhile.
+  bool stopped_within(std::chrono::milliseconds time);
+
+  std::shared_ptr<RunBoard> board_;
+  Settings settings_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace levin

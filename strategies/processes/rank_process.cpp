@@ -1,0 +1,202 @@
+#include "levin/strategies/processes/rank_process.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+namespace {
+
+[[noreturn]] void throw_system_error(const std::string& what) {
+  throw IoError("the ranks cannot be started: " + what + " failed: " + std::strerror(errno));
+}
+
+/// A socket that listens on a free port of the loopback interface. Rank 0 inherits it: nobody can take the port in between.
+class ListeningSocket {
+ public:
+  ListeningSocket() : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (descriptor_ < 0) throw_system_error("socket");
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    if (bind(descriptor_, generic, size) != 0 || listen(descriptor_, SOMAXCONN) != 0 ||
+        getsockname(descriptor_, generic, &size) != 0) {
+      const int error = errno;
+      close(descriptor_);
+      errno = error;
+      throw_system_error("listening on 127.0.0.1");
+    }
+    port_ = ntohs(address.sin_port);
+  }
+  ~ListeningSocket() { close(descriptor_); }
+  ListeningSocket(const ListeningSocket&) = delete;
+  ListeningSocket& operator=(const ListeningSocket&) = delete;
+  int descriptor() const { return descriptor_; }
+  int port() const { return port_; }
+
+ private:
+  int descriptor_;
+  int port_ = 0;
+};
+
+/// The words of this process's command line, as the kernel has them.
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (text.empty()) throw_system_error("reading /proc/self/cmdline");
+  std::vector<std::string> arguments;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\0', begin), text.size());
+    arguments.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return arguments;
+}
+
+/// The running program's file. Its link in /proc still works when the file has been replaced or removed meanwhile.
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return !error && std::filesystem::exists(path, error) ? path.string() : "/proc/self/exe";
+}
+
+std::vector<std::string> with_changes(std::vector<std::string> changes) {
+  const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name = name_of(*entry);
+    const bool replaced =
+        name == "LEVIN_STORE_FD" ||
+        std::any_of(changes.begin(), changes.end(), [&](const std::string& change) { return name_of(change) == name; });
+    if (!replaced) entries.emplace_back(*entry);
+  }
+  entries.insert(entries.end(), std::make_move_iterator(changes.begin()), std::make_move_iterator(changes.end()));
+  return entries;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// What the child needs. All memory is made before fork(): after it, only async-signal-safe calls are allowed.
+struct ChildPlan {
+  std::string program;
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+  std::vector<char*> argument_pointers;
+  std::vector<char*> environment_pointers;
+  int segment_descriptor;
+  int store_descriptor;  ///< -1: none
+  pid_t launcher;
+  sigset_t signal_mask;
+};
+
+[[noreturn]] void become_rank(const ChildPlan& plan) {
+  // Killed with the launcher. When it died before this call, the parent has changed.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != plan.launcher) _exit(1);
+  // A group of its own: Ctrl-C in the terminal reaches the launcher alone, which passes it on, once.
+  setpgid(0, 0);
+  // A background group must not read from the terminal: it would be stopped.
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  fcntl(plan.segment_descriptor, F_SETFD, 0);
+  if (plan.store_descriptor >= 0) fcntl(plan.store_descriptor, F_SETFD, 0);
+  // The launcher's handlers write into its pipe; between here and exec, which resets them, none may run.
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD}) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) ::signal(signal, SIG_DFL);
+  }
+  sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
+  execve(plan.program.c_str(), plan.argument_pointers.data(), plan.environment_pointers.data());
+  constexpr char kMessage[] = "levin: a rank could not be started: exec failed\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  _exit(127);
+}
+
+int usable_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+}  // namespace
+
+std::vector<std::string> rank_environment(int rank, int ranks, int port, int segment_descriptor, int store_descriptor) {
+  std::vector<std::string> changes = {"RANK=" + std::to_string(rank),
+                                      "LOCAL_RANK=" + std::to_string(rank),
+                                      "WORLD_SIZE=" + std::to_string(ranks),
+                                      "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
+                                      "GROUP_RANK=0",
+                                      "MASTER_ADDR=127.0.0.1",
+                                      "MASTER_PORT=" + std::to_string(port),
+                                      "LEVIN_LAUNCHED=" + std::to_string(getpid()),
+                                      "LEVIN_SHM_FD=" + std::to_string(segment_descriptor)};
+  if (rank == 0) changes.push_back("LEVIN_STORE_FD=" + std::to_string(store_descriptor));
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    changes.push_back("OMP_NUM_THREADS=" + std::to_string(std::max(1, usable_cores() / ranks)));
+  }
+  return changes;
+}
+
+StartedRanks start_ranks(int ranks) {
+  StartedRanks started{RunSegment::create(ranks), {}};
+  started.segment->header().launcher.store(getpid());
+  const ListeningSocket store_socket;
+  ChildPlan plan;
+  plan.program = own_program();
+  plan.arguments = own_arguments();
+  plan.argument_pointers = pointers_to(plan.arguments);
+  plan.segment_descriptor = started.segment->descriptor();
+  plan.launcher = getpid();
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &plan.signal_mask);
+  int error = 0;
+  for (int rank = 0; rank < ranks && error == 0; ++rank) {
+    plan.store_descriptor = rank == 0 ? store_socket.descriptor() : -1;
+    plan.environment =
+        with_changes(rank_environment(rank, ranks, store_socket.port(), plan.segment_descriptor, plan.store_descriptor));
+    plan.environment_pointers = pointers_to(plan.environment);
+    const pid_t process = fork();
+    if (process == 0) become_rank(plan);
+    if (process < 0) error = errno;
+    if (process > 0) started.processes.push_back(process);
+  }
+  sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
+  if (error != 0) {
+    for (const pid_t process : started.processes) {
+      kill(process, SIGKILL);
+      waitpid(process, nullptr, 0);
+    }
+    errno = error;
+    throw_system_error("fork");
+  }
+  return started;
+}
+
+}  // namespace levin

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/strategies/processes/failure_record.h"
+
+namespace levin {
+
+/// What ranks tell one another outside of any exchange: where each is, and that one has failed. Nothing here waits for another
+/// rank. Threading: any thread may read; one thread of a rank writes.
+class RunBoard {
+ public:
+  virtual ~RunBoard();
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Where this rank is. Costs nanoseconds: called at every hook.
+  virtual void post_whereabouts(const Whereabouts& where) noexcept = 0;
+  virtual Whereabouts own_whereabouts() const = 0;
+  /// This rank begins to wait for the others in `what`; no longer when `what` is null.
+  virtual void post_waiting(const char* what) noexcept = 0;
+  /// This rank is inside an entry point: ending now is a failure, also with status 0.
+  virtual void post_busy(bool busy) noexcept = 0;
+  /// This rank begins a gradient reduction, which ends only when all ranks have begun it. Ends are cheap and may repeat.
+  virtual void begin_reduction() noexcept = 0;
+  virtual void end_reduction() noexcept = 0;
+
+  /// One line a rank: process, place, since when, what it waits in. Read while ranks run on.
+  virtual std::string table() const = 0;
+  /// True for one caller in `seconds`: several ranks notice a stall, one prints it.
+  virtual bool claim_stall_report(double seconds) noexcept = 0;
+  /// How long this rank has been in its gradient reduction, in seconds; 0 outside.
+  virtual double seconds_in_reduction() const = 0;
+
+  /// Writes the failure down for all; the first one stays. Never waits.
+  virtual void report_failure(const FailureRecord& failure) noexcept = 0;
+  virtual std::optional<FailureRecord> failure() const = 0;
+  /// Sleeps until there is a failure, or for `limit`.
+  virtual void wait_for_failure(std::chrono::milliseconds limit) const = 0;
+};
+
+}  // namespace levin

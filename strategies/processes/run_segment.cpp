@@ -1,0 +1,132 @@
+#include "levin/strategies/processes/run_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+namespace {
+
+constexpr std::uint64_t kMagic = 0x6c6576696e303031;  // "levin001"
+
+std::size_t segment_bytes(int world_size) {
+  return sizeof(SegmentHeader) + sizeof(RankSlot) * static_cast<std::size_t>(world_size);
+}
+
+[[noreturn]] void throw_system_error(const std::string& what) {
+  throw IoError("shared memory of the run: " + what + " failed: " + std::strerror(errno));
+}
+
+}  // namespace
+
+void SharedText::write(const char* text) noexcept {
+  std::array<std::uint64_t, kCallTextBytes / 8> words{};
+  // The last byte stays 0.
+  std::memcpy(words.data(), text, strnlen(text, kCallTextBytes - 1));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words_[i].store(words[i], std::memory_order_relaxed);
+    if (words[i] == 0) break;
+  }
+}
+
+std::string SharedText::read() const {
+  std::array<std::uint64_t, kCallTextBytes / 8> words{};
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = words_[i].load(std::memory_order_relaxed);
+  const auto* text = reinterpret_cast<const char*>(words.data());
+  return std::string(text, strnlen(text, kCallTextBytes));
+}
+
+RunSegment::RunSegment(int descriptor, std::size_t bytes)
+    : descriptor_(descriptor), bytes_(bytes), memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)) {
+  if (memory_ == MAP_FAILED) {
+    close(descriptor_);
+    throw_system_error("mmap of " + std::to_string(bytes) + " bytes");
+  }
+}
+
+RunSegment::~RunSegment() {
+  munmap(memory_, bytes_);
+  close(descriptor_);
+}
+
+std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int world_size) {
+  const std::size_t bytes = segment_bytes(world_size);
+  if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+    const int error = errno;
+    close(descriptor);
+    errno = error;
+    throw_system_error("ftruncate to " + std::to_string(bytes) + " bytes");
+  }
+  std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
+  segment->header().world_size = world_size;
+  segment->header().layout = sizeof(RankSlot);
+  segment->header().magic = kMagic;
+  return segment;
+}
+
+std::shared_ptr<RunSegment> RunSegment::create(int world_size) {
+  const int descriptor = memfd_create("levin", MFD_CLOEXEC);
+  if (descriptor < 0) throw_system_error("memfd_create");
+  return make(descriptor, world_size);
+}
+
+std::shared_ptr<RunSegment> RunSegment::create_named(const std::string& name, int world_size) {
+  const int descriptor = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) throw_system_error("shm_open of " + name);
+  try {
+    return make(descriptor, world_size);
+  } catch (...) {
+    remove_name(name);
+    throw;
+  }
+}
+
+std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) throw_system_error("descriptor " + std::to_string(descriptor));
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is no segment of levin");
+  std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
+  const SegmentHeader& header = segment->header();
+  if (header.magic != kMagic || header.layout != sizeof(RankSlot) || header.world_size < 1 ||
+      bytes != segment_bytes(header.world_size)) {
+    throw IoError("shared memory of the run: made by another version of levin; all ranks must run the same program");
+  }
+  return segment;
+}
+
+std::shared_ptr<RunSegment> RunSegment::attach_named(const std::string& name) {
+  const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor < 0) throw_system_error("shm_open of " + name);
+  return attach(descriptor);
+}
+
+void RunSegment::remove_name(const std::string& name) noexcept { shm_unlink(name.c_str()); }
+
+RankSlot& RunSegment::slot(int rank) const {
+  auto* first = reinterpret_cast<RankSlot*>(static_cast<std::byte*>(memory_) + sizeof(SegmentHeader));
+  return first[rank];
+}
+
+ProcessId RunSegment::process_of(int rank) const {
+  const RankSlot& rank_slot = slot(rank);
+  const pid_t number = rank_slot.process.load(std::memory_order_acquire);
+  return {number, rank_slot.process_start.load(std::memory_order_relaxed)};
+}
+
+std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace levin

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "levin/strategies/processes/process_state.h"
+
+namespace levin {
+
+// What lies in the shared memory of a run on one host. Every process maps the same bytes, zero at first. Atomics order
+// everything else; a text that may be read while it is written consists of atomic words.
+
+inline constexpr std::size_t kChunkBytes = 64 * 1024;
+inline constexpr std::size_t kCallTextBytes = 192;
+
+/// A short text that others may read at any time. A reader may see the mix of two texts for a moment, never bytes out of
+/// bounds.
+class SharedText {
+ public:
+  void write(const char* text) noexcept;
+  std::string read() const;
+
+ private:
+  std::array<std::atomic<std::uint64_t>, kCallTextBytes / 8> words_;
+};
+
+/// One message of a rank to all: a part of what it contributes to an all_gather.
+struct Chunk {
+  std::uint64_t total_bytes;
+  std::array<char, kCallTextBytes> what;
+  std::array<std::byte, kChunkBytes> bytes;
+};
+
+/// Everything one rank says. Only that rank writes it.
+struct alignas(64) RankSlot {
+  std::atomic<std::int32_t> process;  ///< 0 until the rank has joined
+  std::atomic<std::uint64_t> process_start;
+  std::atomic<std::uint32_t> busy;  ///< inside an entry point: ending now is a failure, whatever the exit status
+
+  std::atomic<std::uint32_t> where_version;  ///< odd while the next five are being written
+  std::atomic<std::uint32_t> stage;
+  std::atomic<std::uint32_t> hook;
+  std::atomic<std::int64_t> epoch;
+  std::atomic<std::int64_t> step;
+  std::atomic<std::int64_t> where_since;  ///< nanoseconds of CLOCK_MONOTONIC, which all processes of a host share
+
+  std::atomic<std::int64_t> waiting_since;  ///< 0: not waiting for other ranks
+  SharedText waiting_in;
+  std::atomic<std::int64_t> reductions;     ///< gradient reductions started
+  std::atomic<std::uint32_t> in_reduction;  ///< the last of them has not ended
+
+  std::array<std::atomic<std::int64_t>, 2> vote_sequence;  ///< by parity of the sequence; counted from 1, 0 is none
+  std::array<std::atomic<std::uint64_t>, 2> votes;
+
+  alignas(64) std::atomic<std::uint32_t> published;  ///< chunks published so far; a futex
+  std::atomic<std::uint32_t> sleepers;               ///< processes that sleep on `published`
+  std::array<Chunk, 2> chunks;                       ///< by parity of the chunk's number
+};
+
+struct FailureSlot {
+  enum : std::uint32_t { kNone = 0, kBeingWritten = 1, kWritten = 2 };
+  std::atomic<std::uint32_t> state;  ///< a futex
+  std::int32_t rank;
+  std::uint32_t stage;
+  std::uint32_t hook;
+  std::int64_t epoch;
+  std::int64_t step;
+  std::array<char, 16 * 1024> error;
+};
+
+struct alignas(64) SegmentHeader {
+  std::uint64_t magic;
+  std::uint64_t layout;  ///< size of a slot: programs of different builds do not fit together
+  std::int32_t world_size;
+  std::atomic<std::int32_t> launcher;        ///< process that supervises the ranks and writes down how they end; 0: none
+  std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
+  FailureSlot failure;
+};
+
+static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// The shared memory itself. Nothing of it outlives the processes that use it: it has no name, or one that is removed as soon
+/// as all ranks have joined.
+class RunSegment {
+ public:
+  /// Memory without a name; a child inherits it by descriptor(). Throws IoError.
+  static std::shared_ptr<RunSegment> create(int world_size);
+  /// Memory with a name, for processes that are no relatives. Throws IoError when the name is taken.
+  static std::shared_ptr<RunSegment> create_named(const std::string& name, int world_size);
+  /// Joins memory that another process made. Takes over the descriptor. Throws IoError when it is no segment of this levin.
+  static std::shared_ptr<RunSegment> attach(int descriptor);
+  static std::shared_ptr<RunSegment> attach_named(const std::string& name);
+  static void remove_name(const std::string& name) noexcept;
+
+  ~RunSegment();
+  RunSegment(const RunSegment&) = delete;
+  RunSegment& operator=(const RunSegment&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  int world_size() const { return header().world_size; }
+  SegmentHeader& header() const { return *static_cast<SegmentHeader*>(memory_); }
+  RankSlot& slot(int rank) const;
+  /// The process of a rank; number 0 while it has not joined.
+  ProcessId process_of(int rank) const;
+
+ private:
+  RunSegment(int descriptor, std::size_t bytes);
+  static std::shared_ptr<RunSegment> make(int descriptor, int world_size);
+
+  int descriptor_;
+  std::size_t bytes_;
+  void* memory_;
+};
+
+/// Now, in nanoseconds of CLOCK_MONOTONIC.
+std::int64_t monotonic_nanoseconds();
+
+}  // namespace levin

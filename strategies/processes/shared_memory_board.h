@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+
+#include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/processes/run_segment.h"
+
+namespace levin {
+
+/// The board of ranks on one host.
+class SharedMemoryBoard final : public RunBoard {
+ public:
+  /// Joins: from now on others see when this process ends.
+  SharedMemoryBoard(std::shared_ptr<RunSegment> segment, int rank);
+
+  int rank() const override { return rank_; }
+  int size() const override { return segment_->world_size(); }
+  void post_whereabouts(const Whereabouts& where) noexcept override;
+  Whereabouts own_whereabouts() const override;
+  void post_waiting(const char* what) noexcept override;
+  void post_busy(bool busy) noexcept override;
+  void begin_reduction() noexcept override;
+  void end_reduction() noexcept override;
+  std::string table() const override;
+  bool claim_stall_report(double seconds) noexcept override;
+  double seconds_in_reduction() const override;
+  void report_failure(const FailureRecord& failure) noexcept override;
+  std::optional<FailureRecord> failure() const override;
+  void wait_for_failure(std::chrono::milliseconds limit) const override;
+
+ private:
+  std::shared_ptr<RunSegment> segment_;
+  int rank_;
+  RankSlot& slot_;
+};
+
+// The same for who is no rank: the launcher.
+Whereabouts whereabouts_of(const RunSegment& segment, int rank);
+std::string whereabouts_table(const RunSegment& segment);
+/// True when this call wrote the record: the first failure stays.
+bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept;
+std::optional<FailureRecord> recorded_failure(const RunSegment& segment);
+
+}  // namespace levin

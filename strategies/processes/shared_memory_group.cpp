@@ -1,0 +1,173 @@
+#include "levin/strategies/processes/shared_memory_group.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "levin/core/error.h"
+#include "levin/strategies/processes/futex.h"
+
+namespace levin {
+
+namespace {
+
+constexpr int kSpins = 2000;
+constexpr auto kSleep = std::chrono::milliseconds(20);
+/// The launcher sees a rank end, and knows how; it gets this long to write it down.
+constexpr std::int64_t kLauncherGrace = 1'000'000'000;
+
+void pause_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+/// What one wait knows between its checks.
+struct SharedMemoryGroup::Wait {
+  const char* what;
+  std::int64_t since = 0;
+  std::int64_t gone_since = 0;
+  double seconds() const { return static_cast<double>(monotonic_nanoseconds() - since) / 1e9; }
+};
+
+SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryBoard> board,
+                                     WaitLimits limits)
+    : segment_(std::move(segment)),
+      board_(std::move(board)),
+      limits_(std::move(limits)),
+      // With more ranks than cores, spinning takes the core from the rank that is waited for.
+      spins_(board_->size() <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {}
+
+void SharedMemoryGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
+  if (!broken_.empty()) throw DesyncError(broken_);
+  if (all.size() != mine.size() * static_cast<std::size_t>(size())) {
+    throw MisuseError(std::string("all_gather in ") + what + ": the buffer for all ranks has " + std::to_string(all.size()) +
+                      " bytes instead of " + std::to_string(mine.size()) + " a rank");
+  }
+  board_->end_reduction();
+  board_->post_waiting(what);
+  std::size_t offset = 0;
+  do {
+    const std::size_t length = std::min(kChunkBytes, mine.size() - offset);
+    publish(mine.subspan(offset, length), mine.size(), what);
+    wait_for_all(what);
+    if (offset == 0) check_same_call();
+    for (int peer = 0; peer < size(); ++peer) {
+      const Chunk& chunk = segment_->slot(peer).chunks[(published_ - 1) % 2];
+      if (length > 0)
+        std::memcpy(all.data() + static_cast<std::size_t>(peer) * mine.size() + offset, chunk.bytes.data(), length);
+    }
+    offset += length;
+  } while (offset < mine.size());
+  board_->post_waiting(nullptr);
+}
+
+void SharedMemoryGroup::publish(std::span<const std::byte> bytes, std::size_t total_bytes, const char* what) {
+  RankSlot& slot = segment_->slot(rank());
+  Chunk& chunk = slot.chunks[published_ % 2];
+  chunk.total_bytes = total_bytes;
+  const std::size_t length = strnlen(what, chunk.what.size() - 1);
+  std::memcpy(chunk.what.data(), what, length);
+  chunk.what[length] = '\0';
+  if (!bytes.empty()) std::memcpy(chunk.bytes.data(), bytes.data(), bytes.size());
+  ++published_;
+  // Sequentially consistent, as is the sleeper's side: either we see the sleeper, or it sees the new number.
+  slot.published.store(published_, std::memory_order_seq_cst);
+  if (slot.sleepers.load(std::memory_order_seq_cst) > 0) detail::futex_wake_all(slot.published);
+}
+
+void SharedMemoryGroup::wait_for_all(const char* what) {
+  Wait wait{what};
+  for (int peer = 0; peer < size(); ++peer) {
+    wait.gone_since = 0;
+    if (peer != rank()) wait_for(peer, wait);
+  }
+}
+
+void SharedMemoryGroup::wait_for(int peer, Wait& wait) {
+  RankSlot& slot = segment_->slot(peer);
+  // The numbers wrap around; the difference does not.
+  const auto missing = [&](std::uint32_t seen) { return static_cast<std::int32_t>(published_ - seen) > 0; };
+  for (int i = 0; i < spins_; ++i) {
+    if (!missing(slot.published.load(std::memory_order_acquire))) return;
+    pause_cpu();
+  }
+  if (wait.since == 0) wait.since = monotonic_nanoseconds();
+  while (true) {
+    slot.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t seen = slot.published.load(std::memory_order_seq_cst);
+    if (missing(seen)) detail::futex_wait(slot.published, seen, kSleep);
+    slot.sleepers.fetch_sub(1, std::memory_order_relaxed);
+    if (!missing(slot.published.load(std::memory_order_acquire))) return;
+    check_peer(peer, wait);
+  }
+}
+
+void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
+  if (const auto failure = board_->failure()) fail(failure->rank, failure->str());
+
+  const RankSlot& slot = segment_->slot(peer);
+  const std::int64_t own_reductions = segment_->slot(rank()).reductions.load(std::memory_order_relaxed);
+  if (slot.in_reduction.load(std::memory_order_acquire) != 0 &&
+      slot.reductions.load(std::memory_order_relaxed) > own_reductions) {
+    fail(rank(), "ranks are in different calls:\n  rank " + std::to_string(rank()) + ": " + wait.what + "\n  rank " +
+                     std::to_string(peer) + ": the gradient reduction of " + describe(whereabouts_of(*segment_, peer)) +
+                     ", which cannot end before rank " + std::to_string(rank()) + " takes part in it");
+  }
+
+  const ProcessId process = segment_->process_of(peer);
+  if (process.number != 0 && process_state(process) == ProcessState::kGone) {
+    const std::int64_t now = monotonic_nanoseconds();
+    if (wait.gone_since == 0) wait.gone_since = now;
+    const bool launched = segment_->header().launcher.load(std::memory_order_relaxed) != 0;
+    if (!launched || now - wait.gone_since > kLauncherGrace) {
+      board_->report_failure(
+          {peer, whereabouts_of(*segment_, peer), "its process ended while other ranks wait in " + std::string(wait.what)});
+      fail(peer, board_->failure().value_or(FailureRecord{peer, {}, "its process ended"}).str());
+    }
+    return;
+  }
+
+  const double seconds = wait.seconds();
+  if (seconds > limits_.timeout_seconds) {
+    fail(rank(), "waited " + std::to_string(static_cast<int>(seconds)) + " s in " + wait.what + " for rank " +
+                     std::to_string(peer) + " (timeout_seconds). Ranks are:\n" + board_->table());
+  }
+  if (seconds > limits_.stall_report_seconds && board_->claim_stall_report(limits_.stall_report_seconds)) {
+    print_report(limits_, "rank " + std::to_string(rank()) + " has waited " + std::to_string(static_cast<int>(seconds)) +
+                              " s in " + wait.what + " for rank " + std::to_string(peer) + ". Ranks are:\n" + board_->table());
+  }
+}
+
+void SharedMemoryGroup::check_same_call() {
+  const int parity = static_cast<int>((published_ - 1) % 2);
+  const Chunk& first = segment_->slot(0).chunks[parity];
+  std::string calls;
+  bool same = true;
+  for (int peer = 0; peer < size(); ++peer) {
+    const Chunk& chunk = segment_->slot(peer).chunks[parity];
+    same &= chunk.total_bytes == first.total_bytes && std::strcmp(chunk.what.data(), first.what.data()) == 0;
+  }
+  if (same) return;
+  for (int peer = 0; peer < size(); ++peer) {
+    const Chunk& chunk = segment_->slot(peer).chunks[parity];
+    calls +=
+        "\n  rank " + std::to_string(peer) + ": " + chunk.what.data() + " (" + std::to_string(chunk.total_bytes) + " bytes)";
+  }
+  fail(rank(), "ranks met in different calls:" + calls);
+}
+
+void SharedMemoryGroup::fail(int failed_rank, const std::string& text) {
+  broken_ = text;
+  board_->post_waiting(nullptr);
+  board_->report_failure({failed_rank, board_->own_whereabouts(), text});
+  throw DesyncError(text);
+}
+
+}  // namespace levin

@@ -1,0 +1,33 @@
+#include "levin/strategies/processes/shared_memory_vote_board.h"
+
+#include <string>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+void SharedMemoryVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
+  RankSlot& slot = segment_->slot(board_->rank());
+  const std::size_t parity = static_cast<std::size_t>(sequence) % 2;
+  slot.votes[parity].store(pack(votes), std::memory_order_relaxed);
+  slot.vote_sequence[parity].store(sequence + 1, std::memory_order_release);
+}
+
+std::vector<Votes> SharedMemoryVoteBoard::read(std::int64_t sequence) {
+  board_->end_reduction();
+  const std::size_t parity = static_cast<std::size_t>(sequence) % 2;
+  std::vector<Votes> votes;
+  for (int rank = 0; rank < segment_->world_size(); ++rank) {
+    const RankSlot& slot = segment_->slot(rank);
+    const std::int64_t published = slot.vote_sequence[parity].load(std::memory_order_acquire) - 1;
+    if (published != sequence) {
+      throw DesyncError("rank " + std::to_string(board_->rank()) + " ended gradient reduction " + std::to_string(sequence) +
+                        ", but rank " + std::to_string(rank) + " last published votes for reduction " +
+                        std::to_string(published) + ": ranks do not call backward in the same order");
+    }
+    votes.push_back(unpack_votes(slot.votes[parity].load(std::memory_order_relaxed)));
+  }
+  return votes;
+}
+
+}  // namespace levin

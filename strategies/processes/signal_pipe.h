@@ -1,0 +1,27 @@
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace levin {
+
+/// Receives the signals that a launcher passes on, and SIGCHLD, as a list to read. Signals that were ignored stay ignored
+/// (nohup). One at a time in a process; it stays installed for good, as its owner never returns.
+class SignalPipe {
+ public:
+  /// Throws IoError.
+  SignalPipe();
+  SignalPipe(const SignalPipe&) = delete;
+  SignalPipe& operator=(const SignalPipe&) = delete;
+
+  /// Waits for signals, at most `limit`. SIGCHLD ends the wait and is not in the list.
+  std::vector<int> wait(std::chrono::milliseconds limit);
+
+ private:
+  int read_end_ = -1;
+};
+
+}  // namespace levin

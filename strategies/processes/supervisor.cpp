@@ -1,0 +1,128 @@
+#include "levin/strategies/processes/supervisor.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "levin/strategies/processes/shared_memory_board.h"
+#include "levin/strategies/processes/wait_limits.h"
+
+namespace levin {
+
+namespace {
+
+/// What ranks get to end by themselves after one has failed.
+constexpr auto kGrace = std::chrono::seconds(3);
+constexpr auto kLook = std::chrono::milliseconds(100);
+constexpr int kSignalStatus = 128;
+
+/// The shell's view: the exit status, or 128 + the signal.
+int status_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? kSignalStatus + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::string text_of(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return "ended with exit status " + std::to_string(WEXITSTATUS(wait_status));
+  const int signal = WTERMSIG(wait_status);
+  return "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+}
+
+}  // namespace
+
+Supervisor::Supervisor(StartedRanks ranks) : segment_(std::move(ranks.segment)) {
+  for (const pid_t process : ranks.processes) ranks_.push_back({process, std::nullopt, false});
+}
+
+bool Supervisor::is_running() const {
+  for (const Rank& rank : ranks_) {
+    if (!rank.wait_status) return true;
+  }
+  return false;
+}
+
+void Supervisor::send(int signal) const {
+  for (const Rank& rank : ranks_) {
+    if (!rank.wait_status) kill(rank.process, signal);
+  }
+}
+
+void Supervisor::pass_on(int signal) {
+  if (signal != SIGTSTP) return send(signal);
+  send(SIGSTOP);
+  kill(getpid(), SIGSTOP);
+  send(SIGCONT);
+}
+
+std::chrono::milliseconds Supervisor::time_to_look_again() { return kLook; }
+
+void Supervisor::look() {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    int wait_status = 0;
+    if (!ranks_[i].wait_status && waitpid(ranks_[i].process, &wait_status, WNOHANG) == ranks_[i].process) {
+      note_end(static_cast<int>(i), wait_status);
+    }
+  }
+  note_failure();
+  if (!failed_rank_ || std::chrono::steady_clock::now() < kill_time_) return;
+  for (Rank& rank : ranks_) {
+    if (rank.wait_status || rank.killed) continue;
+    kill(rank.process, SIGKILL);
+    rank.killed = true;
+  }
+}
+
+void Supervisor::note_end(int rank, int wait_status) {
+  ranks_[static_cast<std::size_t>(rank)].wait_status = wait_status;
+  const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
+  const int status = status_of(wait_status);
+  // After a signal all ranks stop at the same step and end with 128 + signal, each when it has cleaned up.
+  const bool stopped_in_order = WIFEXITED(wait_status) && !busy && (status == 0 || status > kSignalStatus);
+  if (stopped_in_order) return;
+  std::string error = "its process " + text_of(wait_status);
+  if (status == 0) error += " in the middle of the run (was exit called?)";
+  record_failure(*segment_, {rank, whereabouts_of(*segment_, rank), error});
+  // The record is in the hands of whoever wrote it first. One that died while writing leaves none.
+  if (!recorded_failure(*segment_) && !failed_rank_) {
+    failed_rank_ = rank;
+    kill_time_ = std::chrono::steady_clock::now() + kGrace;
+    print_report({}, "levin: rank " + std::to_string(rank) + " failed: " + error);
+  }
+}
+
+void Supervisor::note_failure() {
+  if (failed_rank_) return;
+  const auto failure = recorded_failure(*segment_);
+  if (!failure) return;
+  failed_rank_ = failure->rank;
+  kill_time_ = std::chrono::steady_clock::now() + kGrace;
+  print_report({}, "levin: " + failure->str());
+}
+
+std::string Supervisor::end_of(int rank) const {
+  const Rank& ended = ranks_[static_cast<std::size_t>(rank)];
+  const std::string place = ", in " + describe(whereabouts_of(*segment_, rank));
+  if (ended.killed) return "did not end within " + std::to_string(kGrace.count()) + " s and was killed" + place;
+  return text_of(*ended.wait_status) + place;
+}
+
+int Supervisor::finish() {
+  note_failure();
+  int status = 0;
+  for (const Rank& rank : ranks_) {
+    if (status == 0) status = status_of(*rank.wait_status);
+  }
+  if (!failed_rank_) return status;
+  std::string text;
+  for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
+    if (rank == *failed_rank_) continue;
+    text += (text.empty() ? "" : "\n") + std::string("levin:   rank ") + std::to_string(rank) + " " + end_of(rank);
+  }
+  if (!text.empty()) print_report({}, text);
+  const Rank& failed = ranks_[static_cast<std::size_t>(*failed_rank_)];
+  const int failed_status = failed.killed ? 1 : status_of(*failed.wait_status);
+  return failed_status == 0 ? 1 : failed_status;
+}
+
+}  // namespace levin

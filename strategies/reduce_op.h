@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <source_location>
+#include <string>
+
+#include "levin/core/protocol/log_options.h"
+
+namespace levin {
+
+// Checks of the arguments of users' collectives, the same for every strategy. Each throws MisuseError with the call site.
+
+/// "mean", "sum", "min" or "max".
+Reduce parse_reduce_op(const std::string& name, std::source_location where);
+/// A mean needs a floating-point (or complex) tensor; of whole numbers it would lose its fraction.
+void check_reducible(Reduce op, const at::Tensor& tensor, std::source_location where);
+void check_source_rank(int source_rank, int world_size, std::source_location where);
+
+/// "digits.cpp:41"
+std::string call_site_text(std::source_location where);
+
+}  // namespace levin

@@ -1,0 +1,154 @@
+#include "levin/strategies/processes/cluster_environment.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "levin/core/error.h"
+
+namespace {
+
+using levin::ClusterEnvironment;
+using levin::ClusterKind;
+using Variables = std::map<std::string, std::string>;
+
+ClusterEnvironment detect(const Variables& variables) {
+  return levin::detect_cluster_environment([&](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+Variables with(Variables variables, const Variables& changes) {
+  for (const auto& [name, value] : changes) variables[name] = value;
+  return variables;
+}
+
+/// The text of the ConfigError that the variables give; empty when they are accepted.
+std::string error_of(const Variables& variables) {
+  try {
+    detect(variables);
+  } catch (const levin::ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const Variables kTorchrun = {{"RANK", "5"},       {"WORLD_SIZE", "8"},       {"LOCAL_RANK", "1"},
+                             {"GROUP_RANK", "1"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29400"}};
+const Variables kSlurm = {{"SLURM_NTASKS", "4"},
+                          {"SLURM_PROCID", "3"},
+                          {"SLURM_LOCALID", "1"},
+                          {"SLURM_NODEID", "1"},
+                          {"SLURM_NODELIST", "node[07-08]"},
+                          {"SLURM_JOB_ID", "123456"}};
+const Variables kOpenMpi = {{"OMPI_COMM_WORLD_SIZE", "2"},
+                            {"OMPI_COMM_WORLD_RANK", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+
+}  // namespace
+
+TEST_CASE("without a launcher's variables there is one process") {
+  const auto environment = detect({});
+  CHECK(environment.kind == ClusterKind::kNone);
+  CHECK(environment.rank == 0);
+  CHECK(environment.world_size == 1);
+  CHECK(detect({{"RANK", ""}, {"MASTER_PORT", "29500"}}).kind == ClusterKind::kNone);
+}
+
+TEST_CASE("torchrun's variables are read") {
+  const auto environment = detect(kTorchrun);
+  CHECK(environment.kind == ClusterKind::kTorchrun);
+  CHECK(environment.rank == 5);
+  CHECK(environment.world_size == 8);
+  CHECK(environment.local_rank == 1);
+  CHECK(environment.node_rank == 1);
+  CHECK(environment.master_address == "node-a");
+  CHECK(environment.master_port == 29400);
+  CHECK_FALSE(environment.agent_store_key);
+  const auto agent = detect(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}));
+  CHECK(agent.agent_store_key == "/worker/attempt_2");
+}
+
+TEST_CASE("torchrun's variables count also inside a Slurm step") {
+  CHECK(detect(with(kSlurm, kTorchrun)).kind == ClusterKind::kTorchrun);
+}
+
+TEST_CASE("Slurm's variables are read, and ignored in an interactive shell") {
+  const auto environment = detect(kSlurm);
+  CHECK(environment.kind == ClusterKind::kSlurm);
+  CHECK(environment.rank == 3);
+  CHECK(environment.world_size == 4);
+  CHECK(environment.local_rank == 1);
+  CHECK(environment.node_rank == 1);
+  CHECK(environment.master_address == "node07");
+  CHECK(environment.master_port == 15000 + 3456);
+  CHECK(detect(with(kSlurm, {{"MASTER_ADDR", "other"}, {"MASTER_PORT", "77"}})).master_address == "other");
+  CHECK(detect(with(kSlurm, {{"SLURM_JOB_NAME", "bash"}})).kind == ClusterKind::kNone);
+  CHECK(detect(with(kSlurm, {{"SLURM_JOB_NAME", "interactive"}})).kind == ClusterKind::kNone);
+  CHECK(detect({{"SLURM_NTASKS", "1"}}).world_size == 1);
+}
+
+TEST_CASE("the first host of a Slurm node list is found") {
+  CHECK(levin::first_slurm_host("alpha") == "alpha");
+  CHECK(levin::first_slurm_host("alpha,beta[1-2]") == "alpha");
+  CHECK(levin::first_slurm_host("node[007-009,12],login") == "node007");
+  CHECK(levin::first_slurm_host("node[3,5]") == "node3");
+  CHECK(levin::first_slurm_host("rack[1-2]n-ib,x") == "rack1n-ib");
+  CHECK_THROWS_AS(levin::first_slurm_host("node[1-2"), levin::ConfigError);
+}
+
+TEST_CASE("Open MPI's variables are read; on several hosts it must be told where rank 0 is") {
+  const auto environment = detect(kOpenMpi);
+  CHECK(environment.kind == ClusterKind::kOpenMpi);
+  CHECK(environment.rank == 1);
+  CHECK(environment.world_size == 2);
+  CHECK(environment.master_address == "127.0.0.1");
+  CHECK(environment.node_rank == 0);
+  const Variables two_hosts = with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});
+  CHECK_THAT(error_of(two_hosts), Catch::Contains("MASTER_ADDR"));
+  CHECK(detect(with(two_hosts, {{"MASTER_ADDR", "node-a"}})).node_rank == 1);
+}
+
+TEST_CASE("levin's variables count in a child of the launcher, and nowhere else") {
+  Variables variables = {{"RANK", "1"},
+                         {"WORLD_SIZE", "2"},
+                         {"LOCAL_RANK", "1"},
+                         {"MASTER_ADDR", "127.0.0.1"},
+                         {"MASTER_PORT", "4000"},
+                         {"LEVIN_SHM_FD", "9"},
+                         {"LEVIN_LAUNCHED", std::to_string(getppid())}};
+  const auto environment = detect(variables);
+  CHECK(environment.kind == ClusterKind::kLevin);
+  CHECK(environment.rank == 1);
+  CHECK(environment.shared_memory_fd == 9);
+  variables["LEVIN_LAUNCHED"] = std::to_string(getpid());
+  CHECK(detect(variables).kind == ClusterKind::kNone);
+}
+
+TEST_CASE("variables that are set by half are an error that names them") {
+  for (const char* missing : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
+    INFO(missing);
+    CHECK_THAT(error_of(with(kTorchrun, {{missing, ""}})), Catch::Contains(std::string(missing) + " not set") ||
+                                                               Catch::Contains(std::string(", ") + missing + " not set") ||
+                                                               Catch::Contains(std::string(missing) + ", "));
+  }
+  CHECK_THAT(error_of(with(kSlurm, {{"SLURM_PROCID", ""}})), Catch::Contains("SLURM_PROCID not set"));
+  CHECK_THAT(error_of(with(kSlurm, {{"SLURM_NODELIST", ""}})), Catch::Contains("SLURM_NODELIST"));
+  CHECK_THAT(error_of(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_RANK", ""}})),
+             Catch::Contains("OMPI_COMM_WORLD_LOCAL_RANK not set"));
+}
+
+TEST_CASE("variables that contradict one another, or are no numbers, are an error that names them") {
+  CHECK_THAT(error_of(with(kTorchrun, {{"RANK", "8"}})), Catch::Contains("RANK=8") && Catch::Contains("WORLD_SIZE=8"));
+  CHECK_THAT(error_of(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "1"}})),
+             Catch::Contains("LOCAL_RANK=1") && Catch::Contains("LOCAL_WORLD_SIZE=1"));
+  CHECK_THAT(error_of(with(kSlurm, {{"WORLD_SIZE", "2"}})),
+             Catch::Contains("WORLD_SIZE=2") && Catch::Contains("SLURM_NTASKS=4"));
+  CHECK_THAT(error_of(with(kTorchrun, {{"RANK", "one"}})), Catch::Contains("RANK='one'"));
+  CHECK_THAT(error_of(with(kTorchrun, {{"WORLD_SIZE", "0"}})), Catch::Contains("WORLD_SIZE='0'"));
+  CHECK_THAT(error_of(with(kTorchrun, {{"MASTER_PORT", "70000"}})), Catch::Contains("MASTER_PORT='70000'"));
+  CHECK_THAT(error_of(with(kTorchrun, {{"RANK", "-1"}})), Catch::Contains("RANK='-1'"));
+}

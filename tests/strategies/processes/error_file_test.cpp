@@ -1,0 +1,29 @@
+#include "levin/strategies/processes/error_file.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+TEST_CASE("a failure is written in torchrun's format to the file that torchrun names") {
+  const auto path = std::filesystem::temp_directory_path() / ("levin_error_file_" + std::to_string(std::rand()) + ".json");
+  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+  levin::write_error_file({2, {levin::Stage::kTrain, levin::Hook::kTrainingStep, 1, 7}, "bad \"batch\"\n\xff"});
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  const auto content = nlohmann::json::parse(std::ifstream(path));
+  const std::string message = content["message"]["message"];
+  CHECK_THAT(message, Catch::StartsWith("rank 2 failed in training_step (train, epoch 1, step 7): bad \"batch\"\n"));
+  CHECK(content["message"]["extraInfo"]["py_callstack"] == message);
+  CHECK(std::stoll(content["message"]["extraInfo"]["timestamp"].get<std::string>()) > 1'600'000'000);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("without the variable, or with a path that cannot be written, a failure is no second failure") {
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  levin::write_error_file({0, {}, "x"});
+  setenv("TORCHELASTIC_ERROR_FILE", "/nonexistent/folder/error.json", 1);
+  levin::write_error_file({0, {}, "x"});
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  SUCCEED();
+}

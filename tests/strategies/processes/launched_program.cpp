@@ -1,0 +1,143 @@
+// A program with a few behaviours that starts its own ranks, without torch. Run by launcher_test.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "levin/core/error.h"
+#include "levin/strategies/processes/cluster_environment.h"
+#include "levin/strategies/processes/failure_watch.h"
+#include "levin/strategies/processes/launcher.h"
+#include "levin/strategies/processes/shared_memory_group.h"
+
+namespace {
+
+volatile sig_atomic_t received_signal = 0;
+
+struct World {
+  explicit World(const levin::ClusterEnvironment& environment)
+      : segment(levin::RunSegment::attach(*environment.shared_memory_fd)),
+        board(std::make_shared<levin::SharedMemoryBoard>(segment, environment.rank)),
+        group(segment, board, {1.0, 2.0, {}}) {}
+  int rank() const { return board->rank(); }
+  /// What all ranks contributed, added up.
+  int sum(int mine, const char* what = "sum") {
+    std::vector<int> all(static_cast<std::size_t>(group.size()));
+    group.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), what);
+    int total = 0;
+    for (const int value : all) total += value;
+    return total;
+  }
+  void begin_run() {
+    board->post_busy(true);
+    board->post_whereabouts({levin::Stage::kTrain, levin::Hook::kTrainingStep, 2, 30 + rank()});
+    sum(1, "begin");
+  }
+  std::shared_ptr<levin::RunSegment> segment;
+  std::shared_ptr<levin::SharedMemoryBoard> board;
+  levin::SharedMemoryGroup group;
+};
+
+[[noreturn]] void loop_for_ever() {
+  std::atomic<bool> never{false};
+  while (!never.load()) {
+  }
+  std::abort();
+}
+
+using Scenario = int (*)(World&);
+
+const std::map<std::string, Scenario> kScenarios = {
+    {"sum",
+     [](World& world) -> int {
+       std::printf("rank %d of %d: sum %d, threads %s, listens on %s\n", world.rank(), world.group.size(),
+                   world.sum(world.rank() + 1), std::getenv("OMP_NUM_THREADS"),
+                   std::getenv("LEVIN_STORE_FD") != nullptr ? "a socket" : "nothing");
+       return 0;
+     }},
+    {"exit_3",
+     [](World& world) -> int {
+       world.begin_run();
+       if (world.rank() == 1) _exit(3);
+       return world.sum(1);
+     }},
+    {"exit_0",
+     [](World& world) -> int {
+       world.begin_run();
+       if (world.rank() == 1) _exit(0);
+       return world.sum(1);
+     }},
+    {"throw",
+     [](World& world) -> int {
+       world.begin_run();
+       if (world.rank() == 1) {
+         world.board->report_failure({1, world.board->own_whereabouts(), "loss is not finite"});
+         return 1;
+       }
+       return world.sum(1);
+     }},
+    {"kill",
+     [](World& world) -> int {
+       world.begin_run();
+       if (world.rank() == 1) raise(SIGKILL);
+       return world.sum(1);
+     }},
+    {"abort_while_others_loop",
+     [](World& world) -> int {
+       const levin::FailureWatch watch(world.board, {});
+       world.begin_run();
+       if (world.rank() == 1) std::abort();
+       loop_for_ever();
+     }},
+    {"abort_while_others_are_stopped",
+     [](World& world) -> int {
+       world.begin_run();
+       if (world.rank() == 0) raise(SIGSTOP);
+       if (world.rank() == 1) std::abort();
+       return 0;
+     }},
+    {"stop",
+     [](World& world) -> int {
+       world.begin_run();
+       if (world.rank() == 1) raise(SIGSTOP);
+       return world.sum(1, "the step boundary");
+     }},
+    {"wait_for_signal",
+     [](World& world) -> int {
+       for (const int number : {SIGTERM, SIGINT, SIGUSR1}) signal(number, [](int received) { received_signal = received; });
+       world.sum(1);
+       std::printf("process %d\n", static_cast<int>(getpid()));
+       std::fflush(stdout);
+       while (received_signal == 0) usleep(1000);
+       std::printf("signal %d\n", static_cast<int>(received_signal));
+       return 128 + static_cast<int>(received_signal);
+     }},
+    {"two_calls",
+     [](World& world) -> int {
+       world.begin_run();
+       return world.sum(1, world.rank() == 0 ? "barrier at a.cpp:1" : "all_gather at b.cpp:2");
+     }},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const auto environment = levin::detect_cluster_environment();
+  if (environment.kind == levin::ClusterKind::kNone) levin::launch_ranks(std::atoi(argv[2]));
+  World world(environment);
+  try {
+    const int status = kScenarios.at(argv[1])(world);
+    world.board->post_busy(false);
+    return status;
+  } catch (const levin::Error& error) {
+    std::fprintf(stderr, "rank %d throws: %s\n", world.rank(), error.what());
+    world.board->post_busy(false);
+    return 1;
+  }
+}

@@ -1,0 +1,138 @@
+#include "levin/strategies/processes/launcher.h"
+
+#include <catch2/catch.hpp>
+
+#include "strategies/support/child_program.h"
+
+using levin_test::all_gone;
+using levin_test::ChildProgram;
+
+namespace {
+
+ChildProgram::Environment clean() {
+  return {{"RANK", ""}, {"WORLD_SIZE", ""}, {"LOCAL_RANK", ""}, {"SLURM_NTASKS", ""}, {"OMPI_COMM_WORLD_SIZE", ""}};
+}
+
+struct Launched : ChildProgram {
+  Launched(const std::string& scenario, int ranks, ChildProgram::Environment environment = clean())
+      : ChildProgram({LEVIN_BINARY_DIR "/bin/strategies_launched_program", scenario, std::to_string(ranks), "an argument"},
+                     environment) {}
+};
+
+}  // namespace
+
+TEST_CASE("the launcher starts so many ranks, which find one another, and ends with status 0") {
+  for (const int ranks : {1, 2, 4}) {
+    auto environment = clean();
+    environment.emplace_back("OMP_NUM_THREADS", "7");
+    Launched program("sum", ranks, environment);
+    REQUIRE(program.wait() == 0);
+    const std::string sum = std::to_string(ranks * (ranks + 1) / 2);
+    INFO(program.output());
+    CHECK(program.count(" of " + std::to_string(ranks) + ": sum " + sum + ", threads 7") == ranks);
+    CHECK(program.count("rank 0 of " + std::to_string(ranks) + ": sum " + sum + ", threads 7, listens on a socket") == 1);
+    CHECK(program.count("a socket") == 1);
+  }
+}
+
+TEST_CASE("ranks share the cores unless the user says otherwise") {
+  Launched program("sum", 8);
+  REQUIRE(program.wait() == 0);
+  const auto threads = program.numbers_after("threads ");
+  REQUIRE(threads.size() == 8);
+  for (const int number : threads) CHECK(number == std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / 8));
+}
+
+TEST_CASE(
+    "a rank that ends with an error ends the run with its status; the error comes first, then a line for each other rank") {
+  Launched program("exit_3", 3);
+  CHECK(program.wait(std::chrono::seconds(20)) == 3);
+  const std::string output = program.output();
+  INFO(output);
+  CHECK(program.count(
+            "levin: rank 1 failed in training_step (train, epoch 2, step 31): its process ended with exit status 3") == 1);
+  const std::size_t error = output.find("levin: rank 1 failed");
+  for (const char* other : {"levin:   rank 0 ended with exit status 1", "levin:   rank 2 ended with exit status 1"}) {
+    REQUIRE(output.find(other) != std::string::npos);
+    CHECK(error < output.find(other));
+  }
+  CHECK(program.count("levin:   rank 1") == 0);
+}
+
+TEST_CASE("a rank that leaves the run with status 0 is a failure too") {
+  Launched program("exit_0", 2);
+  CHECK(program.wait(std::chrono::seconds(20)) == 1);
+  CHECK(program.count(
+            "levin: rank 1 failed in training_step (train, epoch 2, step 31): its process ended with exit status 0 in the "
+            "middle of the run") == 1);
+}
+
+TEST_CASE("what the failing rank reported is what the launcher and the waiting ranks say") {
+  Launched program("throw", 2);
+  CHECK(program.wait(std::chrono::seconds(20)) == 1);
+  const std::string record = "rank 1 failed in training_step (train, epoch 2, step 31): loss is not finite";
+  CHECK(program.count("levin: " + record) == 1);
+  CHECK(program.count("rank 0 throws: " + record) == 1);
+}
+
+TEST_CASE("a rank killed in the middle of an exchange ends the run with 128 + signal") {
+  Launched program("kill", 4);
+  CHECK(program.wait(std::chrono::seconds(20)) == 128 + SIGKILL);
+  CHECK(program.count("levin: rank 1 failed in training_step (train, epoch 2, step 31): its process was killed by signal 9") ==
+        1);
+}
+
+TEST_CASE("ranks in an endless loop are ended by their watch when another rank aborts") {
+  Launched program("abort_while_others_loop", 2);
+  CHECK(program.wait(std::chrono::seconds(20)) == 128 + SIGABRT);
+  CHECK(program.count("rank 0: ended in training_step (train, epoch 2, step 30), because rank 1 failed") == 1);
+}
+
+TEST_CASE("ranks that cannot act are killed by the launcher") {
+  Launched program("abort_while_others_are_stopped", 2);
+  CHECK(program.wait(std::chrono::seconds(20)) == 128 + SIGABRT);
+  CHECK(program.count("levin:   rank 0 did not end within 3 s and was killed") == 1);
+}
+
+TEST_CASE("a stopped rank gives one table of where the ranks are, and then the end of the run") {
+  Launched program("stop", 3);
+  CHECK(program.wait(std::chrono::seconds(30)) != 0);
+  const std::string output = program.output();
+  INFO(output);
+  const std::size_t report = output.find("has waited 1 s in the step boundary for rank 1. Ranks are:");
+  REQUIRE(report != std::string::npos);
+  CHECK(output.find("stopped", report) != std::string::npos);
+  CHECK(output.find("training_step (train, epoch 2, step 31)", report) != std::string::npos);
+  CHECK(program.count("has waited 1 s in the step boundary") == 1);
+  CHECK(program.count("(timeout_seconds). Ranks are:") >= 1);
+}
+
+TEST_CASE("ranks in different calls all end with both calls in the error") {
+  Launched program("two_calls", 2);
+  CHECK(program.wait(std::chrono::seconds(20)) == 1);
+  for (const char* rank : {"rank 0 throws: ", "rank 1 throws: "}) {
+    CHECK(program.count(std::string(rank) + "ranks met in different calls:\n  rank 0: barrier at a.cpp:1 (4 bytes)\n  rank 1: "
+                                            "all_gather at b.cpp:2 (4 bytes)") == 1);
+  }
+}
+
+TEST_CASE("signals to the launcher reach each rank once") {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    Launched program("wait_for_signal", 2);
+    REQUIRE(program.wait_for_output("process ", 2));
+    program.send(signal);
+    CHECK(program.wait() == 128 + signal);
+    CHECK(program.count("signal " + std::to_string(signal) + "\n") == 2);
+    CHECK(program.count("failed") == 0);
+  }
+}
+
+TEST_CASE("no rank outlives a launcher that is killed") {
+  Launched program("wait_for_signal", 2);
+  REQUIRE(program.wait_for_output("process ", 2));
+  const auto processes = program.numbers_after("process ");
+  REQUIRE(processes.size() == 2);
+  program.send(SIGKILL);
+  CHECK(program.wait() == 128 + SIGKILL);
+  CHECK(all_gone(processes, std::chrono::seconds(5)));
+}

@@ -1,0 +1,270 @@
+#include "levin/strategies/processes/shared_memory_group.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "levin/core/error.h"
+#include "levin/strategies/processes/failure_watch.h"
+#include "levin/strategies/processes/shared_memory_vote_board.h"
+
+using namespace levin;
+
+namespace {
+
+/// One rank of a run whose ranks are threads.
+struct Rank {
+  Rank(std::shared_ptr<RunSegment> memory, int rank, const WaitLimits& limits)
+      : segment(std::move(memory)),
+        board(std::make_shared<SharedMemoryBoard>(segment, rank)),
+        group(segment, board, limits),
+        votes(segment, board) {}
+  std::vector<std::byte> gather(std::span<const std::byte> mine, const char* what = "test") {
+    std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(group.size()));
+    group.all_gather(mine, all, what);
+    return all;
+  }
+  std::shared_ptr<RunSegment> segment;
+  std::shared_ptr<SharedMemoryBoard> board;
+  SharedMemoryGroup group;
+  SharedMemoryVoteBoard votes;
+};
+
+/// Runs `body` on each rank; gives what each threw, empty for nothing.
+std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank&)>& body, WaitLimits limits = {20, 20, {}}) {
+  const auto segment = RunSegment::create(ranks);
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < ranks; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        Rank rank(segment, i, limits);
+        body(rank);
+      } catch (const DesyncError& error) {
+        errors[static_cast<std::size_t>(i)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+std::byte content(int rank, std::size_t round, std::size_t index) {
+  return static_cast<std::byte>(static_cast<std::size_t>(rank) * 31 + round * 7 + index * 3);
+}
+
+}  // namespace
+
+TEST_CASE("all_gather gives every rank's bytes in the order of ranks, of any size, many times") {
+  const std::vector<std::size_t> sizes = {8, 0, 1, 100, kChunkBytes, kChunkBytes + 1, 3 * kChunkBytes, 5};
+  for (const int ranks : {1, 2, 3, 5}) {
+    std::atomic<int> wrong{0};
+    const auto errors = run_ranks(ranks, [&](Rank& rank) {
+      for (std::size_t round = 0; round < 200; ++round) {
+        const std::size_t size = round < 160 ? 16 : sizes[round % sizes.size()];
+        std::vector<std::byte> mine(size);
+        for (std::size_t i = 0; i < size; ++i) mine[i] = content(rank.group.rank(), round, i);
+        const auto all = rank.gather(mine);
+        for (int peer = 0; peer < ranks; ++peer) {
+          for (std::size_t i = 0; i < size; ++i) {
+            wrong += all[static_cast<std::size_t>(peer) * size + i] != content(peer, round, i);
+          }
+        }
+      }
+    });
+    CHECK(wrong == 0);
+    CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+  }
+}
+
+TEST_CASE("ranks that come with different sizes or to different calls all get one error that names each call") {
+  const auto sizes = run_ranks(3, [](Rank& rank) {
+    const std::vector<std::byte> mine(rank.group.rank() == 2 ? 16 : 8);
+    rank.gather(mine, "frame");
+  });
+  for (const std::string& error : sizes) {
+    CHECK(error ==
+          "ranks met in different calls:\n  rank 0: frame (8 bytes)\n  rank 1: frame (8 bytes)\n  rank 2: frame (16 bytes)");
+  }
+  const auto calls = run_ranks(2, [](Rank& rank) {
+    const std::vector<std::byte> mine(8);
+    rank.gather(mine, "frame");
+    try {
+      rank.gather(mine, rank.group.rank() == 0 ? "barrier at a.cpp:1" : "frame");
+    } catch (const DesyncError&) {
+    }
+    rank.gather(mine, "frame");  // the group is unusable, and says why
+  });
+  CHECK(calls[0] == calls[1]);
+  CHECK(calls[0] == "ranks met in different calls:\n  rank 0: barrier at a.cpp:1 (8 bytes)\n  rank 1: frame (8 bytes)");
+}
+
+TEST_CASE("a rank that waits learns of another rank's failure") {
+  const auto errors = run_ranks(3, [](Rank& rank) {
+    if (rank.group.rank() == 1) {
+      rank.board->report_failure({1, {Stage::kTrain, Hook::kTrainingStep, 0, 3}, "boom"});
+      rank.board->report_failure({1, {}, "only the first failure counts"});
+      return;
+    }
+    const std::vector<std::byte> mine(8);
+    rank.gather(mine);
+  });
+  CHECK(errors[0] == "rank 1 failed in training_step (train, epoch 0, step 3): boom");
+  CHECK(errors[1].empty());
+  CHECK(errors[2] == errors[0]);
+}
+
+TEST_CASE("waiting for a rank in a gradient reduction that needs this rank is an error at once") {
+  std::atomic<bool> waiting{true};
+  const auto errors = run_ranks(2, [&](Rank& rank) {
+    rank.board->post_whereabouts({Stage::kTrain, Hook::kBackward, 0, 5});
+    if (rank.group.rank() == 1) {
+      rank.board->begin_reduction();
+      while (waiting) std::this_thread::yield();
+      return;
+    }
+    try {
+      const std::vector<std::byte> mine(8);
+      rank.gather(mine, "barrier at a.cpp:7");
+    } catch (...) {
+      waiting = false;
+      throw;
+    }
+  });
+  CHECK_THAT(errors[0], Catch::Contains("rank 0: barrier at a.cpp:7") && Catch::Contains("rank 1: the gradient reduction") &&
+                            Catch::Contains("epoch 0, step 5"));
+}
+
+TEST_CASE("a rank that is still in a reduction which this rank has already ended is waited for") {
+  const auto errors = run_ranks(2, [&](Rank& rank) {
+    rank.board->begin_reduction();
+    if (rank.group.rank() == 1) {
+      while (rank.segment->slot(0).published.load() == 0) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // several checks of the waiting rank
+    }
+    const std::vector<std::byte> mine(8);
+    rank.gather(mine);
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("a wait is reported once, with where each rank is, and ends after the limit") {
+  std::atomic<int> reports{0};
+  std::string report;
+  std::mutex mutex;
+  WaitLimits limits{0.2, 0.6, [&](const std::string& text) {
+                      const std::lock_guard lock(mutex);
+                      ++reports;
+                      report = text;
+                    }};
+  std::atomic<int> ended{0};
+  const auto errors = run_ranks(
+      3,
+      [&](Rank& rank) {
+        rank.board->post_whereabouts({Stage::kValidate, Hook::kValidationStep, 4, 9});
+        if (rank.group.rank() == 2) {
+          while (ended < 2) std::this_thread::yield();
+          return;
+        }
+        struct AtEnd {
+          std::atomic<int>& count;
+          ~AtEnd() { ++count; }
+        } at_end{ended};
+        const std::vector<std::byte> mine(8);
+        rank.gather(mine, "the end of the epoch");
+      },
+      limits);
+  CHECK(reports >= 1);
+  CHECK(reports <= 3);
+  CHECK_THAT(report, Catch::Contains("for rank 2") && Catch::Contains("validation_step (validate, epoch 4, step 9)") &&
+                         Catch::Contains("the end of the epoch"));
+  CHECK_THAT(errors[0], Catch::Contains("timeout_seconds"));
+  CHECK_THAT(errors[1], Catch::Contains("timeout_seconds"));
+}
+
+TEST_CASE("votes of each reduction are read by all ranks, and another reduction's votes are an error") {
+  std::atomic<int> wrong{0};
+  auto errors = run_ranks(3, [&](Rank& rank) {
+    for (std::int64_t sequence = 0; sequence < 500; ++sequence) {
+      Votes mine;
+      mine.stop = sequence == 400 && rank.group.rank() == 2;
+      mine.micro_batches = static_cast<std::int32_t>(sequence) + rank.group.rank();
+      rank.votes.publish(sequence, mine);
+      const std::byte reduction{};
+      rank.gather(std::span(&reduction, 1));
+      const auto votes = rank.votes.read(sequence);
+      for (int peer = 0; peer < 3; ++peer) {
+        wrong += votes[static_cast<std::size_t>(peer)].micro_batches != sequence + peer;
+        wrong += votes[static_cast<std::size_t>(peer)].stop != (sequence == 400 && peer == 2);
+      }
+    }
+  });
+  CHECK(wrong == 0);
+  CHECK(errors == std::vector<std::string>(3));
+  errors = run_ranks(2, [](Rank& rank) {
+    rank.votes.publish(rank.group.rank() == 0 ? 2 : 1, {});
+    const std::byte reduction{};
+    rank.gather(std::span(&reduction, 1));
+    rank.votes.read(rank.group.rank() == 0 ? 2 : 1);
+  });
+  CHECK_THAT(errors[0], Catch::Contains("gradient reduction 2") && Catch::Contains("rank 1"));
+}
+
+TEST_CASE("the watch ends a rank that does not notice another's failure, and not one that has been left in peace") {
+  std::atomic<int> ended{0};
+  std::string reason;
+  run_ranks(2, [&](Rank& rank) {
+    FailureWatch::Settings settings;
+    settings.grace = std::chrono::milliseconds(10);
+    settings.end_process = [&](const std::string& text) {
+      reason = text;
+      ++ended;
+    };
+    if (rank.group.rank() == 0) {
+      const FailureWatch watch(rank.board, settings);
+      rank.board->post_whereabouts({Stage::kTrain, Hook::kBackward, 1, 2});
+      while (ended == 0) std::this_thread::yield();
+    } else {
+      rank.board->report_failure({1, {Stage::kTrain, Hook::kTrainingStep, 1, 2}, "boom"});
+    }
+  });
+  CHECK(reason ==
+        "rank 0: ended in backward (train, epoch 1, step 2), because rank 1 failed in training_step (train, epoch 1, step 2): "
+        "boom");
+}
+
+TEST_CASE("a gradient reduction that does not end is reported, and then fails the run") {
+  std::atomic<int> ended{0};
+  std::atomic<int> reports{0};
+  run_ranks(1, [&](Rank& rank) {
+    FailureWatch::Settings settings;
+    settings.own_grace = std::chrono::milliseconds(1);
+    settings.limits = {0.1, 0.3, [&](const std::string&) { ++reports; }};
+    settings.end_process = [&](const std::string&) { ++ended; };
+    const FailureWatch watch(rank.board, settings);
+    rank.board->begin_reduction();
+    while (ended == 0) std::this_thread::yield();
+    CHECK(rank.board->failure().has_value());
+  });
+  CHECK(reports >= 1);
+}
+
+TEST_CASE("memory of a run is refused when it is not what this program lays out") {
+  const auto segment = RunSegment::create(2);
+  const int copy = dup(segment->descriptor());
+  CHECK(RunSegment::attach(copy)->world_size() == 2);
+  segment->header().layout = 1;
+  CHECK_THROWS_AS(RunSegment::attach(dup(segment->descriptor())), IoError);
+  CHECK_THROWS_AS(RunSegment::attach(open("/dev/null", O_RDWR)), IoError);
+  const std::string name = "/levin_test_" + std::to_string(getpid());
+  const auto named = RunSegment::create_named(name, 3);
+  CHECK_THROWS_AS(RunSegment::create_named(name, 3), IoError);
+  CHECK(RunSegment::attach_named(name)->world_size() == 3);
+  RunSegment::remove_name(name);
+  CHECK_THROWS_AS(RunSegment::attach_named(name), IoError);
+}
