@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/log_options.h"
+
+namespace levin::testing {
+
+/// One log() in the generated program's source.
+struct LogStatement {
+  Hook hook = Hook::kTrainingStep;
+  std::string name;
+  LogOptions options;
+  std::uint32_t line = 0;   ///< its call site is "program.cpp:LINE"
+  std::uint32_t ranks = 0;  ///< bit r: rank r executes it
+  int period = 1;           ///< only in every period-th visit of the hook
+  bool deferred = false;
+  bool wild = false;  ///< logs NaN and infinities now and then
+};
+
+/// One thing that every rank does, or skips when it has no such batch.
+struct Phase {
+  enum Type { kBeginStage, kEndStage, kBeginBatch, kEndBatch, kHook, kBoundary, kResetEpoch };
+  Type type = kHook;
+  Hook hook = Hook::kNone;
+  Boundary boundary;  ///< its stage holds for kBeginStage too
+  int batch = -1;     ///< index within the loader; -1 outside of batches: all ranks do it
+  int dataloader = 0;
+  bool training = true;  ///< which lengths decide who has the batch
+};
+
+/// What goes wrong in a program, besides what its log() statements do.
+struct Fault {
+  enum Type { kNone, kThrows, kWrongBoundary, kDeferredFails };
+  Type type = kNone;
+  int rank = 0;
+  std::size_t phase = 0;
+};
+
+/// A run on several ranks. Everything about it follows from its seed.
+struct Program {
+  std::uint64_t seed = 0;
+  int ranks = 2;
+  bool strict = false;
+  bool reorder = false;  ///< odd ranks execute the statements of a hook in the opposite order
+  int dataloaders = 1;
+  std::vector<int> train_batches;  ///< by rank
+  std::vector<int> val_batches;    ///< by rank, of each loader
+  std::vector<LogStatement> statements;
+  std::vector<Phase> phases;
+  std::size_t end_phase = 0;  ///< where a stop leads to
+  int stop_rank = -1;
+  std::size_t stop_phase = 0;  ///< the boundary at which stop_rank votes
+  Fault fault;
+
+  bool has(const Phase& phase, int rank) const;
+  /// The statements that a rank executes in a hook, in its order.
+  std::vector<std::size_t> statements_at(std::size_t phase, int rank) const;
+  double value(std::size_t statement, std::size_t phase, int rank) const;
+  std::int64_t batch_size(std::size_t phase, int rank) const;
+  Votes votes(std::size_t phase, int rank) const;
+  BoundaryWords words(std::size_t phase, int rank) const;
+};
+
+Program generate(std::uint64_t seed);
+
+}  // namespace levin::testing
