@@ -103,3 +103,105 @@ TEST_CASE("two ranks: an epoch's mean is weighted over ranks, whoever logged, an
     CHECK(warnings[rank].find("log(", 1) == std::string::npos);
   }
 }
+
+TEST_CASE("several loaders: keys logged in a batch get the loader's suffix, after the fork's") {
+  Solo solo;
+  solo.store.begin_stage(Stage::kValidate);
+  for (const std::int64_t loader : {0, 1}) {
+    solo.store.begin_batch({.batch_size = 2, .dataloader_idx = loader, .num_dataloaders = 2});
+    solo.log(Hook::kValidationStep, "v", 1.0 + static_cast<double>(loader), {.on_step = true});
+    solo.log(Hook::kValidationStep, "all", 1.0 + static_cast<double>(loader), {.add_dataloader_idx = false});
+    solo.store.end_batch();
+  }
+  solo.log(Hook::kOnValidationEpochEnd, "joined", 7);
+  CHECK(solo.store.callback_metrics().empty());  // of an evaluation, callbacks see epoch values only
+  CHECK(solo.store.logged_metrics() == MetricMap{{"v_step/dataloader_idx_0", 1}, {"v_step/dataloader_idx_1", 2}});
+  CHECK(solo.meet(BoundaryKind::kEpochEnd, Stage::kValidate).logger_row ==
+        MetricMap{{"all", 1.5}, {"joined", 7}, {"v_epoch/dataloader_idx_0", 1}, {"v_epoch/dataloader_idx_1", 2}});
+}
+
+TEST_CASE("what a sanity check logs is seen while it runs, and vanishes with it") {
+  Solo solo;
+  solo.store.begin_stage(Stage::kTrain);
+  solo.store.begin_stage(Stage::kSanityCheck);
+  solo.log(Hook::kOnValidationEpochEnd, "v", 3);
+  const BoundaryOutcome outcome = solo.meet(BoundaryKind::kEpochEnd, Stage::kSanityCheck);
+  CHECK(outcome.logger_row.empty());
+  CHECK(solo.store.callback_metrics() == MetricMap{{"v", 3}});
+  solo.store.end_stage();
+  CHECK(solo.store.callback_metrics().empty());
+  CHECK(solo.store.logged_metrics().empty());
+  CHECK_FALSE(solo.store.monitored("v").has_value());
+  solo.store.begin_stage(Stage::kValidate);
+  solo.log(Hook::kOnValidationEpochEnd, "v", 5);
+  CHECK(solo.meet(BoundaryKind::kEpochEnd, Stage::kValidate).logger_row == MetricMap{{"v", 5}});
+}
+
+TEST_CASE("training keeps its table while a validation runs inside it; the next epoch starts empty") {
+  Solo solo;
+  solo.store.begin_stage(Stage::kTrain);
+  const LogOptions epoch{.on_step = false, .on_epoch = true};
+  solo.log(Hook::kTrainingStep, "t", 1, epoch);
+  for (int validation = 0; validation < 2; ++validation) {
+    solo.store.begin_stage(Stage::kValidate);
+    solo.log(Hook::kValidationStep, "v", validation);
+    CHECK(solo.meet(BoundaryKind::kEpochEnd, Stage::kValidate).logger_row == MetricMap{{"v", validation}});
+    solo.store.end_stage();
+  }
+  solo.log(Hook::kTrainingStep, "t", 3, epoch);
+  CHECK(solo.meet(BoundaryKind::kEpochEnd).logger_row == MetricMap{{"t", 2}});
+  solo.store.reset_epoch();
+  CHECK(solo.meet(BoundaryKind::kEpochEnd).logger_row.empty());
+  CHECK(solo.store.callback_metrics() == MetricMap{{"t", 2}, {"v", 1}});  // the last values stay
+  solo.store.end_stage();
+  solo.store.begin_stage(Stage::kTest);
+  CHECK(solo.store.callback_metrics().empty());
+}
+
+TEST_CASE("one name in two hooks is two metrics; the one agreed on later shows") {
+  Solo solo;
+  solo.store.begin_stage(Stage::kValidate);
+  solo.log(Hook::kValidationStep, "v", 1);
+  solo.log(Hook::kValidationStep, "v", 2);
+  solo.log(Hook::kOnValidationEpochEnd, "v", 9);
+  CHECK(solo.meet(BoundaryKind::kEpochEnd, Stage::kValidate).logger_row == MetricMap{{"v", 9}});
+}
+
+TEST_CASE("a deferred value is added up where it is, and read once, at the boundary") {
+  struct Device final : DeferredValue {
+    Device(double its_value, int& its_reads) : value(its_value), reads(its_reads) {}
+    double read() override {
+      ++reads;
+      return value;
+    }
+    std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce, double weight) override {
+      const double so_far = total ? dynamic_cast<Device&>(*total).value : 0;
+      return std::make_shared<Device>(so_far + weight * value, reads);
+    }
+    double value;
+    int& reads;
+  };
+  Solo solo;
+  int reads = 0;
+  solo.store.begin_stage(Stage::kTrain);
+  for (int batch = 0; batch < 50; ++batch) {
+    solo.store.begin_batch({.batch_size = batch < 25 ? 1 : 3});
+    solo.store.enter(Hook::kTrainingStep);
+    solo.store.log("loss", std::make_shared<Device>(batch < 25 ? 2 : 6, reads), {.on_epoch = true}, kHere);
+    solo.store.end_batch();
+  }
+  CHECK(reads == 0);
+  CHECK(solo.meet(BoundaryKind::kTrainStep).logger_row == MetricMap{{"loss_step", 6}});
+  CHECK(solo.store.callback_metrics().at("loss") == 6);
+  solo.meet(BoundaryKind::kEpochReached);
+  CHECK(solo.meet(BoundaryKind::kEpochEnd).logger_row == MetricMap{{"loss_epoch", 5}});
+  CHECK(reads == 2);
+}
+
+TEST_CASE("values without log() can be monitored and shown") {
+  Solo solo;
+  solo.store.set_callback_metric("lr", 0.1);
+  CHECK(solo.store.monitored("lr") == 0.1);
+  CHECK(solo.store.callback_metrics() == MetricMap{{"lr", 0.1}});
+  CHECK(solo.store.logged_metrics().empty());
+}

@@ -1,0 +1,110 @@
+// What travels: frames, news, texts, options and votes.
+
+#include <catch2/catch.hpp>
+
+#include "levin/core/error.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/frame.h"
+#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/rank_list.h"
+#include "levin/core/protocol/vote_board.h"
+#include "support/simulated_ranks.h"
+
+using namespace levin;
+using namespace levin::detail;
+
+TEST_CASE("news arrive as they were packed") {
+  News news;
+  news.failure = "no";
+  news.metrics.push_back(
+      {Hook::kValidationStep, 3, "é/\"a,b\"", {.on_epoch = true, .reduce = Reduce::kMax}, "a.cpp:7", {1, 2}, {3, 4}});
+  const News copy = unpack_news(pack(news));
+  REQUIRE(copy.metrics.size() == 1);
+  CHECK(copy.failure == "no");
+  CHECK(copy.metrics[0].hook == Hook::kValidationStep);
+  CHECK(copy.metrics[0].dataloader_idx == 3);
+  CHECK(copy.metrics[0].name == "é/\"a,b\"");
+  CHECK(copy.metrics[0].options == news.metrics[0].options);
+  CHECK(copy.metrics[0].site == "a.cpp:7");
+  CHECK(copy.metrics[0].step.value == 1);
+  CHECK(copy.metrics[0].epoch.weight == 4);
+}
+
+TEST_CASE("news cut short anywhere are refused, never read past their end") {
+  News news;
+  news.metrics.push_back({Hook::kTrainingStep, -1, "loss", {.on_step = true}, "a.cpp:7", {}, {}});
+  const std::vector<std::byte> bytes = pack(news);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    CHECK_THROWS_AS(unpack_news(std::span(bytes).first(size)), DesyncError);
+  }
+}
+
+TEST_CASE("all options survive packing, and other bits are refused") {
+  int legal = 0;
+  for (int bits = 0; bits < 1 << 16; ++bits) {
+    const auto options = MetricOptions::unpack(static_cast<std::uint16_t>(bits));
+    if (!options) continue;
+    CHECK(options->pack() == bits);
+    ++legal;
+  }
+  CHECK(legal == 64 * 4 * 3);
+}
+
+TEST_CASE("ranks in different boundaries are told where each is") {
+  std::vector<FrameHeader> headers(4, {.kind = BoundaryKind::kEpochEnd, .stage = Stage::kValidate, .epoch = 1, .step = 40});
+  CHECK_NOTHROW(require_same_boundary(headers));
+  headers[2] = {
+      .kind = BoundaryKind::kTrainStep, .stage = Stage::kTrain, .hook = Hook::kOnTrainBatchEnd, .epoch = 1, .step = 41};
+  CHECK_THROWS_WITH(require_same_boundary(headers),
+                    Catch::Contains("ranks 0, 1, 3 are in the end of an epoch of validate (epoch 1, step 40)") &&
+                        Catch::Contains("rank 2 is in a step of train (epoch 1, step 41), hook on_train_batch_end"));
+  headers[2] = headers[0];
+  headers[2].magic = 0;
+  CHECK_THROWS_WITH(require_same_boundary(headers), Catch::Contains("rank 2 is in an exchange that is no boundary"));
+  headers[2] = headers[0];
+  headers[2].version = 9;
+  CHECK_THROWS_AS(require_same_boundary(headers), DesyncError);
+}
+
+TEST_CASE("every field of the position is compared") {
+  const FrameHeader good{.kind = BoundaryKind::kEpochEnd, .stage = Stage::kTrain, .epoch = 1, .step = 2, .sequence = 3};
+  const auto differs = [&](auto change) {
+    std::vector<FrameHeader> headers(2, good);
+    change(headers[1]);
+    CHECK_THROWS_AS(require_same_boundary(headers), DesyncError);
+  };
+  differs([](FrameHeader& header) { header.kind = BoundaryKind::kEpochReached; });
+  differs([](FrameHeader& header) { header.stage = Stage::kTest; });
+  differs([](FrameHeader& header) { header.epoch = 2; });
+  differs([](FrameHeader& header) { header.step = 1; });
+  differs([](FrameHeader& header) { header.sequence = 4; });
+  differs([](FrameHeader& header) { header.agreed_hash = 5; });
+  differs([](FrameHeader& header) { header.slots = 32; });
+}
+
+TEST_CASE("lists of ranks are short") {
+  CHECK(rank_list({3}) == "rank 3");
+  CHECK(rank_list({0, 1}) == "ranks 0, 1");
+  CHECK(rank_list({0, 1, 2, 3, 7, 9, 10}) == "ranks 0-3, 7, 9, 10");
+}
+
+TEST_CASE("texts of any length are gathered in the order of ranks") {
+  testing::SimulatedRanks ranks;
+  const auto result = ranks.run(5, 3, [](ControlGroup& group) {
+    const auto own = [](int rank) { return std::string(static_cast<std::size_t>(rank) * 100, static_cast<char>('a' + rank)); };
+    const auto texts = all_gather_text(group, own(group.rank()), "a test");
+    for (int rank = 0; rank < 5; ++rank) CHECK(texts.at(static_cast<std::size_t>(rank)) == own(rank));
+    CHECK(all_gather_text(group, "", "empty texts") == std::vector<std::string>(5));
+  });
+  for (const auto& error : result.errors) CHECK(!error);
+  CHECK(result.exchanges == 4);
+  SingleProcessGroup alone;
+  CHECK(all_gather_text(alone, "x", "one") == std::vector<std::string>{"x"});
+}
+
+TEST_CASE("the board of one process gives back the last votes, and only those") {
+  SingleProcessVoteBoard board;
+  board.publish(4, {.stop = true, .signal = 15});
+  CHECK(board.read(4) == std::vector<Votes>{{.stop = true, .signal = 15}});
+  CHECK_THROWS_AS(board.read(3), MisuseError);
+}
