@@ -1,4 +1,5 @@
 #include "levin/callbacks/builtins.h"
+#include "levin/core/data/builtins.h"
 #include "levin/core/optim/builtins.h"
 #include "levin/loggers/builtins.h"
 #include "levin/strategies/builtins.h"
@@ -9,6 +10,7 @@ namespace {
 // The library is one shared object, so this initializer always runs when it is loaded.
 const bool kRegistered = [] {
   register_builtin_callbacks();
+  register_builtin_data();
   register_builtin_loggers();
   register_builtin_optimizers();
   register_builtin_strategies();

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace levin {
+
+/// The whole content of a file, decompressed when it is a gzip file. Memory follows what the file really holds.
+/// Throws IoError, naming the file and the system's reason.
+std::string read_input_file(const std::filesystem::path& path);
+
+namespace detail {
+/// Turns each element of `width` bytes around, when the data's byte order is not the machine's.
+void to_native_order(std::span<char> data, std::size_t width, bool data_is_big_endian);
+/// Bytes of an array of this shape; nullopt when its sizes, those of 0 left aside, have no meaningful product.
+std::optional<std::size_t> array_bytes(std::span<const std::int64_t> shape, std::size_t width);
+}  // namespace detail
+
+}  // namespace levin

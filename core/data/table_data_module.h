@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/data/data_loader.h"
+#include "levin/core/data/data_module.h"
+#include "levin/core/data/subset.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+/// Options of TableDataModule; in YAML the init_args of `data:`.
+struct TableDataOptions {
+  std::filesystem::path path;
+  std::optional<std::filesystem::path> label_path;
+  std::optional<std::filesystem::path> test_path;
+  std::optional<std::filesystem::path> test_label_path;
+  std::string label_column = "-1";
+  std::string task = "classification";
+  std::optional<bool> header;
+  std::string delimiter = ",";
+  std::optional<double> missing;
+  double scale = 1.0;
+  bool standardize = false;
+  std::vector<std::int64_t> shape;
+  double val_fraction = 0.1;
+  double test_fraction = 0.1;
+  std::int64_t split_seed = 42;
+  std::int64_t batch_size = 32;
+  bool shuffle = true;
+  bool drop_last = false;
+  int num_workers = 0;
+
+  static void declare(OptionList<TableDataOptions>& options);
+};
+
+/// Data from files of numbers, without a line of code: a CSV or NumPy table with a label column, or features and labels in two
+/// NumPy or IDX (MNIST) files. Batches hold "features" (float32) and "label" (int64 for classification, else float32).
+/// One file is divided at random, the same way on every rank and in every run, into training, validation and test data.
+class TableDataModule : public DataModule {
+ public:
+  using Options = TableDataOptions;
+
+  /// Throws ConfigError on options that do not go together.
+  explicit TableDataModule(TableDataOptions options);
+
+  /// Reads the files, once. Throws IoError on a damaged file, ConfigError when options do not fit what it holds.
+  void setup(Stage stage) override;
+  LoaderPtr train_dataloader() override;
+  LoaderList val_dataloaders() override;
+  LoaderList test_dataloaders() override;
+  /// The test data.
+  LoaderList predict_dataloaders() override;
+
+ private:
+  Batch read(const std::filesystem::path& path, const std::optional<std::filesystem::path>& label_path) const;
+  LoaderList evaluation_loaders(const DatasetPtr& dataset) const;
+
+  TableDataOptions options_;
+  DatasetPtr train_;
+  DatasetPtr val_;
+  DatasetPtr test_;
+};
+
+}  // namespace levin
