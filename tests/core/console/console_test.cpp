@@ -12,29 +12,16 @@
 
 #include "core/console/pseudo_terminal.h"
 #include "levin/core/error.h"
+#include "support/temporary_folder.h"
 
 using levin::Console;
 using levin::ConsoleOptions;
 using levin::LogLevel;
 using levin::test::EnvironmentVariable;
 using levin::test::PseudoTerminal;
+using levin::test::TemporaryFolder;
 
 namespace {
-
-// A folder of its own for each test, gone at its end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "levin_console_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::string content(const std::filesystem::path& file) {
   std::ifstream stream(file);

@@ -1,0 +1,131 @@
+#include "levin/loggers/csv_logger.h"
+
+#include <array>
+#include <exception>
+
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
+#include "levin/core/yaml/to_yaml.h"
+#include "levin/loggers/log_folder.h"
+#include "levin/loggers/metrics_file.h"
+
+namespace levin {
+
+void CsvLoggerOptions::declare(OptionList<CsvLoggerOptions>& options) {
+  using O = CsvLoggerOptions;
+  options.add("save_dir", &O::save_dir, "Folder under which logs are written; null: the Trainer's default_root_dir");
+  options.add("name", &O::name, "Folder below save_dir that the versions of an experiment share; empty: none");
+  options.add("version", &O::version,
+              "Folder of this run: an int N for version_N, a string as it is, null for the next free N");
+  options.add("prefix", &O::prefix, "Put before each metric's name, with a '-'");
+  options.add("flush_logs_every_n_steps", &O::flush_logs_every_n_steps, "Steps after which rows are on the disk at the latest")
+      .min(1);
+  options.add("per_rank", &O::per_rank, "Every rank also writes its own unreduced values to metrics_rank_{rank}.csv");
+  options.add("every_n_steps", &O::every_n_steps, "With per_rank: steps between rows of step values").min(1);
+}
+
+CsvLogger::CsvLogger(Options options) : options_(std::move(options)) {
+  const Value& version = options_.version;
+  const bool has_meaning =
+      version.is_null() || (version.is_int() && version.as_int() >= 0) || (version.is_string() && !version.as_string().empty());
+  if (!has_meaning) {
+    throw ConfigError(version.mark(), "CSVLogger: version is the number of a run (from 0 on), or the name of its folder");
+  }
+  if (options_.flush_logs_every_n_steps < 1) throw ConfigError("CSVLogger: flush_logs_every_n_steps is 1 or more");
+  if (options_.every_n_steps < 1) throw ConfigError("CSVLogger: every_n_steps is 1 or more");
+}
+
+CsvLogger::~CsvLogger() = default;
+
+std::string CsvLogger::open(const RunInfo& run) {
+  // A second run with the same logger (a test after a fit) goes on in the same folder.
+  if (folder_.empty()) use_folder(choose_folder(run));
+  prepare(metrics_, "metrics.csv", run);
+  return folder_.string();
+}
+
+void CsvLogger::attach(const RunInfo& run, const std::string& token) {
+  use_folder(token);
+  if (!options_.per_rank) return;
+  make_folder(folder_);  // another host may not share rank 0's disk
+  prepare(rank_metrics_, "metrics_rank_" + std::to_string(run.rank) + ".csv", run);
+}
+
+std::filesystem::path CsvLogger::choose_folder(const RunInfo& run) const {
+  const std::filesystem::path root =
+      std::filesystem::absolute(options_.save_dir.value_or(run.default_root_dir)) / options_.name;
+  const Value& version = options_.version;
+  if (version.is_null()) return make_next_version_folder(root).lexically_normal();
+  const std::string folder = version.is_int() ? "version_" + std::to_string(version.as_int()) : version.as_string();
+  make_folder(root / folder);
+  return (root / folder).lexically_normal();
+}
+
+void CsvLogger::use_folder(const std::filesystem::path& folder) {
+  folder_ = folder;
+  version_ = options_.version.is_string() ? options_.version.as_string() : folder_.filename().string();
+}
+
+void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run) {
+  const std::filesystem::path path = folder_ / file_name;
+  const bool used_before = file != nullptr;
+  if (!used_before) file = std::make_unique<MetricsFile>(path, options_.flush_logs_every_n_steps);
+  const bool exists = std::filesystem::exists(path);
+  if (run.resuming && exists) {
+    file->start_from(path, run.resume_step);
+  } else if (run.resuming) {
+    // LOG_FOLDER/checkpoints/FILE
+    const std::filesystem::path history = run.resume_checkpoint.parent_path().parent_path() / file_name;
+    if (!run.resume_checkpoint.empty() && std::filesystem::exists(history)) file->start_from(history, run.resume_step);
+  } else if (exists && !used_before) {
+    const std::filesystem::path aside = set_aside(path);
+    Console::instance().warn(path.string() + " is of an earlier run, which this run does not resume: it is kept as " +
+                             aside.filename().string());
+  }
+}
+
+void CsvLogger::append(MetricsFile& file, const MetricRow& row) {
+  if (options_.prefix.empty()) return file.append(row);
+  MetricRow prefixed = row;
+  prefixed.values.clear();
+  for (const auto& [name, value] : row.values) prefixed.values.emplace(options_.prefix + "-" + name, value);
+  file.append(prefixed);
+}
+
+void CsvLogger::log_metrics(const MetricRow& row) {
+  if (!metrics_) throw MisuseError("CSVLogger: log_metrics() before open()");
+  append(*metrics_, row);
+}
+
+void CsvLogger::log_rank_metrics(const MetricRow& row) {
+  if (!rank_metrics_) throw MisuseError("CSVLogger: log_rank_metrics() before attach(), or without per_rank");
+  if (row.epoch_end || (row.step + 1) % options_.every_n_steps == 0) append(*rank_metrics_, row);
+}
+
+void CsvLogger::log_hyperparams(const Value& hyperparams) {
+  if (folder_.empty()) throw MisuseError("CSVLogger: log_hyperparams() before open()");
+  if (hyperparams.size() == 0) return;
+  for (const auto& [name, value] : hyperparams.as_map()) hyperparams_[name] = value;
+  write_file(folder_ / "hparams.yaml", to_yaml(hyperparams_));
+}
+
+void CsvLogger::save() {
+  if (metrics_) metrics_->flush();
+  if (rank_metrics_) rank_metrics_->flush();
+}
+
+void CsvLogger::finalize(const std::string&) {
+  save();
+  for (MetricsFile* file : {metrics_.get(), rank_metrics_.get()}) {
+    if (file == nullptr) continue;
+    try {
+      file->tidy();
+    } catch (const IoError& error) {
+      // All rows are there, only not in their final form: no reason to fail a run that is done.
+      Console::instance().warn(file->path().string() +
+                               " stays as it is, complete, but with earlier rows shorter than its header: " + error.what());
+    }
+  }
+}
+
+}  // namespace levin

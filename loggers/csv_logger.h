@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "levin/core/logger.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+class MetricsFile;
+
+struct CsvLoggerOptions {
+  std::optional<std::filesystem::path> save_dir = {};  ///< default: the Trainer's default_root_dir
+  std::string name = "logs";                           ///< folder below save_dir; empty: none
+  Value version = {};                                  ///< null: the next free number; 3: version_3; a text: that very folder
+  std::string prefix = {};                             ///< "fold1" makes the column fold1-val_loss of val_loss
+  std::int64_t flush_logs_every_n_steps = 100;         ///< steps after which rows are on the disk at the latest
+  bool per_rank = false;                               ///< every rank also writes its own values to metrics_rank_{rank}.csv
+  std::int64_t every_n_steps = 50;                     ///< per_rank: a row of step values after so many steps
+
+  static void declare(OptionList<CsvLoggerOptions>& options);
+};
+
+/// Writes metrics to `save_dir/name/version_N/metrics.csv` and hyper-parameters to `hparams.yaml` beside it.
+///
+/// metrics.csv has the columns `epoch`, `step` and one for each metric; a row without a value for a metric has an empty cell.
+/// Floats are written so that they read back exactly. Rows reach the disk after flush_logs_every_n_steps steps, after a second
+/// when steps are slow, at the end of each epoch and of the run; while the run is on, the file can be read at any time.
+///
+/// With per_rank, `metrics_rank_{rank}.csv` holds the unreduced values of one rank: those of every every_n_steps-th step and
+/// those of each epoch's end, evaluation included.
+///
+/// A run that resumes from a checkpoint starts with the rows logged before that checkpoint, so that one file tells the whole
+/// story: in a version folder that is used again, later rows are dropped; in a new one, the earlier rows are copied from the
+/// folder that the checkpoint lies in. A run that does not resume but uses a version folder again keeps the old file as
+/// `metrics.csv.bak-1` (2, 3, …), with a warning.
+class CsvLogger final : public Logger {
+ public:
+  using Options = CsvLoggerOptions;
+
+  /// Throws: ConfigError when an option has no meaning.
+  explicit CsvLogger(Options options = {});
+  ~CsvLogger() override;
+
+  std::string open(const RunInfo& run) override;
+  void attach(const RunInfo& run, const std::string& token) override;
+  void log_metrics(const MetricRow& row) override;
+  bool wants_rank_metrics() const override { return options_.per_rank; }
+  void log_rank_metrics(const MetricRow& row) override;
+  void log_hyperparams(const Value& hyperparams) override;
+  void save() override;
+  void finalize(const std::string& status) override;
+
+  std::string name() const override { return options_.name; }
+  std::string version() const override { return version_; }
+  std::filesystem::path log_dir() const override { return folder_; }
+
+ private:
+  std::filesystem::path choose_folder(const RunInfo& run) const;
+  void use_folder(const std::filesystem::path& folder);
+  void prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run);
+  void append(MetricsFile& file, const MetricRow& row);
+
+  Options options_;
+  std::filesystem::path folder_;
+  std::string version_;
+  std::unique_ptr<MetricsFile> metrics_;       // rank 0 only
+  std::unique_ptr<MetricsFile> rank_metrics_;  // with per_rank
+  Value hyperparams_ = Value(Value::Map{});
+};
+
+}  // namespace levin

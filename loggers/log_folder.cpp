@@ -1,0 +1,85 @@
+#include "levin/loggers/log_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "levin/core/error.h"
+#include "levin/loggers/output_file.h"
+
+namespace levin {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const char* what, const fs::path& path, const std::error_code& error) {
+  throw IoError(std::string("cannot ") + what + " " + path.string() + ": " + error.message());
+}
+
+// N of "version_N", or -1.
+std::int64_t version_number(const std::string& name) {
+  constexpr std::string_view kPrefix = "version_";
+  if (!name.starts_with(kPrefix)) return -1;
+  std::int64_t number = -1;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
+  return error == std::errc() && stop == end && number >= 0 ? number : -1;
+}
+
+}  // namespace
+
+fs::path make_next_version_folder(const fs::path& root) {
+  make_folder(root);
+  std::error_code error;
+  std::int64_t next = 0;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    next = std::max(next, version_number(entry->path().filename().string()) + 1);
+  }
+  if (error) fail("read the folder", root, error);
+  while (true) {
+    const fs::path folder = root / ("version_" + std::to_string(next++));
+    // Of two runs, one makes the folder and the other is told that it is there.
+    const bool made = fs::create_directory(folder, error);
+    if (error) fail("make the folder", folder, error);
+    if (made) return folder;
+  }
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail("make the folder", folder, error);
+  if (!fs::is_directory(folder, error)) fail("make the folder", folder, std::make_error_code(std::errc::not_a_directory));
+}
+
+fs::path set_aside(const fs::path& file) {
+  for (int number = 1;; ++number) {
+    fs::path aside = file;
+    aside += ".bak-" + std::to_string(number);
+    if (fs::exists(fs::symlink_status(aside))) continue;
+    std::error_code error;
+    fs::rename(file, aside, error);
+    if (error) fail("rename", file, error);
+    return aside;
+  }
+}
+
+void write_file(const fs::path& file, std::string_view content) {
+  if (fs::exists(file)) {
+    std::ostringstream before;
+    before << std::ifstream(file, std::ios::binary).rdbuf();
+    if (before.view() == content) return;
+    set_aside(file);
+  }
+  fs::path temporary = file;
+  temporary += ".tmp";
+  OutputFile output(temporary, true);
+  output.write_at(0, content);
+  output.sync();
+  output.rename_to(file);
+}
+
+}  // namespace levin

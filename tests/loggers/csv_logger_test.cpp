@@ -1,0 +1,249 @@
+#include "levin/loggers/csv_logger.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "levin/core/error.h"
+#include "levin/core/options/registry.h"
+#include "loggers/csv_table.h"
+#include "support/temporary_folder.h"
+
+using levin::CsvLogger;
+using levin::CsvLoggerOptions;
+using levin::MetricMap;
+using levin::MetricRow;
+using levin::RunInfo;
+using levin::Value;
+using levin::test::content;
+using levin::test::CsvTable;
+using levin::test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+namespace {
+
+RunInfo run_in(const fs::path& root, int rank = 0, int world_size = 1) {
+  RunInfo run;
+  run.rank = rank;
+  run.world_size = world_size;
+  run.default_root_dir = root;
+  return run;
+}
+
+MetricRow row_of(std::int64_t step, MetricMap values, bool epoch_end = false) {
+  MetricRow row;
+  row.step = step;
+  row.epoch_end = epoch_end;
+  row.values = std::move(values);
+  return row;
+}
+
+// What rank 0 of a run does with its logger at the start.
+void start(CsvLogger& logger, const RunInfo& run) { logger.attach(run, logger.open(run)); }
+
+}  // namespace
+
+TEST_CASE("by default the rows are in ROOT/logs/version_0/metrics.csv, and the next run's in version_1") {
+  const TemporaryFolder folder;
+  for (const std::string version : {"version_0", "version_1"}) {
+    CsvLogger logger;
+    start(logger, run_in(folder.path()));
+    CHECK(logger.log_dir() == folder / "logs" / version);
+    CHECK(logger.name() == "logs");
+    CHECK(logger.version() == version);
+    logger.log_metrics(row_of(49, {{"train_loss", 0.1}}));
+    logger.log_metrics(row_of(49, {{"val_loss", std::nan("")}, {"val_acc", -std::numeric_limits<double>::infinity()}}, true));
+    logger.finalize("success");
+    CHECK(content(folder / "logs" / version / "metrics.csv") ==
+          "epoch,step,train_loss,val_acc,val_loss\n0,49,0.1,,\n0,49,,-inf,nan\n");
+  }
+}
+
+TEST_CASE("save_dir, name and version choose the folder") {
+  const TemporaryFolder folder;
+  const auto folder_of = [&](CsvLoggerOptions options) {
+    CsvLogger logger(std::move(options));
+    start(logger, run_in(folder / "root"));
+    CHECK(fs::is_directory(logger.log_dir()));
+    return std::pair(logger.log_dir().lexically_relative(folder.path()).string(), logger.version());
+  };
+  using Place = std::pair<std::string, std::string>;
+  CHECK(folder_of({.save_dir = folder / "here"}) == Place("here/logs/version_0", "version_0"));
+  CHECK(folder_of({.name = "digits"}) == Place("root/digits/version_0", "version_0"));
+  CHECK(folder_of({.name = ""}) == Place("root/version_0", "version_0"));
+  CHECK(folder_of({.version = 7}) == Place("root/logs/version_7", "version_7"));
+  CHECK(folder_of({.version = "best/try"}) == Place("root/logs/best/try", "best/try"));
+  CHECK(folder_of({}) == Place("root/logs/version_8", "version_8"));
+}
+
+TEST_CASE("every rank gets the folder that rank 0 chose") {
+  const TemporaryFolder folder;
+  CsvLogger first, second;
+  const std::string token = first.open(run_in(folder.path(), 0, 2));
+  second.attach(run_in(folder / "elsewhere", 1, 2), token);
+  CHECK(second.log_dir() == folder / "logs/version_0");
+  CHECK(second.version() == "version_0");
+  CHECK_FALSE(fs::exists(folder / "elsewhere"));
+}
+
+TEST_CASE("options without meaning are refused") {
+  CHECK_THROWS_AS(CsvLogger({.version = -1}), levin::ConfigError);
+  CHECK_THROWS_AS(CsvLogger({.version = ""}), levin::ConfigError);
+  CHECK_THROWS_AS(CsvLogger({.version = 1.5}), levin::ConfigError);
+  CHECK_THROWS_AS(CsvLogger({.flush_logs_every_n_steps = 0}), levin::ConfigError);
+  CHECK_THROWS_AS(CsvLogger({.every_n_steps = 0}), levin::ConfigError);
+}
+
+TEST_CASE("YAML makes it as CSVLogger") {
+  Value arguments(Value::Map{});
+  arguments["name"] = "digits";
+  arguments["version"] = 3;
+  const auto logger = levin::Registry<levin::Logger>::instance().make("lightning.pytorch.loggers.CSVLogger", arguments);
+  const TemporaryFolder folder;
+  CHECK(logger->open(run_in(folder.path())) == (folder / "digits/version_3").string());
+  arguments["every_n_steps"] = 0;
+  CHECK_THROWS_AS(levin::Registry<levin::Logger>::instance().make("CSVLogger", arguments), levin::ConfigError);
+}
+
+TEST_CASE("a prefix is put before metrics, not before epoch and step") {
+  const TemporaryFolder folder;
+  CsvLogger logger({.prefix = "fold1"});
+  start(logger, run_in(folder.path()));
+  logger.log_metrics(row_of(0, {{"loss", 1.0}}));
+  logger.finalize("success");
+  CHECK(content(logger.log_dir() / "metrics.csv") == "epoch,fold1-loss,step\n0,1,0\n");
+}
+
+TEST_CASE("save brings rows to the file, and so does finalize after a failure") {
+  const TemporaryFolder folder;
+  CsvLogger logger;
+  start(logger, run_in(folder.path()));
+  logger.log_metrics(row_of(0, {{"loss", 1.0}}));
+  logger.save();
+  CHECK(CsvTable(logger.log_dir() / "metrics.csv").column("loss") == std::vector<std::string>{"1"});
+  logger.log_metrics(row_of(1, {{"loss", 2.0}}));
+  logger.finalize("failed");
+  CHECK(CsvTable(logger.log_dir() / "metrics.csv").column("loss") == std::vector<std::string>{"1", "2"});
+}
+
+TEST_CASE("hyper-parameters are gathered in hparams.yaml") {
+  const TemporaryFolder folder;
+  CsvLogger logger;
+  start(logger, run_in(folder.path()));
+  logger.log_hyperparams(Value(Value::Map{}));
+  CHECK_FALSE(fs::exists(logger.log_dir() / "hparams.yaml"));
+  logger.log_hyperparams(Value(Value::Map{{"lr", 1e-3}, {"hidden", 64}}));
+  CHECK(content(logger.log_dir() / "hparams.yaml") == "lr: 0.001\nhidden: 64\n");
+}
+
+TEST_CASE("per_rank writes each rank's own values of every n-th step and of each epoch's end") {
+  const TemporaryFolder folder;
+  const CsvLoggerOptions options{.per_rank = true, .every_n_steps = 2};
+  CsvLogger first(options), second(options);
+  const std::string token = first.open(run_in(folder.path(), 0, 2));
+  first.attach(run_in(folder.path(), 0, 2), token);
+  second.attach(run_in(folder.path(), 1, 2), token);
+  for (CsvLogger* logger : {&first, &second}) {
+    CHECK(logger->wants_rank_metrics());
+    const double rank = logger == &first ? 0 : 1;
+    for (std::int64_t step = 0; step < 5; ++step) logger->log_rank_metrics(row_of(step, {{"train_loss", 10 * rank + step}}));
+    logger->log_rank_metrics(row_of(4, {{"val_loss", rank}}, true));
+  }
+  first.log_metrics(row_of(4, {{"val_loss", 0.5}}, true));
+  first.finalize("success");
+  second.finalize("success");
+  CHECK(content(folder / "logs/version_0/metrics.csv") == "epoch,step,val_loss\n0,4,0.5\n");
+  CHECK(content(folder / "logs/version_0/metrics_rank_0.csv") == "epoch,step,train_loss,val_loss\n0,1,1,\n0,3,3,\n0,4,,0\n");
+  CHECK(content(folder / "logs/version_0/metrics_rank_1.csv") == "epoch,step,train_loss,val_loss\n0,1,11,\n0,3,13,\n0,4,,1\n");
+  CHECK_FALSE(CsvLogger().wants_rank_metrics());
+}
+
+TEST_CASE("a second run with the same logger goes on in the same file") {
+  const TemporaryFolder folder;
+  CsvLogger logger;
+  start(logger, run_in(folder.path()));
+  logger.log_metrics(row_of(0, {{"val_loss", 1.0}}));
+  logger.finalize("success");
+  start(logger, run_in(folder.path()));
+  logger.log_metrics(row_of(0, {{"test_loss", 2.0}}));
+  logger.finalize("success");
+  CHECK(content(folder / "logs/version_0/metrics.csv") == "epoch,step,test_loss,val_loss\n0,0,,1\n0,0,2,\n");
+  CHECK_FALSE(fs::exists(folder / "logs/version_1"));
+}
+
+TEST_CASE("a version folder used again without resuming keeps the old file") {
+  const TemporaryFolder folder;
+  for (const double value : {1.0, 2.0, 3.0}) {
+    CsvLogger logger({.version = "mine"});
+    start(logger, run_in(folder.path()));
+    logger.log_metrics(row_of(0, {{"loss", value}}));
+    logger.log_hyperparams(Value(Value::Map{{"value", value}}));
+    logger.finalize("success");
+  }
+  CHECK(content(folder / "logs/mine/metrics.csv") == "epoch,loss,step\n0,3,0\n");
+  CHECK(content(folder / "logs/mine/metrics.csv.bak-1") == "epoch,loss,step\n0,1,0\n");
+  CHECK(content(folder / "logs/mine/metrics.csv.bak-2") == "epoch,loss,step\n0,2,0\n");
+  CHECK(content(folder / "logs/mine/hparams.yaml") == "value: 3.0\n");
+  CHECK(content(folder / "logs/mine/hparams.yaml.bak-1") == "value: 1.0\n");
+}
+
+TEST_CASE("resuming in the same folder keeps the rows before the checkpoint, on every rank") {
+  const TemporaryFolder folder;
+  for (const std::int64_t resume_step : {0, 2}) {
+    CsvLogger logger({.version = 0, .per_rank = true, .every_n_steps = 1});
+    RunInfo run = run_in(folder.path());
+    run.resuming = resume_step > 0;
+    run.resume_step = resume_step;
+    start(logger, run);
+    for (std::int64_t step = resume_step; step < resume_step + 3; ++step) {
+      const MetricRow row = row_of(step, {{resume_step > 0 ? "b" : "a", 10.0 * resume_step + static_cast<double>(step)}});
+      logger.log_metrics(row);
+      logger.log_rank_metrics(row);
+    }
+    logger.finalize("success");
+  }
+  const std::string expected = "a,b,epoch,step\n0,,0,0\n1,,0,1\n,22,0,2\n,23,0,3\n,24,0,4\n";
+  CHECK(content(folder / "logs/version_0/metrics.csv") == expected);
+  CHECK(content(folder / "logs/version_0/metrics_rank_0.csv") == expected);
+}
+
+TEST_CASE("resuming in a new folder starts with the rows of the folder that the checkpoint lies in") {
+  const TemporaryFolder folder;
+  CsvLogger before;
+  start(before, run_in(folder.path()));
+  for (std::int64_t step = 0; step < 3; ++step) before.log_metrics(row_of(step, {{"loss", static_cast<double>(step)}}));
+  before.finalize("interrupted");
+  const std::string old_file = content(folder / "logs/version_0/metrics.csv");
+
+  CsvLogger after;
+  RunInfo run = run_in(folder.path());
+  run.resuming = true;
+  run.resume_step = 2;
+  run.resume_checkpoint = folder / "logs/version_0/checkpoints/epoch=0-step=2.ckpt";
+  start(after, run);
+  after.log_metrics(row_of(2, {{"loss", 7.0}}));
+  after.finalize("success");
+  CHECK(content(folder / "logs/version_1/metrics.csv") == "epoch,loss,step\n0,0,0\n0,1,1\n0,7,2\n");
+  CHECK(content(folder / "logs/version_0/metrics.csv") == old_file);
+
+  run.resume_checkpoint = folder / "a checkpoint from elsewhere.ckpt";
+  CsvLogger alone;
+  start(alone, run);
+  alone.finalize("success");
+  CHECK(fs::is_empty(folder / "logs/version_2"));
+}
+
+TEST_CASE("a logger used before its run started is misused") {
+  CsvLogger logger;
+  CHECK_THROWS_AS(logger.log_metrics(row_of(0, {})), levin::MisuseError);
+  CHECK_THROWS_AS(logger.log_rank_metrics(row_of(0, {})), levin::MisuseError);
+  CHECK_THROWS_AS(logger.log_hyperparams(Value(Value::Map{})), levin::MisuseError);
+  CHECK_NOTHROW(logger.save());
+  CHECK_NOTHROW(logger.finalize("failed"));
+}
+
+TEST_CASE("a place that cannot be written is an error with its path") {
+  CsvLogger logger({.save_dir = "/proc/levin"});
+  CHECK_THROWS_WITH(logger.open(run_in("/tmp")), Catch::Contains("/proc/levin"));
+  CHECK_THROWS_AS(logger.open(run_in("/tmp")), levin::IoError);
+}
