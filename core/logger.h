@@ -14,10 +14,10 @@ namespace levin {
 struct RunInfo {
   int rank = 0;
   int world_size = 1;
-  std::filesystem::path default_root_dir;
-  bool resuming = false;                    ///< fit() continues a run from a checkpoint (false when only its weights are used)
-  std::int64_t resume_step = 0;             ///< its global step: rows of this step and later ones will be logged anew
-  std::filesystem::path resume_checkpoint;  ///< its file
+  std::filesystem::path default_root_dir = {};
+  bool resuming = false;         ///< fit() continues a run from a checkpoint (false when only its weights are used)
+  std::int64_t resume_step = 0;  ///< its global step: rows of this step and later ones will be logged anew
+  std::filesystem::path resume_checkpoint = {};  ///< its file
 };
 
 /// One row of metrics, as the loops hand it to loggers.
