@@ -10,7 +10,9 @@ namespace levin {
 
 Callback::~Callback() = default;
 
-std::string Callback::state_key() const {
+std::string Callback::state_key() const { return class_name(); }
+
+std::string Callback::class_name() const {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status),
                                                          std::free);

@@ -26,6 +26,8 @@ class Callback {
   virtual ~Callback();
 
   virtual CallbackPhase phase() const { return CallbackPhase::kNormal; }
+  /// The class's name without namespaces.
+  std::string class_name() const;
   /// Under which name the state is saved. Two callbacks of one class need different keys. Default: the class's name.
   virtual std::string state_key() const;
   /// What a checkpoint keeps; null for nothing.

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/data/batch.h"
+#include "levin/core/data/data_module.h"
 #include "levin/core/fwd.h"
 #include "levin/core/optim/optimizer_setup.h"
 #include "levin/core/options/options.h"
@@ -36,6 +36,12 @@ class Module : public torch::nn::Module {
   virtual Batch predict_step(const Batch& batch, std::int64_t batch_idx);
   /// With several evaluation loaders: which one the batch comes from.
   std::int64_t dataloader_idx() const;
+
+  /// Loaders of the module's own, for entry points that get no data.
+  virtual LoaderPtr train_dataloader();
+  virtual LoaderList val_dataloaders();
+  virtual LoaderList test_dataloaders();
+  virtual LoaderList predict_dataloaders();
 
   /// One or more optimizers with their schedulers; none when there is nothing to optimize.
   virtual OptimizerSetups configure_optimizers();
@@ -92,6 +98,7 @@ class Module : public torch::nn::Module {
 
   virtual void on_validation_model_zero_grad();
   virtual void on_validation_model_eval();
+  /// Called: after an evaluation, with every submodule back in the mode it had before.
   virtual void on_validation_model_train();
   virtual void on_validation_start();
   virtual void on_validation_epoch_start();

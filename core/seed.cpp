@@ -6,10 +6,17 @@
 
 namespace levin {
 
+namespace {
+std::optional<std::uint64_t> last_seed;
+}  // namespace
+
 std::uint64_t seed_everything(std::uint64_t seed) {
   at::manual_seed(seed);
   std::srand(static_cast<unsigned>(seed));
+  last_seed = seed;
   return seed;
 }
+
+std::optional<std::uint64_t> global_seed() { return last_seed; }
 
 }  // namespace levin

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace levin {
 
@@ -9,5 +10,8 @@ namespace levin {
 /// weights; a rank that wants random numbers of its own, such as for augmentation, derives them from (seed, rank). Gives the
 /// seed back.
 std::uint64_t seed_everything(std::uint64_t seed);
+
+/// The seed last given to seed_everything() in this process; data loaders without a seed of their own order samples by it.
+std::optional<std::uint64_t> global_seed();
 
 }  // namespace levin

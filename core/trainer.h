@@ -44,6 +44,8 @@ class Trainer {
 
   void fit(Module& module, DataModule& data, const RunOptions& run = {});
   void fit(Module& module, LoaderPtr train, LoaderList validation = {}, const RunOptions& run = {});
+  /// With the loaders that the module itself gives.
+  void fit(Module& module, const RunOptions& run = {});
   /// Gives one map of metrics for each loader.
   std::vector<MetricMap> validate(Module& module, DataModule& data, const RunOptions& run = {});
   std::vector<MetricMap> validate(Module& module, LoaderList loaders, const RunOptions& run = {});

@@ -8,6 +8,7 @@
 
 #include "levin/core/callback.h"
 #include "levin/core/devices.h"
+#include "levin/core/fast_dev_run.h"
 #include "levin/core/limit.h"
 #include "levin/core/loggers.h"
 #include "levin/core/options/component.h"
@@ -17,39 +18,39 @@ namespace levin {
 
 /// The Trainer's flags, with the reference's names and defaults. The order is that of designated initializers.
 struct TrainerOptions {
-  std::optional<std::int64_t> max_epochs;  ///< unset: 1000 when no other limit is given; -1: no limit
-  std::optional<std::int64_t> min_epochs;
+  std::optional<std::int64_t> max_epochs = std::nullopt;  ///< unset: 1000 when no other limit is given; -1: no limit
+  std::optional<std::int64_t> min_epochs = std::nullopt;
   std::int64_t max_steps = -1;  ///< optimizer steps; -1: no limit
-  std::optional<std::int64_t> min_steps;
-  std::optional<std::string> max_time;  ///< "DD:HH:MM:SS"
+  std::optional<std::int64_t> min_steps = std::nullopt;
+  std::optional<std::string> max_time = std::nullopt;  ///< "DD:HH:MM:SS"
 
   std::string accelerator = "auto";
   Component<Strategy> strategy = "auto";
-  Devices devices;
+  Devices devices = {};
   std::int64_t num_nodes = 1;
   std::string precision = "32-true";
 
-  Loggers logger;
-  std::vector<Component<Callback>> callbacks;
+  Loggers logger = {};
+  std::vector<Component<Callback>> callbacks = {};
 
-  std::int64_t fast_dev_run = 0;  ///< so many batches of each stage; YAML takes true for 1
-  std::optional<Limit> limit_train_batches;
-  std::optional<Limit> limit_val_batches;
-  std::optional<Limit> limit_test_batches;
-  std::optional<Limit> limit_predict_batches;
+  FastDevRun fast_dev_run = false;  ///< true or a number of batches of each stage
+  std::optional<Limit> limit_train_batches = std::nullopt;
+  std::optional<Limit> limit_val_batches = std::nullopt;
+  std::optional<Limit> limit_test_batches = std::nullopt;
+  std::optional<Limit> limit_predict_batches = std::nullopt;
   Limit overfit_batches = 0.0;
-  std::optional<Limit> val_check_interval;
+  std::optional<Limit> val_check_interval = std::nullopt;
   std::optional<std::int64_t> check_val_every_n_epoch = 1;
-  std::optional<std::int64_t> num_sanity_val_steps;
-  std::optional<std::int64_t> log_every_n_steps;
+  std::optional<std::int64_t> num_sanity_val_steps = std::nullopt;
+  std::optional<std::int64_t> log_every_n_steps = std::nullopt;
   bool strict_logging = false;
 
-  std::optional<bool> enable_checkpointing;
-  std::optional<bool> enable_progress_bar;
-  std::optional<bool> enable_model_summary;
+  std::optional<bool> enable_checkpointing = std::nullopt;
+  std::optional<bool> enable_progress_bar = std::nullopt;
+  std::optional<bool> enable_model_summary = std::nullopt;
 
   std::int64_t accumulate_grad_batches = 1;
-  std::optional<double> gradient_clip_val;
+  std::optional<double> gradient_clip_val = std::nullopt;
   std::string gradient_clip_algorithm = "norm";
   bool deterministic = false;
   bool inference_mode = true;
@@ -58,7 +59,7 @@ struct TrainerOptions {
   bool detect_anomaly = false;
   bool barebones = false;
   std::int64_t reload_dataloaders_every_n_epochs = 0;
-  std::optional<std::filesystem::path> default_root_dir;
+  std::optional<std::filesystem::path> default_root_dir = std::nullopt;
   bool enable_autolog_hparams = true;
 
   double stall_report_seconds = 60;  ///< a boundary that waits longer prints where each rank is

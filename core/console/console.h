@@ -22,7 +22,7 @@ struct ConsoleOptions {
   int world_size = 1;  ///< above 1, every line starts with its rank: "[rank 1] …"
   /// A file that also receives every line, with time and level. `{rank}` in it becomes the rank; without it and with several
   /// ranks, `.rank_{rank}` is put before the extension, so that ranks never share a file. It is appended to.
-  std::optional<std::filesystem::path> log_file;
+  std::optional<std::filesystem::path> log_file = std::nullopt;
 };
 
 /// The one place through which levin talks to a person. Debug and info lines go to standard output, warnings and errors to

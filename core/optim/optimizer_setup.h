@@ -15,18 +15,18 @@ namespace levin {
 
 /// A scheduler and when it steps. Defaults are the reference's.
 struct SchedulerConfig {
-  std::shared_ptr<LrScheduler> scheduler;
+  std::shared_ptr<LrScheduler> scheduler = nullptr;
   std::string interval = "epoch";  ///< "epoch" or "step"
   std::int64_t frequency = 1;      ///< every so many intervals
-  std::string monitor;             ///< key that ReduceLrOnPlateau looks at
+  std::string monitor = {};             ///< key that ReduceLrOnPlateau looks at
   bool strict = true;              ///< a missing monitor is an error, not a warning
-  std::string name;                ///< name for LearningRateMonitor; empty: lr-<optimizer class>
+  std::string name = {};                ///< name for LearningRateMonitor; empty: lr-<optimizer class>
 };
 
 /// An optimizer with its schedulers.
 struct OptimizerSetup {
-  std::shared_ptr<torch::optim::Optimizer> optimizer;
-  std::vector<SchedulerConfig> schedulers;
+  std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
+  std::vector<SchedulerConfig> schedulers = {};
 };
 
 /// What configure_optimizers returns: nothing, one optimizer, one with schedulers, or several.

@@ -1,0 +1,210 @@
+#include "levin/core/loops/entry_point.h"
+
+#include <algorithm>
+
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/console/console.h"
+#include "levin/core/loops/checkpoint_state.h"
+#include "levin/core/loops/module_attachment.h"
+#include "levin/core/loops/optimizer_config.h"
+#include "levin/core/loops/signals.h"
+#include "levin/core/loops/trainer_parts.h"
+#include "levin/core/yaml/to_yaml.h"
+
+namespace levin {
+
+EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource source, Stage stage, const RunOptions& run)
+    : runtime_(runtime), source_(std::move(source)), stage_(stage), run_(run), hooks_(runtime) {
+  if (runtime_.in_entry_point) {
+    throw MisuseError("This Trainer is already inside an entry point; fit, validate, test and predict do not nest.");
+  }
+  ModuleAttachment::detach(runtime_.trainer);
+  runtime_.in_entry_point = true;
+  runtime_.module = &module;
+  runtime_.data = source_.data_module();
+  runtime_.failing = false;
+  runtime_.start_metrics();
+  LoopState& state = runtime_.state;
+  state.stage = stage;
+  state.fitting = fitting();
+  state.failed_at.reset();
+  state.stop_wish = state.stop_agreed = state.end_epoch_wish = state.skip_epoch_wish = false;
+  state.stop_reason.clear();
+  state.signal_agreed = 0;
+  ModuleAttachment::attach(module, runtime_.trainer, *runtime_.metrics);
+}
+
+EntryPoint::~EntryPoint() {
+  // The module stays attached, so that save_checkpoint() and metrics work after fit(), until it or the Trainer goes.
+  runtime_.in_entry_point = false;
+  runtime_.data = nullptr;
+  runtime_.state.fitting = false;
+  runtime_.state.hook = Hook::kNone;
+}
+
+void EntryPoint::run(const std::function<void()>& loop) {
+  const SignalScope signals;
+  try {
+    set_up();
+    loop();
+    if (runtime_.state.signal_agreed != 0)
+      throw Interrupted(runtime_.state.signal_agreed, "during " + std::string(stage_name(stage_)));
+    finish();
+  } catch (const Interrupted& interrupted) {
+    fail(interrupted, "interrupted");
+    throw;
+  } catch (const std::exception& error) {
+    fail(error, "failed");
+    throw;
+  } catch (...) {
+    fail(std::runtime_error("an exception that is no std::exception"), "failed");
+    throw;
+  }
+}
+
+void EntryPoint::set_up() {
+  Module& module = *runtime_.module;
+  {
+    HookScope scope(runtime_, Hook::kConfigureCallbacks);
+    runtime_.callbacks = in_hook_order(merge_callbacks(runtime_.configured_callbacks, module.configure_callbacks()));
+  }
+  check_ranks_agree();
+  if (run_.ckpt_path) checkpoint_ = Checkpoint::load(resolve_checkpoint(runtime_, *run_.ckpt_path));
+  prepare_data();
+  open_loggers();
+  set_up_parts();
+  if (checkpoint_) restore_module(runtime_, *checkpoint_);
+  set_up_module();
+  if (fitting()) {
+    configure_optimizers();
+    hooks_.run(Hook::kOnFitStart, &Callback::on_fit_start, &Module::on_fit_start);
+  }
+  log_hyperparams();
+  if (checkpoint_ && fitting()) resume_ = restore_training(runtime_, *checkpoint_);
+  checkpoint_.reset();
+}
+
+void EntryPoint::check_ranks_agree() {
+  // Whatever differs would surface later as a hang or a wrong average; here it is one error with both texts.
+  const std::string mine = to_yaml(write_options(runtime_.options)) + "ckpt_path: " + run_.ckpt_path.value_or("");
+  if (runtime_.world_size() == 1) {
+    runtime_.meet(BoundaryKind::kSetup);
+    return;
+  }
+  const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
+  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kSetup, {hash});
+  const auto differs = [&](const BoundaryWords& words) { return words[0] != outcome.words.front()[0]; };
+  if (std::none_of(outcome.words.begin(), outcome.words.end(), differs)) return;
+  const std::vector<std::string> texts = all_gather_text(runtime_.strategy->control_group(), mine, "comparing options");
+  throw ConfigError(describe_difference(texts));
+}
+
+void EntryPoint::prepare_data() {
+  if (runtime_.strategy->local_rank() == 0) {
+    HookScope scope(runtime_, Hook::kPrepareData);
+    if (runtime_.data != nullptr) runtime_.data->prepare_data();
+    runtime_.module->prepare_data();
+  }
+  runtime_.meet(BoundaryKind::kSetup);
+}
+
+void EntryPoint::open_loggers() {
+  if (runtime_.loggers_open) return;
+  RunInfo info;
+  info.rank = runtime_.strategy->rank();
+  info.world_size = runtime_.world_size();
+  info.default_root_dir = runtime_.trainer.default_root_dir();
+  info.resuming = fitting() && checkpoint_.has_value();
+  info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
+  for (const auto& logger : runtime_.loggers) {
+    const std::string token = runtime_.is_global_zero() ? logger->open(info) : std::string();
+    const std::vector<std::string> tokens = all_gather_text(runtime_.strategy->control_group(), token, "opening a logger");
+    logger->attach(info, tokens.front());
+  }
+  runtime_.loggers_open = true;
+  if (runtime_.is_global_zero() && runtime_.save_config && !runtime_.options.fast_dev_run) {
+    runtime_.save_config(runtime_.trainer.log_dir());
+  }
+}
+
+void EntryPoint::set_up_parts() {
+  set_up_parts_done_ = true;
+  HookScope scope(runtime_, Hook::kSetup);
+  if (runtime_.data != nullptr) runtime_.data->setup(stage_);
+  for (const auto& callback : runtime_.callbacks) callback->setup(runtime_.trainer, *runtime_.module, stage_);
+  runtime_.module->setup(stage_);
+  hooks_.module(Hook::kConfigureModel, &Module::configure_model);
+}
+
+void EntryPoint::set_up_module() {
+  Module& module = *runtime_.module;
+  precision_.emplace(runtime_.options.precision, runtime_.strategy->device());
+  precision_->convert_module(module);
+  if (!runtime_.strategy->device().is_cpu()) module.to(runtime_.strategy->device());
+  runtime_.strategy->setup_module(module, fitting());
+  if (fitting()) module.train();
+}
+
+void EntryPoint::configure_optimizers() {
+  HookScope scope(runtime_, Hook::kConfigureOptimizers);
+  const OptimizerSetups setups = make_optimizers(runtime_);
+  take_optimizers(runtime_, setups);
+}
+
+void EntryPoint::log_hyperparams() {
+  if (!runtime_.options.enable_autolog_hparams || runtime_.hyperparams_logged || !runtime_.is_global_zero()) return;
+  runtime_.hyperparams_logged = true;
+  const Value hyperparams = merged_hyperparams(runtime_);
+  for (const auto& logger : runtime_.loggers) {
+    if (hyperparams.size() > 0) logger->log_hyperparams(hyperparams);
+    logger->save();
+  }
+}
+
+void EntryPoint::finish() {
+  runtime_.meet(BoundaryKind::kEnd);
+  if (fitting()) hooks_.run(Hook::kOnFitEnd, &Callback::on_fit_end, &Module::on_fit_end);
+  set_up_parts_done_ = false;
+  tear_down_hooks();
+  for (const auto& logger : runtime_.loggers) logger->finalize("success");
+  runtime_.strategy->teardown();
+}
+
+void EntryPoint::fail(const std::exception& error, const std::string& status) {
+  const Whereabouts where = runtime_.state.failed_at.value_or(runtime_.state.whereabouts());
+  runtime_.failing = true;
+  // An agreed signal is known to every rank already; any other error the others must hear of at once.
+  if (status != "interrupted") runtime_.strategy->report_failure(where, error.what());
+  const auto guarded = [&](const std::function<void()>& hook) {
+    try {
+      hook();
+    } catch (const std::exception& second) {
+      Console::instance().error(std::string("While handling an error, ") + std::string(hook_name(runtime_.state.hook)) +
+                                " failed too: " + second.what());
+    } catch (...) {
+      Console::instance().error("While handling an error, a hook failed too, with an exception that is no std::exception.");
+    }
+  };
+  {
+    HookScope scope(runtime_, Hook::kOnException);
+    for (const auto& callback : runtime_.callbacks) {
+      guarded([&] { callback->on_exception(runtime_.trainer, *runtime_.module, error); });
+    }
+    if (runtime_.data != nullptr) guarded([&] { runtime_.data->on_exception(error); });
+    guarded([&] { runtime_.module->on_exception(error); });
+  }
+  if (set_up_parts_done_) guarded([&] { tear_down_hooks(); });
+  for (const auto& logger : runtime_.loggers) {
+    if (runtime_.loggers_open) guarded([&] { logger->finalize(status); });
+  }
+  runtime_.strategy->teardown();
+}
+
+void EntryPoint::tear_down_hooks() {
+  HookScope scope(runtime_, Hook::kTeardown);
+  if (runtime_.data != nullptr) runtime_.data->teardown(stage_);
+  for (const auto& callback : runtime_.callbacks) callback->teardown(runtime_.trainer, *runtime_.module, stage_);
+  runtime_.module->teardown(stage_);
+}
+
+}  // namespace levin

@@ -1,0 +1,150 @@
+#include "levin/core/loops/evaluation_loop.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "levin/core/loops/batch_transfer.h"
+#include "levin/core/loops/epoch_plan.h"
+#include "levin/core/loops/evaluation_hooks.h"
+#include "levin/core/loops/loader_cursor.h"
+#include "levin/core/loops/metric_rows.h"
+#include "levin/core/loops/signals.h"
+
+namespace levin {
+
+namespace {
+
+/// The mode (training or evaluation) of every submodule, parents before children.
+using Modes = std::vector<std::pair<torch::nn::Module*, bool>>;
+
+void remember_modes(torch::nn::Module& module, Modes& modes) {
+  modes.emplace_back(&module, module.is_training());
+  for (const auto& child : module.children()) remember_modes(*child, modes);
+}
+
+void restore_modes(const Modes& modes) {
+  // train() changes the whole subtree; the entries of the children come later and set them right again.
+  for (const auto& [module, training] : modes) module->train(training);
+}
+
+}  // namespace
+
+EvaluationLoop::EvaluationLoop(Trainer::Runtime& runtime, const Precision& precision, Stage stage, LoaderList loaders,
+                               std::optional<Limit> limit, const char* limit_name)
+    : runtime_(runtime),
+      precision_(precision),
+      hooks_(runtime),
+      stage_(stage),
+      names_(evaluation_hooks(stage)),
+      loaders_(std::move(loaders)) {
+  const bool disabled = limit && (limit->is_share() ? limit->share() == 0.0 : limit->batches() == 0);
+  // Not this rank's number of batches: a rank without any still takes part.
+  may_have_batches_ = !loaders_.empty() && !disabled;
+  for (const LoaderPtr& loader : loaders_) {
+    const std::optional<std::int64_t> batches = limited_batches(loader->size(), limit, limit_name);
+    num_batches_.push_back(batches.value_or(-1));
+    caps_.push_back(batches ? batches : (limit && !limit->is_share() ? std::optional(limit->batches()) : std::nullopt));
+  }
+}
+
+void EvaluationLoop::run() {
+  LoopState& state = runtime_.state;
+  // Standalone evaluation on one process may use inference mode; inside fit tensors must stay usable for training.
+  const bool inference = runtime_.options.inference_mode && !state.fitting && runtime_.world_size() == 1;
+  const c10::InferenceMode inference_mode(inference);
+  const at::AutoGradMode no_gradients(false);
+  const Stage outer_stage = std::exchange(state.stage, stage_);
+  const std::int64_t outer_batch = state.batch_idx;
+  const bool outer_is_last = state.is_last_batch;
+  state.num_evaluation_batches = num_batches_;
+  runtime_.metrics->begin_stage(stage_);
+
+  Modes modes;
+  remember_modes(*runtime_.module, modes);
+  runtime_.strategy->synchronize_buffers(*runtime_.module);
+  hooks_.module(names_.model_eval_hook, names_.model_eval);
+  hooks_.run(names_.start.hook, names_.start.callback, names_.start.module);
+  hooks_.run(names_.epoch_start.hook, names_.epoch_start.callback, names_.epoch_start.module);
+  predictions_.clear();
+  for (std::size_t index = 0; index < loaders_.size(); ++index) run_loader(static_cast<std::int64_t>(index));
+  state.dataloader_idx = 0;
+
+  runtime_.meet(BoundaryKind::kEpochReached);
+  hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
+  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochEnd);
+  MetricRows rows(runtime_);
+  if (stage_ != Stage::kSanityCheck) rows.write(outcome, state.logging_step, /*epoch_end=*/true);
+  hooks_.run(names_.end.hook, names_.end.callback, names_.end.module);
+  runtime_.meet(BoundaryKind::kEvaluationEnd);
+
+  restore_modes(modes);
+  hooks_.module(names_.model_train_hook, names_.model_train);
+  runtime_.metrics->reset_epoch();
+  runtime_.metrics->end_stage();
+  rows.save();
+  state.stage = outer_stage;
+  state.batch_idx = outer_batch;
+  state.is_last_batch = outer_is_last;
+}
+
+void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
+  LoopState& state = runtime_.state;
+  const auto index = static_cast<std::size_t>(dataloader_idx);
+  state.dataloader_idx = dataloader_idx;
+  predictions_.emplace_back();
+  LoaderCursor cursor(*loaders_[index], caps_[index]);
+  cursor.start_epoch(state.epoch);
+  for (std::int64_t batch_idx = 0; cursor.has_next(); ++batch_idx) {
+    // A signal ends this rank's part; the others learn of it at the boundary that follows.
+    if (SignalScope::received() != 0) return;
+    Batch batch = cursor.take();
+    state.batch_idx = batch_idx;
+    state.is_last_batch = !cursor.has_next();
+    run_batch(std::move(batch), batch_idx, dataloader_idx);
+  }
+}
+
+void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t dataloader_idx) {
+  const auto loaders = static_cast<std::int64_t>(loaders_.size());
+  batch = transfer_batch(runtime_, precision_, std::move(batch), dataloader_idx, loaders);
+  hooks_.run(names_.batch_start.hook, names_.batch_start.callback, names_.batch_start.module, batch, batch_idx, dataloader_idx);
+  if (stage_ == Stage::kPredict) {
+    Batch prediction;
+    {
+      const Precision::Forward forward(precision_);
+      prediction = hooks_.module(Hook::kPredictStep, &Module::predict_step, batch, batch_idx);
+    }
+    hooks_.run(Hook::kOnPredictBatchEnd, &Callback::on_predict_batch_end, &Module::on_predict_batch_end, prediction, batch,
+               batch_idx, dataloader_idx);
+    predictions_.back().push_back(std::move(prediction));
+  } else {
+    StepOutput output;
+    {
+      const Precision::Forward forward(precision_);
+      output = hooks_.module(names_.step_hook, names_.step, batch, batch_idx);
+    }
+    hooks_.run(names_.batch_end.hook, names_.batch_end.callback, names_.batch_end.module, output, batch, batch_idx,
+               dataloader_idx);
+    // As in the reference, step values of an evaluation are written at every batch; they are this rank's own.
+    if (stage_ != Stage::kSanityCheck) MetricRows(runtime_).write_local_step(step_count_, /*to_rank_zero=*/true);
+  }
+  runtime_.metrics->end_batch();
+  ++step_count_;
+}
+
+std::vector<MetricMap> EvaluationLoop::results() const {
+  const std::string marker = "/dataloader_idx_";
+  std::vector<MetricMap> results(loaders_.size());
+  for (const auto& [name, value] : runtime_.metrics->callback_metrics()) {
+    const std::size_t found = name.rfind(marker);
+    for (std::size_t index = 0; index < results.size(); ++index) {
+      const bool of_this_loader = found == std::string::npos || name.substr(found + marker.size()) == std::to_string(index);
+      if (of_this_loader) results[index][name] = value;
+    }
+  }
+  return results;
+}
+
+}  // namespace levin

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "levin/core/loops/hook_runner.h"
+#include "levin/core/loops/precision.h"
+
+namespace levin {
+
+struct EvaluationHooks;
+
+/// Validation, test, prediction and the sanity check: one pass over one or more loaders, without gradients. Ranks may have
+/// different numbers of batches; they meet at the end only.
+class EvaluationLoop {
+ public:
+  /// `limit`: batches of each loader, by the option of this name.
+  EvaluationLoop(Trainer::Runtime& runtime, const Precision& precision, Stage stage, LoaderList loaders,
+                 std::optional<Limit> limit, const char* limit_name);
+
+  /// False when the limits leave nothing to evaluate, on any rank.
+  bool may_have_batches() const { return may_have_batches_; }
+  const LoaderList& loaders() const { return loaders_; }
+  void run();
+  /// One map for each loader: what was logged for it.
+  std::vector<MetricMap> results() const;
+  /// What predict_step returned, by loader and batch.
+  std::vector<std::vector<Batch>> take_predictions() { return std::move(predictions_); }
+  const std::vector<std::int64_t>& num_batches() const { return num_batches_; }
+
+ private:
+  void run_loader(std::int64_t dataloader_idx);
+  void run_batch(Batch batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
+
+  Trainer::Runtime& runtime_;
+  const Precision& precision_;
+  HookRunner hooks_;
+  Stage stage_;
+  const EvaluationHooks& names_;
+  LoaderList loaders_;
+  std::vector<std::optional<std::int64_t>> caps_;
+  std::vector<std::int64_t> num_batches_;
+  std::vector<std::vector<Batch>> predictions_;
+  bool may_have_batches_ = false;
+  std::int64_t step_count_ = 0;  ///< evaluation batches so far: the x axis of evaluation step rows
+};
+
+}  // namespace levin

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/protocol/hook.h"
+#include "levin/core/strategy.h"
+
+namespace levin {
+
+/// Where a run is, in plain numbers. Loops write it; the Trainer's getters read it.
+struct LoopState {
+  Stage stage = Stage::kTrain;
+  bool fitting = false;
+  Hook hook = Hook::kNone;
+
+  std::int64_t epoch = 0;         ///< current_epoch
+  std::int64_t global_step = 0;   ///< optimizer steps, over all optimizers
+  std::int64_t logging_step = 0;  ///< the x axis of rows: batches that ended in a step (the reference's _batches_that_stepped)
+  std::int64_t batch_idx = 0;     ///< in the epoch, of the stage that runs
+  std::int64_t total_batch_idx = 0;  ///< training batches over all epochs
+  std::int64_t dataloader_idx = 0;
+  bool is_last_batch = false;
+  std::int64_t num_training_batches = -1;
+  std::vector<std::int64_t> num_evaluation_batches;
+  std::int64_t accumulate_grad_batches = 1;
+
+  bool has_next_batch = true;  ///< training: this rank has a batch after the one in work
+
+  bool stop_wish = false;    ///< this rank asked to stop
+  bool stop_agreed = false;  ///< the ranks agreed to stop
+  std::string stop_reason;
+  int signal_agreed = 0;
+  bool skip_epoch_wish = false;  ///< asked for in a hook
+  bool end_epoch_wish = false;   ///< this rank's vote in the reduction under way
+  bool epoch_ending = false;     ///< all batches of the epoch are done and its end is under way
+  bool step_unfinished = false;  ///< an optimizer step is done, and logging_step does not count it yet
+
+  /// Where the first error was thrown, kept while it leaves through the hooks above.
+  std::optional<Whereabouts> failed_at;
+
+  Whereabouts whereabouts() const { return {stage, hook, epoch, global_step}; }
+};
+
+}  // namespace levin

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+
+#include "levin/core/fwd.h"
+#include "levin/core/loops/gradients.h"
+
+namespace levin {
+
+/// What a module does by hand in training_step when it turns automatic optimization off.
+class ManualOptimization {
+ public:
+  /// Throws MisuseError outside of training.
+  explicit ManualOptimization(Trainer& trainer);
+  void backward(const at::Tensor& loss, bool synchronize);
+  void step(std::size_t index);
+
+ private:
+  Trainer& trainer_;
+};
+
+}  // namespace levin

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "levin/core/loops/hook_runner.h"
+#include "levin/core/loops/precision.h"
+#include "levin/core/loops/step_votes.h"
+
+namespace levin {
+
+/// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
+void run_backward(Trainer::Runtime& runtime, StepVotes& votes, const at::Tensor& loss, bool synchronize);
+
+/// One training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in the
+/// reference's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where some ranks
+/// have no batch, the mean is taken over the batches that there really were.
+class AutomaticOptimization {
+ public:
+  AutomaticOptimization(Trainer::Runtime& runtime, StepVotes& votes, const Precision& precision)
+      : runtime_(runtime), votes_(votes), precision_(precision), hooks_(runtime) {}
+
+  /// `batch` null: this rank has none, and takes part in the reduction without. `first_of_window`: gradients start at zero.
+  /// `take_step`: gradients are reduced and the optimizer steps. Gives the step's output, its loss detached and divided by
+  /// accumulate_grad_batches.
+  StepOutput run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step);
+
+ private:
+  at::Tensor forward_backward(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool synchronize);
+  void prepare_step(torch::optim::Optimizer& optimizer);
+
+  Trainer::Runtime& runtime_;
+  StepVotes& votes_;
+  const Precision& precision_;
+  HookRunner hooks_;
+  StepOutput output_;
+  std::int32_t batches_before_ = 0;  ///< of this rank, earlier in the window
+};
+
+}  // namespace levin

@@ -1,0 +1,99 @@
+#include "levin/core/loops/optimizer_config.h"
+
+#include "levin/core/console/console.h"
+
+namespace levin {
+
+namespace {
+
+SchedulerConfig scheduler_from_settings(std::shared_ptr<LrScheduler> scheduler, const Value& settings) {
+  SchedulerConfig config;
+  config.scheduler = std::move(scheduler);
+  const auto text = [&](const char* key, std::string fallback) {
+    const Value* value = settings.find(key);
+    return value != nullptr && !value->is_null() ? value->as_string() : fallback;
+  };
+  config.interval = text("interval", config.interval);
+  config.monitor = text("monitor", config.monitor);
+  config.name = text("name", config.name);
+  if (const Value* frequency = settings.find("frequency")) config.frequency = frequency->as_int();
+  if (const Value* strict = settings.find("strict")) config.strict = strict->as_bool();
+  return config;
+}
+
+void check(const SchedulerConfig& config) {
+  const std::string which =
+      config.name.empty() ? "A learning-rate scheduler" : "The learning-rate scheduler '" + config.name + "'";
+  if (!config.scheduler) throw MisuseError(which + " of configure_optimizers is empty.");
+  if (config.interval != "epoch" && config.interval != "step") {
+    throw MisuseError(which + " has interval '" + config.interval + "'; it is epoch or step.");
+  }
+  if (config.frequency < 1) throw MisuseError(which + " has a frequency below 1.");
+  if (config.scheduler->needs_metric() && config.monitor.empty()) {
+    throw MisuseError(which + " needs a metric: set SchedulerConfig::monitor (in YAML lr_scheduler.monitor) to a logged key.");
+  }
+}
+
+}  // namespace
+
+OptimizerSetups make_optimizers(Trainer::Runtime& runtime) {
+  if (!runtime.optimizer_factory) return runtime.module->configure_optimizers();
+  std::vector<at::Tensor> parameters;
+  for (at::Tensor& parameter : runtime.module->parameters()) {
+    if (parameter.requires_grad()) parameters.push_back(parameter);
+  }
+  OptimizerSetup setup;
+  setup.optimizer = runtime.optimizer_factory->make(std::move(parameters));
+  if (runtime.scheduler_factory) {
+    setup.schedulers.push_back(
+        scheduler_from_settings(runtime.scheduler_factory->make(*setup.optimizer), runtime.scheduler_settings));
+  }
+  return setup;
+}
+
+void take_optimizers(Trainer::Runtime& runtime, const OptimizerSetups& setups) {
+  runtime.optimizers.clear();
+  runtime.schedulers.clear();
+  for (const OptimizerSetup& setup : setups.list()) {
+    if (!setup.optimizer) throw MisuseError("configure_optimizers returned an empty optimizer.");
+    runtime.optimizers.push_back(setup.optimizer);
+    for (const SchedulerConfig& config : setup.schedulers) {
+      check(config);
+      runtime.schedulers.push_back(config);
+    }
+  }
+  const bool automatic = runtime.module->automatic_optimization();
+  if (automatic && runtime.optimizers.size() > 1) {
+    throw MisuseError("configure_optimizers returned " + std::to_string(runtime.optimizers.size()) +
+                      " optimizers, which need manual optimization: call set_automatic_optimization(false) in the module's "
+                      "constructor and step them in training_step.");
+  }
+  if (!automatic && runtime.options.accumulate_grad_batches != 1) {
+    throw MisuseError(
+        "accumulate_grad_batches works with automatic optimization only; under manual optimization call "
+        "step_optimizer every so many batches instead.");
+  }
+  if (!automatic && runtime.options.gradient_clip_val) {
+    throw MisuseError(
+        "gradient_clip_val works with automatic optimization only; under manual optimization call clip_gradients.");
+  }
+  if (runtime.optimizers.empty()) {
+    rank_zero_warn("configure_optimizers returned no optimizer: training runs without changing the weights.");
+  }
+}
+
+Value merged_hyperparams(const Trainer::Runtime& runtime) {
+  Value merged(Value::Map{});
+  if (runtime.module->hparams().is_map()) merged = runtime.module->hparams();
+  if (runtime.data == nullptr || !runtime.data->hparams().is_map()) return merged;
+  for (const auto& [key, value] : runtime.data->hparams().as_map()) {
+    if (const Value* existing = merged.find(key); existing != nullptr && !(*existing == value)) {
+      throw MisuseError("The module and the data module both have a hyper-parameter '" + key +
+                        "' with different values; rename one of them.");
+    }
+    merged[key] = value;
+  }
+  return merged;
+}
+
+}  // namespace levin

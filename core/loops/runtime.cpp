@@ -1,0 +1,50 @@
+#include "levin/core/loops/runtime.h"
+
+#include <algorithm>
+
+#include "levin/core/console/console.h"
+#include "levin/core/loops/signals.h"
+#include "levin/core/loops/trainer_parts.h"
+
+namespace levin {
+
+Trainer::Runtime::Runtime(Trainer& owner, TrainerOptions given)
+    : trainer(owner),
+      limits_given(given.max_epochs || given.max_steps >= 0 || given.max_time || given.fast_dev_run),
+      options(apply_option_rules(std::move(given))) {
+  state.accumulate_grad_batches = options.accumulate_grad_batches;
+  strategy = make_strategy(options);
+  Console::instance().configure({.rank = strategy->rank(), .world_size = strategy->world_size()});
+  loggers = make_loggers(options);
+  configured_callbacks = make_callbacks(options);
+  callbacks = in_hook_order(configured_callbacks);
+}
+
+void Trainer::Runtime::start_metrics() {
+  MetricStore::Options store_options;
+  store_options.strict_logging = options.strict_logging;
+  store_options.warn = [](const std::string& message) { rank_zero_warn(message); };
+  metrics = std::make_unique<MetricStore>(strategy->control_group(), std::move(store_options));
+}
+
+Votes Trainer::Runtime::votes() const {
+  Votes mine;
+  mine.stop = state.stop_wish;
+  mine.end_epoch = state.end_epoch_wish;
+  mine.has_next = state.has_next_batch;
+  mine.signal = SignalScope::received();
+  return mine;
+}
+
+void Trainer::Runtime::adopt(const Votes& merged) {
+  state.stop_agreed = merged.stop;
+  if (merged.signal != 0) state.signal_agreed = merged.signal;
+}
+
+BoundaryOutcome Trainer::Runtime::meet(BoundaryKind kind, const BoundaryWords& words) {
+  BoundaryOutcome outcome = metrics->meet({kind, state.stage, state.epoch, state.global_step}, votes(), words);
+  adopt(outcome.votes);
+  return outcome;
+}
+
+}  // namespace levin

@@ -1,0 +1,36 @@
+#include "levin/core/loops/scheduler_runner.h"
+
+#include "levin/core/console/console.h"
+
+namespace levin {
+
+namespace {
+std::string missing_monitor(const SchedulerConfig& config, const MetricMap& metrics) {
+  std::string available;
+  for (const auto& [name, value] : metrics) available += (available.empty() ? "" : ", ") + name;
+  return "A learning-rate scheduler monitors '" + config.monitor +
+         "', which no rank has logged. Logged so far: " + (available.empty() ? "nothing" : available) + ".";
+}
+}  // namespace
+
+void SchedulerRunner::step(std::string_view interval, bool on_metric) {
+  if (!runtime_.module->automatic_optimization()) return;
+  const LoopState& state = runtime_.state;
+  const std::int64_t done = (interval == "step" ? state.batch_idx : state.epoch) + 1;
+  for (SchedulerConfig& config : runtime_.schedulers) {
+    if (config.scheduler->needs_metric() != on_metric || config.interval != interval || done % config.frequency != 0) continue;
+    std::optional<double> metric;
+    if (on_metric) {
+      metric = runtime_.metrics->monitored(config.monitor);
+      if (!metric) {
+        const std::string message = missing_monitor(config, runtime_.metrics->callback_metrics());
+        if (config.strict) throw MisuseError(message + " Set the scheduler's strict to false to skip it until the key exists.");
+        rank_zero_warn(message + " The learning rate stays as it is.");
+        continue;
+      }
+    }
+    hooks_.module(Hook::kLrSchedulerStep, &Module::lr_scheduler_step, *config.scheduler, metric);
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,20 @@
+#include "levin/core/loops/step_votes.h"
+
+#include "levin/core/protocol/vote_board.h"
+
+namespace levin {
+
+void StepVotes::publish() {
+  Votes mine = runtime_.votes();
+  mine.micro_batches = micro_batches_;
+  runtime_.strategy->vote_board().publish(sequence_, mine);
+}
+
+void StepVotes::collect() {
+  collected_ = merge(runtime_.strategy->vote_board().read(sequence_));
+  collected_any_ = true;
+  ++sequence_;
+  runtime_.adopt(collected_);
+}
+
+}  // namespace levin

@@ -1,0 +1,174 @@
+#include "levin/core/loops/trainer_parts.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "levin/core/console/console.h"
+#include "levin/core/options/registry.h"
+
+namespace levin {
+
+namespace {
+
+bool has_value(const Limit& limit) { return limit.is_share() ? limit.share() > 0.0 : limit.batches() > 0; }
+
+void apply_fast_dev_run(TrainerOptions& options) {
+  const std::int64_t batches = options.fast_dev_run.batches();
+  options.max_epochs = 1;
+  options.max_steps = batches;
+  options.num_sanity_val_steps = 0;
+  options.val_check_interval = Limit(1.0);
+  options.check_val_every_n_epoch = 1;
+  options.limit_train_batches = options.limit_val_batches = Limit(batches);
+  options.limit_test_batches = options.limit_predict_batches = Limit(batches);
+  options.logger = Loggers(false);
+  options.enable_checkpointing = false;
+  rank_zero_info("fast_dev_run: " + std::to_string(batches) +
+                 " batch(es) of each stage, without loggers and checkpoints, to see whether everything works.");
+}
+
+void apply_barebones(TrainerOptions& options) {
+  const auto forbid = [](bool given, const char* name) {
+    if (given) throw ConfigError(std::string("trainer.barebones: true leaves no place for ") + name + ".");
+  };
+  forbid(options.enable_checkpointing.value_or(false), "enable_checkpointing: true");
+  forbid(options.enable_progress_bar.value_or(false), "enable_progress_bar: true");
+  forbid(options.enable_model_summary.value_or(false), "enable_model_summary: true");
+  forbid(options.num_sanity_val_steps.value_or(0) != 0, "num_sanity_val_steps");
+  forbid(options.log_every_n_steps.value_or(0) != 0, "log_every_n_steps");
+  forbid(!options.logger.list().empty(), "a logger");
+  options.enable_checkpointing = options.enable_progress_bar = options.enable_model_summary = false;
+  options.num_sanity_val_steps = 0;
+  options.log_every_n_steps = 0;
+  options.logger = Loggers(false);
+}
+
+bool any_of_phase(const std::vector<std::shared_ptr<Callback>>& callbacks, CallbackPhase phase) {
+  return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->phase() == phase; });
+}
+
+bool any_of_class(const std::vector<std::shared_ptr<Callback>>& callbacks, std::string_view name) {
+  return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->class_name() == name; });
+}
+
+std::shared_ptr<Callback> make_callback(const char* name, Value init_args = Value(Value::Map{})) {
+  return Registry<Callback>::instance().make(name, init_args);
+}
+
+}  // namespace
+
+TrainerOptions apply_option_rules(TrainerOptions options) {
+  if (options.barebones) apply_barebones(options);
+  if (options.fast_dev_run) apply_fast_dev_run(options);
+  if (has_value(options.overfit_batches)) {
+    options.limit_train_batches = options.limit_val_batches = options.overfit_batches;
+  }
+  if (!options.max_epochs) {
+    if (options.max_steps == -1 && !options.max_time) {
+      options.max_epochs = kDefaultMaxEpochs;
+    } else {
+      options.max_epochs = -1;
+    }
+  }
+  if (!options.min_epochs && options.min_steps) options.min_epochs = 1;
+  if (!options.check_val_every_n_epoch && options.val_check_interval && options.val_check_interval->is_share()) {
+    throw ConfigError(
+        "trainer.check_val_every_n_epoch: null counts training batches across epochs, so val_check_interval must be a number "
+        "of "
+        "batches (an int), not a share of an epoch.");
+  }
+  return options;
+}
+
+std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
+  std::shared_ptr<Strategy> strategy = options.strategy.get();
+  if (!strategy) throw ConfigError("trainer.strategy is empty; it is auto, single_device or ddp.");
+  LaunchRequest request;
+  request.accelerator = options.accelerator;
+  request.devices = options.devices;
+  request.num_nodes = static_cast<int>(options.num_nodes);
+  request.stall_report_seconds = options.stall_report_seconds;
+  request.timeout_seconds = options.timeout_seconds;
+  if (std::shared_ptr<Strategy> resolved = strategy->resolve(request)) strategy = std::move(resolved);
+  strategy->launch(request);
+  return strategy;
+}
+
+std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options) {
+  std::vector<std::shared_ptr<Logger>> loggers;
+  if (!options.logger.enabled()) return loggers;
+  if (options.logger.is_default()) {
+    loggers.push_back(Registry<Logger>::instance().make("CSVLogger", Value(Value::Map{})));
+    return loggers;
+  }
+  for (const Component<Logger>& logger : options.logger.list()) loggers.push_back(logger.get());
+  return loggers;
+}
+
+std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options) {
+  std::vector<std::shared_ptr<Callback>> callbacks;
+  for (const Component<Callback>& callback : options.callbacks) {
+    if (callback.empty()) throw ConfigError("trainer.callbacks holds an empty entry; remove it.");
+    callbacks.push_back(callback.get());
+  }
+  if (options.max_time && !any_of_class(callbacks, "Timer")) {
+    Value arguments(Value::Map{});
+    arguments["duration"] = *options.max_time;
+    callbacks.push_back(make_callback("Timer", arguments));
+  }
+  if (options.enable_progress_bar.value_or(true)) {
+    if (!any_of_class(callbacks, "ProgressBar")) callbacks.push_back(make_callback("ProgressBar"));
+  } else if (any_of_class(callbacks, "ProgressBar")) {
+    throw ConfigError("trainer.enable_progress_bar is false, but callbacks hold a ProgressBar. Remove one of the two.");
+  }
+  if (options.enable_model_summary.value_or(true) && !any_of_class(callbacks, "ModelSummary")) {
+    callbacks.push_back(make_callback("ModelSummary"));
+  }
+  const bool saves = any_of_phase(callbacks, CallbackPhase::kCheckpoint);
+  if (options.enable_checkpointing.has_value() && !*options.enable_checkpointing) {
+    // fast_dev_run and barebones switch checkpoints off without asking for the callback to be taken out of the YAML.
+    if (saves && !options.fast_dev_run && !options.barebones) {
+      throw ConfigError("trainer.enable_checkpointing is false, but callbacks hold a ModelCheckpoint. Remove one of the two.");
+    }
+  } else if (!saves) {
+    callbacks.push_back(make_callback("ModelCheckpoint"));
+  }
+  return callbacks;
+}
+
+std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks) {
+  std::stable_partition(callbacks.begin(), callbacks.end(),
+                        [](const auto& callback) { return callback->phase() != CallbackPhase::kCheckpoint; });
+  return callbacks;
+}
+
+std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
+                                                       const std::vector<std::shared_ptr<Callback>>& of_module) {
+  for (const auto& callback : of_module) {
+    if (!callback) throw MisuseError("configure_callbacks returned an empty callback.");
+    std::erase_if(own, [&](const auto& other) { return other->class_name() == callback->class_name(); });
+  }
+  own.insert(own.end(), of_module.begin(), of_module.end());
+  return own;
+}
+
+std::string describe_difference(const std::vector<std::string>& texts_by_rank) {
+  for (std::size_t rank = 1; rank < texts_by_rank.size(); ++rank) {
+    std::istringstream first(texts_by_rank.front());
+    std::istringstream other(texts_by_rank[rank]);
+    std::string first_line;
+    std::string other_line;
+    while (true) {
+      const bool first_more = static_cast<bool>(std::getline(first, first_line));
+      const bool other_more = static_cast<bool>(std::getline(other, other_line));
+      if (!first_more && !other_more) break;
+      if (first_more == other_more && first_line == other_line) continue;
+      return "Ranks were started with different options. Rank 0 has `" + (first_more ? first_line : "(nothing)") + "`, rank " +
+             std::to_string(rank) + " has `" + (other_more ? other_line : "(nothing)") +
+             "`. Start every rank with the same configuration.";
+    }
+  }
+  return "Ranks were started with different options.";
+}
+
+}  // namespace levin

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "levin/core/strategy.h"
+#include "levin/core/trainer_options.h"
+
+namespace levin {
+
+/// The limit of a fit that sets none.
+inline constexpr std::int64_t kDefaultMaxEpochs = 1000;
+
+/// The options after the rules between them: fast_dev_run, barebones, and defaults that depend on others. Throws ConfigError
+/// where two contradict each other.
+TrainerOptions apply_option_rules(TrainerOptions options);
+
+/// The strategy of the options, launched: from here on this process is one rank of the run.
+std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options);
+std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options);
+/// The user's callbacks, and the defaults that options ask for: ProgressBar, ModelSummary, ModelCheckpoint, Timer.
+std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options);
+/// As given, but those that save checkpoints come last.
+std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks);
+/// `own` with the module's callbacks added; one of the module's replaces those of the same class.
+std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
+                                                       const std::vector<std::shared_ptr<Callback>>& of_module);
+/// What to say when ranks were started with different options: the first line that differs, by rank.
+std::string describe_difference(const std::vector<std::string>& texts_by_rank);
+
+}  // namespace levin

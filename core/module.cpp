@@ -1,0 +1,170 @@
+#include "levin/core/module.h"
+
+#include <algorithm>
+
+#include "levin/core/data/data_module.h"
+#include "levin/core/error.h"
+#include "levin/core/loops/manual_optimization.h"
+#include "levin/core/loops/module_attachment.h"
+#include "levin/core/loops/scalar_value.h"
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+
+namespace {
+[[noreturn]] void throw_missing_step(const char* step, const char* entry_point) {
+  throw MisuseError(std::string("The module has no ") + step + ", which Trainer::" + entry_point +
+                    " needs. Override levin::Module::" + step + ".");
+}
+}  // namespace
+
+Module::~Module() {
+  if (trainer_ != nullptr) ModuleAttachment::detach(*trainer_);
+}
+
+StepOutput Module::training_step(const Batch&, std::int64_t) { throw_missing_step("training_step", "fit"); }
+StepOutput Module::validation_step(const Batch&, std::int64_t) { throw_missing_step("validation_step", "validate"); }
+StepOutput Module::test_step(const Batch&, std::int64_t) { throw_missing_step("test_step", "test"); }
+Batch Module::predict_step(const Batch&, std::int64_t) { throw_missing_step("predict_step", "predict"); }
+std::int64_t Module::dataloader_idx() const { return trainer().dataloader_idx(); }
+OptimizerSetups Module::configure_optimizers() { return {}; }
+
+void Module::log(std::string_view name, double value, const LogOptions& options, std::source_location where) {
+  // Without a Trainer a module still works in a hand-written loop; its metrics then go nowhere.
+  if (metrics_ != nullptr) metrics_->log(name, value, options, where);
+}
+
+void Module::log(std::string_view name, const at::Tensor& value, const LogOptions& options, std::source_location where) {
+  if (metrics_ == nullptr) return;
+  if (!value.defined() || value.numel() != 1) {
+    const std::string what = value.defined() ? std::to_string(value.numel()) + " elements" : "no value";
+    throw MisuseError(CallSite(where).str() + ": log(\"" + std::string(name) + "\") in " +
+                      std::string(hook_name(metrics_->hook())) + " got a tensor with " + what +
+                      "; it takes a tensor with one element (take its mean() first?).");
+  }
+  if (value.is_cpu()) {
+    metrics_->log(name, scalar_value(value), options, where);
+  } else {
+    metrics_->log(name, std::make_shared<DeferredScalar>(value), options, where);
+  }
+}
+
+void Module::log_dict(const std::vector<std::pair<std::string, at::Tensor>>& metrics, const LogOptions& options,
+                      std::source_location where) {
+  for (const auto& [name, value] : metrics) log(name, value, options, where);
+}
+
+void Module::log_dict(const std::vector<std::pair<std::string, double>>& metrics, const LogOptions& options,
+                      std::source_location where) {
+  for (const auto& [name, value] : metrics) log(name, value, options, where);
+}
+
+LoaderPtr Module::train_dataloader() { return nullptr; }
+LoaderList Module::val_dataloaders() { return {}; }
+LoaderList Module::test_dataloaders() { return {}; }
+LoaderList Module::predict_dataloaders() { return {}; }
+
+void Module::prepare_data() {}
+void Module::setup(Stage) {}
+void Module::configure_model() {}
+std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() { return {}; }
+void Module::on_fit_start() {}
+void Module::on_train_start() {}
+void Module::on_train_epoch_start() {}
+Batch Module::on_before_batch_transfer(Batch batch, std::int64_t) { return batch; }
+Batch Module::transfer_batch_to_device(Batch batch, const at::Device& device, std::int64_t) {
+  return device.is_cpu() ? batch : batch.to(device, /*non_blocking=*/true);
+}
+Batch Module::on_after_batch_transfer(Batch batch, std::int64_t) { return batch; }
+void Module::on_train_batch_start(const Batch&, std::int64_t) {}
+void Module::on_before_zero_grad(torch::optim::Optimizer&) {}
+void Module::optimizer_zero_grad(torch::optim::Optimizer& optimizer) { release_gradients(optimizer); }
+void Module::on_before_backward(const at::Tensor&) {}
+void Module::backward(const at::Tensor& loss) { loss.backward(); }
+void Module::on_after_backward() {}
+void Module::on_before_optimizer_step(torch::optim::Optimizer&) {}
+void Module::configure_gradient_clipping(torch::optim::Optimizer& optimizer) {
+  const TrainerOptions& options = trainer().options();
+  if (options.gradient_clip_val) clip_gradients(optimizer, *options.gradient_clip_val, options.gradient_clip_algorithm);
+}
+void Module::optimizer_step(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& closure) {
+  optimizer.step(closure);
+}
+void Module::lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric) { scheduler.step(metric); }
+void Module::on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) {}
+void Module::on_train_epoch_end() {}
+void Module::on_train_end() {}
+void Module::on_fit_end() {}
+void Module::teardown(Stage) {}
+
+void Module::on_validation_model_zero_grad() {
+  for (auto& parameter : parameters()) parameter.mutable_grad().reset();
+}
+void Module::on_validation_model_eval() { eval(); }
+void Module::on_validation_model_train() {}
+void Module::on_validation_start() {}
+void Module::on_validation_epoch_start() {}
+void Module::on_validation_batch_start(const Batch&, std::int64_t, std::int64_t) {}
+void Module::on_validation_batch_end(const StepOutput&, const Batch&, std::int64_t, std::int64_t) {}
+void Module::on_validation_epoch_end() {}
+void Module::on_validation_end() {}
+void Module::on_test_model_eval() { eval(); }
+void Module::on_test_model_train() {}
+void Module::on_test_start() {}
+void Module::on_test_epoch_start() {}
+void Module::on_test_batch_start(const Batch&, std::int64_t, std::int64_t) {}
+void Module::on_test_batch_end(const StepOutput&, const Batch&, std::int64_t, std::int64_t) {}
+void Module::on_test_epoch_end() {}
+void Module::on_test_end() {}
+void Module::on_predict_model_eval() { eval(); }
+void Module::on_predict_model_train() {}
+void Module::on_predict_start() {}
+void Module::on_predict_epoch_start() {}
+void Module::on_predict_batch_start(const Batch&, std::int64_t, std::int64_t) {}
+void Module::on_predict_batch_end(const Batch&, const Batch&, std::int64_t, std::int64_t) {}
+void Module::on_predict_epoch_end() {}
+void Module::on_predict_end() {}
+void Module::on_exception(const std::exception&) {}
+void Module::on_save_checkpoint(Checkpoint&) {}
+void Module::on_load_checkpoint(const Checkpoint&) {}
+
+Trainer& Module::trainer() const {
+  if (trainer_ == nullptr) {
+    throw MisuseError("The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict.");
+  }
+  return *trainer_;
+}
+bool Module::is_global_zero() const { return trainer().is_global_zero(); }
+std::int64_t Module::current_epoch() const { return trainer().current_epoch(); }
+std::int64_t Module::global_step() const { return trainer().global_step(); }
+at::Device Module::device() const { return has_trainer() ? trainer_->device() : at::Device(at::kCPU); }
+at::Tensor Module::all_gather(const at::Tensor& tensor, std::source_location where) const {
+  return trainer().strategy().all_gather(tensor, where);
+}
+
+void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
+  ManualOptimization(trainer()).backward(loss, synchronize);
+}
+void Module::step_optimizer(std::size_t index) { ManualOptimization(trainer()).step(index); }
+torch::optim::Optimizer& Module::optimizer(std::size_t index) const {
+  const auto& optimizers = trainer().optimizers();
+  if (index >= optimizers.size()) {
+    throw MisuseError("optimizer(" + std::to_string(index) + "): configure_optimizers returned " +
+                      std::to_string(optimizers.size()) + " optimizers.");
+  }
+  return *optimizers[index];
+}
+LrScheduler& Module::lr_scheduler(std::size_t index) const {
+  const auto& configs = trainer().scheduler_configs();
+  if (index >= configs.size()) {
+    throw MisuseError("lr_scheduler(" + std::to_string(index) + "): configure_optimizers returned " +
+                      std::to_string(configs.size()) + " schedulers.");
+  }
+  return *configs[index].scheduler;
+}
+void Module::clip_gradients(torch::optim::Optimizer& optimizer, double value, const std::string& algorithm) {
+  levin::clip_gradients(optimizer, value, algorithm);
+}
+
+}  // namespace levin

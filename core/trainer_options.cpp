@@ -1,0 +1,65 @@
+#include "levin/core/trainer_options.h"
+
+namespace levin {
+
+void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
+  using T = TrainerOptions;
+  options.add("max_epochs", &T::max_epochs, "Stop after this many epochs; -1: no limit. Unset without another limit: 1000")
+      .min(-1);
+  options.add("min_epochs", &T::min_epochs, "Train at least this many epochs").min(0);
+  options.add("max_steps", &T::max_steps, "Stop after this many optimizer steps; -1: no limit").min(-1);
+  options.add("min_steps", &T::min_steps, "Train at least this many optimizer steps").min(0);
+  options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS");
+
+  options.add("accelerator", &T::accelerator, "Where tensors live").choices({"auto", "cpu", "gpu", "cuda"});
+  options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp");
+  options.add("devices", &T::devices, "auto, a count, -1 for all, or indices such as \"0,3\"");
+  options.add("num_nodes", &T::num_nodes, "Number of hosts").min(1);
+  options.add("precision", &T::precision, "Number format of weights and computation")
+      .choices({"32-true", "32", "64-true", "64", "bf16-mixed", "16-mixed", "bf16-true"});
+
+  options.add("logger", &T::logger, "true: a CSVLogger; false: none; or one or several loggers");
+  options.add("callbacks", &T::callbacks, "Callbacks, in the order in which their hooks run");
+
+  options.add("fast_dev_run", &T::fast_dev_run, "Run so many batches of each stage, without loggers and checkpoints").min(0);
+  options.add("limit_train_batches", &T::limit_train_batches, "Training batches an epoch: a number (int) or a share (float)");
+  options.add("limit_val_batches", &T::limit_val_batches, "Validation batches: a number (int) or a share (float)");
+  options.add("limit_test_batches", &T::limit_test_batches, "Test batches: a number (int) or a share (float)");
+  options.add("limit_predict_batches", &T::limit_predict_batches, "Prediction batches: a number (int) or a share (float)");
+  options.add("overfit_batches", &T::overfit_batches, "Train and validate on so many batches, in order");
+  options.add("val_check_interval", &T::val_check_interval,
+              "Validate every so many batches (int) or after each such share of an epoch (float)");
+  options
+      .add("check_val_every_n_epoch", &T::check_val_every_n_epoch,
+           "Validate every so many epochs; null: val_check_interval counts batches across epochs")
+      .min(1);
+  options.add("num_sanity_val_steps", &T::num_sanity_val_steps, "Validation batches before training; -1: all. Unset: 2")
+      .min(-1);
+  options.add("log_every_n_steps", &T::log_every_n_steps, "Write step metrics every so many steps; 0: never. Unset: 50").min(0);
+  options.add("strict_logging", &T::strict_logging, "A key that only some ranks logged is an error");
+
+  options.add("enable_checkpointing", &T::enable_checkpointing, "Add a ModelCheckpoint when there is none. Unset: true");
+  options.add("enable_progress_bar", &T::enable_progress_bar, "Show progress. Unset: true");
+  options.add("enable_model_summary", &T::enable_model_summary, "Print a table of the model. Unset: true");
+
+  options.add("accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step").min(1);
+  options.add("gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value").min(0);
+  options.add("gradient_clip_algorithm", &T::gradient_clip_algorithm, "What is clipped").choices({"norm", "value"});
+  options.add("deterministic", &T::deterministic, "Use deterministic algorithms only");
+  options.add("inference_mode", &T::inference_mode, "Evaluate in inference mode rather than without gradients");
+  options.add("use_distributed_sampler", &T::use_distributed_sampler, "Divide data over ranks");
+  options.add("uneven", &T::uneven, "Training samples that do not divide over ranks: repeat some, leave some out, or keep all")
+      .choices({"pad", "drop", "keep"});
+  options.add("detect_anomaly", &T::detect_anomaly, "Find the operation that made a gradient NaN (slow)");
+  options.add("barebones", &T::barebones, "Nothing but the loop: no logging, bar, summary, checkpoints, sanity check");
+  options.add("reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never")
+      .min(0);
+  options.add("default_root_dir", &T::default_root_dir, "Where everything is written. Unset: the current folder");
+  options.add("enable_autolog_hparams", &T::enable_autolog_hparams, "Write hyper-parameters to the loggers");
+
+  options.add("stall_report_seconds", &T::stall_report_seconds, "A wait for other ranks longer than this prints where each is")
+      .min(0);
+  options.add("timeout_seconds", &T::timeout_seconds, "A wait for other ranks longer than this ends the run").min(1);
+}
+
+}  // namespace levin

@@ -1,0 +1,302 @@
+#include <catch2/catch.hpp>
+
+#include "support/recording.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// Learns one weight w with loss = mean(w * x); the gradient of w is mean(x), so that steps can be computed by hand.
+class OneWeight : public Module {
+ public:
+  OneWeight() : weight_(register_parameter("weight", torch::zeros({1}))) {}
+
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    seen.push_back(batch[0].flatten()[0].item<double>());
+    const at::Tensor loss = (weight_ * batch[0]).mean();
+    log("loss", loss);
+    if (on_step) on_step(*this);
+    return loss;
+  }
+  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+    validated_after.push_back(trainer().global_step());
+    return batch[0].mean();
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
+
+  double weight() const { return weight_.item<double>(); }
+
+  std::vector<double> seen;
+  std::vector<std::int64_t> validated_after;
+  std::function<void(OneWeight&)> on_step;
+
+ private:
+  at::Tensor weight_;
+};
+
+/// One batch for each number, with that number in it.
+std::shared_ptr<FixedLoader> numbers(const std::vector<float>& values, bool knows_size = true) {
+  std::vector<Batch> batches;
+  for (const float value : values) batches.push_back(Batch{{"x", torch::full({1}, value)}});
+  return std::make_shared<FixedLoader>(std::move(batches), knows_size);
+}
+
+}  // namespace
+
+TEST_CASE("a step is the optimizer's step on the gradient of one batch") {
+  OneWeight module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 2}));
+  CHECK(module.weight() == Approx(-6.0));
+  CHECK(trainer.global_step() == 4);
+  CHECK(trainer.current_epoch() == 2);
+  CHECK(trainer.num_training_batches() == 2);
+}
+
+TEST_CASE("accumulation takes the mean over the batches that there were, in the remainder too") {
+  const bool knows_size = GENERATE(true, false);
+  OneWeight module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.accumulate_grad_batches = 2;
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 3, 5}, knows_size));
+  // (1 + 3) / 2, then 5 / 1: the reference would divide the remainder by 2 as well.
+  CHECK(module.weight() == Approx(-7.0));
+  CHECK(trainer.global_step() == 2);
+}
+
+TEST_CASE("limits take ints as numbers and floats as shares") {
+  const auto seen_with = [](Limit limit) {
+    OneWeight module;
+    TrainerOptions options = quiet_options();
+    options.max_epochs = 1;
+    options.limit_train_batches = limit;
+    Trainer trainer(options);
+    trainer.fit(module, numbers({1, 2, 3, 4}));
+    return module.seen;
+  };
+  CHECK(seen_with(1) == std::vector<double>{1});
+  CHECK(seen_with(1.0) == std::vector<double>{1, 2, 3, 4});
+  CHECK(seen_with(0.5) == std::vector<double>{1, 2});
+  CHECK(seen_with(0).empty());
+}
+
+TEST_CASE("a limit holds for a loader that does not know its size") {
+  OneWeight module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.limit_train_batches = 3;
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 2, 3, 4}, false));
+  CHECK(module.seen == std::vector<double>{1, 2, 3});
+}
+
+TEST_CASE("max_steps ends in the middle of an epoch, max_epochs -1 goes on until then") {
+  OneWeight module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = -1;
+  options.max_steps = 5;
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 2}));
+  CHECK(trainer.global_step() == 5);
+  CHECK(module.seen == std::vector<double>{1, 2, 1, 2, 1});
+}
+
+TEST_CASE("validation runs at val_check_interval and every n-th epoch") {
+  const auto validated = [](std::optional<Limit> interval, std::optional<std::int64_t> every_n_epochs) {
+    OneWeight module;
+    TrainerOptions options = quiet_options();
+    options.max_epochs = 2;
+    options.val_check_interval = interval;
+    options.check_val_every_n_epoch = every_n_epochs;
+    Trainer trainer(options);
+    trainer.fit(module, numbers({1, 2, 3, 4}), {numbers({7})});
+    return module.validated_after;
+  };
+  using Steps = std::vector<std::int64_t>;
+  CHECK(validated(std::nullopt, 1) == Steps{4, 8});
+  CHECK(validated(Limit(0.5), 1) == Steps{2, 4, 6, 8});
+  CHECK(validated(Limit(3), 1) == Steps{3, 7});
+  CHECK(validated(Limit(3), std::nullopt) == Steps{3, 6});
+  CHECK(validated(std::nullopt, 2) == Steps{8});
+}
+
+TEST_CASE("stop() ends training after the step in which it was called, after validation, unless minimums are not met") {
+  OneWeight module;
+  module.on_step = [](OneWeight& self) {
+    if (self.trainer().global_step() == 1) self.trainer().stop();
+  };
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 3;
+  SECTION("no minimum") {
+    Trainer trainer(options);
+    trainer.fit(module, numbers({1, 2, 3, 4}), {numbers({7})});
+    CHECK(trainer.global_step() == 2);
+    CHECK(module.validated_after == std::vector<std::int64_t>{2});
+  }
+  SECTION("min_steps") {
+    options.min_steps = 3;
+    Trainer trainer(options);
+    trainer.fit(module, numbers({1, 2, 3, 4}));
+    CHECK(trainer.global_step() == 4);  // min_steps sets min_epochs to 1, as in the reference
+  }
+  SECTION("min_epochs") {
+    options.min_epochs = 2;
+    Trainer trainer(options);
+    trainer.fit(module, numbers({1, 2, 3, 4}));
+    CHECK(trainer.global_step() == 8);
+  }
+}
+
+TEST_CASE("skip_epoch() in on_train_batch_start leaves the batch and the rest of the epoch out") {
+  struct Skips : OneWeight {
+    void on_train_batch_start(const Batch&, std::int64_t batch_idx) override {
+      if (batch_idx == 1) trainer().skip_epoch();
+    }
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 2, 3}), {numbers({7})});
+  CHECK(module.seen == std::vector<double>{1, 1});
+  CHECK(module.validated_after.empty());
+}
+
+TEST_CASE("gradients are clipped by norm or by value") {
+  OneWeight module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.gradient_clip_val = 2.0;
+  options.gradient_clip_algorithm = GENERATE("norm", "value");
+  Trainer trainer(options);
+  trainer.fit(module, numbers({10, 1}));
+  CHECK(module.weight() == Approx(-3.0).margin(1e-5));
+}
+
+TEST_CASE("an undefined loss skips the update of its batch") {
+  struct Undefined : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      if (batch_idx == 1) return {};
+      return OneWeight::training_step(batch, batch_idx);
+    }
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 100, 2}));
+  CHECK(module.weight() == Approx(-3.0));
+}
+
+TEST_CASE("fast_dev_run takes its number of batches of each stage, once") {
+  OneWeight module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 7;
+  options.fast_dev_run = 2;
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 2, 3}), {numbers({7, 8, 9})});
+  CHECK(module.seen == std::vector<double>{1, 2});
+  CHECK(module.validated_after == std::vector<std::int64_t>{2, 2});
+}
+
+TEST_CASE("manual optimization counts the module's own steps") {
+  struct Manual : OneWeight {
+    Manual() { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      const StepOutput output = OneWeight::training_step(batch, batch_idx);
+      optimizer_zero_grad(optimizer());
+      manual_backward(output.loss);
+      step_optimizer();
+      step_optimizer();
+      return output;
+    }
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 2}));
+  CHECK(module.weight() == Approx(-6.0));
+  CHECK(trainer.global_step() == 4);
+}
+
+TEST_CASE("two optimizers need manual optimization, and the error says so") {
+  struct Two : OneWeight {
+    OptimizerSetups configure_optimizers() override {
+      auto optimizer = std::make_shared<torch::optim::SGD>(parameters(), 1.0);
+      return std::vector<OptimizerSetup>{{optimizer, {}}, {optimizer, {}}};
+    }
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  CHECK_THROWS_WITH(trainer.fit(module, numbers({1})), Catch::Contains("set_automatic_optimization(false)"));
+}
+
+TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with float weights") {
+  struct Typed : Module {
+    Typed() : layer(register_module("layer", torch::nn::Linear(1, 1))) {}
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      const at::Tensor out = layer->forward(batch[0].reshape({1, 1}));
+      input_type = batch[0].scalar_type();
+      output_type = out.scalar_type();
+      weight_type = layer->weight.scalar_type();
+      return out.mean();
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+    torch::nn::Linear layer;
+    at::ScalarType input_type{}, output_type{}, weight_type{};
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  SECTION("64-true") {
+    options.precision = "64-true";
+    Trainer trainer(options);
+    trainer.fit(module, numbers({1}));
+    CHECK(module.input_type == at::kDouble);
+    CHECK(module.output_type == at::kDouble);
+    CHECK(module.weight_type == at::kDouble);
+  }
+  SECTION("bf16-mixed") {
+    options.precision = "bf16-mixed";
+    Trainer trainer(options);
+    trainer.fit(module, numbers({1}));
+    CHECK(module.input_type == at::kFloat);
+    CHECK(module.output_type == at::kBFloat16);
+    CHECK(module.weight_type == at::kFloat);
+  }
+}
+
+TEST_CASE("log() where it has no place is an error that names hook, key and line") {
+  struct LogsInSetup : OneWeight {
+    void setup(Stage) override { log("early", 1.0); }
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  CHECK_THROWS_WITH(trainer.fit(module, numbers({1})),
+                    Catch::Contains("setup") && Catch::Contains("early") && Catch::Contains("fit_loop_test.cpp"));
+}
+
+TEST_CASE("epoch metrics are weighted by batch size and visible at the epoch's end") {
+  struct Logs : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      const at::Tensor mean = batch[0].mean();
+      log("mean", mean, {.on_step = true, .on_epoch = true});
+      step_value = trainer().callback_metrics().at("mean_step");
+      return at::Tensor();
+    }
+    void on_train_epoch_end() override { epoch_value = trainer().callback_metrics().at("mean_epoch"); }
+    double step_value = 0, epoch_value = 0;
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  std::vector<Batch> batches{Batch{{"x", torch::full({3}, 1.0)}}, Batch{{"x", torch::full({1}, 5.0)}}};
+  trainer.fit(module, std::make_shared<FixedLoader>(batches));
+  CHECK(module.step_value == 5.0);
+  CHECK(module.epoch_value == Approx(2.0));  // (3 * 1 + 1 * 5) / 4
+  CHECK(trainer.callback_metrics().at("mean") == Approx(2.0));
+}

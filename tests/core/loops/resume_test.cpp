@@ -1,0 +1,86 @@
+#include <catch2/catch.hpp>
+
+#include "levin/core/optim/step_lr.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+class Regression : public Module {
+ public:
+  Regression() : layer_(register_module("layer", torch::nn::Linear(2, 1))) {}
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    const at::Tensor noise = torch::rand({1});  // so that the random state matters
+    const at::Tensor loss = (layer_->forward(batch[0]) - noise).pow(2).mean();
+    losses.push_back(loss.item<double>());
+    return loss;
+  }
+  OptimizerSetups configure_optimizers() override {
+    auto optimizer = std::make_shared<torch::optim::Adam>(parameters(), 0.1);
+    return {optimizer, {{.scheduler = std::make_shared<StepLr>(*optimizer, StepLrOptions{.step_size = 1, .gamma = 0.5})}}};
+  }
+  std::vector<double> losses;
+
+ private:
+  torch::nn::Linear layer_;
+};
+
+/// Saves at the end of one epoch, or after one batch.
+class SavesOnce : public Callback {
+ public:
+  SavesOnce(std::filesystem::path file, std::int64_t epoch, std::int64_t batch) : file_(file), epoch_(epoch), batch_(batch) {}
+  CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
+  void on_train_epoch_end(Trainer& trainer, Module&) override {
+    if (batch_ < 0 && trainer.current_epoch() == epoch_) trainer.save_checkpoint(file_);
+  }
+  void on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) override {
+    if (batch_ == batch_idx && trainer.current_epoch() == epoch_) trainer.save_checkpoint(file_);
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::int64_t epoch_;
+  std::int64_t batch_;
+};
+
+}  // namespace
+
+TEST_CASE("a resumed run goes on bit for bit like the one that was not interrupted") {
+  const TemporaryFolder folder;
+  const auto [epoch, batch, done] = GENERATE(table<int, int, int>({{1, -1, 6}, {1, 0, 4}, {1, 2, 6}, {0, -1, 3}}));
+  TrainerOptions options = quiet_options();
+  options.enable_checkpointing = std::nullopt;
+  options.max_epochs = 4;
+  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", epoch, batch)};
+
+  torch::manual_seed(1);
+  Regression whole;
+  Trainer(options).fit(whole, FixedLoader::of_rows(3, 4));
+
+  torch::manual_seed(2);
+  Regression resumed;
+  options.callbacks = {std::make_shared<SavesOnce>(folder / "b.ckpt", 99, 0)};
+  Trainer trainer(options);
+  trainer.fit(resumed, FixedLoader::of_rows(3, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
+
+  CHECK(trainer.global_step() == 12);
+  CHECK(trainer.current_epoch() == 4);
+  CHECK(resumed.losses == std::vector<double>(whole.losses.begin() + done, whole.losses.end()));
+}
+
+TEST_CASE("a checkpoint of weights only evaluates but does not resume") {
+  const TemporaryFolder folder;
+  Regression module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  trainer.fit(module, FixedLoader::of_rows(3, 4));
+  trainer.save_checkpoint(folder / "weights.ckpt", /*weights_only=*/true);
+  CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(3, 4), {}, {.ckpt_path = (folder / "weights.ckpt").string()}),
+                    Catch::Contains("weights only"));
+  CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(3, 4), {}, {.ckpt_path = (folder / "missing.ckpt").string()}),
+                    Catch::Contains("missing.ckpt"));
+}

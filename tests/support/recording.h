@@ -1,0 +1,217 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "levin/core/callback.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/module.h"
+#include "levin/core/trainer.h"
+
+namespace levin::test {
+
+/// The hooks that ran, as the reference's traces write them: "C.on_train_start M.on_train_start".
+class HookTrace {
+ public:
+  void add(const std::string& entry) { entries_.push_back(entry); }
+  std::string str() const {
+    std::string text;
+    for (const std::string& entry : entries_) text += (text.empty() ? "" : " ") + entry;
+    return text;
+  }
+  void clear() { entries_.clear(); }
+
+ private:
+  std::vector<std::string> entries_;
+};
+
+#define RECORD_CALLBACK(name, parameters) \
+  void name parameters override { trace_.add("C." #name); }
+
+/// Records every hook of a callback.
+class RecordingCallback : public Callback {
+ public:
+  explicit RecordingCallback(HookTrace& trace) : trace_(trace) {}
+
+  void setup(Trainer&, Module&, Stage stage) override { trace_.add(std::string("C.setup(") + name_of(stage) + ")"); }
+  void teardown(Trainer&, Module&, Stage stage) override { trace_.add(std::string("C.teardown(") + name_of(stage) + ")"); }
+  RECORD_CALLBACK(on_fit_start, (Trainer&, Module&))
+  RECORD_CALLBACK(on_fit_end, (Trainer&, Module&))
+  RECORD_CALLBACK(on_sanity_check_start, (Trainer&, Module&))
+  RECORD_CALLBACK(on_sanity_check_end, (Trainer&, Module&))
+  RECORD_CALLBACK(on_train_start, (Trainer&, Module&))
+  RECORD_CALLBACK(on_train_end, (Trainer&, Module&))
+  RECORD_CALLBACK(on_train_epoch_start, (Trainer&, Module&))
+  RECORD_CALLBACK(on_train_epoch_end, (Trainer&, Module&))
+  RECORD_CALLBACK(on_train_batch_start, (Trainer&, Module&, const Batch&, std::int64_t))
+  RECORD_CALLBACK(on_train_batch_end, (Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t))
+  RECORD_CALLBACK(on_before_zero_grad, (Trainer&, Module&, torch::optim::Optimizer&))
+  RECORD_CALLBACK(on_before_backward, (Trainer&, Module&, const at::Tensor&))
+  RECORD_CALLBACK(on_after_backward, (Trainer&, Module&))
+  RECORD_CALLBACK(on_before_optimizer_step, (Trainer&, Module&, torch::optim::Optimizer&))
+#define RECORD_EVALUATION(stage)                                 \
+  RECORD_CALLBACK(on_##stage##_start, (Trainer&, Module&))       \
+  RECORD_CALLBACK(on_##stage##_end, (Trainer&, Module&))         \
+  RECORD_CALLBACK(on_##stage##_epoch_start, (Trainer&, Module&)) \
+  RECORD_CALLBACK(on_##stage##_epoch_end, (Trainer&, Module&))   \
+  RECORD_CALLBACK(on_##stage##_batch_start, (Trainer&, Module&, const Batch&, std::int64_t, std::int64_t))
+  RECORD_EVALUATION(validation)
+  RECORD_EVALUATION(test)
+  RECORD_EVALUATION(predict)
+#undef RECORD_EVALUATION
+  RECORD_CALLBACK(on_validation_batch_end, (Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t, std::int64_t))
+  RECORD_CALLBACK(on_test_batch_end, (Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t, std::int64_t))
+  RECORD_CALLBACK(on_predict_batch_end, (Trainer&, Module&, const Batch&, const Batch&, std::int64_t, std::int64_t))
+  RECORD_CALLBACK(on_exception, (Trainer&, Module&, const std::exception&))
+  RECORD_CALLBACK(on_save_checkpoint, (Trainer&, Module&, Checkpoint&))
+  RECORD_CALLBACK(on_load_checkpoint, (Trainer&, Module&, const Checkpoint&))
+  Value state_dict() const override {
+    trace_.add("C.state_dict");
+    return {};
+  }
+
+  /// The reference's names: fitting is "fit".
+  static std::string name_of(Stage stage) { return stage == Stage::kTrain ? "fit" : std::string(stage_name(stage)); }
+
+ private:
+  HookTrace& trace_;
+};
+
+#define RECORD_MODULE(name, parameters) \
+  void name parameters override { trace_.add("M." #name); }
+
+/// One linear layer of two inputs; records every hook, and logs nothing unless told to.
+class RecordingModule : public Module {
+ public:
+  explicit RecordingModule(HookTrace& trace) : trace_(trace), layer_(register_module("layer", torch::nn::Linear(2, 1))) {}
+
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    trace_.add("M.training_step");
+    return layer_->forward(batch[0]).pow(2).mean();
+  }
+  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+    trace_.add("M.validation_step");
+    const at::Tensor loss = layer_->forward(batch[0]).pow(2).mean();
+    log("val_loss", loss);
+    return loss;
+  }
+  StepOutput test_step(const Batch&, std::int64_t) override {
+    trace_.add("M.test_step");
+    return {};
+  }
+  Batch predict_step(const Batch& batch, std::int64_t) override {
+    trace_.add("M.predict_step");
+    return layer_->forward(batch[0]);
+  }
+  OptimizerSetups configure_optimizers() override {
+    trace_.add("M.configure_optimizers");
+    return make_optimizers();
+  }
+  virtual OptimizerSetups make_optimizers() { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+
+  void setup(Stage stage) override { trace_.add("M.setup(" + RecordingCallback::name_of(stage) + ")"); }
+  void teardown(Stage stage) override { trace_.add("M.teardown(" + RecordingCallback::name_of(stage) + ")"); }
+  RECORD_MODULE(prepare_data, ())
+  RECORD_MODULE(configure_model, ())
+  RECORD_MODULE(on_fit_start, ())
+  RECORD_MODULE(on_fit_end, ())
+  RECORD_MODULE(on_train_start, ())
+  RECORD_MODULE(on_train_end, ())
+  RECORD_MODULE(on_train_epoch_start, ())
+  RECORD_MODULE(on_train_epoch_end, ())
+  RECORD_MODULE(on_train_batch_start, (const Batch&, std::int64_t))
+  RECORD_MODULE(on_train_batch_end, (const StepOutput&, const Batch&, std::int64_t))
+  RECORD_MODULE(on_before_zero_grad, (torch::optim::Optimizer&))
+  RECORD_MODULE(on_before_backward, (const at::Tensor&))
+  RECORD_MODULE(on_after_backward, ())
+  RECORD_MODULE(on_before_optimizer_step, (torch::optim::Optimizer&))
+#define RECORD_EVALUATION(stage)              \
+  RECORD_MODULE(on_##stage##_start, ())       \
+  RECORD_MODULE(on_##stage##_end, ())         \
+  RECORD_MODULE(on_##stage##_epoch_start, ()) \
+  RECORD_MODULE(on_##stage##_epoch_end, ())   \
+  RECORD_MODULE(on_##stage##_batch_start, (const Batch&, std::int64_t, std::int64_t))
+  RECORD_EVALUATION(validation)
+  RECORD_EVALUATION(test)
+  RECORD_EVALUATION(predict)
+#undef RECORD_EVALUATION
+  RECORD_MODULE(on_validation_batch_end, (const StepOutput&, const Batch&, std::int64_t, std::int64_t))
+  RECORD_MODULE(on_test_batch_end, (const StepOutput&, const Batch&, std::int64_t, std::int64_t))
+  RECORD_MODULE(on_predict_batch_end, (const Batch&, const Batch&, std::int64_t, std::int64_t))
+  RECORD_MODULE(on_exception, (const std::exception&))
+  RECORD_MODULE(on_save_checkpoint, (Checkpoint&))
+  RECORD_MODULE(on_load_checkpoint, (const Checkpoint&))
+  std::vector<std::shared_ptr<Callback>> configure_callbacks() override {
+    trace_.add("M.configure_callbacks");
+    return {};
+  }
+#define RECORD_AND_CALL(type, name, parameters, arguments) \
+  type name parameters override {                          \
+    trace_.add("M." #name);                                \
+    return Module::name arguments;                         \
+  }
+  RECORD_AND_CALL(Batch, on_before_batch_transfer, (Batch batch, std::int64_t index), (std::move(batch), index))
+  RECORD_AND_CALL(Batch, transfer_batch_to_device, (Batch batch, const at::Device& device, std::int64_t index),
+                  (std::move(batch), device, index))
+  RECORD_AND_CALL(Batch, on_after_batch_transfer, (Batch batch, std::int64_t index), (std::move(batch), index))
+  RECORD_AND_CALL(void, optimizer_zero_grad, (torch::optim::Optimizer & optimizer), (optimizer))
+  RECORD_AND_CALL(void, backward, (const at::Tensor& loss), (loss))
+  RECORD_AND_CALL(void, configure_gradient_clipping, (torch::optim::Optimizer & optimizer), (optimizer))
+  RECORD_AND_CALL(void, optimizer_step, (torch::optim::Optimizer & optimizer, const std::function<at::Tensor()>& closure),
+                  (optimizer, closure))
+  RECORD_AND_CALL(void, lr_scheduler_step, (LrScheduler & scheduler, std::optional<double> metric), (scheduler, metric))
+  RECORD_AND_CALL(void, on_validation_model_zero_grad, (), ())
+  RECORD_AND_CALL(void, on_validation_model_eval, (), ())
+  RECORD_AND_CALL(void, on_test_model_eval, (), ())
+  RECORD_AND_CALL(void, on_predict_model_eval, (), ())
+#undef RECORD_AND_CALL
+
+ protected:
+  HookTrace& trace_;
+  torch::nn::Linear layer_;
+};
+
+#undef RECORD_CALLBACK
+#undef RECORD_MODULE
+
+/// A loader that gives the same few batches each epoch.
+class FixedLoader : public BatchLoader {
+ public:
+  FixedLoader(std::vector<Batch> batches, bool knows_size = true) : batches_(std::move(batches)), knows_size_(knows_size) {}
+  /// `batches` batches of `batch_size` rows of two numbers each, all different.
+  static std::shared_ptr<FixedLoader> of_rows(std::int64_t batches, std::int64_t batch_size, bool knows_size = true) {
+    std::vector<Batch> made;
+    for (std::int64_t index = 0; index < batches; ++index) {
+      const at::Tensor rows = torch::arange(index * batch_size * 2, (index + 1) * batch_size * 2, torch::kFloat);
+      made.push_back(Batch{{"rows", rows.reshape({batch_size, 2}) / 100}});
+    }
+    return std::make_shared<FixedLoader>(std::move(made), knows_size);
+  }
+  std::optional<std::int64_t> size() const override {
+    return knows_size_ ? std::optional(static_cast<std::int64_t>(batches_.size())) : std::nullopt;
+  }
+  void start_epoch(std::int64_t) override { next_ = 0; }
+  std::optional<Batch> next() override { return next_ < batches_.size() ? std::optional(batches_[next_++]) : std::nullopt; }
+
+ private:
+  std::vector<Batch> batches_;
+  bool knows_size_;
+  std::size_t next_ = 0;
+};
+
+/// Options for a quiet run that writes nothing.
+inline TrainerOptions quiet_options() {
+  TrainerOptions options;
+  options.logger = false;
+  options.enable_checkpointing = false;
+  options.enable_progress_bar = false;
+  options.enable_model_summary = false;
+  options.num_sanity_val_steps = 0;
+  return options;
+}
+
+}  // namespace levin::test
