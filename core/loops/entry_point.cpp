@@ -69,7 +69,10 @@ void EntryPoint::set_up() {
     runtime_.callbacks = in_hook_order(merge_callbacks(runtime_.configured_callbacks, module.configure_callbacks()));
   }
   check_ranks_agree();
-  if (run_.ckpt_path) checkpoint_ = Checkpoint::load(resolve_checkpoint(runtime_, *run_.ckpt_path));
+  if (run_.ckpt_path) {
+    checkpoint_file_ = resolve_checkpoint(runtime_, *run_.ckpt_path);
+    checkpoint_ = Checkpoint::load(checkpoint_file_);
+  }
   prepare_data();
   open_loggers();
   set_up_parts();
@@ -115,6 +118,7 @@ void EntryPoint::open_loggers() {
   info.world_size = runtime_.world_size();
   info.default_root_dir = runtime_.trainer.default_root_dir();
   info.resuming = fitting() && checkpoint_.has_value();
+  if (info.resuming) info.resume_checkpoint = checkpoint_file_;
   info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
   for (const auto& logger : runtime_.loggers) {
     const std::string token = runtime_.is_global_zero() ? logger->open(info) : std::string();

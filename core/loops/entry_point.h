@@ -52,6 +52,7 @@ class EntryPoint {
   RunOptions run_;
   HookRunner hooks_;
   std::optional<Precision> precision_;
+  std::filesystem::path checkpoint_file_;
   std::optional<Checkpoint> checkpoint_;
   ResumePoint resume_;
   bool set_up_parts_done_ = false;
