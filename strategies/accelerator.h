@@ -6,7 +6,7 @@
 
 namespace levin {
 
-/// How many ranks a request wants on this host: one a device. `auto` on the CPU is 1.
+/// How many ranks a request wants on this host: one a device. Devices `auto` is 1; accelerator `auto` is the CPU.
 /// Throws ConfigError for an accelerator that is unknown or not present, and for devices that do not exist.
 int ranks_per_host(const LaunchRequest& request);
 

@@ -1,14 +1,14 @@
 #include "levin/strategies/auto_strategy.h"
 
-#include "levin/core/options/registry.h"
 #include "levin/strategies/accelerator.h"
+#include "levin/strategies/ddp.h"
 #include "levin/strategies/processes/cluster_environment.h"
 
 namespace levin {
 
 std::shared_ptr<Strategy> AutoStrategy::resolve(const LaunchRequest& request) {
   const bool several = ranks_per_host(request) > 1 || request.num_nodes > 1 || detect_cluster_environment().world_size > 1;
-  return several ? Registry<Strategy>::instance().make(Value("ddp"), Value(Value::Map{})) : nullptr;
+  return several ? std::make_shared<DdpStrategy>() : nullptr;
 }
 
 }  // namespace levin

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "levin/strategies/processes/failure_record.h"
 
@@ -36,6 +35,9 @@ class RunBoard {
   virtual bool claim_stall_report(double seconds) noexcept = 0;
   /// How long this rank has been in its gradient reduction, in seconds; 0 outside.
   virtual double seconds_in_reduction() const = 0;
+
+  /// A rank whose process has ended inside an entry point, as far as this can be seen from here.
+  virtual std::optional<int> ended_rank() const = 0;
 
   /// Writes the failure down for all; the first one stays. Never waits.
   virtual void report_failure(const FailureRecord& failure) noexcept = 0;

@@ -93,7 +93,23 @@ double SharedMemoryBoard::seconds_in_reduction() const {
   return static_cast<double>(monotonic_nanoseconds() - since) / kNanosecondsPerSecond;
 }
 
-void SharedMemoryBoard::report_failure(const FailureRecord& failure) noexcept { record_failure(*segment_, failure); }
+std::optional<int> SharedMemoryBoard::ended_rank() const {
+  for (int rank = 0; rank < size(); ++rank) {
+    const ProcessId process = segment_->process_of(rank);
+    const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
+    if (busy && process.number != 0 && process_state(process) == ProcessState::kGone) return rank;
+  }
+  return std::nullopt;
+}
+
+void SharedMemoryBoard::report_failure(const FailureRecord& failure) noexcept {
+  if (failure.rank == rank_) {
+    record_failure(*segment_, failure);
+  } else {
+    // About another rank: where that one was is known better here.
+    record_failure(*segment_, {failure.rank, whereabouts_of(*segment_, failure.rank), failure.error});
+  }
+}
 
 std::optional<FailureRecord> SharedMemoryBoard::failure() const { return recorded_failure(*segment_); }
 

@@ -1,0 +1,34 @@
+#include "levin/strategies/cuda/cuda_api.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <chrono>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+namespace levin {
+
+namespace {
+
+CudaMemory memory(int index) {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return {stats.allocated_bytes[kAll].current, stats.reserved_bytes[kAll].current};
+}
+
+c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                                    double timeout_seconds) {
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
+}
+
+constexpr CudaApi kApi = {[]() -> int { return c10::cuda::device_count(); },
+                          [](int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); }, memory,
+                          make_nccl_backend};
+
+}  // namespace
+
+extern "C" const CudaApi* levin_cuda_api() { return &kApi; }
+
+}  // namespace levin

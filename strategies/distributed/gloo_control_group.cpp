@@ -1,0 +1,134 @@
+#include "levin/strategies/distributed/gloo_control_group.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+namespace {
+
+/// The first, fixed-size part of each exchange: which call this is, and as much of its bytes as fit.
+struct Frame {
+  std::uint64_t total_bytes = 0;
+  std::array<char, 192> what{};
+  std::array<std::byte, 3072> bytes{};
+};
+
+}  // namespace
+
+GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board, WaitLimits limits)
+    : gloo_(std::move(gloo)), board_(std::move(board)), limits_(std::move(limits)) {}
+
+void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
+  if (!broken_.empty()) throw DesyncError(broken_);
+  const auto ranks = static_cast<std::size_t>(size());
+  if (all.size() != mine.size() * ranks) {
+    throw MisuseError(std::string("all_gather in ") + what + ": the buffer for all ranks has " + std::to_string(all.size()) +
+                      " bytes instead of " + std::to_string(mine.size()) + " a rank");
+  }
+  board_->end_reduction();
+  board_->post_waiting(what);
+  Frame frame;
+  frame.total_bytes = mine.size();
+  std::strncpy(frame.what.data(), what, frame.what.size() - 1);
+  const bool fits = mine.size() <= frame.bytes.size();
+  if (fits && !mine.empty()) std::memcpy(frame.bytes.data(), mine.data(), mine.size());
+  std::vector<Frame> frames(ranks);
+  exchange(std::as_bytes(std::span(&frame, 1)), std::as_writable_bytes(std::span(frames)), what);
+
+  std::string calls;
+  bool same = true;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    same &= frames[peer].total_bytes == frames[0].total_bytes && frames[peer].what == frames[0].what;
+    calls += "\n  rank " + std::to_string(peer) + ": " + frames[peer].what.data() + " (" +
+             std::to_string(frames[peer].total_bytes) + " bytes)";
+  }
+  if (!same) fail("ranks met in different calls:" + calls);
+  if (!fits) {
+    exchange(mine, all, what);
+  } else if (!mine.empty()) {
+    for (std::size_t peer = 0; peer < ranks; ++peer) {
+      std::memcpy(all.data() + peer * mine.size(), frames[peer].bytes.data(), mine.size());
+    }
+  }
+  board_->post_waiting(nullptr);
+}
+
+void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
+  // Gloo's work keeps these tensors alive when this rank gives up waiting for it.
+  const auto make = [&] { return torch::empty({static_cast<std::int64_t>(mine.size())}, torch::kUInt8); };
+  std::vector<at::Tensor> input = {make()};
+  std::memcpy(input[0].data_ptr(), mine.data(), mine.size());
+  std::vector<std::vector<at::Tensor>> output(1);
+  for (int peer = 0; peer < size(); ++peer) output[0].push_back(make());
+  try {
+    const auto work = gloo_->allgather(output, input);
+    wait_for(*work, what);
+    work->wait();
+  } catch (const DesyncError&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(std::string("lost the other ranks in ") + what + ": " + error.what());
+  }
+  for (std::size_t peer = 0; peer < output[0].size(); ++peer) {
+    std::memcpy(all.data() + peer * mine.size(), output[0][peer].const_data_ptr(), mine.size());
+  }
+}
+
+void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto pause = std::chrono::microseconds(20);
+  while (!work.isCompleted()) {
+    if (const auto failure = board_->failure()) fail(failure->str());
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const std::string waited = std::to_string(static_cast<int>(seconds)) + " s in " + what;
+    if (seconds > limits_.timeout_seconds) fail("waited " + waited + " (timeout_seconds). Ranks are:\n" + board_->table());
+    if (seconds > limits_.stall_report_seconds && board_->claim_stall_report(limits_.stall_report_seconds)) {
+      print_report(limits_, "rank " + std::to_string(rank()) + " has waited " + waited + ". Ranks are:\n" + board_->table());
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(2000));
+  }
+}
+
+void GlooControlGroup::fail(const std::string& text) {
+  broken_ = text;
+  board_->post_waiting(nullptr);
+  board_->report_failure({rank(), board_->own_whereabouts(), text});
+  throw DesyncError(text);
+}
+
+void GlooVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
+  const auto options = torch::TensorOptions().dtype(torch::kInt64);
+  mine_ = {torch::tensor({sequence, static_cast<std::int64_t>(pack(votes))}, options)};
+  all_ = {{}};
+  for (int rank = 0; rank < board_->size(); ++rank) all_[0].push_back(torch::empty({2}, options));
+  work_ = gloo_->allgather(all_, mine_);
+}
+
+std::vector<Votes> GlooVoteBoard::read(std::int64_t sequence) {
+  board_->end_reduction();
+  if (!work_) throw MisuseError("votes of gradient reduction " + std::to_string(sequence) + " are read but were not published");
+  work_->wait();
+  work_.reset();
+  std::vector<Votes> votes;
+  for (const at::Tensor& words : all_[0]) {
+    const auto* word = words.const_data_ptr<std::int64_t>();
+    if (word[0] != sequence) {
+      throw DesyncError("rank " + std::to_string(votes.size()) + " is in gradient reduction " + std::to_string(word[0]) +
+                        ", rank " + std::to_string(board_->rank()) + " in " + std::to_string(sequence) +
+                        ": ranks do not call backward in the same order");
+    }
+    votes.push_back(unpack_votes(static_cast<std::uint64_t>(word[1])));
+  }
+  return votes;
+}
+
+}  // namespace levin

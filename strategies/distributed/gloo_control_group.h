@@ -1,0 +1,51 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <memory>
+#include <string>
+
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/vote_board.h"
+#include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/processes/wait_limits.h"
+
+namespace levin {
+
+/// The control group of ranks on several hosts. One all-gather an exchange of up to about 3 KiB, two for more. Errors are those
+/// of SharedMemoryGroup, but that a rank which is gone shows by its closed connection.
+class GlooControlGroup final : public ControlGroup {
+ public:
+  GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board, WaitLimits limits);
+  int rank() const override { return board_->rank(); }
+  int size() const override { return board_->size(); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
+
+ private:
+  void exchange(std::span<const std::byte> mine, std::span<std::byte> all, const char* what);
+  void wait_for(c10d::Work& work, const char* what);
+  [[noreturn]] void fail(const std::string& text);
+
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+  std::shared_ptr<RunBoard> board_;
+  WaitLimits limits_;
+  std::string broken_;
+};
+
+/// Votes between hosts: one asynchronous all-gather of a word a rank for each reduction, begun before it and awaited after it.
+class GlooVoteBoard final : public VoteBoard {
+ public:
+  GlooVoteBoard(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board)
+      : gloo_(std::move(gloo)), board_(std::move(board)) {}
+  void publish(std::int64_t sequence, const Votes& votes) override;
+  std::vector<Votes> read(std::int64_t sequence) override;
+
+ private:
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+  std::shared_ptr<RunBoard> board_;
+  std::vector<at::Tensor> mine_;
+  std::vector<std::vector<at::Tensor>> all_;
+  c10::intrusive_ptr<c10d::Work> work_;
+};
+
+}  // namespace levin

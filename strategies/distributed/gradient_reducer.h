@@ -1,0 +1,48 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace c10d {
+class Reducer;
+}
+
+namespace levin {
+
+/// Makes gradients the mean over ranks while backward runs: LibTorch's own reducer of DistributedDataParallel, with its
+/// buckets.
+class GradientReducer {
+ public:
+  struct Options {
+    bool find_unused_parameters = false;
+    bool gradient_as_bucket_view = false;
+    double bucket_cap_mb = 25;
+  };
+
+  /// `module` has at least one parameter that requires a gradient. Ranks: all, with the same parameters.
+  GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                  const Options& options);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local. Throws MisuseError when
+  /// the last pass left parameters without a gradient and find_unused_parameters is off.
+  void prepare(const at::Tensor& loss);
+  /// Takes part in a reduction with gradients of zero.
+  void reduce_zeros();
+
+ private:
+  std::string names_in(const std::string& text) const;
+
+  Options options_;
+  std::vector<std::string> names_;  ///< of parameters_
+  std::vector<at::Tensor> parameters_;
+  std::unique_ptr<c10d::Reducer> reducer_;
+};
+
+}  // namespace levin

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <memory>
+#include <string>
+
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/vote_board.h"
+#include "levin/strategies/processes/cluster_environment.h"
+#include "levin/strategies/processes/failure_watch.h"
+#include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/processes/wait_limits.h"
+
+namespace levin {
+
+/// This process's membership in the run: everything through which it talks to the other ranks. A process joins once; it stays a
+/// member, whatever number of strategies and Trainers it makes, until it ends.
+class ProcessWorld {
+ public:
+  struct Options {
+    std::string control_group = "auto";  ///< auto (shared memory when all ranks are on one host), shared_memory or gloo
+    bool use_cuda = false;               ///< gradients travel over NCCL
+    WaitLimits limits;
+  };
+
+  /// Ranks: all. The membership of this process, joined on the first call; options of later calls do not count.
+  /// Throws ConfigError, DesyncError or IoError when the ranks cannot come together.
+  static std::shared_ptr<ProcessWorld> join(const ClusterEnvironment& environment, const Options& options);
+
+  const ClusterEnvironment& environment() const { return environment_; }
+  ControlGroup& control_group() { return *control_group_; }
+  VoteBoard& vote_board() { return *vote_board_; }
+  RunBoard& board() { return *board_; }
+  /// Gradients, parameters and large tensors travel here.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }
+
+ private:
+  ProcessWorld(const ClusterEnvironment& environment, const Options& options);
+  bool join_shared_memory(const Options& options);
+  void join_over_network(const Options& options, bool one_host);
+
+  ClusterEnvironment environment_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::shared_ptr<RunBoard> board_;
+  std::unique_ptr<ControlGroup> control_group_;
+  std::unique_ptr<VoteBoard> vote_board_;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  std::unique_ptr<FailureWatch> watch_;
+};
+
+}  // namespace levin

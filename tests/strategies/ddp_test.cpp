@@ -1,0 +1,173 @@
+#include <catch2/catch.hpp>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "strategies/support/child_program.h"
+
+using levin_test::ChildProgram;
+
+namespace {
+
+struct Distributed : ChildProgram {
+  Distributed(const std::string& scenario, int ranks, const std::string& control_group = "auto")
+      : ChildProgram({LEVIN_BINARY_DIR "/bin/strategies_distributed_program", scenario, std::to_string(ranks), control_group},
+                     {{"OMP_NUM_THREADS", "1"}}) {}
+
+  /// The texts after "name " at the beginning of lines.
+  std::vector<std::string> values(const std::string& name) const {
+    std::vector<std::string> found;
+    std::istringstream lines(output());
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind(name + " ", 0) == 0) found.push_back(line.substr(name.size() + 1));
+    }
+    return found;
+  }
+};
+
+constexpr auto kLimit = std::chrono::seconds(60);
+
+/// Runs a training on so many ranks; all must end with the same bits. Gives the sum of the weights.
+double train(const std::string& scenario, int ranks, const std::string& control_group = "auto") {
+  Distributed program(scenario, ranks, control_group);
+  const int status = program.wait(kLimit);
+  INFO(scenario << " on " << ranks << " ranks:\n" << program.output());
+  REQUIRE(status == 0);
+  const auto bits = program.values("bits");
+  REQUIRE(bits.size() == static_cast<std::size_t>(ranks));
+  CHECK(std::set<std::string>(bits.begin(), bits.end()).size() == 1);
+  return std::stod(program.values("sum")[0]);
+}
+
+}  // namespace
+
+TEST_CASE("ranks end with equal weights, which are those of one process with the global batch") {
+  const double one = train("train", 1);
+  CHECK(train("train", 2) == Approx(one).epsilon(1e-5));
+  CHECK(train("train", 4) == Approx(one).epsilon(1e-5));
+  CHECK(train("train_views", 2) == Approx(one).epsilon(1e-5));
+}
+
+TEST_CASE("accumulated gradients are reduced once, and give the weights of one process") {
+  CHECK(train("accumulate", 2) == Approx(train("accumulate", 1)).epsilon(1e-5));
+}
+
+TEST_CASE("buffers are rank 0's on all ranks") {
+  train("norm", 2);
+  train("norm", 4);
+}
+
+TEST_CASE("unused parameters are fine when that is asked for, and a clear error otherwise") {
+  CHECK(train("unused", 2) == Approx(train("unused", 1)).epsilon(1e-5));
+  Distributed program("unused_by_mistake", 2);
+  CHECK(program.wait(kLimit) == 1);
+  CHECK(program.count("gave no gradient to spare.weight, spare.bias, so its reduction could not end") >= 1);
+  CHECK(program.count("find_unused_parameters: true") >= 1);
+}
+
+TEST_CASE("a rank without a batch takes part with gradients of zero") {
+  train("uneven", 2);
+  train("uneven_unused", 2);
+}
+
+TEST_CASE("different modules are found before anything is exchanged, on every rank, by name") {
+  Distributed program("different_shapes", 2);
+  CHECK(program.wait(kLimit) == 1);
+  for (const char* rank : {"rank 0 throws: ", "rank 1 throws: "}) {
+    CHECK(
+        program.count(std::string(rank) +
+                      "the module differs between ranks; all must build the same one:\n  rank 1: parameter first.weight [6, 4] "
+                      "Float\n  rank 0: parameter first.weight [5, 4] Float") == 1);
+  }
+}
+
+TEST_CASE("users' collectives give the values of all ranks, small and large") {
+  for (const int ranks : {1, 2, 3}) {
+    Distributed program("collectives", ranks);
+    CHECK(program.wait(kLimit) == 0);
+    INFO(program.output());
+    CHECK(program.count("good ") == 13 * ranks);
+    CHECK(program.count("WRONG") == 0);
+  }
+}
+
+TEST_CASE("ranks in different collectives all end with both call sites") {
+  for (const char* control_group : {"shared_memory", "gloo"}) {
+    Distributed program("different_collectives", 2, control_group);
+    CHECK(program.wait(std::chrono::seconds(15)) == 1);
+    INFO(program.output());
+    for (const char* rank : {"rank 0 throws: ", "rank 1 throws: "}) {
+      CHECK(program.count(std::string(rank) +
+                          "ranks met in different calls:\n  rank 0: barrier 'alone' at distributed_program.cpp:") == 1);
+    }
+    CHECK(program.count("  rank 1: all_gather at distributed_program.cpp:") >= 2);
+  }
+}
+
+TEST_CASE("one collective with different tensors is an error on every rank") {
+  Distributed program("different_tensors", 2);
+  CHECK(program.wait(kLimit) == 1);
+  CHECK(program.count("with different tensors or arguments:\n  rank 0: Float [3]\n  rank 1: Float [4]") >= 2);
+}
+
+TEST_CASE("a collective on one rank while another is in backward ends both") {
+  Distributed program("barrier_against_backward", 2);
+  CHECK(program.wait(std::chrono::seconds(15)) == 1);
+  INFO(program.output());
+  CHECK(program.count("rank 0: barrier 'alone' at distributed_program.cpp:") >= 1);
+  CHECK(program.count("rank 1: the gradient reduction of training_step (train, epoch 0, step 4)") >= 1);
+}
+
+TEST_CASE("a rank that fails or dies while others are in backward is the one that is named") {
+  Distributed failing("fail_in_backward", 2);
+  CHECK(failing.wait(std::chrono::seconds(15)) == 1);
+  CHECK(failing.count("levin: rank 1 failed in training_step (train, epoch 0, step 4): bad batch") == 1);
+  Distributed dying("die_in_backward", 4);
+  CHECK(dying.wait(std::chrono::seconds(15)) == 128 + SIGABRT);
+  INFO(dying.output());
+  CHECK(dying.count("levin: rank 1 failed in training_step (train, epoch 0, step 4): its process was killed by signal 6") == 1);
+}
+
+TEST_CASE("the control group over Gloo gives the same training and collectives") {
+  CHECK(train("train", 2, "gloo") == Approx(train("train", 2)).epsilon(1e-9));
+  Distributed program("collectives", 3, "gloo");
+  CHECK(program.wait(kLimit) == 0);
+  CHECK(program.count("good ") == 39);
+}
+
+TEST_CASE("ranks that a torchrun-like launcher started find one another, and share memory") {
+  // The test plays the launcher; any port will do that is likely to be free.
+  const std::string port = std::to_string(20000 + getpid() % 20000);
+  std::vector<std::unique_ptr<ChildProgram>> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back(std::make_unique<ChildProgram>(
+        std::vector<std::string>{LEVIN_BINARY_DIR "/bin/strategies_distributed_program", "collectives", "0", "shared_memory"},
+        ChildProgram::Environment{{"RANK", std::to_string(rank)},
+                                  {"WORLD_SIZE", "2"},
+                                  {"LOCAL_RANK", std::to_string(rank)},
+                                  {"MASTER_ADDR", "127.0.0.1"},
+                                  {"MASTER_PORT", port}}));
+  }
+  for (const auto& rank : ranks) {
+    CHECK(rank->wait(kLimit) == 0);
+    INFO(rank->output());
+    CHECK(rank->count("good ") == 13);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    CHECK(entry.path().filename().string().rfind("levin-" + std::to_string(ranks[0]->process()) + "-", 0) != 0);
+  }
+}
+
+TEST_CASE("devices that do not fit the ranks that were started are an error") {
+  ChildProgram program(
+      {LEVIN_BINARY_DIR "/bin/strategies_distributed_program", "collectives", "3", "auto"},
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "4000"}});
+  CHECK(program.wait(kLimit) == 2);
+  CHECK(program.count("ask for 3 ranks, but this process is rank 0 of 2 (started by torchrun)") == 1);
+}
+
+TEST_CASE("a run on the CPU does not load CUDA") {
+  Distributed program("loaded", 2);
+  CHECK(program.wait(kLimit) == 0);
+  CHECK(program.count("no cuda") == 2);
+}
