@@ -1,7 +1,30 @@
 #include "levin/callbacks/builtins.h"
 
+#include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/callbacks/learning_rate_monitor.h"
+#include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/model_summary.h"
+#include "levin/callbacks/on_exception_checkpoint.h"
+#include "levin/callbacks/progress_bar.h"
+#include "levin/callbacks/timer.h"
+#include "levin/core/options/registry.h"
+
 namespace levin {
 
-void register_builtin_callbacks() {}
+void register_builtin_callbacks() {
+  Registry<Callback>& registry = Registry<Callback>::instance();
+  registry.add<EarlyStopping>("EarlyStopping", "Stop training when a metric no longer improves");
+  registry.add<GradientAccumulationScheduler>("GradientAccumulationScheduler",
+                                              "Change accumulate_grad_batches at given epochs");
+  registry.add<LearningRateMonitor>("LearningRateMonitor", "Hand learning rates to the loggers");
+  registry.add<ModelCheckpoint>("ModelCheckpoint", "Save the best or the newest checkpoints");
+  registry.add<ModelSummary>("ModelSummary", "Print what the model is made of");
+  registry.add<OnExceptionCheckpoint>("OnExceptionCheckpoint", "Save the state of a run that ends with an error");
+  registry.add<ProgressBar>("ProgressBar", "Show how far a run is");
+  registry.add<ProgressBar>("RichProgressBar", "Another name of ProgressBar");
+  registry.add<ProgressBar>("TQDMProgressBar", "Another name of ProgressBar");
+  registry.add<Timer>("Timer", "Measure time, and stop training after a given time");
+}
 
 }  // namespace levin

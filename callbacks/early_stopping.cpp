@@ -1,0 +1,169 @@
+#include "levin/callbacks/early_stopping.h"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "levin/callbacks/monitoring.h"
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::string three_digits(double value) {
+  char text[400];
+  std::snprintf(text, sizeof text, "%.3f", value);
+  return text;
+}
+
+std::string plain(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+}  // namespace
+
+void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
+  using O = EarlyStoppingOptions;
+  options.add("monitor", &O::monitor, "Metric to watch").required();
+  options.add("min_delta", &O::min_delta, "A change must be larger than this to count as an improvement").min(0.0);
+  options.add("patience", &O::patience, "Checks without improvement after which training stops").min(0);
+  options.add("verbose", &O::verbose, "Say when the metric improves and why training stops");
+  options.add("mode", &O::mode, "Whether the metric should become small or large").choices({"min", "max"});
+  options.add("strict", &O::strict, "A metric that nobody logged is an error; false: the check is skipped");
+  options.add("check_finite", &O::check_finite, "Stop when the metric is NaN or infinite");
+  options.add("stopping_threshold", &O::stopping_threshold, "Stop as soon as the metric is better than this");
+  options.add("divergence_threshold", &O::divergence_threshold, "Stop as soon as the metric is worse than this");
+  options.add("check_on_train_epoch_end", &O::check_on_train_epoch_end,
+              "Check when a training epoch ends; false: when validation ends; null: by the validation interval");
+  options.add("log_rank_zero_only", &O::log_rank_zero_only, "Print verbose lines on rank 0 only");
+}
+
+EarlyStopping::EarlyStopping(EarlyStoppingOptions options) : options_(std::move(options)) {
+  if (options_.monitor.empty())
+    throw ConfigError("EarlyStopping: 'monitor' is empty; name the metric to watch, such as val_loss.");
+  if (options_.mode != "min" && options_.mode != "max") {
+    throw ConfigError("EarlyStopping: mode is '" + options_.mode + "'; it can be 'min' or 'max'.");
+  }
+  if (options_.patience < 0) throw ConfigError("EarlyStopping: patience is below 0.");
+  best_score_ = options_.mode == "min" ? kInfinity : -kInfinity;
+}
+
+std::string EarlyStopping::state_key() const {
+  return detail::state_key_of("EarlyStopping", {{"monitor", options_.monitor}, {"mode", options_.mode}});
+}
+
+Value EarlyStopping::state_dict() const {
+  Value state(Value::Map{});
+  state["wait_count"] = wait_count_;
+  state["stopped_epoch"] = stopped_epoch_;
+  state["best_score"] = best_score_;
+  state["patience"] = options_.patience;
+  state["stopping_reason"] = static_cast<std::int64_t>(reason_);
+  state["stopping_reason_message"] = reason_message_.empty() ? Value() : Value(reason_message_);
+  return state;
+}
+
+void EarlyStopping::load_state_dict(const Value& state) {
+  wait_count_ = state.at("wait_count").as_int();
+  stopped_epoch_ = state.at("stopped_epoch").as_int();
+  best_score_ = state.at("best_score").as_double();
+  options_.patience = state.at("patience").as_int();
+  const Value* reason = state.find("stopping_reason");
+  reason_ = reason == nullptr ? EarlyStoppingReason::kNotStopped : static_cast<EarlyStoppingReason>(reason->as_int());
+  const Value* message = state.find("stopping_reason_message");
+  reason_message_ = message == nullptr || message->is_null() ? "" : message->as_string();
+}
+
+bool EarlyStopping::checks_on_train_epoch_end(const Trainer& trainer) const {
+  if (options_.check_on_train_epoch_end) return *options_.check_on_train_epoch_end;
+  return !detail::runs_validation(trainer) || detail::validates_once_each_epoch(trainer.options());
+}
+
+void EarlyStopping::on_train_epoch_end(Trainer& trainer, Module&) {
+  if (checks_on_train_epoch_end(trainer)) check(trainer);
+}
+
+void EarlyStopping::on_validation_end(Trainer& trainer, Module&) {
+  if (trainer.fitting() && !trainer.sanity_checking() && !checks_on_train_epoch_end(trainer)) check(trainer);
+}
+
+void EarlyStopping::check(Trainer& trainer) {
+  if (trainer.options().fast_dev_run) return;
+  const std::optional<double> current = trainer.monitored(options_.monitor);
+  if (!current) {
+    const std::string problem =
+        "EarlyStopping watches '" + options_.monitor +
+        "', which no rank has logged. Log it, or set 'monitor' to one of: " + detail::metric_names(trainer.callback_metrics()) +
+        ".";
+    if (options_.strict) throw MisuseError(problem);
+    if (options_.verbose) rank_zero_warn(problem);
+    return;
+  }
+  const Decision decision = evaluate(*current);
+  if (decision.stop) {
+    stopped_epoch_ = trainer.current_epoch();
+    asked_to_stop_ = true;
+    trainer.stop(decision.message);
+  } else if (asked_to_stop_) {
+    asked_to_stop_ = false;
+    trainer.clear_stop();
+  }
+  if (options_.verbose && !decision.message.empty() && (trainer.is_global_zero() || !options_.log_rank_zero_only)) {
+    Console::instance().info(decision.message);
+  }
+}
+
+bool EarlyStopping::improves(double current, double than) const {
+  return options_.mode == "min" ? current < than : current > than;
+}
+
+EarlyStopping::Decision EarlyStopping::stop_because(EarlyStoppingReason reason, std::string message) {
+  reason_ = reason;
+  reason_message_ = message;
+  return {true, std::move(message)};
+}
+
+EarlyStopping::Decision EarlyStopping::evaluate(double current) {
+  const std::string& name = options_.monitor;
+  const bool minimize = options_.mode == "min";
+  if (options_.check_finite && !std::isfinite(current)) {
+    return stop_because(EarlyStoppingReason::kNonFiniteMetric, "Monitored metric " + name + " = " + plain(current) +
+                                                                   " is not finite. Previous best value was " +
+                                                                   three_digits(best_score_));
+  }
+  if (options_.stopping_threshold && improves(current, *options_.stopping_threshold)) {
+    return stop_because(EarlyStoppingReason::kStoppingThreshold, "Stopping threshold reached: " + name + " = " +
+                                                                     plain(current) + (minimize ? " < " : " > ") +
+                                                                     plain(*options_.stopping_threshold));
+  }
+  if (options_.divergence_threshold && improves(-current, -*options_.divergence_threshold)) {
+    return stop_because(EarlyStoppingReason::kDivergenceThreshold, "Divergence threshold reached: " + name + " = " +
+                                                                       plain(current) + (minimize ? " > " : " < ") +
+                                                                       plain(*options_.divergence_threshold));
+  }
+  const double handicap = minimize ? options_.min_delta : -options_.min_delta;
+  if (improves(current + handicap, best_score_)) {
+    std::string message = "Metric " + name + " improved";
+    if (std::isfinite(best_score_)) {
+      message += " by " + three_digits(std::abs(best_score_ - current)) + " >= min_delta = " + plain(options_.min_delta);
+    }
+    best_score_ = current;
+    wait_count_ = 0;
+    reason_ = EarlyStoppingReason::kNotStopped;
+    reason_message_.clear();
+    return {false, message + ". New best score: " + three_digits(current)};
+  }
+  if (++wait_count_ < options_.patience) return {};
+  return stop_because(EarlyStoppingReason::kPatienceExhausted, "Monitored metric " + name + " did not improve in the last " +
+                                                                   std::to_string(wait_count_) +
+                                                                   " checks. Best score: " + three_digits(best_score_));
+}
+
+}  // namespace levin

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "levin/core/callback.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+struct EarlyStoppingOptions {
+  std::string monitor;        ///< key to watch; required
+  double min_delta = 0.0;     ///< a change must be larger than this to be an improvement
+  std::int64_t patience = 3;  ///< checks without improvement after which the run stops
+  bool verbose = false;
+  std::string mode = "min";
+  bool strict = true;        ///< a key that nobody logged is an error; false: such a check is skipped
+  bool check_finite = true;  ///< stop when the metric is NaN or infinite
+  std::optional<double> stopping_threshold = std::nullopt;
+  std::optional<double> divergence_threshold = std::nullopt;
+  /// true: check when a training epoch ends; false: when validation ends; unset: the former when every epoch validates once.
+  std::optional<bool> check_on_train_epoch_end = std::nullopt;
+  bool log_rank_zero_only = false;  ///< verbose lines on rank 0 only
+
+  static void declare(OptionList<EarlyStoppingOptions>& options);
+};
+
+/// Why a run was stopped. The numbers are the reference's and go into checkpoints.
+enum class EarlyStoppingReason : std::int8_t {
+  kNotStopped = 0,
+  kStoppingThreshold = 1,
+  kDivergenceThreshold = 2,
+  kPatienceExhausted = 3,
+  kNonFiniteMetric = 4
+};
+
+/// Stops training when a metric no longer improves. Every rank decides on the same value, so that all stop together. A stop
+/// that min_epochs or min_steps holds up is taken back when the metric recovers meanwhile.
+class EarlyStopping final : public Callback {
+ public:
+  using Options = EarlyStoppingOptions;
+
+  /// What one check said.
+  struct Decision {
+    bool stop = false;
+    std::string message;  ///< empty when there is nothing to tell
+  };
+
+  /// Throws ConfigError when the options make no sense.
+  explicit EarlyStopping(EarlyStoppingOptions options);
+
+  /// Judges the metric's new value and remembers what the next check needs.
+  Decision evaluate(double current);
+
+  const EarlyStoppingOptions& options() const { return options_; }
+  std::int64_t wait_count() const { return wait_count_; }
+  std::int64_t stopped_epoch() const { return stopped_epoch_; }
+  double best_score() const { return best_score_; }
+  EarlyStoppingReason stopping_reason() const { return reason_; }
+  const std::string& stopping_reason_message() const { return reason_message_; }
+
+  CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
+  std::string state_key() const override;
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+  void on_train_epoch_end(Trainer& trainer, Module& module) override;
+  void on_validation_end(Trainer& trainer, Module& module) override;
+
+ private:
+  bool improves(double current, double than) const;
+  Decision stop_because(EarlyStoppingReason reason, std::string message);
+  bool checks_on_train_epoch_end(const Trainer& trainer) const;
+  void check(Trainer& trainer);
+
+  EarlyStoppingOptions options_;
+  bool asked_to_stop_ = false;
+  std::int64_t wait_count_ = 0;
+  std::int64_t stopped_epoch_ = 0;
+  double best_score_;
+  EarlyStoppingReason reason_ = EarlyStoppingReason::kNotStopped;
+  std::string reason_message_;
+};
+
+}  // namespace levin

@@ -1,0 +1,78 @@
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
+
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "levin/core/error.h"
+#include "levin/core/module.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+
+AccumulationSchedule OptionType<AccumulationSchedule>::read(const Value& value) {
+  if (!value.is_map()) detail::throw_wrong_type(value, name());
+  AccumulationSchedule schedule;
+  for (const auto& [key, batches] : value.as_map()) {
+    std::int64_t epoch = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), epoch);
+    if (error != std::errc() || end != key.data() + key.size()) {
+      throw ConfigError(batches.mark(), "'" + key + "' is no epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
+    }
+    schedule[epoch] = OptionType<std::int64_t>::read(batches);
+  }
+  return schedule;
+}
+
+Value OptionType<AccumulationSchedule>::write(const AccumulationSchedule& schedule) {
+  Value map(Value::Map{});
+  for (const auto& [epoch, batches] : schedule) map[std::to_string(epoch)] = batches;
+  return map;
+}
+
+Value OptionType<AccumulationSchedule>::schema() {
+  Value map = detail::schema_of_type("object");
+  map["additionalProperties"] = detail::schema_of_type("integer");
+  return map;
+}
+
+void GradientAccumulationSchedulerOptions::declare(OptionList<GradientAccumulationSchedulerOptions>& options) {
+  options
+      .add("scheduling", &GradientAccumulationSchedulerOptions::scheduling,
+           "From each of these epochs on, so many batches make one step: {0: 1, 4: 8}")
+      .required();
+}
+
+GradientAccumulationScheduler::GradientAccumulationScheduler(GradientAccumulationSchedulerOptions options)
+    : scheduling_(std::move(options.scheduling)) {
+  const auto fail = [](const std::string& what) { throw ConfigError("GradientAccumulationScheduler: " + what); };
+  if (scheduling_.empty()) fail("scheduling is empty. Write {epoch: batches}, as in {0: 1, 4: 8}.");
+  for (const auto& [epoch, batches] : scheduling_) {
+    if (epoch < 0) fail("epoch " + std::to_string(epoch) + " is below 0. Epochs count from 0.");
+    if (batches < 1)
+      fail("epoch " + std::to_string(epoch) + " accumulates " + std::to_string(batches) + " batches; 1 is the least.");
+  }
+  scheduling_.try_emplace(0, 1);
+}
+
+std::int64_t GradientAccumulationScheduler::accumulate_grad_batches(std::int64_t epoch) const {
+  return std::prev(scheduling_.upper_bound(epoch))->second;
+}
+
+void GradientAccumulationScheduler::on_train_start(Trainer& trainer, Module& module) {
+  if (!module.automatic_optimization()) {
+    throw MisuseError(
+        "GradientAccumulationScheduler cannot accumulate for a module that optimizes manually. Remove the callback, or let the "
+        "Trainer optimize.");
+  }
+  if (trainer.options().accumulate_grad_batches != 1) {
+    throw MisuseError("The Trainer has accumulate_grad_batches: " + std::to_string(trainer.options().accumulate_grad_batches) +
+                      " and a GradientAccumulationScheduler. Remove one of them.");
+  }
+}
+
+void GradientAccumulationScheduler::on_train_epoch_start(Trainer& trainer, Module&) {
+  trainer.set_accumulate_grad_batches(accumulate_grad_batches(trainer.current_epoch()));
+}
+
+}  // namespace levin

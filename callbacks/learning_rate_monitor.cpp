@@ -1,0 +1,140 @@
+#include "levin/callbacks/learning_rate_monitor.h"
+
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "levin/callbacks/learning_rate_names.h"
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
+#include "levin/core/module.h"
+#include "levin/core/optim/optimizer_access.h"
+#include "levin/core/optim/optimizer_setup.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+namespace {
+
+/// An optimizer with the scheduler that it is watched for, if any.
+struct Watched {
+  torch::optim::Optimizer* optimizer;
+  const SchedulerConfig* scheduler;
+};
+
+std::vector<Watched> watched_optimizers(const Trainer& trainer) {
+  std::vector<Watched> watched;
+  for (const SchedulerConfig& config : trainer.scheduler_configs())
+    watched.push_back({&config.scheduler->optimizer(), &config});
+  const std::size_t with_scheduler = watched.size();
+  for (const auto& optimizer : trainer.optimizers()) {
+    const auto end = watched.begin() + static_cast<std::ptrdiff_t>(with_scheduler);
+    const bool seen =
+        std::any_of(watched.begin(), end, [&](const Watched& other) { return other.optimizer == optimizer.get(); });
+    if (!seen) watched.push_back({optimizer.get(), nullptr});
+  }
+  return watched;
+}
+
+/// The momentum, or Adam's first beta, which takes its part; nothing for optimizers without either.
+std::optional<double> momentum_of(const torch::optim::OptimizerParamGroup& group) {
+  if (const auto betas = get_betas(group)) return betas->first;
+  return get_momentum(group);
+}
+
+template <class... Options>
+double weight_decay_among(const torch::optim::OptimizerOptions& options) {
+  double weight_decay = 0;
+  const auto look = [&]<class Candidate>(const Candidate* candidate) {
+    if (candidate != nullptr) weight_decay = candidate->weight_decay();
+  };
+  (look(dynamic_cast<const Options*>(&options)), ...);
+  return weight_decay;
+}
+
+double weight_decay_of(const torch::optim::OptimizerParamGroup& group) {
+  using namespace torch::optim;
+  return weight_decay_among<SGDOptions, AdamOptions, AdamWOptions, RMSpropOptions, AdagradOptions>(group.options());
+}
+
+/// True when the step that this batch belongs to writes step values to the loggers.
+bool step_row_is_due(const Trainer& trainer, const Module& module) {
+  const std::int64_t every = trainer.options().log_every_n_steps.value_or(50);
+  // With manual optimization a batch may take several optimizer steps, and rows count batches.
+  const std::int64_t step = module.automatic_optimization() ? trainer.global_step() : trainer.total_batch_idx();
+  return every > 0 && ((step + 1) % every == 0 || trainer.should_stop());
+}
+
+}  // namespace
+
+void LearningRateMonitorOptions::declare(OptionList<LearningRateMonitorOptions>& options) {
+  using O = LearningRateMonitorOptions;
+  options.add("logging_interval", &O::logging_interval, "step or epoch; null: as often as each scheduler steps")
+      .choices({"step", "epoch"});
+  options.add("log_momentum", &O::log_momentum, "Also log momentum, or the first beta of Adam");
+  options.add("log_weight_decay", &O::log_weight_decay, "Also log weight decay");
+}
+
+LearningRateMonitor::LearningRateMonitor(LearningRateMonitorOptions options) : options_(std::move(options)) {
+  const std::string interval = options_.logging_interval.value_or("step");
+  if (interval != "step" && interval != "epoch") {
+    throw ConfigError("LearningRateMonitor: logging_interval is '" + interval + "'; it can be 'step', 'epoch' or null.");
+  }
+}
+
+void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
+  lrs_.clear();
+  logged_step_ = -1;
+  if (trainer.loggers().empty() && !trainer.options().fast_dev_run) {
+    throw ConfigError(
+        "LearningRateMonitor has nowhere to write to: the Trainer has no logger. Set trainer.logger, or remove it.");
+  }
+  if (!options_.log_momentum) return;
+  for (const auto& optimizer : trainer.optimizers()) {
+    const auto& groups = optimizer->param_groups();
+    if (std::all_of(groups.begin(), groups.end(), [](const auto& group) { return momentum_of(group).has_value(); })) continue;
+    rank_zero_warn("LearningRateMonitor: " + optimizer_class_name(*optimizer) + " has no momentum; 0 is logged for it.");
+  }
+}
+
+void LearningRateMonitor::on_train_epoch_start(Trainer& trainer, Module&) {
+  if (options_.logging_interval != "step") log(trainer, options_.logging_interval ? "" : "epoch");
+}
+
+void LearningRateMonitor::on_train_batch_start(Trainer& trainer, Module& module, const Batch&, std::int64_t) {
+  if (options_.logging_interval == "epoch" || !step_row_is_due(trainer, module)) return;
+  // While gradients accumulate, several batches belong to one step.
+  if (std::exchange(logged_step_, trainer.global_step()) == trainer.global_step() && module.automatic_optimization()) return;
+  log(trainer, options_.logging_interval ? "" : "step");
+}
+
+void LearningRateMonitor::log(Trainer& trainer, const std::string& interval) {
+  const std::vector<Watched> watched = watched_optimizers(trainer);
+  std::vector<detail::MonitoredOptimizer> described;
+  for (const Watched& entry : watched) {
+    described.push_back({optimizer_class_name(*entry.optimizer), entry.optimizer->param_groups().size(),
+                         entry.scheduler == nullptr ? "" : entry.scheduler->name});
+  }
+  const auto names = detail::learning_rate_names(described);
+  MetricMap row;
+  for (std::size_t i = 0; i < watched.size(); ++i) {
+    if (watched[i].scheduler != nullptr && !interval.empty() && watched[i].scheduler->interval != interval) continue;
+    const auto& groups = watched[i].optimizer->param_groups();
+    for (std::size_t j = 0; j < groups.size(); ++j) {
+      const std::string& name = names[i][j];
+      row[name] = get_lr(groups[j]);
+      lrs_[name].push_back(row[name]);
+      if (options_.log_momentum) row[name + "-momentum"] = momentum_of(groups[j]).value_or(0.0);
+      if (options_.log_weight_decay) row[name + "-weight_decay"] = weight_decay_of(groups[j]);
+    }
+  }
+  if (row.empty()) return;
+  for (const auto& [name, value] : row) trainer.set_callback_metric(name, value);
+  trainer.log_to_loggers(row);
+}
+
+}  // namespace levin

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/callback.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+struct LearningRateMonitorOptions {
+  /// "step", "epoch", or unset: as often as each scheduler steps.
+  std::optional<std::string> logging_interval = std::nullopt;
+  bool log_momentum = false;
+  bool log_weight_decay = false;
+
+  static void declare(OptionList<LearningRateMonitorOptions>& options);
+};
+
+/// Hands the learning rates of all optimizers to the loggers, and to callback_metrics. The names are `lr-<optimizer class>`, or
+/// the scheduler's name; see learning_rate_names.
+class LearningRateMonitor final : public Callback {
+ public:
+  using Options = LearningRateMonitorOptions;
+
+  /// Throws ConfigError when the interval is not understood.
+  explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
+
+  /// What has been logged, by name.
+  const std::map<std::string, std::vector<double>>& lrs() const { return lrs_; }
+
+  /// Throws ConfigError when the Trainer has no logger.
+  void on_train_start(Trainer& trainer, Module& module) override;
+  void on_train_epoch_start(Trainer& trainer, Module& module) override;
+  void on_train_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx) override;
+
+ private:
+  /// `interval`: rates of schedulers of this interval; empty: of all.
+  void log(Trainer& trainer, const std::string& interval);
+
+  LearningRateMonitorOptions options_;
+  std::int64_t logged_step_ = -1;
+  std::map<std::string, std::vector<double>> lrs_;
+};
+
+}  // namespace levin

@@ -1,0 +1,359 @@
+#include "levin/callbacks/model_checkpoint.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "levin/callbacks/checkpoint_files.h"
+#include "levin/callbacks/duration.h"
+#include "levin/callbacks/monitoring.h"
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
+#include "levin/core/logger.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+namespace {
+
+double steady_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// True when a metric was measured between the two looks at it.
+bool was_measured(std::optional<double> before, std::optional<double> after) {
+  if (!after) return false;
+  return !before || (*before != *after && !(std::isnan(*before) && std::isnan(*after)));
+}
+
+std::string five_digits(double value) {
+  char text[400];
+  std::snprintf(text, sizeof text, "%.5f", value);
+  return text;
+}
+
+std::string position(const Trainer& trainer) {
+  return "Epoch " + std::to_string(trainer.current_epoch()) + ", global step " + std::to_string(trainer.global_step());
+}
+
+Value optional_number(std::optional<double> number) { return number ? Value(*number) : Value(); }
+
+std::optional<double> read_optional_number(const Value* value) {
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  return value->as_double();
+}
+
+std::string read_text(const Value* value) { return value == nullptr || value->is_null() ? "" : value->as_string(); }
+
+}  // namespace
+
+ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
+    : options_((options.check(), std::move(options))),
+      name_(options_.filename.value_or("{epoch}-{step}"), options_.auto_insert_metric_name),
+      top_k_(options_.save_top_k, options_.mode == "min") {
+  const bool no_trigger = !options_.every_n_train_steps && !options_.every_n_epochs && !options_.train_time_interval;
+  every_n_train_steps_ = options_.every_n_train_steps.value_or(0);
+  every_n_epochs_ = no_trigger ? 1 : options_.every_n_epochs.value_or(0);
+  if (options_.train_time_interval) {
+    interval_.emplace(detail::parse_duration(*options_.train_time_interval, "ModelCheckpoint: train_time_interval"));
+  }
+}
+
+std::string ModelCheckpoint::state_key() const {
+  return detail::state_key_of(
+      "ModelCheckpoint",
+      {{"monitor", options_.monitor ? Value(*options_.monitor) : Value()},
+       {"mode", options_.mode},
+       {"every_n_train_steps", every_n_train_steps_},
+       {"every_n_epochs", every_n_epochs_},
+       {"train_time_interval", options_.train_time_interval ? Value(*options_.train_time_interval) : Value()}});
+}
+
+Value ModelCheckpoint::state_dict() const {
+  Value state(Value::Map{});
+  state["monitor"] = options_.monitor ? Value(*options_.monitor) : Value();
+  state["best_model_score"] = optional_number(best_model_score_);
+  state["best_model_path"] = best_model_path_;
+  state["current_score"] = optional_number(current_score_);
+  state["dirpath"] = dirpath_;
+  Value files(Value::Map{});
+  for (const auto& [file, score] : top_k_.files()) files[file] = score;
+  state["best_k_models"] = std::move(files);
+  state["kth_best_model_path"] = top_k_.kth_file();
+  state["kth_value"] = top_k_.kth_value();
+  state["last_model_path"] = last_model_path_;
+  // Beyond the reference's keys: the file this state goes into, which a run that goes on from it must not remove.
+  state["saved_as"] = written_file_;
+  return state;
+}
+
+void ModelCheckpoint::load_state_dict(const Value& state) {
+  best_model_path_ = read_text(state.find("best_model_path"));
+  const std::string saved_in = read_text(state.find("dirpath"));
+  if (saved_in != dirpath_) {
+    rank_zero_warn("ModelCheckpoint: the checkpoint was saved by a run that kept its files in '" + saved_in +
+                   "'; this one uses '" + dirpath_ +
+                   "'. Of its state only best_model_path is taken over: the files there stay, and count no more.");
+    return;
+  }
+  best_model_score_ = read_optional_number(state.find("best_model_score"));
+  current_score_ = read_optional_number(state.find("current_score"));
+  last_model_path_ = read_text(state.find("last_model_path"));
+  resumed_file_ = read_text(state.find("saved_as"));
+  std::vector<std::pair<std::string, double>> files;
+  if (const Value* kept = state.find("best_k_models")) {
+    for (const auto& [file, score] : kept->as_map()) files.emplace_back(file, score.as_double());
+  }
+  top_k_.restore(std::move(files), read_text(state.find("kth_best_model_path")),
+                 read_optional_number(state.find("kth_value")).value_or(top_k_.kth_value()));
+}
+
+// ---- Where and when ---------------------------------------------------------------------------------------------------------
+
+void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
+  if (stage != Stage::kTrain) return;
+  std::string folder;
+  if (trainer.is_global_zero()) {
+    folder = detail::absolute_folder(options_.dirpath.value_or(trainer.log_dir() / "checkpoints"));
+    if (options_.save_top_k != 0 && !trainer.options().fast_dev_run && detail::has_files(folder)) {
+      Console::instance().warn("Checkpoint folder " + folder + " exists and is not empty.");
+    }
+  }
+  dirpath_ = detail::text_of_rank_zero(trainer, folder, "ModelCheckpoint: folder");
+}
+
+bool ModelCheckpoint::off(const Trainer& trainer) const {
+  return trainer.options().fast_dev_run || !trainer.fitting() || trainer.sanity_checking();
+}
+
+bool ModelCheckpoint::saves_on_train_epoch_end(const Trainer& trainer) const {
+  if (options_.save_on_train_epoch_end) return *options_.save_on_train_epoch_end;
+  return !detail::runs_validation(trainer) || detail::validates_once_each_epoch(trainer.options());
+}
+
+void ModelCheckpoint::on_train_start(Trainer& trainer, Module&) {
+  if (interval_) interval_->start(steady_seconds());
+  // What is there already needs no saving: a run that goes on at step 100 saves next at a later one.
+  decided_step_ = last_saved_step_ = triggered_step_ = trainer.global_step();
+  newest_file_step_ = -1;
+  waits_for_validation_ = validation_has_run_ = false;
+  publish_aliases(trainer);
+}
+
+bool ModelCheckpoint::step_is_due(Trainer& trainer) {
+  bool due = every_n_train_steps_ > 0 && trainer.global_step() % every_n_train_steps_ == 0;
+  if (interval_ && interval_->batch_done()) {
+    const double now = steady_seconds();
+    const SharedInterval::Word word =
+        detail::word_of_rank_zero(trainer, interval_->propose(now), "ModelCheckpoint: train_time_interval");
+    due = interval_->accept(word, now);
+  }
+  // While gradients accumulate, the step stays the same over several batches.
+  if (!due || trainer.global_step() == triggered_step_) return false;
+  triggered_step_ = trainer.global_step();
+  return true;
+}
+
+void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
+  if (every_epoch_trigger() || off(trainer) || !step_is_due(trainer)) return;
+  save(trainer, Occasion::kBatch);
+}
+
+void ModelCheckpoint::on_validation_start(Trainer& trainer, Module&) {
+  if (options_.monitor && !off(trainer)) score_before_validation_ = trainer.monitored(*options_.monitor);
+}
+
+void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
+  if (off(trainer)) return;
+  validation_has_run_ = true;
+  if (options_.monitor && was_measured(score_before_validation_, trainer.monitored(*options_.monitor))) {
+    measured_in_validation_ = true;
+  }
+  validated_step_ = trainer.global_step();
+  if (waits_for_validation_) {
+    save(trainer, Occasion::kEpoch);
+  } else if (!saves_on_train_epoch_end(trainer)) {
+    epoch_ended(trainer);
+  }
+}
+
+void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Module&) {
+  if (!off(trainer) && saves_on_train_epoch_end(trainer)) epoch_ended(trainer);
+}
+
+void ModelCheckpoint::epoch_ended(Trainer& trainer) {
+  if (!every_epoch_trigger()) return;
+  if (every_n_epochs_ >= 1 && (trainer.current_epoch() + 1) % every_n_epochs_ == 0) {
+    save(trainer, Occasion::kEpoch);
+  } else {
+    save_last(trainer);
+    remove_displaced(trainer);
+  }
+}
+
+void ModelCheckpoint::on_train_end(Trainer& trainer, Module&) {
+  if (off(trainer)) return;
+  save_last(trainer);
+  remove_displaced(trainer);
+}
+
+// ---- What -------------------------------------------------------------------------------------------------------------------
+
+void ModelCheckpoint::save(Trainer& trainer, Occasion occasion) {
+  save_best(trainer, occasion);
+  save_last(trainer);
+  // Last, so that a run killed at any instant leaves the old files or the new ones, and last.ckpt never points to nothing.
+  remove_displaced(trainer);
+}
+
+void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
+  if (options_.save_top_k == 0 || decided_step_ == trainer.global_step()) return;
+  if (!options_.monitor) return save_newest(trainer);
+  const std::optional<double> score = current_value(trainer, occasion);
+  const bool stale = measured_in_validation_ && validated_step_ != trainer.global_step();
+  waits_for_validation_ = stale || (!score && occasion == Occasion::kBatch && detail::runs_validation(trainer));
+  if (waits_for_validation_) return;
+  if (!score) return report_missing_monitor(trainer);
+  save_monitored(trainer, *score);
+}
+
+std::optional<double> ModelCheckpoint::current_value(Trainer& trainer, Occasion occasion) const {
+  if (occasion == Occasion::kEpoch) return trainer.monitored(*options_.monitor);
+  // Between two boundaries a step's value is each rank's own: rank 0's, as it is now, decides.
+  const auto& metrics = trainer.callback_metrics();
+  const auto found = metrics.find(*options_.monitor);
+  return detail::number_of_rank_zero(trainer, found == metrics.end() ? std::nullopt : std::optional(found->second),
+                                     "ModelCheckpoint: monitored value");
+}
+
+void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
+  const std::string problem =
+      "ModelCheckpoint monitors '" + *options_.monitor +
+      "', which no rank has logged. Log it, or set 'monitor' to one of: " + detail::metric_names(trainer.callback_metrics()) +
+      ".";
+  if (validation_has_run_) throw MisuseError(problem);
+  if (trainer.is_global_zero()) Console::instance().warn_once(problem + " Nothing was saved.", "monitor " + *options_.monitor);
+}
+
+void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
+  decided_step_ = trainer.global_step();
+  if (!top_k_.accepts(score)) {
+    if (options_.verbose) {
+      rank_zero_info(position(trainer) + ": '" + *options_.monitor + "' was not in top " + std::to_string(options_.save_top_k));
+    }
+    return;
+  }
+  const std::optional<std::string> displaced = top_k_.next_displaced();
+  const std::string file = choose_file(trainer, current_name(trainer), displaced.value_or(""));
+  top_k_.add(file, score);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  current_score_ = std::isnan(score) ? (options_.mode == "min" ? kInfinity : -kInfinity) : score;
+  std::tie(best_model_path_, best_model_score_) = *top_k_.best();
+  if (options_.verbose) {
+    rank_zero_info(
+        position(trainer) + ": '" + *options_.monitor + "' reached " + five_digits(*current_score_) + " (best " +
+        five_digits(*best_model_score_) + "), saving model to '" + file + "' as top " +
+        std::to_string(options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_.files().size()) : options_.save_top_k));
+  }
+  write(trainer, file);
+  if (displaced) displaced_.push_back(*displaced);
+}
+
+void ModelCheckpoint::save_newest(Trainer& trainer) {
+  decided_step_ = trainer.global_step();
+  const std::string file = choose_file(trainer, current_name(trainer), best_model_path_);
+  const std::string previous = std::exchange(best_model_path_, file);
+  write(trainer, file);
+  if (options_.save_top_k == 1 && !previous.empty()) displaced_.push_back(previous);
+}
+
+void ModelCheckpoint::save_last(Trainer& trainer) {
+  if (!options_.save_last.enabled() || last_saved_step_ == trainer.global_step()) return;
+  save_last_as(trainer, choose_file(trainer, kNameLast, last_model_path_));
+}
+
+void ModelCheckpoint::save_last_as(Trainer& trainer, const std::string& file) {
+  last_saved_step_ = trainer.global_step();
+  const std::string previous = std::exchange(last_model_path_, file);
+  if (options_.save_last.link() && newest_file_step_ == trainer.global_step()) {
+    if (trainer.is_global_zero()) detail::link_checkpoint(newest_file_, file);
+    publish_aliases(trainer);
+  } else {
+    const std::string newest = newest_file_;
+    const std::int64_t newest_step = newest_file_step_;
+    write(trainer, file);
+    std::tie(newest_file_, newest_file_step_) = std::tie(newest, newest_step);
+  }
+  if (!previous.empty() && previous != file) displaced_.push_back(previous);
+}
+
+void ModelCheckpoint::write(Trainer& trainer, const std::string& file) {
+  written_file_ = file;
+  trainer.save_checkpoint(file, options_.save_weights_only);
+  newest_file_ = file;
+  newest_file_step_ = trainer.global_step();
+  if (trainer.is_global_zero()) {
+    for (const auto& logger : trainer.loggers()) logger->after_save_checkpoint(file);
+  }
+  publish_aliases(trainer);
+}
+
+void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception& error) {
+  const std::int64_t step = trainer.global_step();
+  if (!options_.save_on_exception || !trainer.is_global_zero() || dirpath_.empty() || off(trainer)) return;
+  if (step == 0 || newest_file_step_ == step || last_saved_step_ == step) return;
+  try {
+    const std::string file = free_file(current_name(trainer), "");
+    write(trainer, file);
+    if (options_.save_last.enabled()) save_last_as(trainer, free_file(kNameLast, last_model_path_));
+    Console::instance().info("Training ended with an error (" + std::string(error.what()) + "); saved its state as " + file);
+  } catch (const std::exception& save_error) {
+    // The error that ended the training is what matters; it leaves the Trainer after this hook.
+    Console::instance().error("ModelCheckpoint: the state could not be saved: " + std::string(save_error.what()));
+  }
+}
+
+// ---- Files ------------------------------------------------------------------------------------------------------------------
+
+std::string ModelCheckpoint::current_name(const Trainer& trainer) const {
+  return name_.fill(trainer.current_epoch(), trainer.global_step(), trainer.callback_metrics());
+}
+
+std::string ModelCheckpoint::free_file(const std::string& name, const std::string& may_replace) const {
+  const std::filesystem::path folder(dirpath_);
+  std::string file = (folder / (name + kFileExtension)).string();
+  if (!options_.enable_version_counter) return file;
+  for (int version = 1; detail::file_is_there(file) && file != may_replace; ++version) {
+    file = (folder / (name + "-v" + std::to_string(version) + kFileExtension)).string();
+  }
+  return file;
+}
+
+std::string ModelCheckpoint::choose_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const {
+  return detail::text_of_rank_zero(trainer, trainer.is_global_zero() ? free_file(name, may_replace) : "",
+                                   "ModelCheckpoint: file name");
+}
+
+void ModelCheckpoint::remove_displaced(const Trainer& trainer) {
+  const auto still_used = [this](const std::string& file) {
+    const auto& kept = top_k_.files();
+    return file == resumed_file_ || file == last_model_path_ || file == best_model_path_ ||
+           std::any_of(kept.begin(), kept.end(), [&file](const auto& entry) { return entry.first == file; });
+  };
+  for (const std::string& file : std::exchange(displaced_, {})) {
+    if (trainer.is_global_zero() && !still_used(file)) detail::remove_checkpoint(file, dirpath_);
+  }
+}
+
+void ModelCheckpoint::publish_aliases(Trainer& trainer) {
+  const auto& callbacks = trainer.callbacks();
+  const auto first = std::find_if(callbacks.begin(), callbacks.end(), [](const std::shared_ptr<Callback>& callback) {
+    return dynamic_cast<ModelCheckpoint*>(callback.get()) != nullptr;
+  });
+  // Of several ModelCheckpoints the first one says what is best, as in the reference.
+  const bool says_best = first != callbacks.end() && first->get() == this;
+  if (says_best && !best_model_path_.empty()) trainer.set_checkpoint_alias("best", best_model_path_);
+  if (!last_model_path_.empty()) trainer.set_checkpoint_alias(kNameLast, last_model_path_);
+}
+
+}  // namespace levin

@@ -1,0 +1,46 @@
+#include "levin/callbacks/monitoring.h"
+
+#include <algorithm>
+
+#include "levin/core/trainer.h"
+
+namespace levin::detail {
+namespace {
+
+std::string literal(const Value& value) {
+  if (value.is_null()) return "None";
+  if (value.is_bool()) return value.as_bool() ? "True" : "False";
+  if (value.is_int()) return std::to_string(value.as_int());
+  if (value.is_double()) return std::to_string(value.as_double());
+  return "'" + value.as_string() + "'";
+}
+
+}  // namespace
+
+std::string state_key_of(std::string_view class_name, const std::vector<std::pair<std::string, Value>>& arguments) {
+  std::string key(class_name);
+  key += '{';
+  for (const auto& [name, value] : arguments) {
+    if (key.back() != '{') key += ", ";
+    key += "'" + name + "': " + literal(value);
+  }
+  return key + "}";
+}
+
+std::string metric_names(const MetricMap& metrics) {
+  std::string names;
+  for (const auto& [name, value] : metrics) names += (names.empty() ? "'" : ", '") + name + "'";
+  return names.empty() ? "none" : names;
+}
+
+bool validates_once_each_epoch(const TrainerOptions& options) {
+  const Limit interval = options.val_check_interval.value_or(Limit(1.0));
+  return interval == Limit(1.0) && options.check_val_every_n_epoch == 1;
+}
+
+bool runs_validation(const Trainer& trainer) {
+  const auto& batches = trainer.num_evaluation_batches();
+  return std::any_of(batches.begin(), batches.end(), [](std::int64_t count) { return count != 0; });
+}
+
+}  // namespace levin::detail

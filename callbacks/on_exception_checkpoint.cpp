@@ -1,0 +1,38 @@
+#include "levin/callbacks/on_exception_checkpoint.h"
+
+#include <system_error>
+#include <utility>
+
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+
+void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptions>& options) {
+  options.add("dirpath", &OnExceptionCheckpointOptions::dirpath, "Folder to save in").required();
+  options.add("filename", &OnExceptionCheckpointOptions::filename, "Name of the file, without .ckpt");
+}
+
+OnExceptionCheckpoint::OnExceptionCheckpoint(OnExceptionCheckpointOptions options) : options_(std::move(options)) {
+  if (options_.dirpath.empty()) throw ConfigError("OnExceptionCheckpoint: dirpath is empty. Name a folder.");
+  if (options_.filename.empty()) throw ConfigError("OnExceptionCheckpoint: filename is empty.");
+}
+
+void OnExceptionCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception&) {
+  if (!trainer.is_global_zero() || !trainer.fitting() || trainer.sanity_checking()) return;
+  try {
+    trainer.save_checkpoint(ckpt_path());
+    Console::instance().info("Saved the state of the failed run as " + ckpt_path().string());
+  } catch (const std::exception& save_error) {
+    // The error that ended the training is what matters; it leaves the Trainer after this hook.
+    Console::instance().error("OnExceptionCheckpoint: the state could not be saved: " + std::string(save_error.what()));
+  }
+}
+
+void OnExceptionCheckpoint::on_fit_end(Trainer& trainer, Module&) {
+  std::error_code ignored;
+  if (trainer.is_global_zero()) std::filesystem::remove(ckpt_path(), ignored);
+}
+
+}  // namespace levin

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "levin/core/callback.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+struct OnExceptionCheckpointOptions {
+  std::filesystem::path dirpath;  ///< required
+  std::string filename = "on_exception";
+
+  static void declare(OptionList<OnExceptionCheckpointOptions>& options);
+};
+
+/// Saves the state of a run that ends with an error, as `dirpath/filename.ckpt`, replacing an older one. Rank 0 saves alone;
+/// other ranks are not waited for. A fit that ends well removes the file.
+class OnExceptionCheckpoint final : public Callback {
+ public:
+  using Options = OnExceptionCheckpointOptions;
+
+  /// Throws ConfigError when the folder or the name is empty.
+  explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions options);
+
+  std::filesystem::path ckpt_path() const { return options_.dirpath / (options_.filename + ".ckpt"); }
+
+  CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
+  void on_exception(Trainer& trainer, Module& module, const std::exception& error) override;
+  void on_fit_end(Trainer& trainer, Module& module) override;
+
+ private:
+  OnExceptionCheckpointOptions options_;
+};
+
+}  // namespace levin

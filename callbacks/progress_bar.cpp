@@ -1,0 +1,200 @@
+#include "levin/callbacks/progress_bar.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+
+#include "levin/core/console/terminal.h"
+#include "levin/core/error.h"
+#include "levin/core/logger.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+namespace {
+
+constexpr double kSecondsBetweenDraws = 0.1;
+
+double steady_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::optional<std::int64_t> known(std::int64_t batches) {
+  return batches < 0 ? std::nullopt : std::optional<std::int64_t>(batches);
+}
+
+/// "0" of "version_0"; of a name of the user's own, the last four characters.
+std::string version_number(const std::string& version) {
+  const std::string prefix = "version_";
+  if (version.rfind(prefix, 0) == 0) return version.substr(prefix.size());
+  return version.size() <= 4 ? version : version.substr(version.size() - 4);
+}
+
+std::string rate_text(double rate) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.2fit/s", rate);
+  return text;
+}
+
+}  // namespace
+
+void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
+  options.add("refresh_rate", &ProgressBarOptions::refresh_rate, "Batches between looks at the clock; 0: show nothing").min(0);
+  options.add("leave", &ProgressBarOptions::leave, "Keep each epoch's bar on the terminal");
+}
+
+ProgressBar::ProgressBar(ProgressBarOptions options, Console& console, std::function<double()> clock)
+    : options_(options), console_(console), clock_(clock ? std::move(clock) : steady_seconds), utf8_(locale_is_utf8()) {
+  if (options_.refresh_rate < 0) throw ConfigError("ProgressBar: refresh_rate is below 0. Use 0 to show nothing.");
+}
+
+bool ProgressBar::enabled(const Trainer& trainer) const { return options_.refresh_rate > 0 && trainer.is_global_zero(); }
+
+void ProgressBar::start(Bar& bar, std::string description, std::optional<std::int64_t> total) {
+  bar = Bar{std::move(description), 0, total, clock_(), 0};
+  live_ = console_.has_live_line();
+  next_draw_ = 0;
+}
+
+ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar) const {
+  ProgressLine line;
+  line.description = bar.description;
+  line.current = bar.current;
+  line.total = bar.total;
+  line.elapsed_seconds = clock_() - bar.started;
+  const double working = line.elapsed_seconds - bar.paused;
+  if (working > 0) line.rate = static_cast<double>(bar.current) / working;
+  if (!trainer.loggers().empty() && !trainer.loggers().front()->version().empty()) {
+    line.postfix.emplace_back("v_num", version_number(trainer.loggers().front()->version()));
+  }
+  for (const auto& [name, value] : trainer.progress_bar_metrics()) line.postfix.emplace_back(name, figure_text(value));
+  return line;
+}
+
+void ProgressBar::draw(const Trainer& trainer, const Bar& bar) {
+  console_.set_live_line(progress_line(line_of(trainer, bar), console_.live_line_width(), utf8_));
+  next_draw_ = clock_() + kSecondsBetweenDraws;
+}
+
+void ProgressBar::draw_if_due(const Trainer& trainer, const Bar& bar) {
+  if (!live_ || bar.current % options_.refresh_rate != 0 || clock_() < next_draw_) return;
+  draw(trainer, bar);
+}
+
+void ProgressBar::print_line(const Trainer& trainer, const Bar& bar) {
+  const ProgressLine line = line_of(trainer, bar);
+  std::string text = line.description + ": " + std::to_string(line.current);
+  if (line.total) text += "/" + std::to_string(*line.total);
+  text += " [" + duration_text(line.elapsed_seconds);
+  if (line.rate) text += ", " + rate_text(*line.rate);
+  for (const auto& [name, figure] : line.postfix) text += ", " + name + "=" + figure;
+  console_.info(text + "]");
+}
+
+// ---- Training ---------------------------------------------------------------------------------------------------------------
+
+void ProgressBar::on_train_start(Trainer& trainer, Module&) {
+  if (enabled(trainer)) live_ = console_.has_live_line();
+}
+
+void ProgressBar::on_train_epoch_start(Trainer& trainer, Module&) {
+  if (!enabled(trainer)) return;
+  start(training_, "Epoch " + std::to_string(trainer.current_epoch()), known(trainer.num_training_batches()));
+  if (live_) draw(trainer, training_);
+}
+
+void ProgressBar::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
+  if (!enabled(trainer)) return;
+  training_.current = batch_idx + 1;
+  draw_if_due(trainer, training_);
+}
+
+void ProgressBar::on_train_epoch_end(Trainer& trainer, Module&) {
+  if (!enabled(trainer)) return;
+  if (!live_) return print_line(trainer, training_);
+  draw(trainer, training_);
+  if (options_.leave) console_.keep_live_line();
+}
+
+void ProgressBar::on_train_end(Trainer& trainer, Module&) {
+  if (enabled(trainer) && live_) console_.keep_live_line();
+}
+
+void ProgressBar::on_exception(Trainer& trainer, Module&, const std::exception&) {
+  if (enabled(trainer) && live_) console_.keep_live_line();
+}
+
+// ---- Evaluation -------------------------------------------------------------------------------------------------------------
+
+void ProgressBar::start_evaluation(Trainer& trainer, std::string name) {
+  if (!enabled(trainer)) return;
+  const auto& batches = trainer.num_evaluation_batches();
+  evaluation_name_ = std::move(name);
+  evaluation_loader_ = 0;
+  ends_epoch_ = trainer.is_last_batch();
+  earlier_loaders_batches_ = 0;
+  start(evaluation_, evaluation_name_ + (batches.size() > 1 ? " DataLoader 0" : ""),
+        batches.empty() ? std::nullopt : known(batches.front()));
+  if (live_) draw(trainer, evaluation_);
+}
+
+void ProgressBar::evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx, std::int64_t dataloader_idx) {
+  if (!enabled(trainer)) return;
+  if (dataloader_idx != evaluation_loader_) {
+    const auto& batches = trainer.num_evaluation_batches();
+    const auto position = static_cast<std::size_t>(dataloader_idx);
+    evaluation_loader_ = dataloader_idx;
+    earlier_loaders_batches_ += evaluation_.current;
+    evaluation_.description = evaluation_name_ + " DataLoader " + std::to_string(dataloader_idx);
+    evaluation_.total = position < batches.size() ? known(batches[position]) : std::nullopt;
+  }
+  evaluation_.current = batch_idx + 1;
+  draw_if_due(trainer, evaluation_);
+}
+
+void ProgressBar::end_evaluation(Trainer& trainer) {
+  if (!enabled(trainer)) return;
+  const bool inside_training = trainer.fitting() && !trainer.sanity_checking();
+  // Neither a sanity check nor a validation that ends an epoch needs a line: the epoch's line follows and has the metrics.
+  const bool needs_line = !trainer.fitting() || (inside_training && !ends_epoch_);
+  if (live_) {
+    draw(trainer, evaluation_);
+    if (options_.leave || !trainer.fitting()) console_.keep_live_line();
+  } else if (needs_line) {
+    const auto& batches = trainer.num_evaluation_batches();
+    const bool all_known = std::all_of(batches.begin(), batches.end(), [](std::int64_t count) { return count >= 0; });
+    evaluation_.description = evaluation_name_;
+    evaluation_.current += earlier_loaders_batches_;
+    evaluation_.total.reset();
+    if (all_known) evaluation_.total = std::accumulate(batches.begin(), batches.end(), std::int64_t{0});
+    print_line(trainer, evaluation_);
+  }
+  if (!inside_training) return;
+  training_.paused += clock_() - evaluation_.started;
+  if (live_) draw(trainer, training_);
+}
+
+void ProgressBar::on_sanity_check_end(Trainer& trainer, Module&) {
+  if (enabled(trainer) && live_) console_.clear_live_line();
+}
+void ProgressBar::on_validation_start(Trainer& trainer, Module&) {
+  start_evaluation(trainer, trainer.sanity_checking() ? "Sanity Checking" : "Validation");
+}
+void ProgressBar::on_validation_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
+                                          std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+void ProgressBar::on_validation_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+void ProgressBar::on_test_start(Trainer& trainer, Module&) { start_evaluation(trainer, "Testing"); }
+void ProgressBar::on_test_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
+                                    std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+void ProgressBar::on_test_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+void ProgressBar::on_predict_start(Trainer& trainer, Module&) { start_evaluation(trainer, "Predicting"); }
+void ProgressBar::on_predict_batch_end(Trainer& trainer, Module&, const Batch&, const Batch&, std::int64_t batch_idx,
+                                       std::int64_t dataloader_idx) {
+  evaluation_batch_done(trainer, batch_idx, dataloader_idx);
+}
+void ProgressBar::on_predict_end(Trainer& trainer, Module&) { end_evaluation(trainer); }
+
+}  // namespace levin

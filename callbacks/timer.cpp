@@ -1,0 +1,90 @@
+#include "levin/callbacks/timer.h"
+
+#include <chrono>
+#include <utility>
+
+#include "levin/callbacks/duration.h"
+#include "levin/core/console/console.h"
+#include "levin/core/console/progress_line.h"
+#include "levin/core/error.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+namespace {
+
+double steady_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+constexpr std::array kStages = {Stage::kTrain, Stage::kSanityCheck, Stage::kValidate, Stage::kTest, Stage::kPredict};
+
+}  // namespace
+
+void TimerOptions::declare(OptionList<TimerOptions>& options) {
+  options.add("duration", &TimerOptions::duration, "Training time after which to stop, DD:HH:MM:SS; null: only measure");
+  options.add("interval", &TimerOptions::interval, "Look at the limit after each step or each epoch")
+      .choices({"step", "epoch"});
+  options.add("verbose", &TimerOptions::verbose, "Say when the limit is reached");
+}
+
+Timer::Timer(TimerOptions options) : options_(std::move(options)) {
+  if (options_.interval != "step" && options_.interval != "epoch") {
+    throw ConfigError("Timer: interval is '" + options_.interval + "'; it can be 'step' or 'epoch'.");
+  }
+  if (options_.duration) duration_ = detail::parse_duration(*options_.duration, "Timer: duration");
+}
+
+double Timer::time_elapsed(Stage stage) const {
+  const Span& measured = spans_[static_cast<std::size_t>(stage)];
+  const double earlier = stage == Stage::kTrain ? earlier_training_ : 0.0;
+  if (!measured.start) return earlier;
+  return measured.end.value_or(steady_seconds()) - *measured.start + earlier;
+}
+
+std::optional<double> Timer::time_remaining() const {
+  if (!duration_) return std::nullopt;
+  return *duration_ - time_elapsed(Stage::kTrain);
+}
+
+Value Timer::state_dict() const {
+  Value elapsed(Value::Map{});
+  for (const Stage stage : kStages) elapsed[stage_name(stage)] = time_elapsed(stage);
+  Value state(Value::Map{});
+  state["time_elapsed"] = std::move(elapsed);
+  return state;
+}
+
+void Timer::load_state_dict(const Value& state) {
+  const Value* elapsed = state.find("time_elapsed");
+  const Value* training = elapsed == nullptr ? nullptr : elapsed->find(stage_name(Stage::kTrain));
+  earlier_training_ = training == nullptr ? 0.0 : training->as_double();
+}
+
+void Timer::begin(Stage stage) { span(stage) = {steady_seconds(), std::nullopt}; }
+void Timer::end(Stage stage) { span(stage).end = steady_seconds(); }
+
+void Timer::check(Trainer& trainer) {
+  if (!duration_ || !trainer.is_global_zero() || time_elapsed(Stage::kTrain) < *duration_) return;
+  const std::string reason = "Time limit reached after " + duration_text(time_elapsed(Stage::kTrain)) + " of training";
+  trainer.stop(reason);
+  if (options_.verbose && !std::exchange(told_, true)) Console::instance().info(reason + ". Training stops.");
+}
+
+// A state whose time was up already stops the run before it trains.
+void Timer::on_fit_start(Trainer& trainer, Module&) {
+  told_ = false;
+  check(trainer);
+}
+void Timer::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
+  if (duration_ && options_.interval == "step") check(trainer);
+}
+void Timer::on_train_epoch_end(Trainer& trainer, Module&) {
+  if (options_.interval == "epoch") check(trainer);
+}
+
+void Timer::on_train_start(Trainer&, Module&) { begin(Stage::kTrain); }
+void Timer::on_train_end(Trainer&, Module&) { end(Stage::kTrain); }
+void Timer::on_validation_start(Trainer& trainer, Module&) { begin(trainer.stage()); }
+void Timer::on_validation_end(Trainer& trainer, Module&) { end(trainer.stage()); }
+void Timer::on_test_start(Trainer&, Module&) { begin(Stage::kTest); }
+void Timer::on_test_end(Trainer&, Module&) { end(Stage::kTest); }
+
+}  // namespace levin

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "levin/core/callback.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+struct TimerOptions {
+  std::optional<std::string> duration = std::nullopt;  ///< "DD:HH:MM:SS" of training; unset: only measures
+  std::string interval = "step";                       ///< how often the limit is looked at: "step" or "epoch"
+  bool verbose = true;                                 ///< say when the limit is reached
+
+  static void declare(OptionList<TimerOptions>& options);
+};
+
+/// Measures the time spent in training, validation and testing, and ends training after a given time. The time of a run that
+/// is resumed counts on. Rank 0's clock decides: its wish to stop is a vote, which stops all ranks at the same step.
+class Timer final : public Callback {
+ public:
+  using Options = TimerOptions;
+
+  /// Throws ConfigError when the duration or the interval is not understood.
+  explicit Timer(TimerOptions options = {});
+
+  /// Seconds spent in a stage so far, or in its last run.
+  double time_elapsed(Stage stage = Stage::kTrain) const;
+  /// Seconds of training that are left; unset without a duration.
+  std::optional<double> time_remaining() const;
+
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+  void on_fit_start(Trainer& trainer, Module& module) override;
+  void on_train_start(Trainer& trainer, Module& module) override;
+  void on_train_end(Trainer& trainer, Module& module) override;
+  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
+                          std::int64_t batch_idx) override;
+  void on_train_epoch_end(Trainer& trainer, Module& module) override;
+  void on_validation_start(Trainer& trainer, Module& module) override;
+  void on_validation_end(Trainer& trainer, Module& module) override;
+  void on_test_start(Trainer& trainer, Module& module) override;
+  void on_test_end(Trainer& trainer, Module& module) override;
+
+ private:
+  struct Span {
+    std::optional<double> start;
+    std::optional<double> end;
+  };
+  Span& span(Stage stage) { return spans_[static_cast<std::size_t>(stage)]; }
+  void begin(Stage stage);
+  void end(Stage stage);
+  void check(Trainer& trainer);
+
+  TimerOptions options_;
+  std::optional<double> duration_;
+  std::array<Span, 5> spans_;
+  double earlier_training_ = 0;  ///< seconds of the run that this one goes on from
+  bool told_ = false;
+};
+
+}  // namespace levin

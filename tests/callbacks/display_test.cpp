@@ -1,0 +1,158 @@
+#include <fcntl.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "callbacks/scripted_run.h"
+#include "levin/callbacks/model_summary.h"
+#include "levin/callbacks/progress_bar.h"
+#include "levin/core/console/console.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// A clock that moves a tenth of a second at each look.
+struct FakeClock {
+  double now = 0;
+  double operator()() { return now += 0.1; }
+};
+
+TrainerOptions with_bar(std::int64_t epochs, const std::shared_ptr<ProgressBar>& bar, const std::filesystem::path& folder) {
+  TrainerOptions options = quiet_options(epochs);
+  options.enable_progress_bar = true;
+  options.enable_checkpointing = false;
+  options.default_root_dir = folder;
+  options.callbacks = {bar};
+  return options;
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("in a file progress is one line an epoch and an evaluation") {
+  TemporaryFolder folder;
+  const std::filesystem::path log = folder / "out.txt";
+  const int fd = ::open(log.c_str(), O_CREAT | O_WRONLY, 0600);
+  Console console(fd, fd);
+  double now = 0;
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{}, console, [&now] { return now; });
+  Trainer trainer(with_bar(2, bar, folder.path()));
+  class Slow final : public ScriptedModule {
+   public:
+    Slow(double& now) : ScriptedModule({0.5, 0.25}), now_(now) {}
+    void on_train_batch_start(const Batch&, std::int64_t) override { now_ += 0.5; }
+    void on_test_batch_start(const Batch&, std::int64_t, std::int64_t) override { now_ += 2; }
+    void on_validation_batch_start(const Batch&, std::int64_t, std::int64_t) override { now_ += 10; }
+
+   private:
+    double& now_;
+  } module(now);
+  trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)}, {});
+  trainer.test(module, {std::make_shared<CountedLoader>(3), std::make_shared<CountedLoader>(2)}, {.verbose = false});
+  ::close(fd);
+  // Time spent in validation counts as time, not as slowness.
+  const std::vector<std::string> lines = lines_of(log);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == "Epoch 0: 4/4 [00:12, 2.00it/s, train_step=3.000, val_loss=0.500]");
+  CHECK(lines[1] == "Epoch 1: 4/4 [00:12, 2.00it/s, train_step=7.000, val_loss=0.250]");
+  CHECK(lines[2].rfind("Testing: 5/5 [00:10, 0.50it/s", 0) == 0);
+}
+
+TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
+  int controller = -1;
+  int terminal = -1;
+  struct winsize size = {24, 100, 0, 0};
+  REQUIRE(::openpty(&controller, &terminal, nullptr, nullptr, &size) == 0);
+  ::fcntl(controller, F_SETFL, O_NONBLOCK);
+  ::setenv("TERM", "xterm", 1);
+  TemporaryFolder folder;
+  std::string shown;
+  {
+    Console console(terminal, terminal);
+    const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{}, console, FakeClock());
+    Trainer trainer(with_bar(1, bar, folder.path()));
+    ScriptedModule module({0.5});
+    const auto drain = [&] {
+      char bytes[4096];
+      for (ssize_t count = 0; (count = ::read(controller, bytes, sizeof bytes)) > 0;) {
+        shown.append(bytes, static_cast<std::size_t>(count));
+      }
+    };
+    trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(2)});
+    drain();
+    CHECK(shown.find("Sanity Checking:") != std::string::npos);
+    CHECK(shown.find("Epoch 0:") != std::string::npos);
+    CHECK(shown.find("2/4") != std::string::npos);
+    CHECK(shown.find("Validation:") != std::string::npos);
+    CHECK(shown.find("4/4") != std::string::npos);
+    CHECK(shown.find("val_loss=0.500") != std::string::npos);
+    shown.clear();
+    Trainer(with_bar(1, bar, folder.path())).fit(module, std::make_shared<CountedLoader>(3, /*tells_size=*/false));
+    drain();
+    CHECK(shown.find("3/?") != std::string::npos);
+    CHECK(shown.find("3/3") == std::string::npos);
+  }
+  ::close(terminal);
+  ::close(controller);
+}
+
+TEST_CASE("refresh_rate 0 shows nothing") {
+  TemporaryFolder folder;
+  const std::filesystem::path log = folder / "out.txt";
+  const int fd = ::open(log.c_str(), O_CREAT | O_WRONLY, 0600);
+  Console console(fd, fd);
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.refresh_rate = 0}, console);
+  Trainer trainer(with_bar(1, bar, folder.path()));
+  ScriptedModule module({0.5});
+  trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)});
+  ::close(fd);
+  CHECK(lines_of(log).empty());
+}
+
+// Rows and numbers are those of the reference's ModelSummary for the same model.
+TEST_CASE("the summary has the reference's rows and numbers") {
+  struct Net : torch::nn::Module {
+    Net() {
+      register_module("net", torch::nn::Sequential(torch::nn::Linear(64, 32), torch::nn::ReLU(), torch::nn::Linear(32, 10)));
+      norm = register_module("bn", torch::nn::BatchNorm1d(10));
+      register_parameter("w", torch::zeros(7));
+      for (auto& parameter : norm->parameters()) parameter.set_requires_grad(false);
+    }
+    torch::nn::BatchNorm1d norm{nullptr};
+  } net;
+  net.norm->eval();
+  const auto columns = [](const std::string& summary) {
+    std::vector<std::string> rows;
+    std::istringstream stream(summary);
+    for (std::string line; std::getline(stream, line);) {
+      std::istringstream words(line);
+      std::string row;
+      for (std::string word; words >> word;) row += (row.empty() ? "" : " ") + word;
+      if (row.find_first_not_of("-+ ") != std::string::npos) rows.push_back(row);
+    }
+    return rows;
+  };
+  const std::vector<std::string> footer{"2.4 K Trainable params",  "20 Non-trainable params",
+                                        "2.4 K Total params",      "0.010 Total estimated model params size (MB)",
+                                        "4 Modules in train mode", "1 Modules in eval mode"};
+  std::vector<std::string> expected{"| Name | Type | Params | Mode", "0 | net | Sequential | 2.4 K | train",
+                                    "1 | bn | BatchNorm1d | 20 | eval", "| other params | n/a | 7 | n/a"};
+  expected.insert(expected.end(), footer.begin(), footer.end());
+  CHECK(columns(summarize_model(net)) == expected);
+  const auto all = columns(summarize_model(net, -1));
+  REQUIRE(all.size() == 13);
+  CHECK(all[3] == "2 | net.1 | ReLU | 0 | train");
+  CHECK(all[4] == "3 | net.2 | Linear | 330 | train");
+}

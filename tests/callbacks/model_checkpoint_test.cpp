@@ -1,0 +1,265 @@
+#include "levin/callbacks/model_checkpoint.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "callbacks/scripted_run.h"
+#include "levin/callbacks/lambda_callback.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/error.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+using Names = std::set<std::string>;
+
+namespace {
+
+const double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// A fit of 4 epochs of 4 batches, as the runs of the reference that the expected values were made with.
+struct Fit {
+  TemporaryFolder folder;
+  std::shared_ptr<ModelCheckpoint> checkpoint;
+  std::vector<double> scores{3, 1, 2, 1.5};
+  TrainerOptions options = quiet_options(4);
+  std::int64_t validation_batches = 2;
+  std::shared_ptr<ScriptedModule> module;
+
+  explicit Fit(ModelCheckpointOptions of_checkpoint) {
+    if (!of_checkpoint.dirpath) of_checkpoint.dirpath = folder.path() / "ckpt";
+    checkpoint = std::make_shared<ModelCheckpoint>(std::move(of_checkpoint));
+  }
+  Fit& run(const RunOptions& how = {}) {
+    options.callbacks = {checkpoint};
+    options.default_root_dir = folder.path();
+    Trainer trainer(options);
+    module = std::make_shared<ScriptedModule>(scores);
+    LoaderList validation;
+    if (validation_batches > 0) validation.push_back(std::make_shared<CountedLoader>(validation_batches));
+    trainer.fit(*module, std::make_shared<CountedLoader>(4), validation, how);
+    return *this;
+  }
+  Names files() const { return file_names(folder.path() / "ckpt"); }
+  std::string best() const { return std::filesystem::path(checkpoint->best_model_path()).filename().string(); }
+  std::string last() const { return std::filesystem::path(checkpoint->last_model_path()).filename().string(); }
+  std::string kth() const { return std::filesystem::path(checkpoint->kth_best_model_path()).filename().string(); }
+};
+
+std::int64_t step_of(const std::filesystem::path& file) { return Checkpoint::load(file).manifest.at("global_step").as_int(); }
+
+}  // namespace
+
+// Files, best and k-th in the next four test cases were made with the reference's ModelCheckpoint over the same scores.
+TEST_CASE("without a monitor the newest checkpoint is kept, or all are") {
+  Fit newest({});
+  newest.run();
+  CHECK(newest.files() == Names{"epoch=3-step=16.ckpt"});
+  CHECK(newest.best() == "epoch=3-step=16.ckpt");
+  CHECK_FALSE(newest.checkpoint->best_model_score().has_value());
+  CHECK(newest.last().empty());
+
+  const Names all{"epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt", "epoch=2-step=12.ckpt", "epoch=3-step=16.ckpt"};
+  CHECK(Fit({.save_top_k = -1}).run().files() == all);
+  Fit no_validation({.save_top_k = -1});
+  no_validation.validation_batches = 0;
+  CHECK(no_validation.run().files() == all);
+  CHECK(Fit({.save_top_k = -1, .every_n_epochs = 2}).run().files() == Names{"epoch=1-step=8.ckpt", "epoch=3-step=16.ckpt"});
+}
+
+TEST_CASE("with a monitor the k best are kept") {
+  Fit best({.monitor = "val_loss"});
+  best.run();
+  CHECK(best.files() == Names{"epoch=1-step=8.ckpt"});
+  CHECK(best.checkpoint->best_model_score() == 1.0);
+
+  Fit two({.monitor = "val_loss", .save_top_k = 2});
+  two.run();
+  CHECK(two.files() == Names{"epoch=1-step=8.ckpt", "epoch=3-step=16.ckpt"});
+  CHECK(two.best() == "epoch=1-step=8.ckpt");
+  CHECK(two.kth() == "epoch=3-step=16.ckpt");
+  CHECK(two.checkpoint->kth_value() == 1.5);
+
+  Fit largest({.monitor = "val_loss", .save_top_k = 2, .mode = "max"});
+  CHECK(largest.run().files() == Names{"epoch=0-step=4.ckpt", "epoch=2-step=12.ckpt"});
+  CHECK(largest.best() == "epoch=0-step=4.ckpt");
+
+  Fit ties({.monitor = "val_loss", .save_top_k = 2});
+  ties.scores = {1};
+  CHECK(ties.run().files() == Names{"epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt"});
+  CHECK(ties.best() == "epoch=0-step=4.ckpt");
+
+  Fit with_nan({.monitor = "val_loss", .save_top_k = 2});
+  with_nan.scores = {kNan, 2, kNan, 1};
+  CHECK(with_nan.run().files() == Names{"epoch=1-step=8.ckpt", "epoch=3-step=16.ckpt"});
+  CHECK(with_nan.kth() == "epoch=1-step=8.ckpt");
+}
+
+TEST_CASE("step triggers count optimizer steps") {
+  CHECK(Fit({.save_top_k = -1, .every_n_train_steps = 3}).run().files() == Names{"epoch=0-step=3.ckpt", "epoch=1-step=6.ckpt",
+                                                                                 "epoch=2-step=12.ckpt", "epoch=2-step=9.ckpt",
+                                                                                 "epoch=3-step=15.ckpt"});
+  Fit accumulating({.save_top_k = -1, .every_n_train_steps = 3});
+  accumulating.options.accumulate_grad_batches = 2;
+  CHECK(accumulating.run().files() == Names{"epoch=1-step=3.ckpt", "epoch=2-step=6.ckpt"});
+}
+
+TEST_CASE("validation within an epoch saves after each validation") {
+  Fit half({.monitor = "val_loss", .save_top_k = 2});
+  half.scores = {5, 4, 3, 2, 1, 0, 7, 8};
+  half.options.val_check_interval = Limit(0.5);
+  CHECK(half.run().files() == Names{"epoch=2-step=10.ckpt", "epoch=2-step=12.ckpt"});
+  CHECK(half.best() == "epoch=2-step=12.ckpt");
+  // Saved within validation, in the middle of an epoch: the place in the training data is what counts.
+  const Checkpoint middle = Checkpoint::load(half.folder / "ckpt" / "epoch=2-step=10.ckpt");
+  CHECK(middle.manifest.at("loops").at("batches_done") == Value(2));
+
+  Fit every_second({.monitor = "val_loss", .save_top_k = -1});
+  every_second.scores = {3, 1};
+  every_second.options.check_val_every_n_epoch = 2;
+  CHECK(every_second.run().files() == Names{"epoch=1-step=8.ckpt", "epoch=3-step=16.ckpt"});
+}
+
+TEST_CASE("names are formatted, and versioned when they are taken") {
+  Fit formatted({.filename = "m-{epoch:02d}-{val_loss:.1f}", .monitor = "val_loss", .save_top_k = 2});
+  CHECK(formatted.run().files() == Names{"m-epoch=01-val_loss=1.0.ckpt", "m-epoch=03-val_loss=1.5.ckpt"});
+
+  Fit same({.filename = "same", .monitor = "val_loss", .save_top_k = 3});
+  CHECK(same.run().files() == Names{"same.ckpt", "same-v1.ckpt", "same-v2.ckpt"});
+  CHECK(same.best() == "same-v1.ckpt");
+
+  Fit replaced({.filename = "same", .monitor = "val_loss", .save_top_k = 3, .enable_version_counter = false});
+  CHECK(replaced.run().files() == Names{"same.ckpt"});
+  CHECK(step_of(replaced.checkpoint->best_model_path()) == 16);
+}
+
+TEST_CASE("a file that was there before is neither replaced nor removed") {
+  Fit fit({.monitor = "val_loss", .save_last = true});
+  std::filesystem::create_directories(fit.folder.path() / "ckpt");
+  for (const char* name : {"last.ckpt", "epoch=1-step=8.ckpt", "epoch=0-step=4.ckpt"}) {
+    std::ofstream(fit.folder.path() / "ckpt" / name) << "somebody else's";
+  }
+  fit.run();
+  CHECK(fit.files() ==
+        Names{"last.ckpt", "last-v1.ckpt", "epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt", "epoch=1-step=8-v1.ckpt"});
+  CHECK(fit.best() == "epoch=1-step=8-v1.ckpt");
+  CHECK(fit.last() == "last-v1.ckpt");
+  CHECK(std::filesystem::file_size(fit.folder.path() / "ckpt" / "last.ckpt") == 15);
+}
+
+TEST_CASE("last.ckpt is the newest state, whatever is best") {
+  Fit copy({.monitor = "val_loss", .save_last = true});
+  CHECK(copy.run().files() == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
+  CHECK(step_of(copy.checkpoint->last_model_path()) == 16);
+
+  Fit link({.monitor = "val_loss", .save_last = "link"});
+  CHECK(link.run().files() == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
+  CHECK(step_of(link.checkpoint->last_model_path()) == 16);  // the reference's still points to step 8
+
+  Fit all({.save_last = "link", .save_top_k = -1});
+  all.run();
+  CHECK(std::filesystem::read_symlink(all.checkpoint->last_model_path()) == "epoch=3-step=16.ckpt");
+
+  Fit only_last({.save_last = true, .save_top_k = 0});
+  CHECK(only_last.run().files() == Names{"last.ckpt"});
+
+  // Training ends between two triggers.
+  Fit at_end({.save_last = true, .every_n_train_steps = 5});
+  CHECK(at_end.run().files() == Names{"epoch=3-step=15.ckpt", "last.ckpt"});
+  CHECK(step_of(at_end.checkpoint->last_model_path()) == 16);
+}
+
+TEST_CASE("a score belongs to the step it was measured at") {
+  // Validation is at steps 4, 8, 12 and 16; what is due at 3, 6, 9 and 15 waits for the next one.
+  Fit fit({.monitor = "val_loss", .save_top_k = -1, .every_n_train_steps = 3});
+  CHECK(fit.run().files() ==
+        Names{"epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt", "epoch=2-step=12.ckpt", "epoch=3-step=16.ckpt"});
+  std::vector<double> scores;
+  for (const auto& [file, score] : fit.checkpoint->best_k_models()) scores.push_back(score);
+  CHECK(scores == std::vector<double>{3, 1, 2, 1.5});
+
+  // A value of the training step needs no waiting.
+  Fit of_training({.monitor = "train_step", .save_top_k = 2, .mode = "max", .every_n_train_steps = 5});
+  CHECK(of_training.run().files() == Names{"epoch=2-step=10.ckpt", "epoch=3-step=15.ckpt"});
+  CHECK(of_training.checkpoint->best_model_score() == 14.0);
+}
+
+TEST_CASE("time triggers save by the clock") {
+  // An interval of no time at all is over after every batch.
+  Fit always({.save_top_k = -1, .train_time_interval = "00:00:00:00"});
+  always.options.max_epochs = 1;
+  CHECK(always.run().files() ==
+        Names{"epoch=0-step=1.ckpt", "epoch=0-step=2.ckpt", "epoch=0-step=3.ckpt", "epoch=0-step=4.ckpt"});
+  Fit never({.save_last = true, .train_time_interval = "01:00:00:00"});
+  CHECK(never.run().files() == Names{"last.ckpt"});
+}
+
+TEST_CASE("a monitor that nobody logs is an error that names what there is") {
+  Fit fit({.monitor = "val_los"});
+  CHECK_THROWS_WITH(fit.run(), Catch::Contains("'val_los'") && Catch::Contains("'val_loss'"));
+}
+
+TEST_CASE("a run that goes on keeps its best files, and the one it started from") {
+  Fit first({.monitor = "val_loss", .save_top_k = 2});
+  first.options.max_epochs = 2;
+  first.run();
+  REQUIRE(first.files() == Names{"epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt"});
+
+  Fit second({.dirpath = first.folder.path() / "ckpt", .monitor = "val_loss", .save_top_k = 2});
+  second.scores = {2, 1.5};
+  second.run({.ckpt_path = (first.folder.path() / "ckpt" / "epoch=0-step=4.ckpt").string()});
+  // Epoch 1 anew (score 2 at step 8), then 1.5 at 12 displaces 3 of step 4; that file is where the run came from.
+  CHECK(first.files().count("epoch=0-step=4.ckpt") == 1);
+  CHECK(first.files().count("epoch=1-step=8.ckpt") == 1);  // not of the state that the run came from
+  CHECK(second.checkpoint->best_model_score() == 1.5);
+}
+
+TEST_CASE("the state is the reference's, and goes round") {
+  Fit fit({.monitor = "val_loss", .save_last = true, .save_top_k = 2});
+  fit.run();
+  const Value state = fit.checkpoint->state_dict();
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : state.as_map()) keys.push_back(key);
+  CHECK(keys == std::vector<std::string>{"monitor", "best_model_score", "best_model_path", "current_score", "dirpath",
+                                         "best_k_models", "kth_best_model_path", "kth_value", "last_model_path", "saved_as"});
+  CHECK(fit.checkpoint->state_key() ==
+        "ModelCheckpoint{'monitor': 'val_loss', 'mode': 'min', 'every_n_train_steps': 0, 'every_n_epochs': 1, "
+        "'train_time_interval': None}");
+}
+
+TEST_CASE("an error that ends training leaves a checkpoint if asked to") {
+  Fit fit({.save_on_exception = true, .every_n_epochs = 10});
+  fit.options.callbacks = {fit.checkpoint};
+  fit.options.default_root_dir = fit.folder.path();
+  Trainer trainer(fit.options);
+  ScriptedModule module;
+  module.throw_at_batch = 6;
+  CHECK_THROWS_WITH(trainer.fit(module, std::make_shared<CountedLoader>(4)), "scripted failure");
+  CHECK(fit.files() == Names{"epoch=1-step=6.ckpt"});
+  CHECK(step_of(fit.folder.path() / "ckpt" / "epoch=1-step=6.ckpt") == 6);
+}
+
+TEST_CASE("without a logger checkpoints go below default_root_dir, and best and last can be asked for") {
+  TemporaryFolder folder;
+  const auto checkpoint = std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.monitor = "val_loss", .save_last = true});
+  TrainerOptions options = quiet_options(3);
+  options.callbacks = {checkpoint};
+  options.default_root_dir = folder.path();
+  Trainer trainer(options);
+  ScriptedModule module({3, 1, 2});
+  trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)});
+  CHECK(file_names(folder.path() / "checkpoints") == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
+  const at::Tensor newest = module.parameters().front().clone();
+  trainer.test(module, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = "best", .verbose = false});
+  CHECK_FALSE(at::equal(module.parameters().front(), newest));
+  CHECK(at::equal(module.parameters().front(),
+                  Checkpoint::load(checkpoint->best_model_path()).tensors.at("state_dict.layer.weight")));
+  trainer.test(module, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = "last", .verbose = false});
+  CHECK(at::equal(module.parameters().front(), newest));
+}
+
+TEST_CASE("fast_dev_run and evaluation save nothing") {
+  Fit dry({.save_last = true});
+  dry.options.fast_dev_run = 2;
+  CHECK(dry.run().files().empty());
+}

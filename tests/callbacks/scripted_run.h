@@ -1,0 +1,88 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/core/module.h"
+#include "levin/core/trainer.h"
+
+namespace levin::test {
+
+/// A given number of batches of one sample each.
+class CountedLoader : public BatchLoader {
+ public:
+  explicit CountedLoader(std::int64_t batches, bool tells_size = true) : batches_(batches), tells_size_(tells_size) {}
+  std::optional<std::int64_t> size() const override { return tells_size_ ? std::optional(batches_) : std::nullopt; }
+  void start_epoch(std::int64_t) override { given_ = 0; }
+  std::optional<Batch> next() override {
+    if (given_ == batches_) return std::nullopt;
+    return Batch(torch::ones({1, 2}) * static_cast<double>(++given_));
+  }
+
+ private:
+  std::int64_t batches_;
+  bool tells_size_;
+  std::int64_t given_ = 0;
+};
+
+/// Trains one linear layer. Logs `val_loss` from a list, one entry a validation (the last one stays), and the number of the
+/// batch as `train_step`.
+class ScriptedModule : public Module {
+ public:
+  explicit ScriptedModule(std::vector<double> scores = {}) : scores_(std::move(scores)) {
+    layer_ = register_module("layer", torch::nn::Linear(2, 1));
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    const std::int64_t number = trainer().total_batch_idx();
+    if (number == throw_at_batch) throw std::runtime_error("scripted failure");
+    log("train_step", static_cast<double>(number), {.prog_bar = true});
+    return layer_->forward(batch[0]).mean();
+  }
+  StepOutput validation_step(const Batch&, std::int64_t) override { return {}; }
+  StepOutput test_step(const Batch&, std::int64_t) override {
+    log("test_loss", 0.25, {.prog_bar = true});
+    return {};
+  }
+  void on_validation_epoch_end() override {
+    if (trainer().sanity_checking() || scores_.empty()) return;
+    log("val_loss", scores_[std::min(validations_++, scores_.size() - 1)], {.prog_bar = true});
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.01); }
+
+  std::int64_t throw_at_batch = -1;
+
+ private:
+  std::vector<double> scores_;
+  std::size_t validations_ = 0;
+  torch::nn::Linear layer_{nullptr};
+};
+
+/// Options of a run that prints and writes nothing of its own.
+inline TrainerOptions quiet_options(std::int64_t max_epochs) {
+  TrainerOptions options;
+  options.max_epochs = max_epochs;
+  options.accelerator = "cpu";
+  options.logger = false;
+  options.enable_progress_bar = false;
+  options.enable_model_summary = false;
+  return options;
+}
+
+/// The names of what a folder holds.
+inline std::set<std::string> file_names(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  if (!std::filesystem::exists(folder)) return names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+}  // namespace levin::test

@@ -1,0 +1,196 @@
+#include <catch2/catch.hpp>
+
+#include "callbacks/scripted_run.h"
+#include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/callbacks/lambda_callback.h"
+#include "levin/callbacks/learning_rate_monitor.h"
+#include "levin/callbacks/on_exception_checkpoint.h"
+#include "levin/callbacks/timer.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/error.h"
+#include "levin/core/logger.h"
+#include "levin/core/optim/step_lr.h"
+#include "levin/core/options/registry.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// Keeps the rows it is handed.
+class RowLogger final : public Logger {
+ public:
+  void log_metrics(const MetricRow& row) override { rows.push_back(row); }
+  std::vector<MetricRow> rows;
+};
+
+/// Fits with one callback and gives the number of epochs that ran.
+std::int64_t epochs_of_fit(const std::shared_ptr<Callback>& callback, std::vector<double> scores, TrainerOptions options) {
+  TemporaryFolder folder;
+  options.default_root_dir = folder.path();
+  options.enable_checkpointing = false;
+  options.callbacks = {callback};
+  Trainer trainer(options);
+  ScriptedModule module(std::move(scores));
+  trainer.fit(module, std::make_shared<CountedLoader>(2), {std::make_shared<CountedLoader>(1)});
+  return trainer.current_epoch();
+}
+
+}  // namespace
+
+TEST_CASE("early stopping ends training after its patience") {
+  const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 2});
+  CHECK(epochs_of_fit(stopping, {3, 2, 2, 2, 1}, quiet_options(10)) == 4);
+  CHECK(stopping->stopped_epoch() == 3);
+  CHECK(stopping->stopping_reason() == EarlyStoppingReason::kPatienceExhausted);
+  CHECK(stopping->best_score() == 2.0);
+}
+
+TEST_CASE("a metric that recovers before min_epochs takes the stop back") {
+  const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 1});
+  TrainerOptions options = quiet_options(10);
+  options.min_epochs = 4;
+  // Out of patience in epoch 1, better again from epoch 2 on, out of patience for good in epoch 6.
+  CHECK(epochs_of_fit(stopping, {3, 3, 2, 1.5, 1, 0.5, 0.5}, options) == 7);
+  CHECK(stopping->stopped_epoch() == 6);
+}
+
+TEST_CASE("early stopping checks after each validation when there are several an epoch") {
+  const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 3});
+  TrainerOptions options = quiet_options(10);
+  options.val_check_interval = Limit(0.5);
+  CHECK(epochs_of_fit(stopping, {3, 2, 2, 2, 2}, options) == 3);
+  CHECK(stopping->stopped_epoch() == 2);
+}
+
+TEST_CASE("a missing metric is an error that names what there is, or is skipped") {
+  EarlyStoppingOptions options{.monitor = "val_los"};
+  CHECK_THROWS_WITH(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, quiet_options(3)),
+                    Catch::Contains("'val_los'") && Catch::Contains("'val_loss'"));
+  options.strict = false;
+  CHECK(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, quiet_options(3)) == 3);
+  TrainerOptions dry = quiet_options(3);
+  dry.fast_dev_run = 1;
+  options.strict = true;
+  CHECK_NOTHROW(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, dry));
+}
+
+TEST_CASE("the timer ends training when its time is up") {
+  const auto timer = std::make_shared<Timer>(TimerOptions{.duration = "00:00:00:00", .verbose = false});
+  CHECK(epochs_of_fit(timer, {1}, quiet_options(5)) == 0);
+  CHECK(*timer->time_remaining() <= 0);
+
+  const auto resumed = std::make_shared<Timer>(TimerOptions{.duration = "00:00:10:00"});
+  Value state(Value::Map{});
+  state["time_elapsed"]["train"] = 500.0;
+  resumed->load_state_dict(state);
+  CHECK(resumed->time_elapsed() == 500.0);
+  CHECK(*resumed->time_remaining() == 100.0);
+  CHECK(resumed->state_dict().at("time_elapsed").at("train") == Value(500.0));
+  CHECK(epochs_of_fit(resumed, {1}, quiet_options(2)) == 2);
+  CHECK(resumed->time_elapsed() > 500.0);
+  CHECK(resumed->time_elapsed(Stage::kValidate) > 0.0);
+
+  CHECK_THROWS_AS(Timer({.duration = "ten minutes"}), ConfigError);
+  CHECK_THROWS_AS(Timer({.interval = "batch"}), ConfigError);
+}
+
+TEST_CASE("accumulation changes at the epochs given") {
+  const GradientAccumulationScheduler scheduler({.scheduling = {{2, 4}, {5, 8}}});
+  CHECK(scheduler.accumulate_grad_batches(0) == 1);
+  CHECK(scheduler.accumulate_grad_batches(1) == 1);
+  CHECK(scheduler.accumulate_grad_batches(2) == 4);
+  CHECK(scheduler.accumulate_grad_batches(4) == 4);
+  CHECK(scheduler.accumulate_grad_batches(100) == 8);
+  CHECK_THROWS_AS(GradientAccumulationScheduler({.scheduling = {}}), ConfigError);
+  CHECK_THROWS_AS(GradientAccumulationScheduler({.scheduling = {{-1, 2}}}), ConfigError);
+  CHECK_THROWS_AS(GradientAccumulationScheduler({.scheduling = {{0, 0}}}), ConfigError);
+
+  Value init_args(Value::Map{});
+  init_args["scheduling"]["0"] = 1;
+  init_args["scheduling"]["1"] = 2;
+  std::vector<std::int64_t> steps;
+  const auto watch = std::make_shared<LambdaCallback>(
+      LambdaCallbackOptions{.on_train_epoch_end = [&](Trainer& trainer, Module&) { steps.push_back(trainer.global_step()); }});
+  TemporaryFolder folder;
+  TrainerOptions options = quiet_options(2);
+  options.default_root_dir = folder.path();
+  options.enable_checkpointing = false;
+  options.callbacks = {Registry<Callback>::instance().make("GradientAccumulationScheduler", init_args), watch};
+  Trainer trainer(options);
+  ScriptedModule module;
+  trainer.fit(module, std::make_shared<CountedLoader>(4));
+  CHECK(steps == std::vector<std::int64_t>{4, 6});
+
+  TrainerOptions twice = options;
+  twice.accumulate_grad_batches = 2;
+  CHECK_THROWS_WITH(Trainer(twice).fit(module, std::make_shared<CountedLoader>(4)),
+                    Catch::Contains("accumulate_grad_batches: 2"));
+  init_args["scheduling"] = Value(Value::Map{});
+  init_args["scheduling"]["first"] = 1;
+  CHECK_THROWS_WITH(Registry<Callback>::instance().make("GradientAccumulationScheduler", init_args),
+                    Catch::Contains("'first'"));
+}
+
+TEST_CASE("learning rates reach the loggers and callback_metrics") {
+  class Scheduled final : public ScriptedModule {
+   public:
+    OptimizerSetups configure_optimizers() override {
+      const auto sgd = std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.4).momentum(0.9));
+      return {sgd, {{.scheduler = std::make_shared<StepLr>(*sgd, StepLrOptions{.step_size = 1, .gamma = 0.5})}}};
+    }
+  };
+  TemporaryFolder folder;
+  const auto logger = std::make_shared<RowLogger>();
+  const auto monitor = std::make_shared<LearningRateMonitor>(LearningRateMonitorOptions{.log_momentum = true});
+  TrainerOptions options = quiet_options(3);
+  options.default_root_dir = folder.path();
+  options.enable_checkpointing = false;
+  options.logger = logger;
+  options.callbacks = {monitor};
+  Trainer trainer(options);
+  Scheduled module;
+  trainer.fit(module, std::make_shared<CountedLoader>(2));
+  CHECK(monitor->lrs() == std::map<std::string, std::vector<double>>{{"lr-SGD", {0.4, 0.2, 0.1}}});
+  CHECK(trainer.callback_metrics().at("lr-SGD") == 0.1);
+  std::vector<std::pair<std::int64_t, double>> rows;
+  for (const MetricRow& row : logger->rows) {
+    if (const auto rate = row.values.find("lr-SGD"); rate != row.values.end()) {
+      rows.emplace_back(row.step, rate->second);
+      CHECK(row.values.at("lr-SGD-momentum") == 0.9);
+    }
+  }
+  CHECK(rows == std::vector<std::pair<std::int64_t, double>>{{0, 0.4}, {2, 0.2}, {4, 0.1}});
+
+  options.logger = false;
+  CHECK_THROWS_AS(Trainer(options).fit(module, std::make_shared<CountedLoader>(2)), ConfigError);
+  CHECK_THROWS_AS(LearningRateMonitor({.logging_interval = "batch"}), ConfigError);
+}
+
+TEST_CASE("a run that fails leaves its state, one that ends well does not") {
+  TemporaryFolder folder;
+  TrainerOptions options = quiet_options(1);
+  options.default_root_dir = folder.path();
+  const auto saving = std::make_shared<OnExceptionCheckpoint>(OnExceptionCheckpointOptions{.dirpath = folder / "failed"});
+  options.callbacks = {saving};
+  ScriptedModule module;
+  module.throw_at_batch = 2;
+  CHECK_THROWS_WITH(Trainer(options).fit(module, std::make_shared<CountedLoader>(4)), "scripted failure");
+  REQUIRE(file_names(folder / "failed") == std::set<std::string>{"on_exception.ckpt"});
+  CHECK(Checkpoint::load(saving->ckpt_path()).manifest.at("global_step") == Value(2));
+  ScriptedModule healthy;
+  Trainer(options).fit(healthy, std::make_shared<CountedLoader>(4));
+  CHECK(file_names(folder / "failed").empty());
+}
+
+TEST_CASE("built-in callbacks are made by name") {
+  Value empty(Value::Map{});
+  for (const char* name : {"ModelCheckpoint", "ModelSummary", "LearningRateMonitor", "ProgressBar", "TQDMProgressBar",
+                           "RichProgressBar", "Timer", "lightning.pytorch.callbacks.Timer"}) {
+    CAPTURE(name);
+    CHECK(Registry<Callback>::instance().make(name, empty) != nullptr);
+  }
+  CHECK_THROWS_WITH(Registry<Callback>::instance().make("EarlyStopping", empty), Catch::Contains("monitor"));
+}
