@@ -70,6 +70,9 @@ void EvaluationLoop::run() {
   predictions_.clear();
   for (std::size_t index = 0; index < loaders_.size(); ++index) run_loader(static_cast<std::int64_t>(index));
   state.dataloader_idx = 0;
+  // The hooks that follow may save a checkpoint, whose place is the training epoch's.
+  state.batch_idx = outer_batch;
+  state.is_last_batch = outer_is_last;
 
   runtime_.meet(BoundaryKind::kEpochReached);
   hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
@@ -85,8 +88,6 @@ void EvaluationLoop::run() {
   runtime_.metrics->end_stage();
   rows.save();
   state.stage = outer_stage;
-  state.batch_idx = outer_batch;
-  state.is_last_batch = outer_is_last;
 }
 
 void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {

@@ -35,6 +35,7 @@ void FitLoop::run(const ResumePoint& resume) {
     rank_zero_warn("max_epochs is not set: training stops after " + std::to_string(*options.max_epochs) +
                    " epochs. Set max_epochs: -1 for no limit.");
   }
+  state_.num_evaluation_batches.clear();
   if (!options.limit_val_batches || *options.limit_val_batches != Limit(0)) setup_validation();
   sanity_check();
   setup_training();
@@ -58,6 +59,7 @@ void FitLoop::setup_validation() {
   if (loaders.empty()) return;
   validation_ = std::make_unique<EvaluationLoop>(runtime_, precision_, Stage::kValidate, std::move(loaders),
                                                  runtime_.options.limit_val_batches, "limit_val_batches");
+  state_.num_evaluation_batches = validation_->num_batches();
 }
 
 void FitLoop::sanity_check() {
@@ -216,6 +218,9 @@ FitLoop::Turn FitLoop::run_turn(std::int64_t iteration) {
   if (turn.is_last || turn.end_epoch) schedulers_.step("epoch", /*on_metric=*/false);
   if (batch && !skips) {
     hooks_.run(Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, &Module::on_train_batch_end, output, *batch, iteration);
+  } else {
+    // Whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too.
+    hooks_.callbacks_if(is_monitor, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, output, Batch(), iteration);
   }
   finish_turn(turn);
   return turn;
