@@ -1,5 +1,6 @@
 #include "levin/core/data/table_data_module.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>

@@ -4,6 +4,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "levin/core/options/registry.h"
 
@@ -44,19 +45,17 @@ struct ClassPathAndArgs {
 };
 /// Splits `Name` or `{class_path: Name, init_args: {…}}`; init_args may be left out. Throws ConfigError on any other shape.
 ClassPathAndArgs read_class_path(const Value& value, const std::string& expected);
+/// A reference to the schema of a kind of classes; the schema of the whole YAML defines it, with every class that is
+/// registered.
+Value schema_of_class(const std::string& kind);
 }  // namespace detail
 
 /// Reading checks the class name and its arguments, and fills in the arguments' defaults; the object is made by get().
-/// The name "auto" stands for no class: whoever owns the option chooses one.
 template <class Base>
 struct OptionType<Component<Base>> {
   static Component<Base> read(const Value& value) {
     if (value.is_null()) return {};
     auto [class_path, init_args] = detail::read_class_path(value, name());
-    if (class_path == Value("auto")) {
-      detail::check_keys({}, init_args);
-      return Component<Base>(std::move(class_path), std::move(init_args));
-    }
     Value complete = Registry<Base>::instance().complete(class_path, init_args);
     return Component<Base>(std::move(class_path), std::move(complete));
   }
@@ -68,11 +67,39 @@ struct OptionType<Component<Base>> {
     return map;
   }
   static std::string name() { return Registry<Base>::kind() + " (class name, or class_path and init_args)"; }
-  /// The schema of the whole YAML defines each kind, with all classes that are registered.
   static Value schema() {
-    Value reference(Value::Map{});
-    reference["$ref"] = "#/$defs/" + Registry<Base>::kind();
-    return reference;
+    return detail::any_of({detail::schema_of_class(Registry<Base>::kind()), detail::schema_of_type("null")});
+  }
+};
+
+/// A list of components, or one that stands for a list of one. Null is an empty list.
+template <class Base>
+struct OptionType<std::vector<Component<Base>>> {
+  static std::vector<Component<Base>> read(const Value& value) {
+    if (value.is_null()) return {};
+    if (!value.is_list()) return {OptionType<Component<Base>>::read(value)};
+    std::vector<Component<Base>> list;
+    ErrorCollector errors;
+    for (const Value& element : value.as_list()) {
+      errors.run([&] {
+        if (element.is_null()) detail::throw_wrong_type(element, OptionType<Component<Base>>::name());
+        list.push_back(OptionType<Component<Base>>::read(element));
+      });
+    }
+    errors.throw_if_any();
+    return list;
+  }
+  static Value write(const std::vector<Component<Base>>& list) {
+    Value::List values;
+    for (const Component<Base>& component : list) values.push_back(OptionType<Component<Base>>::write(component));
+    return Value(std::move(values));
+  }
+  static std::string name() { return "list of " + OptionType<Component<Base>>::name(); }
+  static Value schema() {
+    const Value element = detail::schema_of_class(Registry<Base>::kind());
+    Value list = detail::schema_of_type("array");
+    list["items"] = element;
+    return detail::any_of({list, element, detail::schema_of_type("null")});
   }
 };
 

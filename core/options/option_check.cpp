@@ -42,7 +42,19 @@ void check_option(const OptionInfo& info, const Value& value) {
   if ((value.is_string() || value.is_int()) && !info.choices.empty()) check_choice(info, value);
 }
 
-Value resolved_path(const Value& value) {
+Value resolve_input_files(const OptionInfo& info, const Value& value) {
+  if (value == info.default_value || value.is_null()) return value;
+  if (!value.is_list()) return resolve_input_file(value);
+  Value::List resolved;
+  for (const Value& element : value.as_list()) resolved.push_back(resolve_input_file(element));
+  Value list(std::move(resolved));
+  list.set_mark(value.mark());
+  return list;
+}
+
+}  // namespace
+
+Value resolve_input_file(const Value& value) {
   namespace fs = std::filesystem;
   const fs::path written = OptionType<fs::path>::read(value);
   if (written.empty()) throw ConfigError(value.mark(), "the name of the file is empty");
@@ -60,22 +72,10 @@ Value resolved_path(const Value& value) {
   throw ConfigError(value.mark(), "there is no such file: looked for " + looked_for);
 }
 
-Value resolve_input_file(const OptionInfo& info, const Value& value) {
-  if (value == info.default_value || value.is_null()) return value;
-  if (!value.is_list()) return resolved_path(value);
-  Value::List resolved;
-  for (const Value& element : value.as_list()) resolved.push_back(resolved_path(element));
-  Value list(std::move(resolved));
-  list.set_mark(value.mark());
-  return list;
-}
-
-}  // namespace
-
 void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read) {
   try {
     check_option(info, value);
-    read(info.input_file ? resolve_input_file(info, value) : value);
+    read(info.input_file ? resolve_input_files(info, value) : value);
   } catch (const ConfigError& error) {
     ErrorCollector named;
     for (const ConfigError& single : single_errors(error)) named.add({single.mark(), info.name + ": " + single.message()});

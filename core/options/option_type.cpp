@@ -32,6 +32,12 @@ Value schema_of_type(const char* name) {
   return schema;
 }
 
+Value any_of(Value::List alternatives) {
+  Value schema(Value::Map{});
+  schema["anyOf"] = Value(std::move(alternatives));
+  return schema;
+}
+
 void throw_wrong_type(const Value& value, const std::string& expected) {
   throw ConfigError(value.mark(), "expected " + expected + ", got " + describe(value) + fix_hint(value, expected));
 }

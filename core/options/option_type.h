@@ -29,6 +29,11 @@ void read_option(const OptionInfo& info, const Value& value, const std::function
 void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
 /// {"type": name}
 Value schema_of_type(const char* name);
+/// {"anyOf": alternatives}
+Value any_of(Value::List alternatives);
+/// The absolute path of an existing file or folder, tried as written and beside the YAML file that `value` stands in.
+/// Throws ConfigError when there is none.
+Value resolve_input_file(const Value& value);
 /// Throws ConfigError: "expected <expected>, got <value>".
 [[noreturn]] void throw_wrong_type(const Value& value, const std::string& expected);
 }  // namespace detail
@@ -95,11 +100,7 @@ struct OptionType<std::optional<M>> {
   }
   static Value write(const std::optional<M>& value) { return value ? OptionType<M>::write(*value) : Value(); }
   static std::string name() { return OptionType<M>::name() + " or null"; }
-  static Value schema() {
-    Value either(Value::Map{});
-    either["anyOf"] = Value(Value::List{OptionType<M>::schema(), detail::schema_of_type("null")});
-    return either;
-  }
+  static Value schema() { return detail::any_of({OptionType<M>::schema(), detail::schema_of_type("null")}); }
 };
 
 template <class M>

@@ -48,6 +48,12 @@ ClassPathAndArgs read_class_path(const Value& value, const std::string& expected
   return {*class_path, std::move(arguments)};
 }
 
+Value schema_of_class(const std::string& kind) {
+  Value reference(Value::Map{});
+  reference["$ref"] = "#/$defs/" + kind;
+  return reference;
+}
+
 }  // namespace detail
 
 template <class Base>

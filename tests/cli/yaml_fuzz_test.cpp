@@ -3,11 +3,13 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "cli/yaml_mutation.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/yaml/to_yaml.h"
 
 using levin::Value;
 using levin::cli::SourceText;
+using levin::test::mutated;
 
 namespace {
 
@@ -26,22 +28,6 @@ const std::string kDocument =
     "  ? key\n"
     "  : - 1\n"
     "    - 'two'\n";
-
-// Replaces, removes and adds pieces that mean something to YAML.
-std::string mutated(std::string text, const std::vector<std::pair<int, int>>& edits) {
-  const std::vector<std::string> pieces = {"[",     "]",     "{",      "}", ": ", "- ",  "? ",       "\n", "  ", "\t",
-                                           "&a ",   "*a",    "!!str ", "!", "%",  "|\n", ">",        "'",  "\"", "#",
-                                           "---\n", "...\n", "<<",     ",", "~",  "\\",  "\xc3\xa4", "@",  "`"};
-  for (const auto& [where, what] : edits) {
-    const std::size_t at = static_cast<std::size_t>(where) % (text.size() + 1);
-    const auto kind = static_cast<std::size_t>(what) % (pieces.size() + 2);
-    if (kind < pieces.size())
-      text.insert(at, pieces[kind]);
-    else
-      text.erase(at, kind == pieces.size() ? 1 : 10);
-  }
-  return text;
-}
 
 bool reads_or_throws_config_error(const std::string& text) {
   try {

@@ -1,0 +1,190 @@
+#include "levin/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "levin/cli/help_text.h"
+#include "levin/cli/run_config.h"
+#include "levin/cli/version.h"
+#include "levin/core/options/did_you_mean.h"
+
+namespace levin::cli {
+namespace {
+
+const std::vector<std::string>& command_names() {
+  static const std::vector<std::string> names = {"fit", "validate", "test", "predict", "list", "schema"};
+  return names;
+}
+
+bool is_flag(const std::string& argument) {
+  return argument.size() > 1 && argument[0] == '-' && !std::isdigit(static_cast<unsigned char>(argument[1])) &&
+         argument[1] != '.';
+}
+
+/// Takes out of the arguments what CLI11 has no notion of: configuration files and overrides in the order they were written
+/// in, plug-ins before or behind the command, and help topics. The rest is left for CLI11.
+class Splitter {
+ public:
+  Splitter(const std::vector<std::string>& arguments, CommandLine& line) : arguments_(arguments), line_(line) {}
+
+  std::vector<std::string> split() {
+    while (next_ < arguments_.size()) {
+      const std::string argument = arguments_[next_++];
+      if (!take_config(argument) && !take_plugin(argument) && !take_help(argument) && !take_override(argument))
+        rest_.push_back(argument);
+    }
+    return std::move(rest_);
+  }
+
+ private:
+  bool take_config(const std::string& argument) {
+    if (argument == "--config" || argument == "-c") {
+      line_.sources.push_back(ConfigFile{value_of(argument, "FILE")});
+    } else if (argument.starts_with("--config=")) {
+      line_.sources.push_back(ConfigFile{argument.substr(9)});
+    } else if (argument.starts_with("-c") && argument.size() > 2) {
+      line_.sources.push_back(ConfigFile{argument.substr(2)});
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool take_plugin(const std::string& argument) {
+    if (argument == "--plugin") {
+      line_.plugins.push_back(value_of(argument, "FILE"));
+      return true;
+    }
+    if (argument.starts_with("--plugin=")) line_.plugins.push_back(argument.substr(9));
+    return argument.starts_with("--plugin=");
+  }
+
+  bool take_help(const std::string& argument) {
+    if (argument.starts_with("--help=")) {
+      line_.help_topic = argument.substr(7);
+      return true;
+    }
+    const bool has_topic = (argument == "--help" || argument == "-h") && next_ < arguments_.size() &&
+                           !is_flag(arguments_[next_]) && !is_command(arguments_[next_]);
+    if (has_topic) line_.help_topic = arguments_[next_++];
+    return has_topic;
+  }
+
+  bool take_override(const std::string& argument) {
+    if (!argument.starts_with("--")) return false;
+    const std::size_t equals = argument.find('=');
+    std::string key = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const bool append = key.ends_with('+');
+    if (append) key.pop_back();
+    const std::vector<std::string> sections = section_names();
+    if (std::find(sections.begin(), sections.end(), key.substr(0, key.find('.'))) == sections.end()) return false;
+    if (key.ends_with(".help")) {
+      const bool has_class = equals == std::string::npos && next_ < arguments_.size() && !is_flag(arguments_[next_]);
+      const std::string name = equals != std::string::npos ? argument.substr(equals + 1) : has_class ? arguments_[next_++] : "";
+      line_.help_topic = name.empty() ? key.substr(0, key.size() - 5) : name;
+      return true;
+    }
+    std::string text = equals != std::string::npos ? argument.substr(equals + 1) : value_of(argument, "VALUE");
+    line_.sources.push_back(Override{std::move(key), std::move(text), append});
+    return true;
+  }
+
+  std::string value_of(const std::string& argument, const std::string& what) {
+    if (next_ == arguments_.size() || is_flag(arguments_[next_]))
+      throw ConfigError(Mark{"command line: " + argument}, "needs a value: " + argument + "=" + what);
+    return arguments_[next_++];
+  }
+
+  static bool is_command(const std::string& argument) {
+    return std::find(command_names().begin(), command_names().end(), argument) != command_names().end();
+  }
+
+  const std::vector<std::string>& arguments_;
+  CommandLine& line_;
+  std::size_t next_ = 0;
+  std::vector<std::string> rest_;
+};
+
+// Taken out by Splitter; declared for --help.
+void declare_plugin_option(CLI::App& command) {
+  command.add_option("--plugin", "Library with classes of your own; may be given several times")->type_name("FILE");
+}
+
+void add_run_command(CLI::App& app, const std::string& name, const std::string& help, CommandLine& line) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->add_option("-c,--config", "YAML file; may be given several times, later ones win")->type_name("FILE");
+  command->add_flag("--print_config", line.print_config, "Print the complete configuration with comments, and exit");
+  declare_plugin_option(*command);
+  command->footer(run_command_footer());
+}
+
+void check_extras(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining(true);
+  if (extras.empty()) return;
+  const std::string& wrong = extras.front();
+  if (!is_flag(wrong)) {
+    const bool is_yaml = wrong.ends_with(".yaml") || wrong.ends_with(".yml");
+    const bool lacks_command = app.get_subcommands().empty();
+    throw ConfigError(Mark{"command line"}, "unexpected argument '" + wrong + "'" +
+                                                (is_yaml         ? "; give it with --config"
+                                                 : lacks_command ? did_you_mean(wrong, command_names(), "commands")
+                                                                 : ""));
+  }
+  std::vector<std::string> known = section_names();
+  known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
+  const std::string name = wrong.substr(wrong.find_first_not_of('-'));
+  const std::string head = name.substr(0, name.find_first_of(".=+"));
+  const std::string nearest = nearest_name(head, known);
+  throw ConfigError(Mark{"command line"},
+                    "unknown option '" + wrong + "'" +
+                        (nearest.empty() ? "; sections are " + quoted_list(section_names())
+                                         : "; did you mean '--" + nearest + name.substr(head.size()) + "'?"));
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  std::vector<std::string> rest = Splitter(arguments, line).split();
+  std::reverse(rest.begin(), rest.end());  // the order in which CLI11 takes a vector
+
+  CLI::App app("Trains and evaluates modules from YAML configurations.", "levin");
+  app.set_version_flag("--version", version_text());
+  app.set_help_flag("-h,--help", "Print this help; --help NAME tells of a class, a section or a key");
+  app.allow_extras();
+  app.fallthrough();
+  add_run_command(app, "fit", "Train a model, and validate it on the way", line);
+  add_run_command(app, "validate", "Run the validation loop", line);
+  add_run_command(app, "test", "Run the test loop", line);
+  add_run_command(app, "predict", "Run the prediction loop", line);
+  CLI::App* list = app.add_subcommand("list", "List the classes that YAML may name");
+  list->add_option("kind", line.list_kind, "callbacks, loggers, models, …; all when left out");
+  declare_plugin_option(*list);
+  CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of the YAML, for editors");
+  declare_plugin_option(*schema);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
+
+  try {
+    app.parse(rest);
+  } catch (const CLI::Success& request) {
+    std::ostringstream output, ignored;
+    app.exit(request, output, ignored);
+    line.output = output.str();
+    return line;
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError(Mark{"command line"}, error.what());
+  }
+  check_extras(app);
+  if (line.help_topic) return line;
+  if (app.get_subcommands().empty())
+    throw ConfigError("a command is needed: levin fit, validate, test, predict, list or schema; see levin --help");
+  if (app.get_subcommands().size() > 1)
+    throw ConfigError(Mark{"command line"}, "one command at a time: both '" + app.get_subcommands()[0]->get_name() + "' and '" +
+                                                app.get_subcommands()[1]->get_name() + "' are given");
+  line.command = app.get_subcommands().front()->get_name();
+  return line;
+}
+
+}  // namespace levin::cli

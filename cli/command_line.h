@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "levin/cli/config_merge.h"
+
+namespace levin::cli {
+
+/// `--config FILE`.
+struct ConfigFile {
+  std::string path;
+};
+/// What configures a run, in the order of the command line: later ones win.
+using ConfigSource = std::variant<ConfigFile, Override>;
+
+/// The command line, taken apart.
+struct CommandLine {
+  std::string command;  ///< "fit", "validate", "test", "predict", "list", "schema"; empty when `output` is all there is to do
+  std::vector<ConfigSource> sources;
+  std::vector<std::string> plugins;
+  bool print_config = false;
+  std::string list_kind;                  ///< of `levin list callbacks`; empty for all
+  std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
+  std::string output;                     ///< --help and --version: what to print, and be done
+};
+
+/// Takes the command line apart. `arguments` is argv without the program. Throws ConfigError on a wrong one.
+CommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+}  // namespace levin::cli

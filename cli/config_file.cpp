@@ -1,0 +1,60 @@
+#include "levin/cli/config_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <system_error>
+
+#include "levin/cli/version.h"
+#include "levin/core/error.h"
+#include "levin/core/yaml/to_yaml.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream content;
+  content << stream.rdbuf();
+  return content.str();
+}
+
+[[noreturn]] void throw_not_written(const fs::path& file, const std::string& reason) {
+  throw IoError("cannot write '" + file.string() + "': " + reason);
+}
+
+// A reader never meets half a file: the text is written beside its place and then moved there.
+void write_whole(const fs::path& file, const std::string& text) {
+  fs::path partial = file;
+  partial += ".partial";
+  std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
+  stream << text;
+  stream.close();
+  if (!stream) throw_not_written(file, std::strerror(errno));
+  std::error_code error;
+  fs::rename(partial, file, error);
+  if (error) throw_not_written(file, error.message());
+}
+
+}  // namespace
+
+fs::path save_config(const Value& config, const fs::path& folder) {
+  const std::string text = "# " + version_text() + "\n" + to_yaml(config);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw_not_written(folder, error.message());
+  for (int number = 0;; ++number) {
+    const fs::path file = folder / (number == 0 ? "config.yaml" : "config_" + std::to_string(number) + ".yaml");
+    if (!fs::exists(file, error)) {
+      write_whole(file, text);
+      return file;
+    }
+    if (content_of(file) == text) return file;
+  }
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,165 @@
+#include "levin/cli/config_merge.h"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+#include <vector>
+
+#include "levin/cli/class_catalog.h"
+#include "levin/cli/run_config.h"
+#include "levin/cli/yaml_reader.h"
+
+namespace levin::cli {
+namespace {
+
+bool names_class(const Value& value) { return value.is_map() && (value.contains("class_path") || value.contains("init_args")); }
+
+Value class_only(const Value& name) {
+  Value map(Value::Map{});
+  map.set_mark(name.mark());
+  map["class_path"] = name;
+  return map;
+}
+
+bool is_same_class(const Value& left, const Value& right) {
+  if (left == right || !left.is_string() || !right.is_string()) return left == right;
+  const ClassInfo* info = find_class(left.as_string()).info;
+  return info != nullptr && info == find_class(right.as_string()).info;
+}
+
+// The class specification `base`, changed to another class.
+Value with_class(Value base, const Value& class_path) {
+  const Value* old_class = base.find("class_path");
+  if (old_class != nullptr && !is_same_class(*old_class, class_path) && base.contains("init_args")) {
+    Value kept(Value::Map{});
+    kept.set_mark(base.at("init_args").mark());
+    const ClassInfo* info = class_path.is_string() ? find_class(class_path.as_string()).info : nullptr;
+    for (const OptionInfo& option : info != nullptr ? info->options : std::vector<OptionInfo>{}) {
+      if (const Value* argument = base.at("init_args").find(option.name)) kept.as_map().emplace_back(option.name, *argument);
+    }
+    base["init_args"] = std::move(kept);
+  }
+  base["class_path"] = class_path;
+  return base;
+}
+
+std::vector<std::string> split(const std::string& key) {
+  std::vector<std::string> parts(1);
+  for (const char c : key) {
+    if (c == '.')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+/// Walks the parts of an override's key.
+class OverrideWalk {
+ public:
+  OverrideWalk(const Override& given, Value value)
+      : given_(given), mark_{given.name()}, value_(std::move(value)), parts_(split(given.key)) {}
+
+  void apply(Value& config) {
+    for (const std::string& part : parts_) {
+      if (part.empty()) throw ConfigError(mark_, "the key has an empty part");
+    }
+    set(child(config, parts_[0]), 1);
+  }
+
+ private:
+  void set(Value& node, std::size_t next) {
+    if (next == parts_.size()) {
+      finish(node);
+      return;
+    }
+    const std::string& part = parts_[next];
+    if (node.is_list()) {
+      set(element(node, next), is_index(part) ? next + 1 : next);
+      return;
+    }
+    if (node.is_string()) node = class_only(node);
+    if (!node.is_null() && !node.is_map())
+      throw ConfigError(mark_, "'" + joined(next) + "' is " + describe(node) + "; it has no '" + part + "'");
+    const bool is_class = names_class(node) || (next == 1 && is_component_section(parts_[0]));
+    Value& holder = is_class && !is_direct_key(part) ? child(node, "init_args") : node;
+    set(child(holder, part), next + 1);
+  }
+
+  void finish(Value& node) {
+    if (!given_.append) {
+      node = merged(std::move(node), value_);
+      return;
+    }
+    Value::List list = node.is_list() ? node.as_list() : node.is_null() ? Value::List{} : Value::List{node};
+    for (const Value& added : value_.is_list() ? value_.as_list() : Value::List{value_}) list.push_back(added);
+    node = Value(std::move(list));
+    node.set_mark(mark_);
+  }
+
+  Value& child(Value& node, const std::string& key) {
+    if (node.is_null()) {
+      node = Value(Value::Map{});
+      node.set_mark(mark_);
+    }
+    Value& found = node[key];
+    if (found.is_null()) found.set_mark(mark_);
+    return found;
+  }
+
+  Value& element(Value& list, std::size_t next) {
+    const std::string& part = parts_[next];
+    const std::string name = joined(next);
+    if (list.size() == 0) throw ConfigError(mark_, "'" + name + "' is empty; add an element with --" + name + "+=… first");
+    if (!is_index(part)) return list.as_list().back();
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+    if (error != std::errc() || index >= list.size())
+      throw ConfigError(mark_, "'" + name + "' has elements 0 to " + std::to_string(list.size() - 1) + ", no " + part);
+    return list.as_list()[index];
+  }
+
+  // Keys of a class specification itself, as against those of its init_args.
+  bool is_direct_key(const std::string& part) const {
+    if (part == "class_path" || part == "init_args") return true;
+    const auto settings = scheduler_setting_names();
+    return parts_[0] == "lr_scheduler" && std::find(settings.begin(), settings.end(), part) != settings.end();
+  }
+
+  static bool is_index(const std::string& part) {
+    return std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+  }
+
+  std::string joined(std::size_t count) const {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += (i > 0 ? "." : "") + parts_[i];
+    return text;
+  }
+
+  const Override& given_;
+  const Mark mark_;
+  const Value value_;
+  const std::vector<std::string> parts_;
+};
+
+}  // namespace
+
+Value merged(Value base, const Value& overlay) {
+  if (overlay.is_null() && base.is_map() && !names_class(base)) return base;
+  if (overlay.is_string() && names_class(base)) return with_class(std::move(base), overlay);
+  if (!overlay.is_map()) return overlay;
+  if (base.is_string() && names_class(overlay)) base = class_only(base);
+  if (!base.is_map()) return overlay;
+  if (const Value* class_path = overlay.find("class_path")) base = with_class(std::move(base), *class_path);
+  for (const auto& [key, value] : overlay.as_map()) {
+    Value& place = base[key];
+    place = merged(std::move(place), value);
+  }
+  return base;
+}
+
+void apply_override(Value& config, const Override& given) {
+  OverrideWalk(given, read_yaml_argument(given.name(), given.text)).apply(config);
+}
+
+}  // namespace levin::cli

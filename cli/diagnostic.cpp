@@ -1,0 +1,65 @@
+#include "levin/cli/diagnostic.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "levin/cli/source_text.h"
+#include "levin/core/options/config_errors.h"
+
+namespace levin::cli {
+namespace {
+
+constexpr std::size_t kMostShown = 20;
+constexpr int kWidestLine = 160;
+
+// The byte at which the character number `index` begins, or the end.
+std::size_t byte_of_character(std::string_view line, int index) {
+  std::size_t byte = 0;
+  while (byte < line.size() && index > 0) {
+    do {
+      ++byte;
+    } while (byte < line.size() && (static_cast<unsigned char>(line[byte]) & 0xc0) == 0x80);
+    --index;
+  }
+  return byte;
+}
+
+std::string source_line_with_caret(const Mark& mark) {
+  std::string line;
+  try {
+    line = SourceText::from_file(mark.file).line(mark.line);
+  } catch (const ConfigError&) {
+    return {};  // The file is no text, or gone: the message alone has to do.
+  }
+  // Of a long line, the part around the column.
+  const int column = std::max(mark.column, 1);
+  const int first = std::max(0, column - kWidestLine / 2);
+  const std::size_t begin = byte_of_character(line, first);
+  const std::size_t end = byte_of_character(line, first + kWidestLine);
+  const std::string shown = line.substr(begin, end - begin);
+  std::string below;
+  for (const char c : shown.substr(0, byte_of_character(shown, column - 1 - first))) {
+    if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) below += c == '\t' ? '\t' : ' ';
+  }
+  const std::string number = std::to_string(mark.line);
+  return "\n  " + number + " | " + shown + "\n  " + std::string(number.size(), ' ') + " | " + below + "^";
+}
+
+}  // namespace
+
+std::vector<std::string> diagnostics(const ConfigError& error) {
+  std::vector<ConfigError> errors = single_errors(error);
+  std::stable_sort(errors.begin(), errors.end(), [](const ConfigError& left, const ConfigError& right) {
+    return std::tie(left.mark().file, left.mark().line, left.mark().column) <
+           std::tie(right.mark().file, right.mark().line, right.mark().column);
+  });
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < std::min(errors.size(), kMostShown); ++i) {
+    texts.emplace_back(errors[i].what());
+    if (errors[i].mark().line > 0) texts.back() += source_line_with_caret(errors[i].mark());
+  }
+  if (errors.size() > kMostShown) texts.push_back("and " + std::to_string(errors.size() - kMostShown) + " more errors");
+  return texts;
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,179 @@
+#include "levin/cli/help_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "levin/cli/class_catalog.h"
+#include "levin/cli/run_config.h"
+#include "levin/core/options/did_you_mean.h"
+#include "levin/core/yaml/to_yaml.h"
+
+namespace levin::cli {
+namespace {
+
+// A default: "0.001", "[0.9, 0.999]".
+std::string one_line(const Value& value) {
+  if (value.is_map() && value.size() > 0) return "{…}";
+  if (value.is_list()) {
+    std::string text;
+    for (const Value& element : value.as_list()) text += (text.empty() ? "" : ", ") + one_line(element);
+    return "[" + text + "]";
+  }
+  std::string text = to_yaml(value);
+  text.pop_back();
+  return text;
+}
+
+std::string number_text(double number) {
+  const std::string text = one_line(Value(number));
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// "at least 0", "one of min, max", …
+std::vector<std::string> restrictions(const OptionInfo& option) {
+  std::vector<std::string> parts;
+  if (option.minimum) parts.push_back("at least " + number_text(*option.minimum));
+  if (option.maximum) parts.push_back("at most " + number_text(*option.maximum));
+  if (!option.choices.empty()) parts.push_back("one of " + joined(option.choices));
+  return parts;
+}
+
+std::string option_help(const OptionInfo& option) {
+  std::vector<std::string> facts = {option.type};
+  facts.push_back(option.required ? "required" : "default " + one_line(option.default_value));
+  for (std::string& part : restrictions(option)) facts.push_back(std::move(part));
+  return "  " + option.name + "  (" + joined(facts) + ")\n      " + option.help + "\n";
+}
+
+std::string options_help(const std::vector<OptionInfo>& options) {
+  std::string text;
+  for (const OptionInfo& option : options) text += option_help(option);
+  return text;
+}
+
+std::string class_help(const std::string& kind, const ClassInfo& info) {
+  std::string text = info.name + " (" + kind + "): " + info.help + "\n";
+  if (info.options.empty()) return text + "\nIt takes no init_args.\n";
+  return text + "\ninit_args:\n" + options_help(info.options);
+}
+
+std::string kind_help(const ClassKind& kind) {
+  std::string text = kind.plural + ":\n";
+  if (kind.classes.empty()) return text + "  none is registered; load a plug-in with --plugin FILE\n";
+  std::size_t width = 0;
+  for (const ClassInfo* info : kind.classes) width = std::max(width, info->name.size());
+  for (const ClassInfo* info : kind.classes)
+    text += "  " + info->name + std::string(width - info->name.size() + 2, ' ') + info->help + "\n";
+  return text;
+}
+
+const OptionInfo* find_option(const std::vector<OptionInfo>& options, const std::string& name) {
+  const auto found =
+      std::find_if(options.begin(), options.end(), [&](const OptionInfo& option) { return option.name == name; });
+  return found == options.end() ? nullptr : &*found;
+}
+
+// The kind of classes that an option takes, found in its schema; empty when it takes none.
+std::string kind_of(const Value& schema) {
+  if (const Value* reference = schema.find("$ref")) {
+    const std::string& text = reference->as_string();
+    return text.substr(text.rfind('/') + 1);
+  }
+  if (const Value* items = schema.find("items")) return kind_of(*items);
+  const Value* alternatives = schema.find("anyOf");
+  for (const Value& alternative : alternatives != nullptr ? alternatives->as_list() : Value::List{}) {
+    if (const std::string kind = kind_of(alternative); !kind.empty()) return kind;
+  }
+  return {};
+}
+
+std::string key_help(const OptionInfo& option) {
+  const std::string kind = kind_of(option.schema);
+  return option_help(option) +
+         (kind.empty() ? "" : "\n" + kind_help(class_kind(kind)) + "\n--help CLASS tells of one of them.\n");
+}
+
+}  // namespace
+
+std::string run_command_footer() {
+  std::string text = "\nThe YAML's sections, each also an option (--trainer.max_epochs=5, --model.lr=1e-3):\n";
+  const std::vector<OptionInfo> sections = describe_options<RunConfig>();
+  for (const OptionInfo& option : sections)
+    text += "  " + option.name + std::string(18 - option.name.size(), ' ') + option.help + "\n";
+  return text +
+         "\n--help trainer lists the Trainer's flags, --help callbacks (or models, loggers, …) the classes there are,\n"
+         "--help CLASS the arguments of one, and --print_config everything with its present value.\n";
+}
+
+std::string topic_help(const std::string& topic) {
+  if (const FoundClass found = find_class(topic); found.info != nullptr) return class_help(found.kind, *found.info);
+  const std::vector<OptionInfo> sections = describe_options<RunConfig>();
+  const std::vector<OptionInfo> flags = describe_options<TrainerOptions>();
+  if (topic == "trainer") return "trainer: flags of the Trainer\n" + options_help(flags);
+  const std::string flag_name = topic.starts_with("trainer.") ? topic.substr(8) : topic;
+  if (const OptionInfo* section = find_option(sections, topic)) return key_help(*section);
+  std::vector<std::string> known;
+  for (const ClassKind& kind : class_catalog()) {
+    if (topic == kind.plural || topic == kind.name) return kind_help(kind);
+    known.push_back(kind.plural);
+    for (const ClassInfo* info : kind.classes) known.push_back(info->name);
+  }
+  if (const OptionInfo* flag = find_option(flags, flag_name)) return key_help(*flag);
+  for (const OptionInfo& option : sections) known.push_back(option.name);
+  for (const OptionInfo& option : flags) known.push_back("trainer." + option.name);
+  const std::string nearest = nearest_name(topic, known);
+  throw ConfigError(Mark{"command line"},
+                    "no help on '" + topic + "'" +
+                        (nearest.empty() ? "; `levin list` names the classes" : "; did you mean '" + nearest + "'?"));
+}
+
+std::string list_text(const std::string& kind) {
+  if (!kind.empty()) return kind_help(class_kind(kind));
+  std::string text;
+  for (const ClassKind& each : class_catalog()) text += (text.empty() ? "" : "\n") + kind_help(each);
+  return text;
+}
+
+namespace {
+
+// The class that is named by, or whose arguments stand at, a path that ends with class_path or init_args.
+const ClassInfo* class_at(const Value& config, const YamlPath& path) {
+  const Value* node = &config;
+  for (std::size_t i = 0; i + 1 < path.size() && node != nullptr; ++i)
+    node = node->is_list() ? &node->as_list().at(std::stoul(path[i])) : node->find(path[i]);
+  const Value* class_path = node != nullptr ? node->find("class_path") : nullptr;
+  return class_path != nullptr && class_path->is_string() ? find_class(class_path->as_string()).info : nullptr;
+}
+
+// The options that the map at the end of a path has: those of a section, or of the class that stands there.
+std::vector<OptionInfo> options_at(const Value& config, const YamlPath& path) {
+  if (path.empty()) return describe_options<RunConfig>();
+  if (path == YamlPath{"trainer"}) return describe_options<TrainerOptions>();
+  if (path == YamlPath{"lr_scheduler"}) return describe_options<SchedulerSettings>();
+  const ClassInfo* info = path.back() == "init_args" ? class_at(config, path) : nullptr;
+  return info != nullptr ? info->options : std::vector<OptionInfo>{};
+}
+
+}  // namespace
+
+CommentOf config_comments(const Value& config) {
+  return [&config](const YamlPath& path) -> std::string {
+    if (path.back() == "class_path") {
+      const ClassInfo* info = class_at(config, path);
+      return info != nullptr ? info->help : "";
+    }
+    const std::vector<OptionInfo> options = options_at(config, YamlPath(path.begin(), path.end() - 1));
+    const OptionInfo* option = find_option(options, path.back());
+    if (option == nullptr) return {};
+    const std::string limits = joined(restrictions(*option));
+    return option->help + (limits.empty() ? "" : " (" + limits + ")");
+  };
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,94 @@
+#include "levin/cli/load_config.h"
+
+#include "levin/cli/class_catalog.h"
+#include "levin/cli/plugin_loader.h"
+#include "levin/cli/yaml_reader.h"
+
+namespace levin::cli {
+namespace {
+
+Value read_config_file(const ConfigFile& file) {
+  Value value = read_yaml_file(file.path);
+  if (value.is_map()) return value;
+  if (value.is_null()) throw ConfigError(Mark{file.path}, "the file is empty; it should hold trainer:, model: and data:");
+  throw ConfigError(value.mark(), "a configuration is a map with trainer:, model: and data:, got " + describe(value));
+}
+
+// A file is read once, although sources are merged twice.
+std::vector<Value> read_files(const std::vector<ConfigSource>& sources) {
+  std::vector<Value> files;
+  for (const ConfigSource& source : sources) {
+    if (const auto* file = std::get_if<ConfigFile>(&source)) files.push_back(read_config_file(*file));
+  }
+  return files;
+}
+
+Value merge_sources(const std::vector<ConfigSource>& sources, const std::vector<Value>& files) {
+  Value config(Value::Map{});
+  auto file = files.begin();
+  for (const ConfigSource& source : sources) {
+    if (const auto* given = std::get_if<Override>(&source))
+      apply_override(config, *given);
+    else
+      config = merged(std::move(config), *file++);
+  }
+  return config;
+}
+
+std::vector<std::string> load_plugins(const Value& names) {
+  std::vector<std::string> files;
+  for (const Value& name : names.as_list()) {
+    const std::filesystem::path file = find_plugin(name);
+    load_plugin(file, name.mark());
+    files.push_back(file.string());
+  }
+  return files;
+}
+
+Value plugin_names(const CommandLine& line, const Value& config) {
+  Value names(Value::List{});
+  if (const Value* named = config.find("plugins"); named != nullptr && !named->is_null()) {
+    if (!named->is_list()) detail::throw_wrong_type(*named, "list of path");
+    names = *named;
+  }
+  for (const std::string& plugin : line.plugins) {
+    Value name(plugin);
+    name.set_mark(Mark{"command line: --plugin"});
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+void require(bool given, const std::string& section) {
+  if (given) return;
+  std::string known;
+  for (const ClassInfo* info : class_kind(section).classes) known += (known.empty() ? "" : ", ") + info->name;
+  throw ConfigError("there is no " + section + ": give `" + section + ": CLASS` in the YAML or --" + section + "=CLASS (" +
+                    (known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known) + ")");
+}
+
+}  // namespace
+
+RunConfig load_config(const CommandLine& line) {
+  const std::vector<Value> files = read_files(line.sources);
+  // The first merge finds the plug-ins; the second knows their classes, as changing a class needs.
+  const std::vector<std::string> plugins = load_plugins(plugin_names(line, merge_sources(line.sources, files)));
+  RunConfig config = read_options<RunConfig>(merge_sources(line.sources, files));
+  config.plugins = plugins;
+  return config;
+}
+
+void load_plugins_of(const CommandLine& line) {
+  load_plugins(plugin_names(line, merge_sources(line.sources, read_files(line.sources))));
+}
+
+void require_parts(const RunConfig& config) {
+  ErrorCollector errors;
+  errors.run([&] { require(!config.model.empty(), "model"); });
+  errors.run([&] { require(!config.data.empty(), "data"); });
+  errors.throw_if_any();
+}
+
+Value complete_config(const RunConfig& config) { return write_options(config); }
+
+}  // namespace levin::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "levin/cli/command_line.h"
+#include "levin/cli/run_config.h"
+
+namespace levin::cli {
+
+/// Reads the configuration files and overrides of a command line, loads the plug-ins that they and `--plugin` name, and checks
+/// everything. Throws ConfigError.
+RunConfig load_config(const CommandLine& line);
+
+/// Loads the plug-ins that a command line and its configuration files name, and reads nothing else. Throws ConfigError.
+void load_plugins_of(const CommandLine& line);
+
+/// Throws ConfigError unless a model and data are given, as a run needs.
+void require_parts(const RunConfig& config);
+
+/// The complete configuration: every default, resolved paths, as config.yaml keeps it.
+Value complete_config(const RunConfig& config);
+
+}  // namespace levin::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "levin/core/options/value.h"
+
+namespace levin::cli {
+
+/// The file that a plug-in's name stands for: tried as written, beside the YAML file that names it, and in
+/// `../lib/levin/plugins` of the program's folder; "digits" also stands for "libdigits.so".
+/// Throws ConfigError with the value's mark and the places looked at when there is none.
+std::filesystem::path find_plugin(const Value& name);
+
+/// Loads a plug-in, whose classes register themselves; a second time does nothing. It stays loaded until the program ends.
+/// Throws ConfigError with `mark` when it is no library, misses symbols, registers a name that is taken, or registers nothing.
+/// Threading: from one thread.
+void load_plugin(const std::filesystem::path& file, const Mark& mark);
+
+}  // namespace levin::cli

@@ -1,0 +1,96 @@
+#include "levin/cli/run_config.h"
+
+#include <algorithm>
+
+namespace levin {
+
+namespace cli {
+
+void SchedulerSettings::declare(OptionList<SchedulerSettings>& options) {
+  using T = SchedulerSettings;
+  options.add("interval", &T::interval, "What a step of the schedule is").choices({"epoch", "step"});
+  options.add("frequency", &T::frequency, "A step of the schedule every so many intervals").min(1);
+  options.add("monitor", &T::monitor, "The metric that ReduceLROnPlateau looks at");
+  options.add("strict", &T::strict, "A missing monitor is an error, not a warning");
+  options.add("name", &T::name, "What LearningRateMonitor calls it. Unset: lr-<optimizer class>");
+}
+
+void RunConfig::declare(OptionList<RunConfig>& options) {
+  using T = RunConfig;
+  options.add("seed_everything", &T::seed_everything, "Seed of every random number; true: 0, false: none");
+  options.add("trainer", &T::trainer, "Flags of the Trainer");
+  options.add("model", &T::model, "The Module to run");
+  options.add("data", &T::data, "The DataModule with its data");
+  options.add("optimizer", &T::optimizer, "Optimizer in place of the module's own");
+  options.add("lr_scheduler", &T::lr_scheduler, "Learning rate schedule of that optimizer");
+  options.add("ckpt_path", &T::ckpt_path, "Checkpoint to start from: a file, best or last");
+  options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
+}
+
+std::vector<std::string> section_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : option_list<RunConfig>().entries()) names.push_back(entry->info.name);
+  return names;
+}
+
+bool is_component_section(const std::string& name) {
+  return name == "model" || name == "data" || name == "optimizer" || name == "lr_scheduler";
+}
+
+std::vector<std::string> scheduler_setting_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : option_list<SchedulerSettings>().entries()) names.push_back(entry->info.name);
+  return names;
+}
+
+}  // namespace cli
+
+cli::Seed OptionType<cli::Seed>::read(const Value& value) {
+  if (value.is_null() || value == Value(false)) return {std::nullopt};
+  if (value == Value(true)) return {};
+  if (!value.is_int()) detail::throw_wrong_type(value, name());
+  if (value.as_int() < 0) throw ConfigError(value.mark(), "must be at least 0, got " + describe(value));
+  return {value.as_int()};
+}
+
+Value OptionType<cli::Seed>::schema() {
+  Value number = detail::schema_of_type("integer");
+  number["minimum"] = 0;
+  return detail::any_of({number, detail::schema_of_type("boolean"), detail::schema_of_type("null")});
+}
+
+cli::CheckpointPath OptionType<cli::CheckpointPath>::read(const Value& value) {
+  if (value.is_null()) return {};
+  if (value == Value("best") || value == Value("last")) return {value.as_string()};
+  return {detail::resolve_input_file(value).as_string()};
+}
+
+cli::SchedulerSection OptionType<cli::SchedulerSection>::read(const Value& value) {
+  Value component = value, settings(Value::Map{});
+  if (value.is_map()) {
+    const std::vector<std::string> names = cli::scheduler_setting_names();
+    const auto is_setting = [&](const auto& entry) {
+      return std::find(names.begin(), names.end(), entry.first) != names.end();
+    };
+    std::copy_if(value.as_map().begin(), value.as_map().end(), std::back_inserter(settings.as_map()), is_setting);
+    std::erase_if(component.as_map(), is_setting);
+  }
+  cli::SchedulerSection section;
+  ErrorCollector errors;
+  errors.run([&] { section.scheduler = OptionType<Component<LrSchedulerFactory>>::read(component); });
+  errors.run([&] { section.settings = read_options<cli::SchedulerSettings>(settings); });
+  errors.throw_if_any();
+  return section;
+}
+
+Value OptionType<cli::SchedulerSection>::write(const cli::SchedulerSection& section) {
+  if (section.scheduler.empty()) return Value();
+  Value map(Value::Map{});
+  map["class_path"] = section.scheduler.class_path();
+  map["init_args"] = section.scheduler.init_args();
+  const Value settings = write_options(section.settings);
+  for (const auto& [name, setting] : settings.as_map()) map[name] = setting;
+  return map;
+}
+
+}  // namespace levin

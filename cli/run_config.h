@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/options/component.h"
+#include "levin/core/options/options.h"
+#include "levin/core/trainer_options.h"
+
+namespace levin::cli {
+
+/// `seed_everything`: a number, true (0) or false and null (no seed).
+struct Seed {
+  std::optional<std::int64_t> value = 0;
+};
+
+/// `ckpt_path`: a file, which must exist, "best", "last" or null.
+struct CheckpointPath {
+  std::optional<std::string> value;
+};
+
+/// How the Trainer drives a scheduler that `lr_scheduler:` names.
+struct SchedulerSettings {
+  std::string interval = "epoch";
+  std::int64_t frequency = 1;
+  std::optional<std::string> monitor;
+  bool strict = true;
+  std::optional<std::string> name;
+  static void declare(OptionList<SchedulerSettings>& options);
+};
+
+/// `lr_scheduler:`: a class, with the settings beside class_path and init_args.
+struct SchedulerSection {
+  Component<LrSchedulerFactory> scheduler;
+  SchedulerSettings settings;
+};
+
+/// Everything a run is made of: the whole YAML. Reading one checks it in full, the arguments of every class included.
+struct RunConfig {
+  Seed seed_everything;
+  TrainerOptions trainer;
+  Component<Module> model;
+  Component<DataModule> data;
+  Component<OptimizerFactory> optimizer;
+  SchedulerSection lr_scheduler;
+  CheckpointPath ckpt_path;
+  std::vector<std::string> plugins;
+
+  static void declare(OptionList<RunConfig>& options);
+};
+
+/// The keys at the top of the YAML.
+std::vector<std::string> section_names();
+/// True for a section that is a class: model, data, optimizer, lr_scheduler.
+bool is_component_section(const std::string& name);
+/// The keys of `lr_scheduler:` beside class_path and init_args.
+std::vector<std::string> scheduler_setting_names();
+
+}  // namespace levin::cli
+
+namespace levin {
+
+template <>
+struct OptionType<cli::Seed> {
+  static cli::Seed read(const Value& value);
+  static Value write(const cli::Seed& seed) { return seed.value ? Value(*seed.value) : Value(false); }
+  static std::string name() { return "int, bool or null"; }
+  static Value schema();
+};
+
+template <>
+struct OptionType<cli::CheckpointPath> {
+  static cli::CheckpointPath read(const Value& value);
+  static Value write(const cli::CheckpointPath& path) { return path.value ? Value(*path.value) : Value(); }
+  static std::string name() { return "path, best, last or null"; }
+  static Value schema() { return OptionType<std::optional<std::string>>::schema(); }
+};
+
+template <>
+struct OptionType<cli::SchedulerSection> {
+  static cli::SchedulerSection read(const Value& value);
+  static Value write(const cli::SchedulerSection& section);
+  static std::string name() { return OptionType<Component<LrSchedulerFactory>>::name(); }
+  static Value schema() { return OptionType<Component<LrSchedulerFactory>>::schema(); }
+};
+
+}  // namespace levin

@@ -1,0 +1,88 @@
+#include "levin/cli/command_line.h"
+
+#include <catch2/catch.hpp>
+
+using levin::cli::CommandLine;
+using levin::cli::ConfigFile;
+using levin::cli::Override;
+using levin::cli::parse_command_line;
+
+namespace {
+
+std::string sources_text(const CommandLine& line) {
+  std::string text;
+  for (const auto& source : line.sources) {
+    if (const auto* file = std::get_if<ConfigFile>(&source)) {
+      text += "file " + file->path + "\n";
+    } else {
+      const auto& given = std::get<Override>(source);
+      text += given.key + (given.append ? " += " : " = ") + given.text + "\n";
+    }
+  }
+  return text;
+}
+
+std::string error_of(const std::vector<std::string>& arguments) {
+  try {
+    parse_command_line(arguments);
+  } catch (const levin::ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("configuration files and overrides keep their order, in every spelling") {
+  const CommandLine line = parse_command_line({"fit", "--trainer.max_epochs=5", "--config", "a.yaml", "-c", "b.yaml",
+                                               "--config=c.yaml", "--trainer.max_steps", "-1", "--model", "Digits",
+                                               "--trainer.callbacks+=EarlyStopping", "--ckpt_path=", "--model.text=a=b"});
+  CHECK(line.command == "fit");
+  CHECK(sources_text(line) ==
+        "trainer.max_epochs = 5\nfile a.yaml\nfile b.yaml\nfile c.yaml\ntrainer.max_steps = -1\nmodel = Digits\n"
+        "trainer.callbacks += EarlyStopping\nckpt_path = \nmodel.text = a=b\n");
+}
+
+TEST_CASE("the command may stand behind its options") {
+  const CommandLine line = parse_command_line({"--config", "a.yaml", "--plugin", "libmine.so", "test", "--plugin=other.so"});
+  CHECK(line.command == "test");
+  CHECK(sources_text(line) == "file a.yaml\n");
+  CHECK(line.plugins == std::vector<std::string>{"libmine.so", "other.so"});
+}
+
+TEST_CASE("flags and kinds are taken") {
+  CHECK(parse_command_line({"fit", "--print_config"}).print_config);
+  CHECK_FALSE(parse_command_line({"fit"}).print_config);
+  CHECK(parse_command_line({"list", "callbacks"}).list_kind == "callbacks");
+  CHECK(parse_command_line({"list"}).list_kind.empty());
+  CHECK(parse_command_line({"schema", "--plugin", "a.so"}).plugins == std::vector<std::string>{"a.so"});
+}
+
+TEST_CASE("help is asked for as a whole, for a command, a class or a key") {
+  CHECK_THAT(parse_command_line({"--help"}).output, Catch::Contains("validate") && Catch::Contains("schema"));
+  CHECK_THAT(parse_command_line({"fit", "--help"}).output,
+             Catch::Contains("--print_config") && Catch::Contains("seed_everything") && Catch::Contains("--config"));
+  CHECK(parse_command_line({"--version"}).output == "levin " LEVIN_TEST_VERSION "\n");
+  CHECK(parse_command_line({"--help", "Digits"}).help_topic == "Digits");
+  CHECK(parse_command_line({"fit", "--help=Digits"}).help_topic == "Digits");
+  CHECK(parse_command_line({"fit", "-h", "Digits", "--plugin", "a.so"}).help_topic == "Digits");
+  CHECK(parse_command_line({"fit", "--model.help=Digits"}).help_topic == "Digits");
+  CHECK(parse_command_line({"fit", "--model.help", "Digits"}).help_topic == "Digits");
+  CHECK(parse_command_line({"fit", "--model.help"}).help_topic == "model");
+  CHECK(parse_command_line({"fit", "--trainer.callbacks.help"}).help_topic == "trainer.callbacks");
+}
+
+TEST_CASE("a wrong command line is an error that says what was meant") {
+  CHECK_THAT(error_of({}), Catch::Contains("a command is needed"));
+  CHECK_THAT(error_of({"fitt"}), Catch::Contains("unexpected argument 'fitt'; did you mean 'fit'?"));
+  CHECK_THAT(error_of({"train"}), Catch::Contains("the commands are 'fit', 'validate'"));
+  CHECK_THAT(error_of({"fit", "run.yaml"}), Catch::Contains("unexpected argument 'run.yaml'; give it with --config"));
+  CHECK_THAT(error_of({"fit", "--trianer.max_epochs=5"}), Catch::Contains("did you mean '--trainer.max_epochs=5'?"));
+  CHECK_THAT(error_of({"fit", "--print-confg"}), Catch::Contains("did you mean '--print_config'?"));
+  CHECK_THAT(error_of({"fit", "--qqqqqqqq"}), Catch::Contains("unknown option '--qqqqqqqq'") && Catch::Contains("'trainer'"));
+  CHECK_THAT(error_of({"fit", "--config"}), Catch::Contains("command line: --config: needs a value: --config=FILE"));
+  CHECK_THAT(error_of({"fit", "--trainer.max_epochs"}), Catch::Contains("needs a value: --trainer.max_epochs=VALUE"));
+  CHECK_THAT(error_of({"fit", "--trainer.max_epochs", "--model=X"}), Catch::Contains("needs a value"));
+  CHECK_THAT(error_of({"fit", "--plugin"}), Catch::Contains("plugin"));
+  CHECK_THAT(error_of({"fit", "test"}), Catch::Contains("one command at a time"));
+}

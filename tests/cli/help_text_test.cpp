@@ -1,0 +1,75 @@
+#include "levin/cli/help_text.h"
+
+#include <catch2/catch.hpp>
+
+#include "cli/fake_classes.h"
+#include "levin/cli/json_schema.h"
+#include "levin/cli/yaml_reader.h"
+
+using levin::Value;
+using levin::cli::topic_help;
+
+namespace {
+
+const bool kRegistered = (levin::test::register_fake_classes(), true);
+
+}  // namespace
+
+TEST_CASE("help on a class tells each option's type, default, range and meaning") {
+  REQUIRE(kRegistered);
+  const std::string help = topic_help("FakeDeepNet");
+  CHECK_THAT(help, Catch::StartsWith("FakeDeepNet (model): Many layers\n"));
+  CHECK_THAT(help, Catch::Contains("  depth  (int, default 3, at least 1, at most 50)\n      Number of layers\n"));
+  CHECK_THAT(topic_help("some.where.FakeTable"), Catch::Contains("file  (path, required)"));
+  CHECK_THAT(topic_help("FakeStopper"), Catch::Contains("mode  (string, default min, one of min, max)"));
+}
+
+TEST_CASE("help on a kind, a section or a key") {
+  CHECK_THAT(topic_help("callbacks"), Catch::Contains("FakeStopper") && Catch::Contains("Stops early"));
+  CHECK_THAT(topic_help("trainer"), Catch::Contains("max_epochs") && Catch::Contains("accumulate_grad_batches"));
+  CHECK_THAT(topic_help("trainer.max_epochs"), Catch::Contains("max_epochs  (int or null"));
+  CHECK_THAT(topic_help("max_epochs"), Catch::Contains("max_epochs  (int or null"));
+  CHECK_THAT(topic_help("trainer.callbacks"), Catch::Contains("FakeStopper"));
+  CHECK_THAT(topic_help("model"), Catch::Contains("FakeNet") && Catch::Contains("FakeDeepNet"));
+  CHECK_THAT(topic_help("seed_everything"), Catch::Contains("default 0"));
+}
+
+TEST_CASE("help on something unknown says what was meant") {
+  CHECK_THROWS_WITH(topic_help("FakeNte"), Catch::Contains("no help on 'FakeNte'; did you mean 'FakeNet'?"));
+  CHECK_THROWS_WITH(topic_help("trainer.max_epoch"), Catch::Contains("did you mean 'trainer.max_epochs'?"));
+}
+
+TEST_CASE("classes are listed by kind") {
+  CHECK_THAT(levin::cli::list_text("models"),
+             Catch::StartsWith("models:\n") && Catch::Contains("  FakeNet      One hidden layer\n"));
+  CHECK_THAT(levin::cli::list_text(""),
+             Catch::Contains("models:\n") && Catch::Contains("callbacks:\n") && Catch::Contains("strategies:\n"));
+  CHECK_THROWS_WITH(levin::cli::list_text("callback_s"), Catch::Contains("did you mean 'callbacks'?"));
+}
+
+TEST_CASE("comments of a configuration are the help of its options, inside classes too") {
+  const Value config =
+      levin::cli::read_yaml(levin::cli::SourceText("run.yaml",
+                                                   "{trainer: {max_epochs: 1, callbacks: [{class_path: FakeStopper, init_args: "
+                                                   "{mode: min}}]}, model: {class_path: FakeNet, init_args: {lr: 1.0}}}"));
+  const auto comment = levin::cli::config_comments(config);
+  CHECK_THAT(comment({"trainer", "max_epochs"}), Catch::Contains("epochs"));
+  CHECK(comment({"trainer", "callbacks", "0", "init_args", "mode"}) == "Better is (one of min, max)");
+  CHECK(comment({"model", "init_args", "lr"}) == "Learning rate (at least 0)");
+  CHECK(comment({"model"}) == "The Module to run");
+  CHECK(comment({"model", "class_path"}) == "One hidden layer");
+}
+
+TEST_CASE("the JSON Schema describes sections, classes and their arguments") {
+  const Value schema = levin::cli::config_schema();
+  CHECK(schema.at("$schema") == Value("https://json-schema.org/draft/2020-12/schema"));
+  CHECK(schema.at("additionalProperties") == Value(false));
+  CHECK(schema.at("properties").at("trainer").at("properties").at("accumulate_grad_batches").at("minimum") == Value(1));
+  const Value& model = schema.at("$defs").at("model");
+  CHECK(model.at("anyOf").as_list().at(1).at("additionalProperties") == Value(false));
+  const auto& rules = model.at("anyOf").as_list().at(1).at("allOf").as_list();
+  REQUIRE(rules.size() >= 2);
+  CHECK(rules[0].at("if").at("properties").at("class_path").at("pattern") == Value("^(.*[.:])?(FakeDeepNet)$"));
+  CHECK(rules[0].at("then").at("properties").at("init_args").at("properties").at("depth").at("maximum") == Value(50));
+  CHECK_THAT(levin::cli::json_text(schema), Catch::StartsWith("{\n  \"$schema\": "));
+}

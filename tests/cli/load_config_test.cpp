@@ -1,0 +1,203 @@
+#include "levin/cli/load_config.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "cli/fake_classes.h"
+#include "cli/yaml_mutation.h"
+#include "levin/cli/yaml_reader.h"
+#include "levin/core/options/config_errors.h"
+#include "levin/core/yaml/to_yaml.h"
+#include "support/temporary_folder.h"
+
+using levin::Value;
+using levin::cli::CommandLine;
+using levin::cli::complete_config;
+using levin::cli::ConfigFile;
+using levin::cli::Override;
+using levin::cli::RunConfig;
+
+namespace {
+
+/// A folder with a table and a run.yaml.
+class Fixture {
+ public:
+  explicit Fixture(const std::string& yaml) {
+    levin::test::register_fake_classes();
+    std::ofstream(folder_ / "table.csv") << "1\n";
+    write("run.yaml", yaml);
+  }
+  void write(const std::string& name, const std::string& yaml) { std::ofstream(folder_ / name) << yaml; }
+  std::string path(const std::string& name) const { return folder_ / name; }
+  RunConfig load(std::vector<Override> overrides = {}, const std::vector<std::string>& files = {"run.yaml"}) const {
+    CommandLine line;
+    for (const std::string& file : files) line.sources.push_back(ConfigFile{path(file)});
+    for (Override& each : overrides) line.sources.push_back(std::move(each));
+    return levin::cli::load_config(line);
+  }
+  std::string error(std::vector<Override> overrides = {}) const {
+    try {
+      load(std::move(overrides));
+    } catch (const levin::ConfigError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+ private:
+  levin::test::TemporaryFolder folder_;
+};
+
+const char* const kRun =
+    "seed_everything: 7\n"
+    "trainer:\n"
+    "  max_epochs: 5\n"
+    "  callbacks:\n"
+    "  - class_path: FakeStopper\n"
+    "    init_args: {patience: 2}\n"
+    "model: {class_path: some.where.FakeNet, init_args: {hidden: 64}}\n"
+    "data: {class_path: FakeTable, init_args: {file: table.csv}}\n";
+
+}  // namespace
+
+TEST_CASE("a whole configuration is read, with overrides and several files") {
+  Fixture fixture(kRun);
+  fixture.write("more.yaml",
+                "trainer: {max_steps: 9}\noptimizer: FakeSgd\nlr_scheduler: {class_path: FakeStep, interval: step}\n");
+  const RunConfig config = fixture.load({{"model.lr", "0.5"}, {"trainer.callbacks.patience", "4"}}, {"run.yaml", "more.yaml"});
+  CHECK(config.seed_everything.value == 7);
+  CHECK(config.trainer.max_epochs == 5);
+  CHECK(config.trainer.max_steps == 9);
+  CHECK(config.model.init_args().at("lr") == Value(0.5));
+  CHECK(config.model.init_args().at("hidden") == Value(64));
+  CHECK(config.trainer.callbacks.at(0).init_args().at("patience") == Value(4));
+  CHECK(config.optimizer.class_path() == Value("FakeSgd"));
+  CHECK(config.lr_scheduler.settings.interval == "step");
+}
+
+TEST_CASE("the complete configuration has every default and resolved paths, and repeats itself from anywhere") {
+  Fixture fixture(kRun);
+  const Value complete = complete_config(fixture.load());
+  CHECK(complete.at("data").at("init_args").at("file") == Value(fixture.path("table.csv")));
+  CHECK(complete.at("data").at("init_args").at("batch_size") == Value(32));
+  CHECK(complete.at("trainer").at("callbacks").as_list().at(0).at("init_args").at("monitor") == Value("val_loss"));
+  CHECK(complete.at("trainer").contains("accumulate_grad_batches"));
+  CHECK(complete.at("ckpt_path") == Value());
+
+  const levin::test::TemporaryFolder elsewhere;
+  std::ofstream(elsewhere / "saved.yaml") << levin::to_yaml(complete);
+  CommandLine line;
+  line.sources.push_back(ConfigFile{elsewhere / "saved.yaml"});
+  CHECK(complete_config(levin::cli::load_config(line)) == complete);
+}
+
+TEST_CASE("the defaults alone are a complete configuration that reads back") {
+  Fixture fixture("{}");
+  const Value complete = complete_config(fixture.load());
+  CHECK(levin::write_options(levin::read_options<RunConfig>(complete)) == complete);
+  CHECK(complete.at("seed_everything") == Value(0));
+}
+
+TEST_CASE("every wrong thing is reported with its place") {
+  Fixture fixture(
+      "trainer:\n"
+      "  max_epoch: 5\n"
+      "  accumulate_grad_batches: 0\n"
+      "  callbacks:\n"
+      "  - class_path: FakeStoper\n"
+      "  - class_path: FakeStopper\n"
+      "    init_args: {patience: many, mode: mim}\n"
+      "modle: FakeNet\n"
+      "data: {class_path: FakeTable, init_args: {file: tabel.csv}}\n");
+  const std::string file = fixture.path("run.yaml");
+  const std::string error = fixture.error();
+  CHECK_THAT(error, Catch::Contains(file + ":8:1: unknown key 'modle'; did you mean 'model'?"));
+  CHECK_THAT(error, Catch::Contains(file + ":2:3: trainer: unknown key 'max_epoch'; did you mean 'max_epochs'?"));
+  CHECK_THAT(error, Catch::Contains(file + ":3:28: trainer: accumulate_grad_batches: must be at least 1, got int 0"));
+  CHECK_THAT(error, Catch::Contains(
+                        file + ":5:17: trainer: callbacks: unknown callback class 'FakeStoper'; did you mean 'FakeStopper'?"));
+  CHECK_THAT(error, Catch::Contains(file + ":7:27: trainer: callbacks: patience: expected int, got string 'many'"));
+  CHECK_THAT(error, Catch::Contains(file + ":7:39: trainer: callbacks: mode: must be one of 'min', 'max', got string 'mim'"));
+  CHECK_THAT(error, Catch::Contains(file + ":9:49: data: file: there is no such file"));
+  CHECK(std::count(error.begin(), error.end(), '\n') == 6);
+}
+
+TEST_CASE("a wrong override is reported with its name") {
+  Fixture fixture(kRun);
+  CHECK(fixture.error({{"trainer.max_epoch", "5"}}) ==
+        "command line: --trainer.max_epoch: trainer: unknown key 'max_epoch'; did you mean 'max_epochs'?");
+  CHECK_THAT(fixture.error({{"model.hidden", "0"}}),
+             Catch::StartsWith("command line: --model.hidden: model: hidden: must be at least 1"));
+  CHECK_THAT(fixture.error({{"model", "FakeNte"}}),
+             Catch::Contains("command line: --model: model: unknown model class 'FakeNte'"));
+  CHECK_THAT(fixture.error({{"ckpt_path", "missing.safetensors"}}), Catch::Contains("ckpt_path: there is no such file"));
+  CHECK_THAT(fixture.error({{"seed_everything", "-1"}}), Catch::Contains("must be at least 0"));
+}
+
+TEST_CASE("seed and checkpoint take their special words") {
+  Fixture fixture(kRun);
+  CHECK(fixture.load({{"seed_everything", "true"}}).seed_everything.value == 0);
+  CHECK(fixture.load({{"seed_everything", "false"}}).seed_everything.value == std::nullopt);
+  CHECK(fixture.load({{"seed_everything", "null"}}).seed_everything.value == std::nullopt);
+  CHECK(fixture.load({{"ckpt_path", "best"}}).ckpt_path.value == "best");
+  CHECK(fixture.load({{"ckpt_path", "null"}}).ckpt_path.value == std::nullopt);
+  CHECK(fixture.load({{"ckpt_path", fixture.path("table.csv")}}).ckpt_path.value == fixture.path("table.csv"));
+}
+
+TEST_CASE("a file without a configuration is an error") {
+  CHECK_THAT(Fixture("# nothing\n").error(), Catch::Contains("run.yaml: the file is empty"));
+  CHECK_THAT(Fixture("- a\n").error(),
+             Catch::Contains("run.yaml:1:1: a configuration is a map") && Catch::Contains("list of 1 element"));
+}
+
+TEST_CASE("a run needs a model and data") {
+  Fixture fixture("{}");
+  try {
+    levin::cli::require_parts(fixture.load());
+    FAIL("nothing was thrown");
+  } catch (const levin::ConfigErrors& errors) {
+    CHECK_THAT(errors.what(), Catch::Contains("there is no model: give `model: CLASS`") && Catch::Contains("FakeNet") &&
+                                  Catch::Contains("there is no data"));
+  }
+  CHECK_NOTHROW(levin::cli::require_parts(Fixture(kRun).load()));
+}
+
+TEST_CASE("a damaged configuration, with any overrides, is read or refused, and what is read repeats itself") {
+  Fixture fixture(kRun);
+  const auto keys =
+      std::vector<std::string>{"trainer",         "trainer.callbacks", "trainer.callbacks.0", "trainer.callbacks.patience",
+                               "model",           "model.lr",          "model.init_args",     "model.class_path.x",
+                               "seed_everything", "optimizer",         "lr_scheduler.x",      "trainer.devices.0.a",
+                               "data.file",       "ckpt_path",         "trainer.logger.x",    "plugins"};
+  const auto texts = std::vector<std::string>{"",
+                                              "1",
+                                              "-1",
+                                              "1.5",
+                                              "true",
+                                              "x",
+                                              "FakeNet",
+                                              "FakeStopper",
+                                              "[1, a]",
+                                              "{a: 1}",
+                                              "{class_path: FakeNet}",
+                                              "{init_args: 3}",
+                                              "[[]]",
+                                              "~",
+                                              "{",
+                                              "best"};
+  CHECK(rc::check([&](const std::vector<std::pair<std::uint16_t, std::uint8_t>>& edits) {
+    fixture.write("damaged.yaml", levin::test::mutated(kRun, {edits.begin(), edits.end()}));
+    std::vector<Override> overrides;
+    const int count = *rc::gen::inRange(0, 4);
+    for (int i = 0; i < count; ++i)
+      overrides.push_back({*rc::gen::elementOf(keys), *rc::gen::elementOf(texts), *rc::gen::arbitrary<bool>()});
+    try {
+      const Value complete = complete_config(fixture.load(overrides, {"damaged.yaml"}));
+      RC_ASSERT(complete_config(levin::read_options<RunConfig>(complete)) == complete);
+    } catch (const levin::ConfigError& error) {
+      RC_ASSERT(std::string(error.what()).size() > 10);
+    }
+  }));
+}

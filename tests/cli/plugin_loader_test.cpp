@@ -1,0 +1,57 @@
+#include "levin/cli/plugin_loader.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "levin/core/logger.h"
+#include "levin/core/options/registry.h"
+#include "support/temporary_folder.h"
+
+using levin::Mark;
+using levin::Value;
+using levin::cli::find_plugin;
+using levin::cli::load_plugin;
+namespace fs = std::filesystem;
+
+namespace {
+
+Value named(const std::string& name, const std::string& yaml_file) {
+  Value value(name);
+  value.set_mark({yaml_file, 3, 5});
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("a plug-in is found as written and beside the file that names it") {
+  const levin::test::TemporaryFolder folder;
+  std::ofstream(folder / "libmine.so") << "";
+  CHECK(find_plugin(named((folder / "libmine.so").string(), "run.yaml")) == folder / "libmine.so");
+  CHECK(find_plugin(named("libmine.so", (folder / "run.yaml").string())) == folder / "libmine.so");
+  CHECK_THROWS_WITH(find_plugin(named("libother.so", (folder / "run.yaml").string())),
+                    Catch::Contains("run.yaml:3:5: there is no plug-in 'libother.so'") &&
+                        Catch::Contains((folder / "libother.so").string()) && Catch::Contains("lib/levin/plugins/libother.so"));
+  CHECK_THROWS_WITH(find_plugin(named(folder.path(), "run.yaml")), Catch::Contains("there is no plug-in"));
+  CHECK_THROWS_WITH(find_plugin(named("", "run.yaml")), Catch::Contains("empty"));
+  CHECK_THROWS_AS(find_plugin(Value(1.5)), levin::ConfigError);
+}
+
+TEST_CASE("the classes of a plug-in are there after it is loaded, once") {
+  load_plugin(LEVIN_TEST_GOOD_PLUGIN, Mark{});
+  load_plugin(LEVIN_TEST_GOOD_PLUGIN, Mark{});
+  const auto logger = levin::Registry<levin::Logger>::instance().make("FromPlugin", Value());
+  REQUIRE(logger);
+  CHECK(logger->name() == "from_plugin");
+  CHECK_THROWS_AS(levin::Registry<levin::Logger>::instance().make("FromPlugin", Value(Value::Map{{"volume", -1}})),
+                  levin::ConfigError);
+}
+
+TEST_CASE("a plug-in that cannot be used is an error that says why") {
+  const levin::test::TemporaryFolder folder;
+  std::ofstream(folder / "text.so") << "no library at all";
+  const Mark mark{"run.yaml", 2, 3};
+  CHECK_THROWS_WITH(load_plugin(folder / "text.so", mark),
+                    Catch::StartsWith("run.yaml:2:3: cannot load the plug-in") && Catch::Contains("text.so"));
+  CHECK_THROWS_WITH(load_plugin(LEVIN_TEST_CLASHING_PLUGIN, mark), Catch::Contains("'Taken' is registered twice"));
+  CHECK_THROWS_WITH(load_plugin(LEVIN_TEST_EMPTY_PLUGIN, mark), Catch::Contains("registers no class"));
+}

@@ -1,0 +1,2 @@
+// A library that registers nothing.
+int levin_test_empty_plugin() { return 0; }
