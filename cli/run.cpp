@@ -1,0 +1,34 @@
+#include "levin/cli/run.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "levin/cli/config_file.h"
+#include "levin/cli/load_config.h"
+#include "levin/core/data/data_module.h"
+#include "levin/core/module.h"
+#include "levin/core/seed.h"
+#include "levin/core/trainer.h"
+
+namespace levin::cli {
+int run_command(const std::string& command, const RunConfig& config) {
+  if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
+  Trainer trainer(config.trainer);
+  trainer.on_log_dir(
+      [complete = complete_config(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
+  const std::shared_ptr<Module> module = config.model.get();
+  const std::shared_ptr<DataModule> data = config.data.get();
+  if (!config.optimizer.empty() || !config.lr_scheduler.scheduler.empty()) {
+    trainer.override_optimizers(config.optimizer.get(), config.lr_scheduler.scheduler.get(),
+                                write_options(config.lr_scheduler.settings));
+  }
+  RunOptions options;
+  options.ckpt_path = config.ckpt_path.value;
+  if (command == "fit") trainer.fit(*module, *data, options);
+  if (command == "validate") trainer.validate(*module, *data, options);
+  if (command == "test") trainer.test(*module, *data, options);
+  if (command == "predict") trainer.predict(*module, *data, options);
+  return 0;
+}
+
+}  // namespace levin::cli
