@@ -10,6 +10,9 @@ configure_file(cmake/LevinTorch.cmake ${PROJECT_BINARY_DIR}/LevinTorch.cmake COP
 configure_file(cmake/LevinPlugin.cmake ${PROJECT_BINARY_DIR}/LevinPlugin.cmake COPYONLY)
 
 install(TARGETS levin levin_program EXPORT levinTargets)
+if(TARGET levin_cuda)
+  install(TARGETS levin_cuda OPTIONAL) # not built by `make demo`
+endif()
 export(EXPORT levinTargets NAMESPACE levin:: FILE ${PROJECT_BINARY_DIR}/levinTargets.cmake)
 install(EXPORT levinTargets NAMESPACE levin:: DESTINATION ${levin_package_folder})
 install(FILES ${PROJECT_BINARY_DIR}/levinConfig.cmake ${PROJECT_BINARY_DIR}/levinConfigVersion.cmake

@@ -18,9 +18,9 @@ struct SchedulerConfig {
   std::shared_ptr<LrScheduler> scheduler = nullptr;
   std::string interval = "epoch";  ///< "epoch" or "step"
   std::int64_t frequency = 1;      ///< every so many intervals
-  std::string monitor = {};             ///< key that ReduceLrOnPlateau looks at
+  std::string monitor = {};        ///< key that ReduceLrOnPlateau looks at
   bool strict = true;              ///< a missing monitor is an error, not a warning
-  std::string name = {};                ///< name for LearningRateMonitor; empty: lr-<optimizer class>
+  std::string name = {};           ///< name for LearningRateMonitor; empty: lr-<optimizer class>
 };
 
 /// An optimizer with its schedulers.

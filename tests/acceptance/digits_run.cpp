@@ -1,0 +1,46 @@
+#include "acceptance/digits_run.h"
+
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace levin::test {
+
+namespace fs = std::filesystem;
+
+std::string levin_program() { return LEVIN_BINARY_DIR "/bin/levin"; }
+
+std::string digits_config() { return LEVIN_SOURCE_DIR "/examples/digits/config.yaml"; }
+
+Outcome levin(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), levin_program());
+  // One thread a rank: results do not depend on the machine, and several ranks do not fight for its cores.
+  return run({.arguments = std::move(arguments), .environment = {{"OMP_NUM_THREADS", "1"}}});
+}
+
+Outcome digits(const std::string& command, const fs::path& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {command, "--config", digits_config(), "--trainer.default_root_dir=" + folder.string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return levin(arguments);
+}
+
+fs::path version_folder(const fs::path& folder, int version) {
+  return folder / "logs" / ("version_" + std::to_string(version));
+}
+
+fs::path best_checkpoint(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(version_folder(folder) / "checkpoints")) {
+    if (entry.path().extension() == ".ckpt" && entry.path().stem() != "last") found.push_back(entry.path());
+  }
+  if (found.size() != 1) throw std::runtime_error(std::to_string(found.size()) + " checkpoints in " + folder.string());
+  return found.front();
+}
+
+std::string read_text(const fs::path& file) {
+  std::ifstream input(file, std::ios::binary);
+  if (!input) throw std::runtime_error("cannot read " + file.string());
+  return {std::istreambuf_iterator<char>(input), {}};
+}
+
+}  // namespace levin::test

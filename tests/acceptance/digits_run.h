@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/program.h"
+
+namespace levin::test {
+
+/// The levin program as built.
+std::string levin_program();
+/// examples/digits/config.yaml
+std::string digits_config();
+/// Runs `levin ARGUMENTS…`, here and now, with a time limit.
+Outcome levin(std::vector<std::string> arguments);
+/// Runs `levin COMMAND --config examples/digits/config.yaml --trainer.default_root_dir=FOLDER MORE…`.
+Outcome digits(const std::string& command, const std::filesystem::path& folder, const std::vector<std::string>& more = {});
+/// FOLDER/logs/version_N
+std::filesystem::path version_folder(const std::filesystem::path& folder, int version = 0);
+/// The checkpoint in FOLDER that is not last.ckpt. Throws std::runtime_error when there is none, or more than one.
+std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
+/// The whole file; throws std::runtime_error when it cannot be read.
+std::string read_text(const std::filesystem::path& file);
+
+}  // namespace levin::test

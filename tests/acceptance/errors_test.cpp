@@ -1,0 +1,112 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "acceptance/digits_run.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+/// Runs `levin fit` on a YAML text, with the digits plug-in at hand.
+Outcome fit_with(const TemporaryFolder& folder, const std::string& yaml) {
+  std::ofstream(folder / "run.yaml") << yaml;
+  return levin({"fit", "--config", (folder / "run.yaml").string(), "--trainer.default_root_dir=" + folder.path().string()});
+}
+
+const std::string kGood =
+    "plugins: [libdigits.so]\n"
+    "model: {class_path: Digits}\n"
+    "data: {class_path: TableDataModule, init_args: {path: " LEVIN_SOURCE_DIR
+    "/examples/digits/data/digits.csv}}\n"
+    "trainer:\n";
+
+TEST_CASE("a wrong configuration ends with status 2 and says where and what") {
+  const TemporaryFolder folder;
+  SECTION("a key that does not exist") {
+    const Outcome outcome = fit_with(folder, kGood + "  max_epoch: 1\n");
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err,
+               Contains("run.yaml:5:3") && Contains("max_epoch") && Contains("did you mean") && Contains("max_epochs"));
+  }
+  SECTION("a wrong type") {
+    const Outcome outcome = fit_with(folder, kGood + "  max_epochs: many\n");
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("run.yaml:5:15") && Contains("many"));
+  }
+  SECTION("a value out of range") {
+    const Outcome outcome = fit_with(folder, kGood + "  accumulate_grad_batches: 0\n");
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("run.yaml:5:28") && Contains("accumulate_grad_batches"));
+  }
+  SECTION("an argument of a class") {
+    const Outcome outcome = fit_with(folder, kGood + "  callbacks: [{class_path: EarlyStoping}]\n");
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("run.yaml:5:") && Contains("EarlyStoping") && Contains("EarlyStopping"));
+  }
+  SECTION("a data file that is missing") {
+    const Outcome outcome = fit_with(folder,
+                                     "plugins: [libdigits.so]\nmodel: Digits\n"
+                                     "data: {class_path: TableDataModule, init_args: {path: nowhere.csv}}\n");
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("run.yaml:3:") && Contains("nowhere.csv"));
+  }
+  SECTION("a plug-in that is missing") {
+    const Outcome outcome = fit_with(folder, "plugins: [libnowhere.so]\n");
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("run.yaml:1:11") && Contains("libnowhere.so"));
+  }
+  SECTION("no YAML") {
+    const Outcome outcome = fit_with(folder, "trainer: {max_epochs: 1\n");
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("run.yaml:"));
+  }
+  SECTION("a document 100,000 levels deep") {
+    const Outcome outcome = fit_with(folder, std::string(100000, '[') + std::string(100000, ']'));
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("run.yaml:"));
+  }
+  SECTION("a checkpoint that is missing") {
+    const Outcome outcome = digits("test", folder.path(), {"--ckpt_path=" + (folder / "nowhere.ckpt").string()});
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("nowhere.ckpt"));
+  }
+  CHECK_FALSE(fs::exists(folder / "logs"));
+}
+
+TEST_CASE("a wrong command line ends with status 2") {
+  CHECK(levin({}).status == 2);
+  CHECK(levin({"train"}).status == 2);
+  CHECK(levin({"fit", "--config", "nowhere.yaml"}).status == 2);
+  const Outcome outcome = levin({"fit", "--config", digits_config(), "--trainer.max_epoch=1"});
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.err, Contains("--trainer.max_epoch") && Contains("max_epochs"));
+}
+
+TEST_CASE("contradictory variables of a launcher end with status 2 and are named") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> fit = {levin_program(), "fit", "--config", digits_config(),
+                                        "--trainer.default_root_dir=" + folder.path().string()};
+  const Outcome half_set = run({.arguments = fit, .environment = {{"RANK", "0"}}});
+  CHECK(half_set.status == 2);
+  CHECK_THAT(half_set.err, Contains("WORLD_SIZE"));
+  const Outcome outside = run(
+      {.arguments = fit,
+       .environment = {
+           {"RANK", "2"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29511"}}});
+  CHECK(outside.status == 2);
+  CHECK_THAT(outside.err, Contains("RANK"));
+}
+
+TEST_CASE("a damaged checkpoint is refused by name") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "damaged.ckpt") << "not a checkpoint";
+  const Outcome outcome = digits("test", folder.path(), {"--ckpt_path=" + (folder / "damaged.ckpt").string()});
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.err, Contains("damaged.ckpt"));
+}
+
+}  // namespace
+}  // namespace levin::test

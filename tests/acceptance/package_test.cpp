@@ -1,0 +1,80 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <regex>
+
+#include "acceptance/digits_run.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The code blocks of README.md that follow a line with a file's name in bold, as `**CMakeLists.txt**`, below a heading.
+std::map<std::string, std::string> files_of_readme(const std::string& heading) {
+  const std::string readme = read_text(LEVIN_SOURCE_DIR "/README.md");
+  const auto begin = readme.find(heading);
+  REQUIRE(begin != std::string::npos);
+  const std::string section = readme.substr(begin, readme.find("\n## ", begin + 1) - begin);
+  static const std::regex kFile("\\*\\*`([^`]+)`\\*\\*[^\n]*\n+```[a-z]*\n([^]*?)```");
+  std::map<std::string, std::string> files;
+  for (std::sregex_iterator match(section.begin(), section.end(), kFile), end; match != end; ++match) {
+    files[(*match)[1]] = (*match)[2];
+  }
+  return files;
+}
+
+TEST_CASE("the README's own project builds outside of the repository and runs") {
+  const TemporaryFolder folder;
+  const auto files = files_of_readme("## Your own project in five minutes");
+  REQUIRE(files.size() == 3);
+  for (const auto& [name, text] : files) std::ofstream(folder / name) << text;
+  const Outcome configured =
+      run({.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-Dlevin_DIR=" LEVIN_BINARY_DIR}, .folder = folder.path()});
+  INFO(configured.text());
+  REQUIRE(configured.ok());
+  const Outcome built =
+      run({.arguments = {"cmake", "--build", "build"}, .folder = folder.path(), .limit = std::chrono::seconds(400)});
+  INFO(built.text());
+  REQUIRE(built.ok());
+  const Outcome fit = run({.arguments = {levin_program(), "fit", "--config", "run.yaml"},
+                           .folder = folder.path(),
+                           .environment = {{"OMP_NUM_THREADS", "1"}}});
+  INFO(fit.text());
+  REQUIRE(fit.ok());
+  CHECK(fs::exists(version_folder(folder.path()) / "metrics.csv"));
+}
+
+TEST_CASE("an installed levin is found by CMake and runs") {
+  const TemporaryFolder folder;
+  const std::string prefix = (folder / "prefix").string();
+  const Outcome installed = run({.arguments = {"cmake", "--install", LEVIN_BINARY_DIR, "--prefix", prefix}});
+  INFO(installed.text());
+  REQUIRE(installed.ok());
+  CHECK(fs::exists(folder / "prefix/include/levin/levin.h"));
+  CHECK(fs::exists(folder / "prefix/include/levin/core/trainer.h"));
+  const Outcome version = run({.arguments = {prefix + "/bin/levin", "--version"}});
+  INFO(version.text());
+  CHECK(version.ok());
+
+  // A header without torch, so that the compiler is done in a second.
+  std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.25)\nproject(consumer LANGUAGES CXX)\n"
+                                              "find_package(levin REQUIRED)\nadd_executable(consumer consumer.cpp)\n"
+                                              "target_link_libraries(consumer PRIVATE levin::levin)\n";
+  std::ofstream(folder / "consumer.cpp") << "#include <levin/core/options/value.h>\n#include <iostream>\n"
+                                            "int main() { std::cout << levin::describe(levin::Value(4)); }\n";
+  const Outcome configured =
+      run({.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix}, .folder = folder.path()});
+  INFO(configured.text());
+  REQUIRE(configured.ok());
+  const Outcome built =
+      run({.arguments = {"cmake", "--build", "build"}, .folder = folder.path(), .limit = std::chrono::seconds(200)});
+  INFO(built.text());
+  REQUIRE(built.ok());
+  const Outcome consumer = run({.arguments = {(folder / "build/consumer").string()}});
+  CHECK(consumer.ok());
+  CHECK(consumer.out == "int 4");
+}
+
+}  // namespace
+}  // namespace levin::test

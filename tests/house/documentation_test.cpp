@@ -1,0 +1,81 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "levin/core/protocol/hook.h"
+
+namespace levin::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = LEVIN_SOURCE_DIR;
+
+std::string read(const fs::path& file) {
+  std::ifstream input(file, std::ios::binary);
+  REQUIRE(input);
+  return {std::istreambuf_iterator<char>(input), {}};
+}
+
+std::vector<std::string> matches(const std::string& text, const std::regex& pattern) {
+  std::vector<std::string> found;
+  for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) found.push_back((*match)[1]);
+  return found;
+}
+
+std::vector<fs::path> documents() {
+  std::vector<fs::path> found;
+  for (const char* folder : {"", "docs", "examples", "benchmarks"}) {
+    for (auto entry = fs::recursive_directory_iterator(kRoot / folder); entry != fs::recursive_directory_iterator(); ++entry) {
+      if (*folder == '\0' && entry->is_directory()) entry.disable_recursion_pending();
+      if (entry->path().extension() == ".md") found.push_back(entry->path());
+    }
+  }
+  return found;
+}
+
+TEST_CASE("links in the documentation lead to files") {
+  static const std::regex kLink(R"(\]\(([^)#:]+)(?:#[^)]*)?\))");
+  std::vector<std::string> broken;
+  REQUIRE(documents().size() > 5);
+  for (const fs::path& document : documents()) {
+    for (const std::string& link : matches(read(document), kLink)) {
+      if (!fs::exists(document.parent_path() / link)) broken.push_back(document.filename().string() + " -> " + link);
+    }
+  }
+  CHECK(broken == std::vector<std::string>());
+}
+
+TEST_CASE("the README shows the example as it is") {
+  const std::string readme = read(kRoot / "README.md");
+  const auto begin = readme.find("```cpp\n") + 7;
+  const std::string shown = readme.substr(begin, readme.find("```", begin) - begin);
+  const std::string module = read(kRoot / "examples/digits/module.cpp");
+  std::istringstream lines(shown);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(module.find(line + "\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("the table of hooks says what log() does in each") {
+  const std::string table = read(kRoot / "docs/hooks.md");
+  for (int index = 1; index < static_cast<int>(Hook::kCount); ++index) {
+    const auto hook = static_cast<Hook>(index);
+    const HookPolicy policy = hook_policy(hook);
+    const std::string log = !policy.may_log          ? "no"
+                            : policy.epoch_only      ? "epoch only"
+                            : policy.default_on_step ? "step"
+                                                     : "epoch";
+    const std::string row = "| `" + std::string(hook_name(hook)) + "` | " + log + " | ";
+    INFO(row);
+    CHECK(table.find(row) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace levin::test
