@@ -4,5 +4,6 @@ namespace levin {
 
 Strategy::~Strategy() = default;
 std::shared_ptr<Strategy> Strategy::resolve(const LaunchRequest&) { return nullptr; }
+std::optional<std::string> Strategy::failure_elsewhere() const { return std::nullopt; }
 
 }  // namespace levin

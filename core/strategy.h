@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -77,6 +78,9 @@ class Strategy {
 
   /// Called on the failing rank alone: tells the others and the launcher. Never throws, never waits for other ranks.
   virtual void report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept = 0;
+  /// What happened, when another rank was the first to fail: "rank 1 failed in training_step (…): …". This rank's own error is
+  /// then a consequence. Never waits.
+  virtual std::optional<std::string> failure_elsewhere() const;
   /// Called: at the end of an entry point. Releases what setup_module made; the group stays for the next entry point.
   virtual void teardown() noexcept = 0;
 };

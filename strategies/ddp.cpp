@@ -144,6 +144,11 @@ void DdpStrategy::report_failure(const Whereabouts& whereabouts, const std::stri
   if (state_) report_own_failure(state_->world->board(), whereabouts, error);
 }
 
+std::optional<std::string> DdpStrategy::failure_elsewhere() const {
+  const auto failure = state_ ? state_->world->board().failure() : std::nullopt;
+  return failure && failure->rank != rank() ? std::optional(failure->str()) : std::nullopt;
+}
+
 void DdpStrategy::teardown() noexcept {
   if (!state_) return;
   state_->module.reset();

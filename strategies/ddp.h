@@ -57,6 +57,7 @@ class DdpStrategy final : public Strategy {
   void barrier(const std::string& what, std::source_location where) override;
 
   void report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept override;
+  std::optional<std::string> failure_elsewhere() const override;
   void teardown() noexcept override;
 
  private:

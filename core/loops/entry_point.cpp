@@ -55,6 +55,8 @@ void EntryPoint::run(const std::function<void()>& loop) {
     throw;
   } catch (const std::exception& error) {
     fail(error, "failed");
+    // Where another rank failed first, this rank's error is only how it noticed.
+    if (const auto cause = runtime_.strategy->failure_elsewhere()) throw DesyncError("This rank ended because " + *cause);
     throw;
   } catch (...) {
     fail(std::runtime_error("an exception that is no std::exception"), "failed");

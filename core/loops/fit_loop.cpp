@@ -137,12 +137,14 @@ bool FitLoop::done() {
   std::string why;
   if (plan_.known() && plan_.iterations() == 0) {
     why = "no training batches";
+  } else if (state_.stop_agreed && can_stop_early()) {
+    why = !state_.stop_reason.empty()  ? state_.stop_reason
+          : runtime_.world_size() == 1 ? "stop was asked for"
+                                       : "rank " + std::to_string(state_.stopping_rank) + " asked for it";
   } else if (options.max_steps >= 0 && state_.global_step >= options.max_steps) {
     why = "max_steps=" + std::to_string(options.max_steps) + " reached";
   } else if (*options.max_epochs >= 0 && state_.epoch >= *options.max_epochs) {
     why = "max_epochs=" + std::to_string(*options.max_epochs) + " reached";
-  } else if (state_.stop_agreed && can_stop_early()) {
-    why = state_.stop_reason.empty() ? "stop was asked for" : state_.stop_reason;
   } else {
     return false;
   }
@@ -265,7 +267,7 @@ StepOutput FitLoop::forward_only(const Turn& turn, const Batch* batch) {
 
 void FitLoop::learn_from_votes(Turn& turn) {
   if (runtime_.world_size() == 1) {
-    runtime_.adopt(runtime_.votes());
+    runtime_.adopt({runtime_.votes()});
     return;
   }
   if (!votes_.reduced()) return;

@@ -25,7 +25,8 @@ class HookScope {
   void enter(Hook hook) {
     runtime_.state.hook = hook;
     runtime_.metrics->enter(hook);
-    runtime_.strategy->post_whereabouts(runtime_.state.whereabouts());
+    // Once something has failed, the place of the failure stays on record.
+    if (!runtime_.state.failed_at) runtime_.strategy->post_whereabouts(runtime_.state.whereabouts());
   }
 
   Trainer::Runtime& runtime_;

@@ -31,7 +31,8 @@ struct LoopState {
 
   bool stop_wish = false;    ///< this rank asked to stop
   bool stop_agreed = false;  ///< the ranks agreed to stop
-  std::string stop_reason;
+  int stopping_rank = 0;     ///< the lowest rank that asked for it
+  std::string stop_reason;   ///< as this rank gave it
   int signal_agreed = 0;
   bool skip_epoch_wish = false;  ///< asked for in a hook
   bool end_epoch_wish = false;   ///< this rank's vote in the reduction under way

@@ -36,14 +36,20 @@ Votes Trainer::Runtime::votes() const {
   return mine;
 }
 
-void Trainer::Runtime::adopt(const Votes& merged) {
+Votes Trainer::Runtime::adopt(const std::vector<Votes>& by_rank) {
+  const Votes merged = merge(by_rank);
   state.stop_agreed = merged.stop;
+  if (merged.stop) {
+    const auto first = std::find_if(by_rank.begin(), by_rank.end(), [](const Votes& votes) { return votes.stop; });
+    state.stopping_rank = static_cast<int>(first - by_rank.begin());
+  }
   if (merged.signal != 0) state.signal_agreed = merged.signal;
+  return merged;
 }
 
 BoundaryOutcome Trainer::Runtime::meet(BoundaryKind kind, const BoundaryWords& words) {
   BoundaryOutcome outcome = metrics->meet({kind, state.stage, state.epoch, state.global_step}, votes(), words);
-  adopt(outcome.votes);
+  adopt(outcome.rank_votes);
   return outcome;
 }
 

@@ -56,8 +56,8 @@ struct Trainer::Runtime {
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryWords& words = {});
   /// This rank's votes as they are now.
   Votes votes() const;
-  /// Takes over merged votes.
-  void adopt(const Votes& merged);
+  /// Takes over the votes of all ranks, which each of them has. Gives them merged.
+  Votes adopt(const std::vector<Votes>& by_rank);
 };
 
 }  // namespace levin

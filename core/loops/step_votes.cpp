@@ -11,10 +11,9 @@ void StepVotes::publish() {
 }
 
 void StepVotes::collect() {
-  collected_ = merge(runtime_.strategy->vote_board().read(sequence_));
+  collected_ = runtime_.adopt(runtime_.strategy->vote_board().read(sequence_));
   collected_any_ = true;
   ++sequence_;
-  runtime_.adopt(collected_);
 }
 
 }  // namespace levin
