@@ -6,12 +6,16 @@
 #include "levin/cli/config_file.h"
 #include "levin/cli/load_config.h"
 #include "levin/core/data/data_module.h"
+#include "levin/core/error_text.h"
 #include "levin/core/module.h"
 #include "levin/core/seed.h"
 #include "levin/core/trainer.h"
 
 namespace levin::cli {
-int run_command(const std::string& command, const RunConfig& config) {
+
+namespace {
+
+void run_entry_point(const std::string& command, const RunConfig& config) {
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
   Trainer trainer(config.trainer);
   trainer.on_log_dir(
@@ -28,6 +32,18 @@ int run_command(const std::string& command, const RunConfig& config) {
   if (command == "validate") trainer.validate(*module, *data, options);
   if (command == "test") trainer.test(*module, *data, options);
   if (command == "predict") trainer.predict(*module, *data, options);
+}
+
+}  // namespace
+
+int run_command(const std::string& command, const RunConfig& config) {
+  try {
+    run_entry_point(command, config);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(error_text(error));
+  }
   return 0;
 }
 

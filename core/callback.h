@@ -45,7 +45,8 @@ class Callback {
   virtual void on_train_epoch_start(Trainer& trainer, Module& module);
   virtual void on_train_epoch_end(Trainer& trainer, Module& module);
   virtual void on_train_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx);
-  /// output.loss is divided by accumulate_grad_batches and detached, as in the reference.
+  /// output.loss is divided by accumulate_grad_batches and detached, as in the reference. On a rank that has no batch left,
+  /// while others have, callbacks of the phases kMonitor and kCheckpoint get an empty batch; others are not called.
   virtual void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
                                   std::int64_t batch_idx);
   virtual void on_before_zero_grad(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer);

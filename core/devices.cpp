@@ -64,7 +64,7 @@ Devices OptionType<Devices>::read(const Value& value) {
     if (value.is_int()) return from_count(OptionType<int>::read(value));
     if (value.is_list()) return from_indices(OptionType<std::vector<int>>::read(value));
   } catch (const ConfigError& error) {
-    throw ConfigError(value.mark(), error.what());
+    throw ConfigError(value.mark(), error.message());
   }
   detail::throw_wrong_type(value, name());
 }

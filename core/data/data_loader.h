@@ -41,6 +41,7 @@ class DataLoader final : public BatchLoader {
   ~DataLoader() override;
 
   /// Exact.
+  std::optional<std::int64_t> batch_size() const override { return options_.batch_size; }
   std::optional<std::int64_t> size() const override;
   void start_epoch(std::int64_t epoch) override;
   /// Throws Error, naming the batch and the original text, and with the original exception nested, when the dataset throws;

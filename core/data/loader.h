@@ -30,6 +30,9 @@ class BatchLoader {
   virtual ~BatchLoader();
   /// Batches an epoch gives on this rank, after set_shard; nullopt when that is not known before the end.
   virtual std::optional<std::int64_t> size() const = 0;
+  /// Samples in a full batch, the same for every batch but the last; nullopt when there is no such number. Ranks that all give
+  /// the same number weigh gradients by samples, so that uneven last batches count exactly.
+  virtual std::optional<std::int64_t> batch_size() const;
   /// Starts an epoch; what is left of the one before is dropped.
   virtual void start_epoch(std::int64_t epoch) = 0;
   /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.

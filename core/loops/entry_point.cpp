@@ -4,6 +4,7 @@
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
+#include "levin/core/error_text.h"
 #include "levin/core/loops/checkpoint_state.h"
 #include "levin/core/loops/module_attachment.h"
 #include "levin/core/loops/optimizer_config.h"
@@ -180,13 +181,13 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   const Whereabouts where = runtime_.state.failed_at.value_or(runtime_.state.whereabouts());
   runtime_.failing = true;
   // An agreed signal is known to every rank already; any other error the others must hear of at once.
-  if (status != "interrupted") runtime_.strategy->report_failure(where, error.what());
+  if (status != "interrupted") runtime_.strategy->report_failure(where, error_text(error));
   const auto guarded = [&](const std::function<void()>& hook) {
     try {
       hook();
     } catch (const std::exception& second) {
       Console::instance().error(std::string("While handling an error, ") + std::string(hook_name(runtime_.state.hook)) +
-                                " failed too: " + second.what());
+                                " failed too: " + error_text(second));
     } catch (...) {
       Console::instance().error("While handling an error, a hook failed too, with an exception that is no std::exception.");
     }

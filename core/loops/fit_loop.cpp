@@ -40,7 +40,11 @@ void FitLoop::run(const ResumePoint& resume) {
   sanity_check();
   setup_training();
   agree_on_epoch();
-  if (done()) return;
+  if (!done()) train_epochs(resume);
+  rank_zero_info("Training stopped: " + state_.end_reason + ".");
+}
+
+void FitLoop::train_epochs(const ResumePoint& resume) {
   hooks_.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
   ResumePoint from = resume;
   while (true) {
@@ -105,11 +109,15 @@ void FitLoop::reload_if_due() {
 }
 
 void FitLoop::agree_on_epoch() {
-  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochStart, {rank_batches_.value_or(-1)});
+  const BoundaryOutcome outcome =
+      runtime_.meet(BoundaryKind::kEpochStart, {rank_batches_.value_or(-1), train_->batch_size().value_or(0)});
   std::vector<std::int64_t> batches;
   for (const BoundaryWords& words : outcome.words) batches.push_back(words[0]);
   plan_ = EpochPlan(batches, /*stop_with_first=*/!runtime_.module->automatic_optimization());
   state_.num_training_batches = plan_.iterations();
+  const std::int64_t batch_size = outcome.words.front()[1];
+  const auto agrees = [&](const BoundaryWords& words) { return words[1] == batch_size; };
+  state_.full_batch_size = std::all_of(outcome.words.begin(), outcome.words.end(), agrees) ? batch_size : 0;
   const std::optional<std::int64_t> known = plan_.known() ? std::optional(plan_.iterations()) : std::nullopt;
   schedule_ = ValidationSchedule(runtime_.options.val_check_interval, runtime_.options.check_val_every_n_epoch, known,
                                  validation_ != nullptr && validation_->may_have_batches());
@@ -148,7 +156,7 @@ bool FitLoop::done() {
   } else {
     return false;
   }
-  rank_zero_info("Training stopped: " + why + ".");
+  state_.end_reason = why;
   return true;
 }
 

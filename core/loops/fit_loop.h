@@ -51,6 +51,8 @@ class FitLoop {
   void agree_on_epoch();
   void warn_of_long_interval();
 
+  void train_epochs(const ResumePoint& resume);
+  /// True when training is over; state_.end_reason then says why.
   bool done();
   bool can_stop_early() const;
   bool stops_here() const;

@@ -26,6 +26,7 @@ struct LoopState {
   std::int64_t num_training_batches = -1;
   std::vector<std::int64_t> num_evaluation_batches;
   std::int64_t accumulate_grad_batches = 1;
+  std::int64_t full_batch_size = 0;  ///< samples of a full batch on every rank; 0 when ranks do not agree on one
 
   bool has_next_batch = true;  ///< training: this rank has a batch after the one in work
 
@@ -33,6 +34,7 @@ struct LoopState {
   bool stop_agreed = false;  ///< the ranks agreed to stop
   int stopping_rank = 0;     ///< the lowest rank that asked for it
   std::string stop_reason;   ///< as this rank gave it
+  std::string end_reason;    ///< why training ended, for the person who reads the console
   int signal_agreed = 0;
   bool skip_epoch_wish = false;  ///< asked for in a hook
   bool end_epoch_wish = false;   ///< this rank's vote in the reduction under way

@@ -19,11 +19,11 @@ void run_backward(Trainer::Runtime& runtime, StepVotes& votes, const at::Tensor&
 
 StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step) {
   output_ = {};
-  if (first_of_window) batches_before_ = 0;
+  if (first_of_window) weight_before_ = 0;
   const auto closure = [&] { return forward_backward(batch, batch_idx, first_of_window, take_step); };
   if (!take_step) {
     closure();
-    batches_before_ = votes_.micro_batches();
+    weight_before_ = votes_.gradient_weight();
     return std::move(output_);
   }
   torch::optim::Optimizer& optimizer = *runtime_.optimizers.front();
@@ -32,7 +32,7 @@ StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx
                   prepare_step(optimizer);
                   return loss;
                 }));
-  batches_before_ = 0;
+  weight_before_ = 0;
   ++runtime_.state.global_step;
   return std::move(output_);
 }
@@ -47,7 +47,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     output_ = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, batch_idx);
   }
   const bool has_loss = output_.loss.defined();
-  votes_.set_micro_batches(batches_before_ + (has_loss ? 1 : 0));
+  votes_.set_gradient_weight(weight_before_ + static_cast<std::int32_t>(has_loss ? weight_of(*batch) : 0));
   at::Tensor loss = has_loss ? output_.loss / static_cast<double>(runtime_.state.accumulate_grad_batches) : at::Tensor();
   if (first_of_window) {
     hooks_.run(Hook::kOnBeforeZeroGrad, &Callback::on_before_zero_grad, &Module::on_before_zero_grad, optimizer);
@@ -55,8 +55,11 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
   }
   if (has_loss) {
     output_.loss = loss.detach();
+    if (const std::int64_t weight = weight_of(*batch); weight != full_weight()) {
+      loss = loss * (static_cast<double>(weight) / static_cast<double>(full_weight()));
+    }
     run_backward(runtime_, votes_, loss, synchronize);
-    return loss.detach();
+    return output_.loss;
   }
   if (synchronize && runtime_.world_size() > 1) {
     votes_.publish();
@@ -66,11 +69,19 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
   return loss;
 }
 
+std::int64_t AutomaticOptimization::full_weight() const {
+  // One process that steps after every batch has nothing to weigh one batch against.
+  const bool alone = runtime_.world_size() == 1 && runtime_.state.accumulate_grad_batches == 1;
+  return alone || runtime_.state.full_batch_size == 0 ? 1 : runtime_.state.full_batch_size;
+}
+
+std::int64_t AutomaticOptimization::weight_of(const Batch& batch) const { return full_weight() == 1 ? 1 : batch.batch_size(); }
+
 void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
   // The reduction gives the sum over ranks divided by the number of ranks, and each loss was divided by
-  // accumulate_grad_batches: the mean over a full window on every rank. What is missing of that is made good here.
-  const std::int64_t full = runtime_.state.accumulate_grad_batches * runtime_.world_size();
-  const std::int64_t actual = votes_.reduced() ? votes_.agreed().micro_batches : votes_.micro_batches();
+  // accumulate_grad_batches: the mean over a full window of full batches on every rank. What is missing of that is made good.
+  const std::int64_t full = full_weight() * runtime_.state.accumulate_grad_batches * runtime_.world_size();
+  const std::int64_t actual = votes_.reduced() ? votes_.agreed().gradient_weight : votes_.gradient_weight();
   if (actual == 0) {
     release_gradients(optimizer);
   } else if (actual != full) {

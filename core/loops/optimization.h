@@ -12,8 +12,8 @@ namespace levin {
 void run_backward(Trainer::Runtime& runtime, StepVotes& votes, const at::Tensor& loss, bool synchronize);
 
 /// One training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in the
-/// reference's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where some ranks
-/// have no batch, the mean is taken over the batches that there really were.
+/// reference's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have
+/// fewer samples or none, the mean is taken over the samples that there really were.
 class AutomaticOptimization {
  public:
   AutomaticOptimization(Trainer::Runtime& runtime, StepVotes& votes, const Precision& precision)
@@ -26,6 +26,9 @@ class AutomaticOptimization {
 
  private:
   at::Tensor forward_backward(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool synchronize);
+  /// What a full batch counts, and what this one does: samples, or 1 where sizes do not matter or are not known.
+  std::int64_t full_weight() const;
+  std::int64_t weight_of(const Batch& batch) const;
   void prepare_step(torch::optim::Optimizer& optimizer);
 
   Trainer::Runtime& runtime_;
@@ -33,7 +36,7 @@ class AutomaticOptimization {
   const Precision& precision_;
   HookRunner hooks_;
   StepOutput output_;
-  std::int32_t batches_before_ = 0;  ///< of this rank, earlier in the window
+  std::int32_t weight_before_ = 0;  ///< of this rank's batches, earlier in the window
 };
 
 }  // namespace levin

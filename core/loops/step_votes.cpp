@@ -6,7 +6,7 @@ namespace levin {
 
 void StepVotes::publish() {
   Votes mine = runtime_.votes();
-  mine.micro_batches = micro_batches_;
+  mine.gradient_weight = gradient_weight_;
   runtime_.strategy->vote_board().publish(sequence_, mine);
 }
 

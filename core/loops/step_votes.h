@@ -13,9 +13,9 @@ class StepVotes {
  public:
   explicit StepVotes(Trainer::Runtime& runtime) : runtime_(runtime) {}
 
-  /// Batches of this rank in the gradients since the last optimizer step, the one in work included.
-  void set_micro_batches(std::int32_t count) { micro_batches_ = count; }
-  std::int32_t micro_batches() const { return micro_batches_; }
+  /// Weight of this rank in the gradients since the last optimizer step, the batch in work included.
+  void set_gradient_weight(std::int32_t weight) { gradient_weight_ = weight; }
+  std::int32_t gradient_weight() const { return gradient_weight_; }
 
   /// Before a backward pass that reduces gradients.
   void publish();
@@ -30,7 +30,7 @@ class StepVotes {
  private:
   Trainer::Runtime& runtime_;
   std::int64_t sequence_ = 0;
-  std::int32_t micro_batches_ = 0;
+  std::int32_t gradient_weight_ = 0;
   bool collected_any_ = false;
   Votes collected_;
 };

@@ -8,7 +8,7 @@ constexpr std::uint64_t kStop = 1;
 constexpr std::uint64_t kEndEpoch = 2;
 constexpr std::uint64_t kHasNext = 4;
 constexpr int kSignalShift = 8;
-constexpr int kMicroBatchShift = 16;
+constexpr int kGradientWeightShift = 16;
 }  // namespace
 
 Votes merge(const std::vector<Votes>& votes) {
@@ -19,7 +19,7 @@ Votes merge(const std::vector<Votes>& votes) {
     merged.end_epoch |= vote.end_epoch;
     merged.has_next |= vote.has_next;
     if (merged.signal == 0) merged.signal = vote.signal;
-    merged.micro_batches += vote.micro_batches;
+    merged.gradient_weight += vote.gradient_weight;
   }
   return merged;
 }
@@ -30,7 +30,7 @@ std::uint64_t pack(const Votes& votes) {
   if (votes.end_epoch) word |= kEndEpoch;
   if (votes.has_next) word |= kHasNext;
   word |= (static_cast<std::uint64_t>(votes.signal) & 0x7f) << kSignalShift;
-  word |= (static_cast<std::uint64_t>(votes.micro_batches) & 0x7fffffff) << kMicroBatchShift;
+  word |= (static_cast<std::uint64_t>(votes.gradient_weight) & 0x7fffffff) << kGradientWeightShift;
   return word;
 }
 
@@ -40,7 +40,7 @@ Votes unpack_votes(std::uint64_t word) {
   votes.end_epoch = (word & kEndEpoch) != 0;
   votes.has_next = (word & kHasNext) != 0;
   votes.signal = static_cast<std::int32_t>((word >> kSignalShift) & 0x7f);
-  votes.micro_batches = static_cast<std::int32_t>((word >> kMicroBatchShift) & 0x7fffffff);
+  votes.gradient_weight = static_cast<std::int32_t>((word >> kGradientWeightShift) & 0x7fffffff);
   return votes;
 }
 

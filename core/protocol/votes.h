@@ -7,11 +7,12 @@ namespace levin {
 
 /// What one rank asks of all, or tells them, at a step or a boundary. Merged, a vote of any rank is everyone's.
 struct Votes {
-  bool stop = false;               ///< should_stop
-  bool end_epoch = false;          ///< skip the rest of this epoch
-  bool has_next = true;            ///< training data: this rank has a batch after the one it works on; merged: any rank has
-  std::int32_t signal = 0;         ///< number of a signal received (below 128), 0 for none; merged: the lowest rank's
-  std::int32_t micro_batches = 0;  ///< batches this rank put into the gradients now reduced; merged: the sum over ranks
+  bool stop = false;        ///< should_stop
+  bool end_epoch = false;   ///< skip the rest of this epoch
+  bool has_next = true;     ///< training data: this rank has a batch after the one it works on; merged: any rank has
+  std::int32_t signal = 0;  ///< number of a signal received (below 128), 0 for none; merged: the lowest rank's
+  /// Of this rank's part in the gradients now reduced: its samples, or its batches where sizes are not known. Merged: the sum.
+  std::int32_t gradient_weight = 0;
   friend bool operator==(const Votes&, const Votes&) = default;
 };
 

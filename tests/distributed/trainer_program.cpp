@@ -9,6 +9,8 @@
 #include <iostream>
 #include <map>
 
+#include "levin/core/data/data_loader.h"
+#include "levin/core/data/tensor_dataset.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
@@ -123,6 +125,22 @@ void uneven(const Arguments& arguments) {
   const auto validation = numbers(arguments.number(rank), 10.0 * rank, known);
   trainer.fit(module, numbers(arguments.number(rank), 10.0 * rank, known), {validation});
   Report report(arguments, rank);
+  report_run(report, trainer, module);
+}
+
+/// parameters: samples in all, global batch size. A DataLoader divides them over ranks.
+void samples(const Arguments& arguments) {
+  TrainerOptions options = options_for(arguments);
+  options.use_distributed_sampler = true;
+  options.uneven = "keep";
+  options.max_epochs = 2;
+  Trainer trainer(options);
+  OneWeight module;
+  const at::Tensor values = torch::arange(arguments.number(0), torch::kFloat).pow(2).reshape({-1, 1});
+  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", values}});
+  const DataLoaderOptions loader{.batch_size = arguments.number(1) / arguments.ranks, .shuffle = true};
+  trainer.fit(module, std::make_shared<DataLoader>(dataset, loader), {std::make_shared<DataLoader>(dataset, loader)});
+  Report report(arguments, trainer.rank());
   report_run(report, trainer, module);
 }
 
@@ -251,6 +269,7 @@ void different_options(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, void (*)(const Arguments&)> scenarios{{"uneven", uneven},
+                                                                    {"samples", samples},
                                                                     {"stops", stops},
                                                                     {"monitors_rank_zero_metric", monitors_rank_zero_metric},
                                                                     {"different_keys", different_keys},

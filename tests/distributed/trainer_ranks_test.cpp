@@ -90,6 +90,20 @@ TEST_CASE("ranks with different numbers of batches train to the weights and mean
   for (std::size_t rank = 0; rank < batches.size(); ++rank) CHECK(run.number(rank, "steps") == batches[rank]);
 }
 
+TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 ranks") {
+  // 26 samples in global batches of 8: the last batch of 2 leaves two of four ranks without any.
+  const Run one("samples", 1, {"26", "8"});
+  INFO(one.outcome.text());
+  REQUIRE(one.outcome.ok());
+  const int ranks = GENERATE(2, 4);
+  const Run many("samples", ranks, {"26", "8"});
+  INFO(many.outcome.text());
+  REQUIRE(many.outcome.ok());
+  for (const char* name : {"weight", "global_step", "metric:input_epoch", "metric:val_input"}) {
+    many.check_everywhere(name, one.number(0, name));
+  }
+}
+
 TEST_CASE("stop() on one rank ends all ranks at the same step") {
   const auto [ranks, who, when] = GENERATE(table<int, int, int>({{2, 0, 0}, {2, 1, 3}, {4, 3, 7}}));
   const Run run("stops", ranks, {std::to_string(who), std::to_string(when)});

@@ -108,12 +108,12 @@ void train(Context& context, const TrainingOptions& options) {
     }
     if (idle) synchronizer.backward_without_batch();
     levin::Votes votes;
-    votes.micro_batches = step + context.rank();
+    votes.gradient_weight = step + context.rank();
     context.strategy.vote_board().publish(step, votes);
     context.strategy.barrier("votes", Here::current());
     const std::vector<levin::Votes> read = context.strategy.vote_board().read(step);
     for (int rank = 0; rank < context.ranks(); ++rank) {
-      if (read[static_cast<std::size_t>(rank)].micro_batches != step + rank) std::abort();
+      if (read[static_cast<std::size_t>(rank)].gradient_weight != step + rank) std::abort();
     }
     optimizer.step();
   }

@@ -46,7 +46,7 @@ TEST_CASE("the board of one process gives back its votes") {
   levin::SingleDeviceStrategy strategy;
   levin::Votes votes;
   votes.stop = true;
-  votes.micro_batches = 3;
+  votes.gradient_weight = 3;
   strategy.vote_board().publish(0, votes);
   const auto read = strategy.vote_board().read(0);
   REQUIRE(read.size() == 1);

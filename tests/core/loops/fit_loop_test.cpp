@@ -300,3 +300,18 @@ TEST_CASE("epoch metrics are weighted by batch size and visible at the epoch's e
   CHECK(module.epoch_value == Approx(2.0));  // (3 * 1 + 1 * 5) / 4
   CHECK(trainer.callback_metrics().at("mean") == Approx(2.0));
 }
+
+TEST_CASE("accumulation over batches of a known size takes the mean over samples") {
+  struct Sized : FixedLoader {
+    using FixedLoader::FixedLoader;
+    std::optional<std::int64_t> batch_size() const override { return 2; }
+  };
+  OneWeight module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.accumulate_grad_batches = 2;
+  Trainer trainer(options);
+  std::vector<Batch> batches{Batch{{"x", torch::tensor({1.0F, 3.0F})}}, Batch{{"x", torch::tensor({8.0F})}}};
+  trainer.fit(module, std::make_shared<Sized>(batches));
+  CHECK(module.weight() == Approx(-4.0));  // (1 + 3 + 8) / 3, where the mean of the two means is 5
+}

@@ -193,13 +193,13 @@ TEST_CASE("votes of each reduction are read by all ranks, and another reduction'
     for (std::int64_t sequence = 0; sequence < 500; ++sequence) {
       Votes mine;
       mine.stop = sequence == 400 && rank.group.rank() == 2;
-      mine.micro_batches = static_cast<std::int32_t>(sequence) + rank.group.rank();
+      mine.gradient_weight = static_cast<std::int32_t>(sequence) + rank.group.rank();
       rank.votes.publish(sequence, mine);
       const std::byte reduction{};
       rank.gather(std::span(&reduction, 1));
       const auto votes = rank.votes.read(sequence);
       for (int peer = 0; peer < 3; ++peer) {
-        wrong += votes[static_cast<std::size_t>(peer)].micro_batches != sequence + peer;
+        wrong += votes[static_cast<std::size_t>(peer)].gradient_weight != sequence + peer;
         wrong += votes[static_cast<std::size_t>(peer)].stop != (sequence == 400 && peer == 2);
       }
     }

@@ -255,7 +255,7 @@ class Oracle {
       merged.end_epoch = merged.end_epoch || vote.end_epoch;
       merged.has_next = merged.has_next || vote.has_next;
       if (merged.signal == 0) merged.signal = vote.signal;
-      merged.micro_batches += vote.micro_batches;
+      merged.gradient_weight += vote.gradient_weight;
     }
   }
 
