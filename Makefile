@@ -31,6 +31,8 @@ test: build ## Run every test
 
 bench: build ## Run the benchmarks
 	@$(BUILD)/bin/step_overhead
+	@$(BUILD)/bin/log_cost
+	@$(BUILD)/bin/csv_logger_benchmark
 
 format: ## Format the sources
 	@scripts/setup.sh lint

@@ -7,6 +7,7 @@
 #include "levin/core/loops/manual_optimization.h"
 #include "levin/core/loops/module_attachment.h"
 #include "levin/core/loops/scalar_value.h"
+#include "levin/core/optim/optimizer_access.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/trainer.h"
 
@@ -79,7 +80,7 @@ Batch Module::transfer_batch_to_device(Batch batch, const at::Device& device, st
 Batch Module::on_after_batch_transfer(Batch batch, std::int64_t) { return batch; }
 void Module::on_train_batch_start(const Batch&, std::int64_t) {}
 void Module::on_before_zero_grad(torch::optim::Optimizer&) {}
-void Module::optimizer_zero_grad(torch::optim::Optimizer& optimizer) { release_gradients(optimizer); }
+void Module::optimizer_zero_grad(torch::optim::Optimizer& optimizer) { levin::zero_grad(optimizer); }
 void Module::on_before_backward(const at::Tensor&) {}
 void Module::backward(const at::Tensor& loss) { loss.backward(); }
 void Module::on_after_backward() {}

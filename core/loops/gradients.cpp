@@ -17,12 +17,6 @@ std::vector<at::Tensor> parameters_of(const torch::optim::Optimizer& optimizer) 
 }
 }  // namespace
 
-void release_gradients(torch::optim::Optimizer& optimizer) {
-  for (auto& group : optimizer.param_groups()) {
-    for (auto& parameter : group.params()) parameter.mutable_grad().reset();
-  }
-}
-
 void scale_gradients(torch::optim::Optimizer& optimizer, double factor) {
   const torch::NoGradGuard no_grad;
   for (auto& group : optimizer.param_groups()) {

@@ -3,6 +3,7 @@
 #include <torch/optim/optimizer.h>
 
 #include "levin/core/loops/gradients.h"
+#include "levin/core/optim/optimizer_access.h"
 
 namespace levin {
 
@@ -83,7 +84,7 @@ void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
   const std::int64_t full = full_weight() * runtime_.state.accumulate_grad_batches * runtime_.world_size();
   const std::int64_t actual = votes_.reduced() ? votes_.agreed().gradient_weight : votes_.gradient_weight();
   if (actual == 0) {
-    release_gradients(optimizer);
+    zero_grad(optimizer);
   } else if (actual != full) {
     scale_gradients(optimizer, static_cast<double>(full) / static_cast<double>(actual));
   }
