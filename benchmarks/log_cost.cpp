@@ -17,7 +17,7 @@ double nanoseconds_per_log(int keys, const levin::LogOptions& options) {
   store.begin_stage(levin::Stage::kTrain);
   store.begin_batch({.batch_size = 32});
   store.enter(levin::Hook::kTrainingStep);
-  const levin::CallSite here = std::source_location::current();
+  const levin::CallSite here = levin::SourceLocation::current();
   for (const std::string& name : names) store.log(name, 0.5, options, here);
 
   const int rounds = 5'000'000 / keys;

@@ -31,12 +31,12 @@ Batch Module::predict_step(const Batch&, std::int64_t) { throw_missing_step("pre
 std::int64_t Module::dataloader_idx() const { return trainer().dataloader_idx(); }
 OptimizerSetups Module::configure_optimizers() { return {}; }
 
-void Module::log(std::string_view name, double value, const LogOptions& options, std::source_location where) {
+void Module::log(std::string_view name, double value, const LogOptions& options, SourceLocation where) {
   // Without a Trainer a module still works in a hand-written loop; its metrics then go nowhere.
   if (metrics_ != nullptr) metrics_->log(name, value, options, where);
 }
 
-void Module::log(std::string_view name, const at::Tensor& value, const LogOptions& options, std::source_location where) {
+void Module::log(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where) {
   if (metrics_ == nullptr) return;
   if (!value.defined() || value.numel() != 1) {
     const std::string what = value.defined() ? std::to_string(value.numel()) + " elements" : "no value";
@@ -52,12 +52,12 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
 }
 
 void Module::log_dict(const std::vector<std::pair<std::string, at::Tensor>>& metrics, const LogOptions& options,
-                      std::source_location where) {
+                      SourceLocation where) {
   for (const auto& [name, value] : metrics) log(name, value, options, where);
 }
 
 void Module::log_dict(const std::vector<std::pair<std::string, double>>& metrics, const LogOptions& options,
-                      std::source_location where) {
+                      SourceLocation where) {
   for (const auto& [name, value] : metrics) log(name, value, options, where);
 }
 
@@ -140,7 +140,7 @@ bool Module::is_global_zero() const { return trainer().is_global_zero(); }
 std::int64_t Module::current_epoch() const { return trainer().current_epoch(); }
 std::int64_t Module::global_step() const { return trainer().global_step(); }
 at::Device Module::device() const { return has_trainer() ? trainer_->device() : at::Device(at::kCPU); }
-at::Tensor Module::all_gather(const at::Tensor& tensor, std::source_location where) const {
+at::Tensor Module::all_gather(const at::Tensor& tensor, SourceLocation where) const {
   return trainer().strategy().all_gather(tensor, where);
 }
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+#include "levin/core/source_location.h"
 
 #include "levin/core/data/data_module.h"
 #include "levin/core/fwd.h"
@@ -51,20 +51,20 @@ class Module : public torch::nn::Module {
   /// Records a metric. Never communicates and never waits for a GPU; legal on any subset of ranks. Throws MisuseError where the
   /// hook does not permit it. See LogOptions for the defaults.
   void log(std::string_view name, double value, const LogOptions& options = {},
-           std::source_location where = std::source_location::current());
+           SourceLocation where = SourceLocation::current());
   /// `value` has one element; it is detached.
   void log(std::string_view name, const at::Tensor& value, const LogOptions& options = {},
-           std::source_location where = std::source_location::current());
+           SourceLocation where = SourceLocation::current());
   template <class Number>
   requires std::is_arithmetic_v<Number>
   void log(std::string_view name, Number value, const LogOptions& options = {},
-           std::source_location where = std::source_location::current()) {
+           SourceLocation where = SourceLocation::current()) {
     log(name, static_cast<double>(value), options, where);
   }
   void log_dict(const std::vector<std::pair<std::string, at::Tensor>>& metrics, const LogOptions& options = {},
-                std::source_location where = std::source_location::current());
+                SourceLocation where = SourceLocation::current());
   void log_dict(const std::vector<std::pair<std::string, double>>& metrics, const LogOptions& options = {},
-                std::source_location where = std::source_location::current());
+                SourceLocation where = SourceLocation::current());
 
   // ---- Hooks, in the order in which a fit calls them -----------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Module : public torch::nn::Module {
   /// Where the module's parameters and batches are.
   at::Device device() const;
   /// Every rank's tensor along a new first dimension. Ranks: all.
-  at::Tensor all_gather(const at::Tensor& tensor, std::source_location where = std::source_location::current()) const;
+  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where = SourceLocation::current()) const;
 
   // ---- Manual optimization -------------------------------------------------------------------------------------------------
 

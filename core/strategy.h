@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <vector>
+#include "levin/core/source_location.h"
 
 #include "levin/core/devices.h"
 #include "levin/core/fwd.h"
@@ -68,13 +68,13 @@ class Strategy {
   /// Collectives for users. Each names its call site; when ranks meet in different calls, all of them end with an error that
   /// prints both sites. Ranks: all.
   /// all_gather stacks along a new first dimension: result[r] is rank r's tensor; shapes are equal on all ranks.
-  virtual at::Tensor all_gather(const at::Tensor& tensor, std::source_location where = std::source_location::current()) = 0;
+  virtual at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where = SourceLocation::current()) = 0;
   /// `op` is mean, sum, min or max.
   virtual at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op = "mean",
-                                std::source_location where = std::source_location::current()) = 0;
+                                SourceLocation where = SourceLocation::current()) = 0;
   virtual at::Tensor broadcast(const at::Tensor& tensor, int source_rank = 0,
-                               std::source_location where = std::source_location::current()) = 0;
-  virtual void barrier(const std::string& what = "", std::source_location where = std::source_location::current()) = 0;
+                               SourceLocation where = SourceLocation::current()) = 0;
+  virtual void barrier(const std::string& what = "", SourceLocation where = SourceLocation::current()) = 0;
 
   /// Called on the failing rank alone: tells the others and the launcher. Never throws, never waits for other ranks.
   virtual void report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept = 0;

@@ -129,16 +129,16 @@ void DdpStrategy::post_whereabouts(const Whereabouts& whereabouts) {
   board.post_whereabouts(whereabouts);
 }
 
-at::Tensor DdpStrategy::all_gather(const at::Tensor& tensor, std::source_location where) {
+at::Tensor DdpStrategy::all_gather(const at::Tensor& tensor, SourceLocation where) {
   return joined().collectives.all_gather(tensor, where);
 }
-at::Tensor DdpStrategy::all_reduce(const at::Tensor& tensor, const std::string& op, std::source_location where) {
+at::Tensor DdpStrategy::all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) {
   return joined().collectives.all_reduce(tensor, op, where);
 }
-at::Tensor DdpStrategy::broadcast(const at::Tensor& tensor, int source_rank, std::source_location where) {
+at::Tensor DdpStrategy::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
   return joined().collectives.broadcast(tensor, source_rank, where);
 }
-void DdpStrategy::barrier(const std::string& what, std::source_location where) { joined().collectives.barrier(what, where); }
+void DdpStrategy::barrier(const std::string& what, SourceLocation where) { joined().collectives.barrier(what, where); }
 
 void DdpStrategy::report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept {
   if (state_) report_own_failure(state_->world->board(), whereabouts, error);

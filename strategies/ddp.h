@@ -51,10 +51,10 @@ class DdpStrategy final : public Strategy {
   void synchronize_buffers(Module& module) override;
   void post_whereabouts(const Whereabouts& whereabouts) override;
 
-  at::Tensor all_gather(const at::Tensor& tensor, std::source_location where) override;
-  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, std::source_location where) override;
-  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, std::source_location where) override;
-  void barrier(const std::string& what, std::source_location where) override;
+  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
+  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
+  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
+  void barrier(const std::string& what, SourceLocation where) override;
 
   void report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept override;
   std::optional<std::string> failure_elsewhere() const override;

@@ -8,11 +8,11 @@
 
 namespace levin {
 
-std::string call_site_text(std::source_location where) {
+std::string call_site_text(SourceLocation where) {
   return std::filesystem::path(where.file_name()).filename().string() + ":" + std::to_string(where.line());
 }
 
-Reduce parse_reduce_op(const std::string& name, std::source_location where) {
+Reduce parse_reduce_op(const std::string& name, SourceLocation where) {
   if (name == "mean" || name == "avg") return Reduce::kMean;
   if (name == "sum") return Reduce::kSum;
   if (name == "min") return Reduce::kMin;
@@ -20,13 +20,13 @@ Reduce parse_reduce_op(const std::string& name, std::source_location where) {
   throw MisuseError(call_site_text(where) + ": all_reduce does not know '" + name + "': use mean, sum, min or max");
 }
 
-void check_reducible(Reduce op, const at::Tensor& tensor, std::source_location where) {
+void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where) {
   if (op != Reduce::kMean || c10::isFloatingType(tensor.scalar_type()) || c10::isComplexType(tensor.scalar_type())) return;
   throw MisuseError(call_site_text(where) + ": all_reduce cannot take the mean of a tensor of " +
                     c10::toString(tensor.scalar_type()) + "; convert it to a floating type, or use sum");
 }
 
-void check_source_rank(int source_rank, int world_size, std::source_location where) {
+void check_source_rank(int source_rank, int world_size, SourceLocation where) {
   if (source_rank >= 0 && source_rank < world_size) return;
   throw MisuseError(call_site_text(where) + ": broadcast from rank " + std::to_string(source_rank) +
                     ", but there are ranks 0 to " + std::to_string(world_size - 1) + " only");

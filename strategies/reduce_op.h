@@ -2,8 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <source_location>
 #include <string>
+#include "levin/core/source_location.h"
 
 #include "levin/core/protocol/log_options.h"
 
@@ -12,12 +12,12 @@ namespace levin {
 // Checks of the arguments of users' collectives, the same for every strategy. Each throws MisuseError with the call site.
 
 /// "mean", "sum", "min" or "max".
-Reduce parse_reduce_op(const std::string& name, std::source_location where);
+Reduce parse_reduce_op(const std::string& name, SourceLocation where);
 /// A mean needs a floating-point (or complex) tensor; of whole numbers it would lose its fraction.
-void check_reducible(Reduce op, const at::Tensor& tensor, std::source_location where);
-void check_source_rank(int source_rank, int world_size, std::source_location where);
+void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where);
+void check_source_rank(int source_rank, int world_size, SourceLocation where);
 
 /// "digits.cpp:41"
-std::string call_site_text(std::source_location where);
+std::string call_site_text(SourceLocation where);
 
 }  // namespace levin

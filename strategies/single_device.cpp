@@ -28,21 +28,21 @@ void SingleDeviceStrategy::backward_without_batch(Module&) {}
 void SingleDeviceStrategy::synchronize_buffers(Module&) {}
 void SingleDeviceStrategy::post_whereabouts(const Whereabouts&) {}
 
-at::Tensor SingleDeviceStrategy::all_gather(const at::Tensor& tensor, std::source_location) {
+at::Tensor SingleDeviceStrategy::all_gather(const at::Tensor& tensor, SourceLocation) {
   return tensor.detach().unsqueeze(0).clone();
 }
 
-at::Tensor SingleDeviceStrategy::all_reduce(const at::Tensor& tensor, const std::string& op, std::source_location where) {
+at::Tensor SingleDeviceStrategy::all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) {
   check_reducible(parse_reduce_op(op, where), tensor, where);
   return tensor.detach().clone();
 }
 
-at::Tensor SingleDeviceStrategy::broadcast(const at::Tensor& tensor, int source_rank, std::source_location where) {
+at::Tensor SingleDeviceStrategy::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
   check_source_rank(source_rank, 1, where);
   return tensor.detach().clone();
 }
 
-void SingleDeviceStrategy::barrier(const std::string&, std::source_location) {}
+void SingleDeviceStrategy::barrier(const std::string&, SourceLocation) {}
 
 void SingleDeviceStrategy::report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept {
   write_error_file({0, whereabouts, error});

@@ -132,7 +132,7 @@ struct OptionType<std::map<std::string, M>> {
     if (!value.is_map()) detail::throw_wrong_type(value, name());
     std::map<std::string, M> map;
     ErrorCollector errors;
-    for (const auto& [key, element] : value.as_map()) errors.run([&] { map[key] = OptionType<M>::read(element); });
+    for (const auto& entry : value.as_map()) errors.run([&] { map[entry.first] = OptionType<M>::read(entry.second); });
     errors.throw_if_any();
     return map;
   }

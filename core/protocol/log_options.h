@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <source_location>
 #include <string>
+#include "levin/core/source_location.h"
 
 namespace levin {
 
@@ -45,7 +45,7 @@ struct CallSite {
   std::uint32_t line = 0;
 
   CallSite() = default;
-  CallSite(const std::source_location& where) : file(where.file_name()), line(where.line()) {}
+  CallSite(const SourceLocation& where) : file(where.file_name()), line(where.line()) {}
   /// "digits.cpp:41"
   std::string str() const;
 };

@@ -104,7 +104,7 @@ at::Tensor UserCollectives::gather(const at::Tensor& tensor, const std::string& 
   return all.to(tensor.device());
 }
 
-at::Tensor UserCollectives::all_gather(const at::Tensor& tensor, std::source_location where) {
+at::Tensor UserCollectives::all_gather(const at::Tensor& tensor, SourceLocation where) {
   const std::string what = "all_gather at " + call_site_text(where);
   agree(tensor, 0, what);
   if (is_small(tensor)) return gather(tensor, what);
@@ -116,7 +116,7 @@ at::Tensor UserCollectives::all_gather(const at::Tensor& tensor, std::source_loc
   return torch::stack(all[0]);
 }
 
-at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::string& op_name, std::source_location where) {
+at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::string& op_name, SourceLocation where) {
   const Reduce op = parse_reduce_op(op_name, where);
   check_reducible(op, tensor, where);
   const std::string what = "all_reduce(" + std::string(reduce_name(op)) + ") at " + call_site_text(where);
@@ -131,7 +131,7 @@ at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::stri
   return result[0];
 }
 
-at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank, std::source_location where) {
+at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
   check_source_rank(source_rank, world_.control_group().size(), where);
   const std::string what = "broadcast at " + call_site_text(where);
   agree(tensor, source_rank, what);
@@ -144,7 +144,7 @@ at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank,
   return result[0];
 }
 
-void UserCollectives::barrier(const std::string& what, std::source_location where) {
+void UserCollectives::barrier(const std::string& what, SourceLocation where) {
   const std::string text = "barrier" + (what.empty() ? "" : " '" + what + "'") + " at " + call_site_text(where);
   world_.control_group().all_gather({}, {}, text.c_str());
 }

@@ -3,8 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <source_location>
 #include <string>
+#include "levin/core/source_location.h"
 
 #include "levin/strategies/distributed/process_world.h"
 
@@ -17,10 +17,10 @@ class UserCollectives {
  public:
   explicit UserCollectives(ProcessWorld& world) : world_(world) {}
 
-  at::Tensor all_gather(const at::Tensor& tensor, std::source_location where);
-  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, std::source_location where);
-  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, std::source_location where);
-  void barrier(const std::string& what, std::source_location where);
+  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where);
+  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where);
+  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where);
+  void barrier(const std::string& what, SourceLocation where);
 
  private:
   at::Tensor gather(const at::Tensor& tensor, const std::string& what);

@@ -19,7 +19,7 @@ namespace {
 using levin::DdpStrategy;
 using levin::ModuleSynchronizer;
 using levin::ProcessWorld;
-using Here = std::source_location;
+using Here = levin::SourceLocation;
 
 struct Context {
   DdpStrategy& strategy;

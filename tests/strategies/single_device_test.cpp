@@ -23,19 +23,19 @@ TEST_CASE("a single device is rank 0 of 1 on the CPU") {
 TEST_CASE("collectives of one process give its own values, detached from the original") {
   levin::SingleDeviceStrategy strategy;
   const auto tensor = torch::tensor({1.0, 2.0});
-  const auto gathered = strategy.all_gather(tensor, std::source_location::current());
+  const auto gathered = strategy.all_gather(tensor, levin::SourceLocation::current());
   CHECK(gathered.sizes() == at::IntArrayRef({1, 2}));
   CHECK(torch::equal(gathered[0], tensor));
-  const auto reduced = strategy.all_reduce(tensor, "mean", std::source_location::current());
+  const auto reduced = strategy.all_reduce(tensor, "mean", levin::SourceLocation::current());
   CHECK(torch::equal(reduced, tensor));
   reduced.fill_(0);
   CHECK(tensor.sum().item<double>() == 3.0);
-  CHECK(torch::equal(strategy.broadcast(tensor, 0, std::source_location::current()), tensor));
+  CHECK(torch::equal(strategy.broadcast(tensor, 0, levin::SourceLocation::current()), tensor));
 }
 
 TEST_CASE("wrong arguments of collectives are errors on one process too, with the call site") {
   levin::SingleDeviceStrategy strategy;
-  const auto here = std::source_location::current();
+  const auto here = levin::SourceLocation::current();
   CHECK_THROWS_WITH(strategy.all_reduce(torch::ones(2), "median", here),
                     Catch::Contains("median") && Catch::Contains("single_device_test.cpp:" + std::to_string(here.line())));
   CHECK_THROWS_AS(strategy.all_reduce(torch::ones(2, torch::kLong), "mean", here), levin::MisuseError);

@@ -9,7 +9,7 @@ using namespace levin;
 
 namespace {
 
-const CallSite kHere{std::source_location::current()};
+const CallSite kHere{levin::SourceLocation::current()};
 
 struct Solo {
   SingleProcessGroup group;
