@@ -123,7 +123,8 @@ void restore_module(Trainer::Runtime& runtime, const Checkpoint& checkpoint) {
     runtime.data->load_state_dict(*saved);
   }
   hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
-  const Value* states = checkpoint.manifest.find("callbacks");
+  // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
+  const Value* states = runtime.state.fitting ? checkpoint.manifest.find("callbacks") : nullptr;
   if (states == nullptr) return;
   for (const auto& callback : runtime.callbacks) {
     if (const Value* saved = states->find(callback->state_key())) callback->load_state_dict(*saved);

@@ -16,7 +16,7 @@ void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool
 /// The file that a ckpt_path stands for: "best", "last" or a path. Throws ConfigError when there is none.
 std::filesystem::path resolve_checkpoint(const Trainer::Runtime& runtime, const std::string& ckpt_path);
 
-/// Weights and buffers, the state of data module and callbacks, and the on_load_checkpoint hooks.
+/// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks.
 void restore_module(Trainer::Runtime& runtime, const Checkpoint& checkpoint);
 
 /// Optimizers, schedulers, counters and random state. Gives where in the data training goes on.
