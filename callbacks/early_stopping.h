@@ -49,6 +49,7 @@ class EarlyStopping final : public Callback {
 
   /// Throws ConfigError when the options make no sense.
   explicit EarlyStopping(EarlyStoppingOptions options);
+  Value settings() const override { return write_options(options_); }
 
   /// Judges the metric's new value and remembers what the next check needs.
   Decision evaluate(double current);

@@ -33,6 +33,7 @@ class GradientAccumulationScheduler final : public Callback {
   /// Throws ConfigError when the schedule is empty, an epoch is below 0 or a number of batches below 1.
   explicit GradientAccumulationScheduler(GradientAccumulationSchedulerOptions options);
 
+  Value settings() const override { return OptionType<AccumulationSchedule>::write(scheduling_); }
   std::int64_t accumulate_grad_batches(std::int64_t epoch) const;
 
   /// Throws MisuseError when the module optimizes manually, or the Trainer has an accumulate_grad_batches of its own.

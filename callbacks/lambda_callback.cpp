@@ -118,6 +118,10 @@ void LambdaCallback::on_predict_batch_end(Trainer& trainer, Module& module, cons
   if (functions_.on_predict_batch_end)
     functions_.on_predict_batch_end(trainer, module, prediction, batch, batch_idx, dataloader_idx);
 }
+void LambdaCallback::on_rank_metrics(Trainer& trainer, Module& module, const MetricRow& row,
+                                     const std::vector<MetricMap>& by_rank) {
+  if (functions_.on_rank_metrics) functions_.on_rank_metrics(trainer, module, row, by_rank);
+}
 void LambdaCallback::on_exception(Trainer& trainer, Module& module, const std::exception& error) {
   if (functions_.on_exception) functions_.on_exception(trainer, module, error);
 }

@@ -55,6 +55,7 @@ struct LambdaCallbackOptions {
   OnPredictBatchEnd on_predict_batch_end = nullptr;
   OnRun on_predict_epoch_end = nullptr;
   OnRun on_predict_end = nullptr;
+  std::function<void(Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>&)> on_rank_metrics = nullptr;
   std::function<void(Trainer&, Module&, const std::exception&)> on_exception = nullptr;
   std::function<void(Trainer&, Module&, Checkpoint&)> on_save_checkpoint = nullptr;
   std::function<void(Trainer&, Module&, const Checkpoint&)> on_load_checkpoint = nullptr;
@@ -110,6 +111,7 @@ class LambdaCallback final : public Callback {
                               std::int64_t dataloader_idx) override;
   void on_predict_batch_end(Trainer& trainer, Module& module, const Batch& prediction, const Batch& batch,
                             std::int64_t batch_idx, std::int64_t dataloader_idx) override;
+  void on_rank_metrics(Trainer& trainer, Module& module, const MetricRow& row, const std::vector<MetricMap>& by_rank) override;
   void on_exception(Trainer& trainer, Module& module, const std::exception& error) override;
   void on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint) override;
   void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) override;

@@ -28,6 +28,7 @@ class LearningRateMonitor final : public Callback {
 
   /// Throws ConfigError when the interval is not understood.
   explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
+  Value settings() const override { return write_options(options_); }
 
   /// What has been logged, by name.
   const std::map<std::string, std::vector<double>>& lrs() const { return lrs_; }

@@ -29,6 +29,7 @@ class ModelCheckpoint final : public Callback {
 
   /// Throws ConfigError when the options make no sense.
   explicit ModelCheckpoint(ModelCheckpointOptions options = {});
+  Value settings() const override { return write_options(options_); }
 
   const ModelCheckpointOptions& options() const { return options_; }
   /// The folder, once training has been set up.

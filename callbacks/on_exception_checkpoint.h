@@ -23,6 +23,7 @@ class OnExceptionCheckpoint final : public Callback {
 
   /// Throws ConfigError when the folder or the name is empty.
   explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions options);
+  Value settings() const override { return write_options(options_); }
 
   std::filesystem::path ckpt_path() const { return options_.dirpath / (options_.filename + ".ckpt"); }
 

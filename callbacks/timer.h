@@ -25,6 +25,7 @@ class Timer final : public Callback {
 
   /// Throws ConfigError when the duration or the interval is not understood.
   explicit Timer(TimerOptions options = {});
+  Value settings() const override { return write_options(options_); }
 
   /// Seconds spent in a stage so far, or in its last run.
   double time_elapsed(Stage stage = Stage::kTrain) const;

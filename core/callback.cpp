@@ -21,6 +21,7 @@ std::string Callback::class_name() const {
   return colon == std::string::npos ? full : full.substr(colon + 2);
 }
 
+Value Callback::settings() const { return {}; }
 void Callback::load_state_dict(const Value&) {}
 void Callback::setup(Trainer&, Module&, Stage) {}
 void Callback::teardown(Trainer&, Module&, Stage) {}
@@ -56,6 +57,7 @@ void Callback::on_predict_epoch_start(Trainer&, Module&) {}
 void Callback::on_predict_epoch_end(Trainer&, Module&) {}
 void Callback::on_predict_batch_start(Trainer&, Module&, const Batch&, std::int64_t, std::int64_t) {}
 void Callback::on_predict_batch_end(Trainer&, Module&, const Batch&, const Batch&, std::int64_t, std::int64_t) {}
+void Callback::on_rank_metrics(Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>&) {}
 void Callback::on_exception(Trainer&, Module&, const std::exception&) {}
 void Callback::on_save_checkpoint(Trainer&, Module&, Checkpoint&) {}
 void Callback::on_load_checkpoint(Trainer&, Module&, const Checkpoint&) {}

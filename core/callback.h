@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "levin/core/fwd.h"
+#include "levin/core/metric_row.h"
 #include "levin/core/options/value.h"
 #include "levin/core/protocol/hook.h"
 
@@ -33,6 +35,10 @@ class Callback {
   /// What a checkpoint keeps; null for nothing.
   virtual Value state_dict() const { return {}; }
   virtual void load_state_dict(const Value& state);
+
+  /// The options that this callback was made with. Ranks compare them before a run starts: a difference is an error that names
+  /// it. Default: null, which compares the class alone.
+  virtual Value settings() const;
 
   virtual void setup(Trainer& trainer, Module& module, Stage stage);
   virtual void teardown(Trainer& trainer, Module& module, Stage stage);
@@ -78,6 +84,10 @@ class Callback {
                                       std::int64_t dataloader_idx);
   virtual void on_predict_batch_end(Trainer& trainer, Module& module, const Batch& prediction, const Batch& batch,
                                     std::int64_t batch_idx, std::int64_t dataloader_idx);
+
+  /// Called: after each boundary that gives a row, with the row and, by rank, every rank's own unreduced values of it; a rank
+  /// that did not log a key lacks it. The same on all ranks, so what is decided from it is decided alike. Must not log.
+  virtual void on_rank_metrics(Trainer& trainer, Module& module, const MetricRow& row, const std::vector<MetricMap>& by_rank);
 
   /// Called: on the rank that failed, before the error leaves the Trainer. Must not communicate.
   virtual void on_exception(Trainer& trainer, Module& module, const std::exception& error);

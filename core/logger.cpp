@@ -14,6 +14,7 @@ void Logger::log_hyperparams(const Value&) {}
 void Logger::after_save_checkpoint(const std::filesystem::path&) {}
 void Logger::save() {}
 void Logger::finalize(const std::string&) {}
+Value Logger::settings() const { return {}; }
 std::string Logger::name() const { return "logs"; }
 std::string Logger::version() const { return {}; }
 std::filesystem::path Logger::log_dir() const { return {}; }

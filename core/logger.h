@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/metric_row.h"
 #include "levin/core/options/value.h"
-#include "levin/core/protocol/boundary.h"
 
 namespace levin {
 
@@ -18,15 +18,6 @@ struct RunInfo {
   bool resuming = false;         ///< fit() continues a run from a checkpoint (false when only its weights are used)
   std::int64_t resume_step = 0;  ///< its global step: rows of this step and later ones will be logged anew
   std::filesystem::path resume_checkpoint = {};  ///< its file
-};
-
-/// One row of metrics, as the loops hand it to loggers.
-struct MetricRow {
-  Stage stage = Stage::kTrain;
-  std::int64_t epoch = 0;
-  std::int64_t step = 0;   ///< the reference's x axis: optimizer steps done
-  bool epoch_end = false;  ///< epoch values; false: values of one step
-  MetricMap values;        ///< without step and epoch
 };
 
 /// Writes metrics and hyper-parameters somewhere. Derive from it, override what you need, and register the class.
@@ -61,6 +52,8 @@ class Logger {
   /// Called: on every rank at the end of a run. status is "success", "failed" or "interrupted".
   virtual void finalize(const std::string& status);
 
+  /// The options that this logger was made with; ranks compare them before a run starts. Default: null.
+  virtual Value settings() const;
   virtual std::string name() const;               ///< folder level of the experiment, "logs" by default
   virtual std::string version() const;            ///< "version_0", "" when there is none
   virtual std::filesystem::path log_dir() const;  ///< where this run's files are; empty when it writes none

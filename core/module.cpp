@@ -6,6 +6,7 @@
 #include "levin/core/error.h"
 #include "levin/core/loops/manual_optimization.h"
 #include "levin/core/loops/module_attachment.h"
+#include "levin/core/loops/sample_gather.h"
 #include "levin/core/loops/scalar_value.h"
 #include "levin/core/optim/optimizer_access.h"
 #include "levin/core/protocol/metric_store.h"
@@ -142,6 +143,14 @@ std::int64_t Module::global_step() const { return trainer().global_step(); }
 at::Device Module::device() const { return has_trainer() ? trainer_->device() : at::Device(at::kCPU); }
 at::Tensor Module::all_gather(const at::Tensor& tensor, SourceLocation where) const {
   return trainer().strategy().all_gather(tensor, where);
+}
+
+at::Tensor Module::gather_for_metrics(const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
+                                      SourceLocation where) const {
+  return gather_samples(trainer().runtime(), batches, dataloader_idx, where);
+}
+at::Tensor Module::gather_for_metrics(const at::Tensor& rows, std::int64_t dataloader_idx, SourceLocation where) const {
+  return gather_for_metrics(std::vector<at::Tensor>{rows}, dataloader_idx, where);
 }
 
 void Module::manual_backward(const at::Tensor& loss, bool synchronize) {

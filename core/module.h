@@ -143,6 +143,23 @@ class Module : public torch::nn::Module {
   at::Device device() const;
   /// Every rank's tensor along a new first dimension. Ranks: all.
   at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where = SourceLocation::current()) const;
+  /// The rows that all ranks collected, one a sample along the first dimension: each sample once, in the dataset's order, on
+  /// every rank. Give what this rank collected since the epoch began, batch by batch in order; nothing when it had no batch.
+  /// Called inside a step or another hook of a batch, it takes that batch's rows; then all ranks need as many batches.
+  ///
+  ///     void on_validation_epoch_end() override {
+  ///       const at::Tensor scores = gather_for_metrics(scores_);  // std::vector<at::Tensor>, one of each validation_step
+  ///       log("auc", area_under_curve(scores), {.rank_zero_only = true});
+  ///     }
+  ///
+  /// Samples that were repeated to make ranks even come once. A loader that cannot tell which samples it gave
+  /// (BatchLoader::epoch_samples) yields rows in the order of ranks. `dataloader_idx`: of which loader, outside of a batch.
+  /// Ranks: all, with equal types and shapes but for the first dimension. Throws MisuseError when the number of rows is not
+  /// that of the samples, and DesyncError on every rank when types, shapes or call sites differ.
+  at::Tensor gather_for_metrics(const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx = 0,
+                                SourceLocation where = SourceLocation::current()) const;
+  at::Tensor gather_for_metrics(const at::Tensor& rows, std::int64_t dataloader_idx = 0,
+                                SourceLocation where = SourceLocation::current()) const;
 
   // ---- Manual optimization -------------------------------------------------------------------------------------------------
 

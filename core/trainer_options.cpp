@@ -57,6 +57,10 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("default_root_dir", &T::default_root_dir, "Where everything is written. Unset: the current folder");
   options.add("enable_autolog_hparams", &T::enable_autolog_hparams, "Write hyper-parameters to the loggers");
 
+  options.add("log_level", &T::log_level, "Show console lines from this level on")
+      .choices({"debug", "info", "warning", "error"});
+  options.add("log_file", &T::log_file,
+              "Also write the console's lines to this file, one for each rank: {rank} becomes the rank");
   options.add("stall_report_seconds", &T::stall_report_seconds, "A wait for other ranks longer than this prints where each is")
       .min(0);
   options.add("timeout_seconds", &T::timeout_seconds, "A wait for other ranks longer than this ends the run").min(1);

@@ -62,6 +62,10 @@ struct TrainerOptions {
   std::optional<std::filesystem::path> default_root_dir = std::nullopt;
   bool enable_autolog_hparams = true;
 
+  std::string log_level = "info";  ///< least level of lines on the console: debug, info, warning, error
+  /// Also write the console's lines there, with time and level: a file of its own for each rank, `{rank}` in the name becoming
+  /// the rank (without it, `.rank_{rank}` goes before the extension when there are several ranks).
+  std::optional<std::filesystem::path> log_file = std::nullopt;
   double stall_report_seconds = 60;  ///< a boundary that waits longer prints where each rank is
   double timeout_seconds = 1800;     ///< and after this ends the run
 

@@ -44,6 +44,7 @@ class CsvLogger final : public Logger {
 
   /// Throws: ConfigError when an option has no meaning.
   explicit CsvLogger(Options options = {});
+  Value settings() const override { return write_options(options_); }
   ~CsvLogger() override;
 
   std::string open(const RunInfo& run) override;

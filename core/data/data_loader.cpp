@@ -95,6 +95,13 @@ std::optional<std::int64_t> DataLoader::size() const {
 
 bool DataLoader::shuffles() const { return sampler().shuffles(); }
 
+std::optional<std::vector<std::int64_t>> DataLoader::epoch_samples(std::int64_t batches) const {
+  if (!epoch_) return std::vector<std::int64_t>();
+  const auto& indices = epoch_->indices;
+  const auto count = std::min(static_cast<std::int64_t>(indices.size()), batches * epoch_->batch_size);
+  return std::vector<std::int64_t>(indices.begin(), indices.begin() + count);
+}
+
 void DataLoader::set_shard(const Shard& shard) {
   shard_ = shard;
   (void)size();  // throws now, rather than in the first epoch, on a shard or sampler that does not fit

@@ -1,16 +1,14 @@
 #include "levin/core/loops/entry_point.h"
 
-#include <algorithm>
-
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error_text.h"
 #include "levin/core/loops/checkpoint_state.h"
 #include "levin/core/loops/module_attachment.h"
 #include "levin/core/loops/optimizer_config.h"
+#include "levin/core/loops/rank_agreement.h"
 #include "levin/core/loops/signals.h"
 #include "levin/core/loops/trainer_parts.h"
-#include "levin/core/yaml/to_yaml.h"
 
 namespace levin {
 
@@ -29,6 +27,8 @@ EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource sou
   state.stage = stage;
   state.fitting = fitting();
   state.failed_at.reset();
+  state.in_batch = false;
+  state.loaders.clear();
   state.stop_wish = state.stop_agreed = state.end_epoch_wish = state.skip_epoch_wish = false;
   state.stop_reason.clear();
   state.signal_agreed = 0;
@@ -71,7 +71,7 @@ void EntryPoint::set_up() {
     HookScope scope(runtime_, Hook::kConfigureCallbacks);
     runtime_.callbacks = in_hook_order(merge_callbacks(runtime_.configured_callbacks, module.configure_callbacks()));
   }
-  check_ranks_agree();
+  check_same_setup(runtime_, run_);
   if (run_.ckpt_path) {
     checkpoint_file_ = resolve_checkpoint(runtime_, *run_.ckpt_path);
     checkpoint_ = Checkpoint::load(checkpoint_file_);
@@ -88,21 +88,6 @@ void EntryPoint::set_up() {
   log_hyperparams();
   if (checkpoint_ && fitting()) resume_ = restore_training(runtime_, *checkpoint_);
   checkpoint_.reset();
-}
-
-void EntryPoint::check_ranks_agree() {
-  // Whatever differs would surface later as a hang or a wrong average; here it is one error with both texts.
-  const std::string mine = to_yaml(write_options(runtime_.options)) + "ckpt_path: " + run_.ckpt_path.value_or("");
-  if (runtime_.world_size() == 1) {
-    runtime_.meet(BoundaryKind::kSetup);
-    return;
-  }
-  const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
-  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kSetup, {hash});
-  const auto differs = [&](const BoundaryWords& words) { return words[0] != outcome.words.front()[0]; };
-  if (std::none_of(outcome.words.begin(), outcome.words.end(), differs)) return;
-  const std::vector<std::string> texts = all_gather_text(runtime_.strategy->control_group(), mine, "comparing options");
-  throw ConfigError(describe_difference(texts));
 }
 
 void EntryPoint::prepare_data() {
@@ -156,6 +141,7 @@ void EntryPoint::configure_optimizers() {
   HookScope scope(runtime_, Hook::kConfigureOptimizers);
   const OptimizerSetups setups = make_optimizers(runtime_);
   take_optimizers(runtime_, setups);
+  check_same_optimizers(runtime_);
 }
 
 void EntryPoint::log_hyperparams() {

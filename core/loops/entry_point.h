@@ -35,7 +35,6 @@ class EntryPoint {
  private:
   void set_up();
   void prepare_data();
-  void check_ranks_agree();
   void open_loggers();
   void set_up_parts();
   void set_up_module();

@@ -58,6 +58,9 @@ void EvaluationLoop::run() {
   const Stage outer_stage = std::exchange(state.stage, stage_);
   const std::int64_t outer_batch = state.batch_idx;
   const bool outer_is_last = state.is_last_batch;
+  std::vector<LoaderProgress> progress;
+  for (const LoaderPtr& loader : loaders_) progress.push_back({loader.get(), 0});
+  const auto outer_loaders = std::exchange(state.loaders, std::move(progress));
   state.num_evaluation_batches = num_batches_;
   runtime_.metrics->begin_stage(stage_);
 
@@ -87,6 +90,7 @@ void EvaluationLoop::run() {
   runtime_.metrics->reset_epoch();
   runtime_.metrics->end_stage();
   rows.save();
+  state.loaders = outer_loaders;
   state.stage = outer_stage;
 }
 
@@ -103,7 +107,10 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
     Batch batch = cursor.take();
     state.batch_idx = batch_idx;
     state.is_last_batch = !cursor.has_next();
+    ++state.loaders[index].batches;
+    state.in_batch = true;
     run_batch(std::move(batch), batch_idx, dataloader_idx);
+    state.in_batch = false;
   }
 }
 

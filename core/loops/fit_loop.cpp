@@ -170,6 +170,7 @@ void FitLoop::run_epoch(const ResumePoint& resume) {
     cursor_->start_epoch(state_.epoch);
     for (std::int64_t done = 0; done < resume.batches_done && cursor_->has_next(); ++done) cursor_->take();
   }
+  state_.loaders = {{train_.get(), resume.batches_done}};
   bool any_has_batch = resume.batches_done == 0 || !plan_.is_last(resume.batches_done - 1);
   if (!plan_.known() && runtime_.world_size() > 1) {
     state_.has_next_batch = cursor_->has_next();
@@ -199,7 +200,9 @@ FitLoop::Turn FitLoop::run_turn(std::int64_t iteration) {
   if (cursor_->has_next()) {
     HookScope scope(runtime_, Hook::kTrainDataloader);
     batch = cursor_->take();
+    ++state_.loaders.front().batches;
   }
+  state_.in_batch = true;
   state_.has_next_batch = cursor_->has_next();
   state_.batch_idx = iteration;
   plan_turn(turn);
@@ -215,6 +218,7 @@ FitLoop::Turn FitLoop::run_turn(std::int64_t iteration) {
   const bool skips = std::exchange(state_.skip_epoch_wish, false);
   if (skips && runtime_.world_size() == 1) {
     turn.end_epoch = true;
+    state_.in_batch = false;
     runtime_.metrics->end_batch();
     schedulers_.step("epoch", /*on_metric=*/false);
     return turn;
@@ -287,6 +291,7 @@ void FitLoop::learn_from_votes(Turn& turn) {
 }
 
 void FitLoop::finish_turn(const Turn& turn) {
+  state_.in_batch = false;
   runtime_.metrics->end_batch();
   ++state_.total_batch_idx;
   if (turn.ends_window) {

@@ -10,6 +10,14 @@
 
 namespace levin {
 
+class BatchLoader;
+
+/// How far a stage has come through one of its loaders, so that collected rows can be told to samples.
+struct LoaderProgress {
+  const BatchLoader* loader = nullptr;
+  std::int64_t batches = 0;  ///< taken in this epoch, the one in work included
+};
+
 /// Where a run is, in plain numbers. Loops write it; the Trainer's getters read it.
 struct LoopState {
   Stage stage = Stage::kTrain;
@@ -22,6 +30,8 @@ struct LoopState {
   std::int64_t batch_idx = 0;     ///< in the epoch, of the stage that runs
   std::int64_t total_batch_idx = 0;  ///< training batches over all epochs
   std::int64_t dataloader_idx = 0;
+  bool in_batch = false;                ///< between taking a batch and the end of its hooks
+  std::vector<LoaderProgress> loaders;  ///< of the stage that runs
   bool is_last_batch = false;
   std::int64_t num_training_batches = -1;
   std::vector<std::int64_t> num_evaluation_batches;

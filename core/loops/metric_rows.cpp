@@ -9,9 +9,12 @@ MetricRow MetricRows::row(MetricMap values, std::int64_t step, bool epoch_end) c
 }
 
 void MetricRows::write(const BoundaryOutcome& outcome, std::int64_t step, bool epoch_end) {
+  if (outcome.logger_row.empty()) return;
+  const MetricRow reduced = row(outcome.logger_row, step, epoch_end);
+  hooks_.callbacks(Hook::kOnRankMetrics, &Callback::on_rank_metrics, reduced, outcome.rank_rows);
   if (runtime_.loggers.empty()) return;
-  if (runtime_.is_global_zero() && !outcome.logger_row.empty()) {
-    const MetricRow reduced = row(outcome.logger_row, step, epoch_end);
+  HookScope scope(runtime_, Hook::kLogMetrics);
+  if (runtime_.is_global_zero()) {
     for (const auto& logger : runtime_.loggers) {
       logger->log_metrics(reduced);
       if (logger->wants_all_ranks()) logger->log_all_ranks(reduced, outcome.rank_rows);
@@ -32,6 +35,7 @@ void MetricRows::write_local_step(std::int64_t step, bool to_rank_zero) {
   if (!anybody) return;
   MetricMap values = runtime_.metrics->local_step_row();
   if (values.empty()) return;
+  HookScope scope(runtime_, Hook::kLogMetrics);
   const MetricRow local = row(std::move(values), step, false);
   for (const auto& logger : runtime_.loggers) {
     if (to_main) logger->log_metrics(local);

@@ -1,13 +1,14 @@
 #pragma once
 
-#include "levin/core/loops/runtime.h"
+#include "levin/core/loops/hook_runner.h"
 
 namespace levin {
 
-/// Hands what a boundary gave to the loggers: rows on rank 0, and each rank's own values where a logger wants them.
+/// Hands what a boundary gave to the loggers: rows on rank 0, and each rank's own values where a logger
+/// wants them; and to the callbacks.
 class MetricRows {
  public:
-  explicit MetricRows(Trainer::Runtime& runtime) : runtime_(runtime) {}
+  explicit MetricRows(Trainer::Runtime& runtime) : runtime_(runtime), hooks_(runtime) {}
 
   /// The outcome of a training-step or epoch boundary.
   void write(const BoundaryOutcome& outcome, std::int64_t step, bool epoch_end);
@@ -19,6 +20,7 @@ class MetricRows {
   MetricRow row(MetricMap values, std::int64_t step, bool epoch_end) const;
 
   Trainer::Runtime& runtime_;
+  HookRunner hooks_;
 };
 
 }  // namespace levin

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "levin/core/console/console.h"
+#include "levin/core/error.h"
 #include "levin/core/loops/signals.h"
 #include "levin/core/loops/trainer_parts.h"
 
@@ -14,7 +15,14 @@ Trainer::Runtime::Runtime(Trainer& owner, TrainerOptions given)
       options(apply_option_rules(std::move(given))) {
   state.accumulate_grad_batches = options.accumulate_grad_batches;
   strategy = make_strategy(options);
-  Console::instance().configure({.rank = strategy->rank(), .world_size = strategy->world_size()});
+  ConsoleOptions console;
+  const auto level = log_level_from_name(options.log_level);
+  if (!level) throw ConfigError("trainer.log_level: '" + options.log_level + "' is none of debug, info, warning, error.");
+  console.level = *level;
+  console.rank = strategy->rank();
+  console.world_size = strategy->world_size();
+  console.log_file = options.log_file;
+  Console::instance().configure(console);
   loggers = make_loggers(options);
   configured_callbacks = make_callbacks(options);
   callbacks = in_hook_order(configured_callbacks);

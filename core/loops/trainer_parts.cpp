@@ -1,7 +1,6 @@
 #include "levin/core/loops/trainer_parts.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "levin/core/console/console.h"
 #include "levin/core/options/registry.h"
@@ -150,25 +149,6 @@ std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_p
   }
   own.insert(own.end(), of_module.begin(), of_module.end());
   return own;
-}
-
-std::string describe_difference(const std::vector<std::string>& texts_by_rank) {
-  for (std::size_t rank = 1; rank < texts_by_rank.size(); ++rank) {
-    std::istringstream first(texts_by_rank.front());
-    std::istringstream other(texts_by_rank[rank]);
-    std::string first_line;
-    std::string other_line;
-    while (true) {
-      const bool first_more = static_cast<bool>(std::getline(first, first_line));
-      const bool other_more = static_cast<bool>(std::getline(other, other_line));
-      if (!first_more && !other_more) break;
-      if (first_more == other_more && first_line == other_line) continue;
-      return "Ranks were started with different options. Rank 0 has `" + (first_more ? first_line : "(nothing)") + "`, rank " +
-             std::to_string(rank) + " has `" + (other_more ? other_line : "(nothing)") +
-             "`. Start every rank with the same configuration.";
-    }
-  }
-  return "Ranks were started with different options.";
 }
 
 }  // namespace levin

@@ -27,7 +27,5 @@ std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr
 /// `own` with the module's callbacks added; one of the module's replaces those of the same class.
 std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
                                                        const std::vector<std::shared_ptr<Callback>>& of_module);
-/// What to say when ranks were started with different options: the first line that differs, by rank.
-std::string describe_difference(const std::vector<std::string>& texts_by_rank);
 
 }  // namespace levin

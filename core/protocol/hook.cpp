@@ -84,6 +84,8 @@ constexpr std::array<HookRow, kHooks> kRows{{
     {Hook::kOnPredictEpochEnd, "on_predict_epoch_end", kNoLog},
     {Hook::kOnPredictEnd, "on_predict_end", kNoLog},
     {Hook::kTeardown, "teardown", kNoLog},
+    {Hook::kOnRankMetrics, "on_rank_metrics", kNoLog},
+    {Hook::kLogMetrics, "log_metrics", kNoLog},
     {Hook::kOnException, "on_exception", kNoLog},
     {Hook::kOnSaveCheckpoint, "on_save_checkpoint", kNoLog},
     {Hook::kOnLoadCheckpoint, "on_load_checkpoint", kNoLog},

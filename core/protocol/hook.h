@@ -75,6 +75,8 @@ enum class Hook : std::uint8_t {
   kOnPredictEpochEnd,
   kOnPredictEnd,
   kTeardown,
+  kOnRankMetrics,
+  kLogMetrics,
   kOnException,
   kOnSaveCheckpoint,
   kOnLoadCheckpoint,

@@ -1,0 +1,68 @@
+#include "support/matrix_report.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace levin::test {
+
+namespace {
+
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+}  // namespace
+
+bool MatrixReport::whole() {
+  const char* asked = std::getenv("LEVIN_MATRIX");
+  return asked != nullptr && std::string(asked) == "all";
+}
+
+void MatrixReport::add(const std::string& row, const std::string& column, bool passed) {
+  add_once(rows_, row);
+  add_once(columns_, column);
+  Cell& cell = cells_[{row, column}];
+  ++cell.runs;
+  cell.passed += passed ? 1 : 0;
+}
+
+std::string MatrixReport::table() const {
+  std::string text = "| " + corner_ + " |";
+  for (const std::string& column : columns_) text += " " + column + " |";
+  text += "\n| --- |";
+  for (std::size_t index = 0; index < columns_.size(); ++index) text += " --- |";
+  for (const std::string& row : rows_) {
+    text += "\n| " + row + " |";
+    for (const std::string& column : columns_) {
+      const auto found = cells_.find({row, column});
+      if (found == cells_.end()) {
+        text += " – |";
+      } else if (found->second.passed == found->second.runs) {
+        text += " yes |";
+      } else {
+        text += " **" + std::to_string(found->second.passed) + " of " + std::to_string(found->second.runs) + "** |";
+      }
+    }
+  }
+  return text + "\n";
+}
+
+void MatrixReport::write(const std::filesystem::path& file) const {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  stream.close();
+  const std::string begin = "<!-- " + section_ + " -->\n";
+  const std::string end = "<!-- end of " + section_ + " -->\n";
+  const std::size_t from = text.find(begin);
+  const std::size_t to = text.find(end);
+  if (from == std::string::npos || to == std::string::npos || to < from) {
+    throw std::runtime_error(file.string() + " lacks the marks of the section '" + section_ + "'");
+  }
+  text.replace(from, to - from, begin + table());
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+}  // namespace levin::test

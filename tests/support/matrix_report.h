@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace levin::test {
+
+/// Results of a matrix of cases as a table in a Markdown file: one section of it, between two marks, is replaced; the rest stays.
+/// Cells come in the order in which rows and columns were first named.
+class MatrixReport {
+ public:
+  /// `section`: which marks, `<!-- section -->` and `<!-- end of section -->`. `corner`: heading of the first column.
+  MatrixReport(std::string section, std::string corner) : section_(std::move(section)), corner_(std::move(corner)) {}
+
+  /// True when the whole matrix is asked for (LEVIN_MATRIX=all), rather than the sample that `make test` runs.
+  static bool whole();
+
+  /// Counts one run of a cell.
+  void add(const std::string& row, const std::string& column, bool passed);
+  /// A line of each row: "yes" where all runs passed, "3 of 4" where some did not, "–" where none ran.
+  std::string table() const;
+  /// Replaces the section in the file. Throws std::runtime_error when the marks are not there.
+  void write(const std::filesystem::path& file) const;
+
+ private:
+  struct Cell {
+    int runs = 0;
+    int passed = 0;
+  };
+  std::string section_;
+  std::string corner_;
+  std::vector<std::string> rows_;
+  std::vector<std::string> columns_;
+  std::map<std::pair<std::string, std::string>, Cell> cells_;
+};
+
+}  // namespace levin::test
