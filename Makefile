@@ -8,7 +8,7 @@ JOBS ?= $(shell awk '/MemAvailable/ {m = int($$2 / 1500000)} END {n = $(shell np
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo test bench format lint clean
+.PHONY: help setup configure build demo test test-tsan test-asan test-all bench format lint clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -29,6 +29,22 @@ demo: configure ## Train the digits example on two ranks, and say where the resu
 test: build ## Run every test
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2
 
+# What needs no LibTorch compiles in a minute or two, so it has a build folder of its own; test-asan compiles nearly everything.
+test-tsan: setup ## Run what needs no LibTorch under ThreadSanitizer: protocol, simulation, processes, shared memory, console
+	@scripts/configure.sh build-tsan -DCMAKE_BUILD_TYPE=Release -DLEVIN_SANITIZE=thread $(CMAKE_FLAGS)
+	@cmake --build build-tsan -j $(JOBS) --target torchfree_tests
+	@ctest --test-dir build-tsan --output-on-failure --no-tests=error -L torchfree -j 2
+
+test-asan: setup ## Run every unit test under AddressSanitizer, LeakSanitizer and UBSan
+	@scripts/configure.sh build-asan -DCMAKE_BUILD_TYPE=Release -DLEVIN_SANITIZE=address $(CMAKE_FLAGS)
+	@cmake --build build-asan -j $(JOBS) --target unit_tests
+	@ctest --test-dir build-asan --output-on-failure --no-tests=error -L unit -j 2
+
+test-all: build ## Run every test, whole matrices instead of samples (tens of minutes), then test-tsan and test-asan
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 -C whole -LE sample
+	@$(MAKE) --no-print-directory test-tsan
+	@$(MAKE) --no-print-directory test-asan
+
 bench: build ## Run the benchmarks
 	@$(BUILD)/bin/step_overhead
 	@$(BUILD)/bin/log_cost
@@ -44,5 +60,5 @@ lint: ## Check formatting, the house's rules, and that no warning slips in
 	@$(MAKE) --no-print-directory build WERROR=ON
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L house
 
-clean: ## Remove the build folder
-	@cmake -E rm -rf $(BUILD)
+clean: ## Remove the build folders
+	@cmake -E rm -rf $(BUILD) build-tsan build-asan

@@ -21,12 +21,14 @@ void restrict(Value& schema, const OptionInfo& info) {
   if (Value* alternatives = schema.find("anyOf")) {
     for (Value& alternative : alternatives->as_list()) restrict(alternative, info);
   }
-  const Value* type = schema.find("type");
-  if (type == nullptr || !type->is_string()) return;
-  const bool is_number = *type == Value("number") || *type == Value("integer");
+  const Value* found = schema.find("type");
+  if (found == nullptr || !found->is_string()) return;
+  // A copy: what is added to the schema moves its values.
+  const std::string type = found->as_string();
+  const bool is_number = type == "number" || type == "integer";
   if (is_number && info.minimum) schema["minimum"] = number(*info.minimum);
   if (is_number && info.maximum) schema["maximum"] = number(*info.maximum);
-  if (*type == Value("string")) {
+  if (type == "string") {
     // The reader takes digits for a string, so the schema does.
     schema["type"] = Value(Value::List{"string", "integer"});
     Value::List names;

@@ -6,6 +6,7 @@
 
 #include "levin/core/error.h"
 #include "levin/core/options/registry.h"
+#include "levin/loggers/builtins.h"
 #include "loggers/csv_table.h"
 #include "support/temporary_folder.h"
 
@@ -95,6 +96,7 @@ TEST_CASE("options without meaning are refused") {
 }
 
 TEST_CASE("YAML makes it as CSVLogger") {
+  levin::register_builtin_loggers();
   Value arguments(Value::Map{});
   arguments["name"] = "digits";
   arguments["version"] = 3;

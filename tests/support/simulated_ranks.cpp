@@ -62,9 +62,11 @@ struct SimulatedRanks::Impl {
 
   Worker& worker(int rank) { return *workers[static_cast<std::size_t>(rank)]; }
 
-  void serve(int rank) {
+  /// `self` is the worker of `rank`. It is not looked up again here: once the last rank has ended, the next run may add
+  /// workers.
+  void serve(int rank, Worker& self) {
     for (;;) {
-      worker(rank).turn.acquire();
+      self.turn.acquire();
       if (closing) return;
       Group group(*this, rank);
       try {
@@ -72,7 +74,7 @@ struct SimulatedRanks::Impl {
       } catch (...) {
         result.errors[static_cast<std::size_t>(rank)] = std::current_exception();
       }
-      worker(rank).state = RankState::kEnded;
+      self.state = RankState::kEnded;
       hand_over(rank);
     }
   }
@@ -165,7 +167,7 @@ SimulationResult SimulatedRanks::run(int ranks, std::uint64_t seed, const std::f
     Impl::Worker& worker = impl.worker(rank);
     worker.state = RankState::kReady;
     worker.failure.clear();
-    if (!worker.thread.joinable()) worker.thread = std::thread([&impl, rank] { impl.serve(rank); });
+    if (!worker.thread.joinable()) worker.thread = std::thread([&impl, rank, &worker] { impl.serve(rank, worker); });
   }
   impl.ranks = ranks;
   impl.random.seed(seed);

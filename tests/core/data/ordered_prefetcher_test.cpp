@@ -1,6 +1,3 @@
-// Free of torch, so that it can also be built and run alone under ThreadSanitizer:
-//   g++ -std=c++20 -O1 -g -fsanitize=thread -I build/include/core tests/core/data/ordered_prefetcher_test.cpp
-//   tests/support/main.cpp
 #include "levin/core/data/ordered_prefetcher.h"
 
 #include <atomic>

@@ -226,7 +226,8 @@ double Program::value(std::size_t statement, std::size_t phase, int rank) const 
     if (random % 7 == 0) return std::numeric_limits<double>::quiet_NaN();
     if (random % 7 == 1) return std::numeric_limits<double>::infinity();
   }
-  return static_cast<double>(random >> 8 & 1023) / 8 - 64;
+  // Sums of such values are exact in double, whatever their order, but not in float.
+  return static_cast<double>(random >> 8 & ((std::uint64_t{1} << 34) - 1)) / (1 << 27) - 64;
 }
 
 std::int64_t Program::batch_size(std::size_t phase, int rank) const {
