@@ -38,12 +38,14 @@ class Generator {
   Program make() {
     // Few ranks most of the time: they are quicker, and find most.
     program_.ranks = chance(4) ? below(15) + 2 : below(3) + 2;
-    program_.strict = chance(6);
+    // Now and then more metrics than a frame has slots at first, and nothing in them that ends the run early.
+    crowded_ = chance(50);
+    program_.strict = !crowded_ && chance(6);
     program_.reorder = chance(2);
     program_.dataloaders = chance(4) ? 2 : 1;
     program_.train_batches = lengths(4);
     program_.val_batches = lengths(2);
-    const int statements = below(8) + 1;
+    const int statements = crowded_ ? below(60) + 30 : below(8) + 1;
     for (int index = 0; index < statements; ++index) add_statement(index);
     lay_out_phases();
     add_stop_and_fault();
@@ -66,13 +68,13 @@ class Generator {
   void add_statement(int index) {
     LogStatement statement;
     // A copy of an earlier statement, with other options or not, for other ranks: the hard cases.
-    const bool copy = index > 0 && chance(4);
+    const bool copy = !crowded_ && index > 0 && chance(4);
     if (copy) {
       statement = program_.statements[place_below(program_.statements.size())];
       if (chance(3)) statement.options.prog_bar = !statement.options.prog_bar;
     } else {
       statement.hook = kLogHooks[place_below(kLogHooks.size())];
-      statement.name = kNames[place_below(kNames.size())];
+      statement.name = crowded_ ? "key_" + std::to_string(index) : kNames[place_below(kNames.size())];
       statement.options = options(hook_policy(statement.hook));
     }
     statement.line = static_cast<std::uint32_t>(index + 1);
@@ -102,7 +104,7 @@ class Generator {
       if (chance(3)) options.on_step = true;
       if (chance(3)) options.on_epoch = true;
     }
-    if (chance(60)) options.on_step = options.on_epoch = false;  // never legal
+    if (!crowded_ && chance(60)) options.on_step = options.on_epoch = false;  // never legal
     options.prog_bar = chance(3);
     options.logger = !chance(6);
     options.reduce = chance(2) ? Reduce::kMean : static_cast<Reduce>(below(4));
@@ -197,6 +199,7 @@ class Generator {
 
   Program program_;
   std::mt19937_64 random_;
+  bool crowded_ = false;
   std::int64_t epoch_ = 0;
   std::int64_t step_ = 0;
 };
@@ -234,6 +237,10 @@ std::int64_t Program::batch_size(std::size_t phase, int rank) const {
   const Phase& at = phases[phase];
   const auto place = static_cast<std::uint64_t>(at.batch * 8 + at.dataloader);
   return static_cast<std::int64_t>(mixed(seed, place, at.training, static_cast<std::uint64_t>(rank)) % 5) + 1;
+}
+
+bool Program::reads_metrics(std::size_t phase, int rank) const {
+  return mixed(seed, phase, static_cast<std::uint64_t>(rank), 11) % 4 == 0;
 }
 
 Votes Program::votes(std::size_t phase, int rank) const {

@@ -62,6 +62,8 @@ struct Program {
   std::vector<std::size_t> statements_at(std::size_t phase, int rank) const;
   double value(std::size_t statement, std::size_t phase, int rank) const;
   std::int64_t batch_size(std::size_t phase, int rank) const;
+  /// Whether the rank's user reads all metrics in this hook. Nobody else may notice.
+  bool reads_metrics(std::size_t phase, int rank) const;
   Votes votes(std::size_t phase, int rank) const;
   BoundaryWords words(std::size_t phase, int rank) const;
 };

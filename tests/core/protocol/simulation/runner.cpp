@@ -1,5 +1,6 @@
 #include "core/protocol/simulation/runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
@@ -106,11 +107,19 @@ class RankRun {
       case Phase::kHook:
         store_.enter(phase.hook);
         for (const std::size_t statement : program_.statements_at(index, rank_)) log(statement, index);
+        if (program_.reads_metrics(index, rank_)) read_metrics();
         break;
       case Phase::kBoundary:
         return meet(phase.boundary, index);
     }
     return false;
+  }
+
+  void read_metrics() const {
+    for (const auto& [name, value] : store_.callback_metrics()) store_.monitored(name);
+    store_.logged_metrics();
+    store_.progress_bar_metrics();
+    store_.local_step_row();
   }
 
   void log(std::size_t index, std::size_t phase) {
@@ -216,6 +225,11 @@ void compare_ends(const Program& program, const ExpectedRun& expected, const Sim
   (void)program;
 }
 
+bool all_end_well(const ExpectedRun& expected) {
+  return std::all_of(expected.ends.begin(), expected.ends.end(),
+                     [](const ExpectedEnd& end) { return end.type == ExpectedEnd::kWell; });
+}
+
 }  // namespace
 
 std::string run_and_compare(SimulatedRanks& ranks, const Program& program) {
@@ -227,6 +241,10 @@ std::string run_and_compare(SimulatedRanks& ranks, const Program& program) {
   try {
     compare_ends(program, expected, result);
     if (result.hung) throw Difference("a rank waits for others that ended well: a hang");
+    if (all_end_well(expected) && result.exchanges != expected.boundaries.back().collectives) {
+      throw Difference(std::to_string(result.exchanges) + " exchanges, expected " +
+                       std::to_string(expected.boundaries.back().collectives));
+    }
     if (result.sizes_differed) throw Difference("ranks exchanged different numbers of bytes");
     for (const auto& by_rank : warnings) {
       if (by_rank != warnings[0]) throw Difference("warnings differ by rank");
