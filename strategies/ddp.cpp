@@ -59,13 +59,34 @@ void DdpOptions::declare(OptionList<DdpOptions>& options) {
       .min(0.1);
 }
 
+/// The world's votes, read only when the gradients that they belong to were reduced.
+class DdpStrategy::ReducedVotes final : public VoteBoard {
+ public:
+  explicit ReducedVotes(State& state) : state_(state) {}
+  void publish(std::int64_t sequence, const Votes& votes) override;
+  std::vector<Votes> read(std::int64_t sequence) override;
+
+ private:
+  State& state_;
+};
+
 struct DdpStrategy::State {
   std::shared_ptr<ProcessWorld> world;
   UserCollectives collectives;
   std::unique_ptr<ModuleSynchronizer> module;  ///< set between setup_module and teardown
+  ReducedVotes votes{*this};
 
   explicit State(std::shared_ptr<ProcessWorld> joined) : world(std::move(joined)), collectives(*world) {}
 };
+
+void DdpStrategy::ReducedVotes::publish(std::int64_t sequence, const Votes& votes) {
+  state_.world->vote_board().publish(sequence, votes);
+}
+
+std::vector<Votes> DdpStrategy::ReducedVotes::read(std::int64_t sequence) {
+  if (state_.module) state_.module->check_reduced();
+  return state_.world->vote_board().read(sequence);
+}
 
 DdpStrategy::DdpStrategy(Options options) : options_(std::move(options)) {}
 DdpStrategy::~DdpStrategy() = default;
@@ -96,7 +117,7 @@ int DdpStrategy::world_size() const { return joined().world->environment().world
 int DdpStrategy::local_rank() const { return joined().world->environment().local_rank; }
 int DdpStrategy::node_rank() const { return joined().world->environment().node_rank; }
 ControlGroup& DdpStrategy::control_group() { return joined().world->control_group(); }
-VoteBoard& DdpStrategy::vote_board() { return joined().world->vote_board(); }
+VoteBoard& DdpStrategy::vote_board() { return joined().votes; }
 
 void DdpStrategy::setup_module(Module& module, bool training) {
   State& state = joined();

@@ -62,6 +62,7 @@ class DdpStrategy final : public Strategy {
 
  private:
   struct State;
+  class ReducedVotes;
   State& joined() const;
   ModuleSynchronizer& synchronizer() const;
 

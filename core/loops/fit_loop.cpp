@@ -45,6 +45,8 @@ void FitLoop::run(const ResumePoint& resume) {
 }
 
 void FitLoop::train_epochs(const ResumePoint& resume) {
+  // Before the hook: what it logs belongs to the first epoch.
+  runtime_.metrics->begin_stage(Stage::kTrain);
   hooks_.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
   ResumePoint from = resume;
   while (true) {
@@ -161,7 +163,6 @@ bool FitLoop::done() {
 }
 
 void FitLoop::run_epoch(const ResumePoint& resume) {
-  runtime_.metrics->begin_stage(Stage::kTrain);
   state_.batch_idx = resume.batches_done - 1;
   state_.end_epoch_wish = false;
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);

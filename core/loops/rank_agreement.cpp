@@ -52,7 +52,11 @@ void add_settings(std::string& text, const std::string& owner, const Value& sett
 }
 
 std::string describe_setup(const Trainer::Runtime& runtime, const RunOptions& run) {
-  std::string text = to_yaml(write_options(runtime.options));
+  // Callbacks and loggers may be objects, of which the options know nothing: they follow with what they say of themselves.
+  TrainerOptions options = runtime.options;
+  options.callbacks.clear();
+  options.logger = Loggers(options.logger.enabled());
+  std::string text = to_yaml(write_options(options));
   text += "ckpt_path: " + run.ckpt_path.value_or("") + "\n";
   for (const auto& callback : runtime.callbacks) add_settings(text, callback->class_name(), callback->settings());
   for (const auto& logger : runtime.loggers) add_settings(text, "logger " + logger->name(), logger->settings());

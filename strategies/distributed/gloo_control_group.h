@@ -32,7 +32,8 @@ class GlooControlGroup final : public ControlGroup {
   std::string broken_;
 };
 
-/// Votes between hosts: one asynchronous all-gather of a word a rank for each reduction, begun before it and awaited after it.
+/// Votes between hosts when gradients are on GPUs: one asynchronous all-gather of a word a rank for each reduction, begun
+/// before it and awaited after it, so that no rank waits for a GPU.
 class GlooVoteBoard final : public VoteBoard {
  public:
   GlooVoteBoard(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board)

@@ -4,13 +4,12 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
-#include <limits>
-#include <sstream>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
 
 #include "levin/core/error.h"
+#include "levin/strategies/distributed/bucket_vote_board.h"
 
 namespace levin {
 
@@ -45,10 +44,50 @@ std::unique_ptr<Reducer> make_reducer(std::vector<std::int64_t> size_limits, Arg
   }
 }
 
+/// Sums buckets over ranks and divides them by their number, as LibTorch does by itself; the first bucket takes the votes
+/// along.
+class VotesInFirstBucket final : public c10d::CommHookInterface {
+ public:
+  VotesInFirstBucket(c10::intrusive_ptr<c10d::ProcessGroup> process_group, BucketVoteBoard& votes)
+      : process_group_(std::move(process_group)), votes_(votes) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    // Divided first, as overflow is nearer than underflow.
+    const at::Tensor gradients = bucket.getBufferRef().div_(process_group_->getSize());
+    if (bucket.getIndex() != 0) return all_reduce(gradients);
+    const std::int64_t size = gradients.numel();
+    return all_reduce(torch::cat({gradients, votes_.elements(gradients)}))
+        ->then(
+            [this, size](c10::ivalue::Future& done) {
+              const at::Tensor sum = parseHookResult(done.value());
+              votes_.take(sum.narrow(0, size, sum.numel() - size));
+              return c10::IValue(sum.narrow(0, 0, size));
+            },
+            c10::TensorType::get());
+  }
+  at::Tensor parseHookResult(const c10::IValue& result) override { return c10d::detail::parseCppCommHookResult(result); }
+
+ private:
+  c10::intrusive_ptr<c10::ivalue::Future> all_reduce(const at::Tensor& tensor) {
+    std::vector<at::Tensor> tensors = {tensor};
+    return process_group_->allreduce(tensors)->getFuture();
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  BucketVoteBoard& votes_;
+};
+
 }  // namespace
 
+/// Which parameters got a gradient in the backward pass under way.
+struct GradientReducer::Arrivals {
+  std::int64_t pass = 0;
+  std::vector<std::int64_t> last_pass;  ///< by parameter: the last one that reached it
+  std::vector<unsigned> hooks;          ///< by parameter
+};
+
 GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                                 const Options& options)
+                                 const Options& options, BucketVoteBoard* votes)
     : options_(options) {
   std::unordered_map<std::size_t, std::string> names;
   for (const auto& entry : module.named_parameters()) {
@@ -64,31 +103,42 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
                                          options.find_unused_parameters, options.gradient_as_bucket_view, std::move(names),
                                          std::min<std::int64_t>(c10d::kDefaultFirstBucketBytes, cap_bytes),
                                          /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
+  if (votes != nullptr) reducer_->register_comm_hook(std::make_unique<VotesInFirstBucket>(process_group, *votes));
+  if (!options.find_unused_parameters) watch_gradients();
 }
 
-GradientReducer::~GradientReducer() = default;
-
-void GradientReducer::prepare(const at::Tensor& loss) {
-  try {
-    reducer_->rebuild_buckets();
-    reducer_->prepare_for_backward(options_.find_unused_parameters ? std::vector<at::Tensor>{loss} : std::vector<at::Tensor>{});
-  } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    if (text.find("finished reduction in the prior iteration") == std::string::npos) throw;
-    throw MisuseError(
-        "strategy ddp: the last backward pass gave no gradient to " + names_in(text) +
-        ", so its reduction could not end. Use every parameter in the loss, freeze those that are not used "
-        "(requires_grad_(false)), or set the strategy to {class_path: ddp, init_args: {find_unused_parameters: true}}.");
+GradientReducer::~GradientReducer() {
+  for (std::size_t index = 0; arrivals_ && index < arrivals_->hooks.size(); ++index) {
+    parameters_[index].remove_hook(arrivals_->hooks[index]);
   }
 }
 
-std::string GradientReducer::names_in(const std::string& text) const {
-  // LibTorch lists indices: "… which did not receive grad for rank 0: 2 3".
-  std::istringstream indices(text.substr(std::min(text.size(), text.rfind("for rank"))));
-  indices.ignore(std::numeric_limits<std::streamsize>::max(), ':');
+void GradientReducer::watch_gradients() {
+  arrivals_ = std::make_shared<Arrivals>();
+  arrivals_->last_pass.resize(parameters_.size());
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const auto note = [arrivals = arrivals_.get(), index](const at::Tensor&) { arrivals->last_pass[index] = arrivals->pass; };
+    arrivals_->hooks.push_back(parameters_[index].register_hook(note));
+  }
+}
+
+void GradientReducer::prepare(const at::Tensor& loss) {
+  if (arrivals_) ++arrivals_->pass;
+  reducer_->rebuild_buckets();
+  reducer_->prepare_for_backward(options_.find_unused_parameters ? std::vector<at::Tensor>{loss} : std::vector<at::Tensor>{});
+}
+
+void GradientReducer::check_finished() const {
+  if (!arrivals_) return;
   std::string names;
-  for (std::size_t index = 0; indices >> index && index < names_.size();) names += (names.empty() ? "" : ", ") + names_[index];
-  return names.empty() ? "some parameters" : names;
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    if (arrivals_->last_pass[index] != arrivals_->pass) names += (names.empty() ? "" : ", ") + names_[index];
+  }
+  if (names.empty()) return;
+  throw MisuseError("strategy ddp: the backward pass gave no gradient to " + names +
+                    ", so its reduction could not end. Use every parameter in the loss, freeze those that are not used "
+                    "(requires_grad_(false)), or set the strategy to {class_path: ddp, init_args: {find_unused_parameters: "
+                    "true}}.");
 }
 
 void GradientReducer::reduce_zeros() {

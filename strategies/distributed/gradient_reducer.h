@@ -13,6 +13,8 @@ class Reducer;
 
 namespace levin {
 
+class BucketVoteBoard;
+
 /// Makes gradients the mean over ranks while backward runs: LibTorch's own reducer of DistributedDataParallel, with its
 /// buckets.
 class GradientReducer {
@@ -23,26 +25,31 @@ class GradientReducer {
     double bucket_cap_mb = 25;
   };
 
-  /// `module` has at least one parameter that requires a gradient. Ranks: all, with the same parameters.
+  /// `module` has at least one parameter that requires a gradient. `votes`: travel along with the gradients; null when they go
+  /// another way. Ranks: all, with the same parameters.
   GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                  const Options& options);
+                  const Options& options, BucketVoteBoard* votes);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local. Throws MisuseError when
-  /// the last pass left parameters without a gradient and find_unused_parameters is off.
+  /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
   void prepare(const at::Tensor& loss);
+  /// After that backward pass. Throws MisuseError when it left parameters without a gradient: the reduction has not ended then,
+  /// here or on other ranks, and gradients are not what they should be.
+  void check_finished() const;
   /// Takes part in a reduction with gradients of zero.
   void reduce_zeros();
 
  private:
-  std::string names_in(const std::string& text) const;
+  struct Arrivals;
+  void watch_gradients();
 
   Options options_;
   std::vector<std::string> names_;  ///< of parameters_
   std::vector<at::Tensor> parameters_;
   std::unique_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
 };
 
 }  // namespace levin

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include "levin/strategies/distributed/bucket_vote_board.h"
 #include "levin/strategies/distributed/parameter_check.h"
 
 namespace levin {
@@ -30,7 +31,7 @@ ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& m
   broadcast(tensors);
   if (!training || !has_trained_parameters(module)) return;
   world.board().begin_reduction();
-  reducer_ = std::make_unique<GradientReducer>(module, world.process_group(), options);
+  reducer_ = std::make_unique<GradientReducer>(module, world.process_group(), options, world.bucket_votes());
   world.board().end_reduction();
 }
 
@@ -45,9 +46,14 @@ void ModuleSynchronizer::broadcast(const std::vector<at::Tensor>& tensors) {
 
 void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
   // Votes are read after a reduction, so ranks must meet even when there is nothing to reduce.
+  if (!reducer_ && world_.bucket_votes() != nullptr) return world_.bucket_votes()->exchange(world_.control_group());
   if (!reducer_) return world_.control_group().all_gather({}, {}, "a step without gradients");
   world_.board().begin_reduction();
   reducer_->prepare(loss);
+}
+
+void ModuleSynchronizer::check_reduced() const {
+  if (reducer_) reducer_->check_finished();
 }
 
 void ModuleSynchronizer::backward_without_batch() {

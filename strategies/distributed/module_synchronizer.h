@@ -20,6 +20,8 @@ class ModuleSynchronizer {
 
   /// Before a backward pass whose gradients are to be reduced.
   void before_backward(const at::Tensor& loss);
+  /// After it. Throws MisuseError, on this rank alone, when the reduction cannot have ended.
+  void check_reduced() const;
   /// Takes part in the reduction of a step with gradients of zero.
   void backward_without_batch();
   /// Buffers become rank 0's.

@@ -8,6 +8,7 @@
 #include "levin/core/error.h"
 #include "levin/strategies/cuda/cuda_api.h"
 #include "levin/strategies/cuda/cuda_library.h"
+#include "levin/strategies/distributed/bucket_vote_board.h"
 #include "levin/strategies/distributed/gloo_control_group.h"
 #include "levin/strategies/distributed/rendezvous.h"
 #include "levin/strategies/distributed/store_board.h"
@@ -105,7 +106,14 @@ void ProcessWorld::join_over_network(const Options& options, bool one_host) {
   board_ = std::make_shared<StoreBoard>(store_, environment_.rank, environment_.world_size);
   control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, timeout),
                                                       board_, options.limits);
-  vote_board_ = std::make_unique<GlooVoteBoard>(make_gloo_backend(store_, "votes", environment_, one_host, timeout), board_);
+  if (options.use_cuda) {
+    // Gradients are on GPUs: to read votes out of a bucket would wait for them.
+    vote_board_ = std::make_unique<GlooVoteBoard>(make_gloo_backend(store_, "votes", environment_, one_host, timeout), board_);
+  } else {
+    auto votes = std::make_unique<BucketVoteBoard>(board_);
+    bucket_votes_ = votes.get();
+    vote_board_ = std::move(votes);
+  }
 }
 
 }  // namespace levin

@@ -14,6 +14,8 @@
 
 namespace levin {
 
+class BucketVoteBoard;
+
 /// This process's membership in the run: everything through which it talks to the other ranks. A process joins once; it stays a
 /// member, whatever number of strategies and Trainers it makes, until it ends.
 class ProcessWorld {
@@ -31,6 +33,8 @@ class ProcessWorld {
   const ClusterEnvironment& environment() const { return environment_; }
   ControlGroup& control_group() { return *control_group_; }
   VoteBoard& vote_board() { return *vote_board_; }
+  /// Set when votes travel in the buckets of gradients.
+  BucketVoteBoard* bucket_votes() { return bucket_votes_; }
   RunBoard& board() { return *board_; }
   /// Gradients, parameters and large tensors travel here.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }
@@ -45,6 +49,7 @@ class ProcessWorld {
   std::shared_ptr<RunBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;
   std::unique_ptr<VoteBoard> vote_board_;
+  BucketVoteBoard* bucket_votes_ = nullptr;  ///< vote_board_, when it is one
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   std::unique_ptr<FailureWatch> watch_;
 };

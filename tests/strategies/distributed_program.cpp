@@ -95,6 +95,9 @@ void train(Context& context, const TrainingOptions& options) {
   torch::manual_seed(99);
   for (int step = 0; step < 10; ++step) {
     zero_gradients(net);
+    levin::Votes votes;
+    votes.gradient_weight = step + context.rank();
+    context.strategy.vote_board().publish(step, votes);
     const bool idle = options.rank_1_has_half && context.rank() == 1 && step % 2 == 1;
     for (int micro = 0; micro < options.accumulate; ++micro) {
       const auto data = torch::randn({16, 4}).chunk(context.ranks())[context.rank()];
@@ -107,10 +110,7 @@ void train(Context& context, const TrainingOptions& options) {
       loss.backward();
     }
     if (idle) synchronizer.backward_without_batch();
-    levin::Votes votes;
-    votes.gradient_weight = step + context.rank();
-    context.strategy.vote_board().publish(step, votes);
-    context.strategy.barrier("votes", Here::current());
+    synchronizer.check_reduced();
     const std::vector<levin::Votes> read = context.strategy.vote_board().read(step);
     for (int rank = 0; rank < context.ranks(); ++rank) {
       if (read[static_cast<std::size_t>(rank)].gradient_weight != step + rank) std::abort();

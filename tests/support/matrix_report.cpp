@@ -21,6 +21,8 @@ bool MatrixReport::whole() {
   return asked != nullptr && std::string(asked) == "all";
 }
 
+void MatrixReport::add_column(const std::string& column) { add_once(columns_, column); }
+
 void MatrixReport::add(const std::string& row, const std::string& column, bool passed) {
   add_once(rows_, row);
   add_once(columns_, column);

@@ -7,8 +7,8 @@
 
 namespace levin::test {
 
-/// Results of a matrix of cases as a table in a Markdown file: one section of it, between two marks, is replaced; the rest stays.
-/// Cells come in the order in which rows and columns were first named.
+/// Results of a matrix of cases as a table in a Markdown file: one section of it, between two marks, is replaced; the rest
+/// stays. Cells come in the order in which rows and columns were first named.
 class MatrixReport {
  public:
   /// `section`: which marks, `<!-- section -->` and `<!-- end of section -->`. `corner`: heading of the first column.
@@ -17,6 +17,8 @@ class MatrixReport {
   /// True when the whole matrix is asked for (LEVIN_MATRIX=all), rather than the sample that `make test` runs.
   static bool whole();
 
+  /// Fixes the place of a column that is named later.
+  void add_column(const std::string& column);
   /// Counts one run of a cell.
   void add(const std::string& row, const std::string& column, bool passed);
   /// A line of each row: "yes" where all runs passed, "3 of 4" where some did not, "–" where none ran.

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,13 +19,19 @@ namespace levin::test {
 /// The hooks that ran, as the reference's traces write them: "C.on_train_start M.on_train_start".
 class HookTrace {
  public:
-  void add(const std::string& entry) { entries_.push_back(entry); }
+  void add(const std::string& entry) {
+    entries_.push_back(entry);
+    if (on_entry) on_entry(entry);
+  }
   std::string str() const {
     std::string text;
     for (const std::string& entry : entries_) text += (text.empty() ? "" : " ") + entry;
     return text;
   }
   void clear() { entries_.clear(); }
+
+  /// Called inside each hook: lets a test do something in every hook there is.
+  std::function<void(const std::string& entry)> on_entry;
 
  private:
   std::vector<std::string> entries_;

@@ -1,0 +1,64 @@
+#include "levin/strategies/distributed/bucket_vote_board.h"
+
+#include <torch/types.h>
+
+#include <array>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+void BucketVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
+  mine_ = {sequence, pack(votes)};
+  const std::lock_guard lock(mutex_);
+  all_.clear();
+}
+
+std::vector<Votes> BucketVoteBoard::read(std::int64_t sequence) {
+  board_->end_reduction();
+  const std::lock_guard lock(mutex_);
+  if (all_.empty()) {
+    throw MisuseError("votes of gradient reduction " + std::to_string(sequence) +
+                      " are read, but no reduction has ended since they were published");
+  }
+  std::vector<Votes> votes;
+  for (const Words& words : all_) {
+    if (words.sequence != sequence) {
+      throw DesyncError("rank " + std::to_string(votes.size()) + " is in gradient reduction " + std::to_string(words.sequence) +
+                        ", rank " + std::to_string(board_->rank()) + " in " + std::to_string(sequence) +
+                        ": ranks do not call backward in the same order");
+    }
+    votes.push_back(unpack_votes(words.votes));
+  }
+  return votes;
+}
+
+at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
+  std::array<std::uint8_t, sizeof(Words)> bytes{};
+  std::memcpy(bytes.data(), &mine_, bytes.size());
+  const auto width = static_cast<std::int64_t>(bytes.size());
+  const at::Tensor own = torch::from_blob(bytes.data(), {width}, torch::kUInt8).to(bucket.scalar_type());
+  at::Tensor elements = torch::zeros({board_->size() * width}, bucket.options());
+  elements.narrow(0, board_->rank() * width, width).copy_(own);
+  return elements;
+}
+
+void BucketVoteBoard::take(const at::Tensor& sum) {
+  const at::Tensor bytes = sum.to(torch::kUInt8).contiguous();
+  std::vector<Words> all(static_cast<std::size_t>(board_->size()));
+  std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(Words));
+  const std::lock_guard lock(mutex_);
+  all_ = std::move(all);
+}
+
+void BucketVoteBoard::exchange(ControlGroup& group) {
+  std::vector<Words> all(static_cast<std::size_t>(group.size()));
+  group.all_gather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all)), "a step without gradients");
+  const std::lock_guard lock(mutex_);
+  all_ = std::move(all);
+}
+
+}  // namespace levin
