@@ -7,7 +7,7 @@
 #include <system_error>
 #include <vector>
 
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
@@ -68,7 +68,7 @@ void remove_checkpoint(const std::string& file, const std::string& folder) {
   if (relative.empty() || *relative.begin() == "..") return;
   std::error_code error;
   fs::remove(file, error);
-  if (error) Console::instance().warn("Could not remove the old checkpoint " + file + ": " + error.message() + ".");
+  if (error) rank_zero_warn("Could not remove the old checkpoint " + file + ": " + error.message() + ".");
 }
 
 std::string text_of_rank_zero(Trainer& trainer, const std::string& mine, const char* what) {

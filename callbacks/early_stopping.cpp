@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "levin/callbacks/monitoring.h"
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/trainer.h"
 
@@ -115,8 +115,8 @@ void EarlyStopping::check(Trainer& trainer) {
     asked_to_stop_ = false;
     trainer.clear_stop();
   }
-  if (options_.verbose && !decision.message.empty() && (trainer.is_global_zero() || !options_.log_rank_zero_only)) {
-    Console::instance().info(decision.message);
+  if (options_.verbose && !decision.message.empty()) {
+    options_.log_rank_zero_only ? rank_zero_info(decision.message) : rank_info(decision.message);
   }
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "levin/callbacks/learning_rate_names.h"
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/optim/optimizer_access.h"

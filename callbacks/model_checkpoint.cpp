@@ -10,7 +10,7 @@
 #include "levin/callbacks/checkpoint_files.h"
 #include "levin/callbacks/duration.h"
 #include "levin/callbacks/monitoring.h"
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/trainer.h"
@@ -116,7 +116,7 @@ void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   if (trainer.is_global_zero()) {
     folder = detail::absolute_folder(options_.dirpath.value_or(trainer.log_dir() / "checkpoints"));
     if (options_.save_top_k != 0 && !trainer.options().fast_dev_run && detail::has_files(folder)) {
-      Console::instance().warn("Checkpoint folder " + folder + " exists and is not empty.");
+      rank_zero_warn("Checkpoint folder " + folder + " exists and is not empty.");
     }
   }
   dirpath_ = detail::text_of_rank_zero(trainer, folder, "ModelCheckpoint: folder");
@@ -232,7 +232,7 @@ void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
       "', which no rank has logged. Log it, or set 'monitor' to one of: " + detail::metric_names(trainer.callback_metrics()) +
       ".";
   if (validation_has_run_) throw MisuseError(problem);
-  if (trainer.is_global_zero()) Console::instance().warn_once(problem + " Nothing was saved.", "monitor " + *options_.monitor);
+  Console::instance().warn_once(problem + " Nothing was saved.", "monitor " + *options_.monitor, Speaker::kRun);
 }
 
 void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
@@ -306,7 +306,7 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
     const std::string file = free_file(current_name(trainer), "");
     write(trainer, file);
     if (options_.save_last.enabled()) save_last_as(trainer, free_file(kNameLast, last_model_path_));
-    Console::instance().info("Training ended with an error (" + std::string(error.what()) + "); saved its state as " + file);
+    rank_zero_info("Training ended with an error (" + std::string(error.what()) + "); saved its state as " + file);
   } catch (const std::exception& save_error) {
     // The error that ended the training is what matters; it leaves the Trainer after this hook.
     Console::instance().error("ModelCheckpoint: the state could not be saved: " + std::string(save_error.what()));

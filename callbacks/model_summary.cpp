@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "levin/callbacks/human_numbers.h"
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/console/table.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
@@ -87,7 +87,7 @@ ModelSummary::ModelSummary(ModelSummaryOptions options) : options_(options) {
 
 void ModelSummary::on_fit_start(Trainer& trainer, Module& module) {
   if (options_.max_depth == 0 || !trainer.is_global_zero()) return;
-  Console::instance().info("\n" + summarize_model(module, options_.max_depth));
+  rank_zero_info("\n" + summarize_model(module, options_.max_depth));
 }
 
 }  // namespace levin

@@ -9,6 +9,7 @@
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
+#include "levin/core/loops/throughput.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -50,7 +51,10 @@ ProgressBar::ProgressBar(ProgressBarOptions options, Console& console, std::func
 bool ProgressBar::enabled(const Trainer& trainer) const { return options_.refresh_rate > 0 && trainer.is_global_zero(); }
 
 void ProgressBar::start(Bar& bar, std::string description, std::optional<std::int64_t> total) {
-  bar = Bar{std::move(description), 0, total, clock_(), 0};
+  bar = Bar{};
+  bar.description = std::move(description);
+  bar.total = total;
+  bar.started = clock_();
   live_ = console_.has_live_line();
   next_draw_ = 0;
 }
@@ -62,7 +66,10 @@ ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar) const 
   line.total = bar.total;
   line.elapsed_seconds = clock_() - bar.started;
   const double working = line.elapsed_seconds - bar.paused;
-  if (working > 0) line.rate = static_cast<double>(bar.current) / working;
+  if (working > 0) {
+    line.rate = static_cast<double>(bar.current - bar.done_before) / working;
+    if (bar.samples) line.samples_rate = static_cast<double>(*bar.samples) / working;
+  }
   if (!trainer.loggers().empty() && !trainer.loggers().front()->version().empty()) {
     line.postfix.emplace_back("v_num", version_number(trainer.loggers().front()->version()));
   }
@@ -86,8 +93,9 @@ void ProgressBar::print_line(const Trainer& trainer, const Bar& bar) {
   if (line.total) text += "/" + std::to_string(*line.total);
   text += " [" + duration_text(line.elapsed_seconds);
   if (line.rate) text += ", " + rate_text(*line.rate);
+  if (line.samples_rate) text += ", " + samples_rate_text(*line.samples_rate);
   for (const auto& [name, figure] : line.postfix) text += ", " + name + "=" + figure;
-  console_.info(text + "]");
+  console_.print(LogLevel::kInfo, text + "]", Speaker::kRun);
 }
 
 // ---- Training ---------------------------------------------------------------------------------------------------------------
@@ -99,12 +107,16 @@ void ProgressBar::on_train_start(Trainer& trainer, Module&) {
 void ProgressBar::on_train_epoch_start(Trainer& trainer, Module&) {
   if (!enabled(trainer)) return;
   start(training_, "Epoch " + std::to_string(trainer.current_epoch()), known(trainer.num_training_batches()));
+  training_.current = training_.done_before = trainer.batch_idx() + 1;
+  training_.samples = 0;
   if (live_) draw(trainer, training_);
 }
 
-void ProgressBar::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
+void ProgressBar::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch& batch, std::int64_t batch_idx) {
   if (!enabled(trainer)) return;
   training_.current = batch_idx + 1;
+  const std::optional<std::int64_t> samples = samples_of_all_ranks(trainer, batch);
+  training_.samples = samples && training_.samples ? std::optional(*training_.samples + *samples) : std::nullopt;
   draw_if_due(trainer, training_);
 }
 

@@ -23,7 +23,9 @@ struct ProgressBarOptions {
 
 /// Shows how far a run is. On a terminal a bar at the bottom: "Sanity Checking", "Epoch n", "Validation", "Testing" or
 /// "Predicting", with the metrics logged with prog_bar. In a file or a pipe one line an epoch and an evaluation. Only rank 0
-/// shows something. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
+/// shows something. Training's batches and batches a second are steps of the whole run, in which each rank takes a batch of its
+/// own; samples a second are those of all ranks together, where they have one batch size. An evaluation shows rank 0's batches.
+/// A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
 class ProgressBar final : public Callback {
  public:
   using Options = ProgressBarOptions;
@@ -60,9 +62,11 @@ class ProgressBar final : public Callback {
   struct Bar {
     std::string description;
     std::int64_t current = 0;
+    std::int64_t done_before = 0;  ///< of these, by the run that this one resumes
     std::optional<std::int64_t> total;
     double started = 0;
-    double paused = 0;  ///< seconds since then that were somebody else's, such as validation's
+    double paused = 0;                    ///< seconds since then that were somebody else's, such as validation's
+    std::optional<std::int64_t> samples;  ///< of all ranks; unset: unknown
   };
 
   bool enabled(const Trainer& trainer) const;

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "levin/callbacks/duration.h"
-#include "levin/core/console/console.h"
 #include "levin/core/console/progress_line.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/trainer.h"
 
@@ -65,7 +65,7 @@ void Timer::check(Trainer& trainer) {
   if (!duration_ || !trainer.is_global_zero() || time_elapsed(Stage::kTrain) < *duration_) return;
   const std::string reason = "Time limit reached after " + duration_text(time_elapsed(Stage::kTrain)) + " of training";
   trainer.stop(reason);
-  if (options_.verbose && !std::exchange(told_, true)) Console::instance().info(reason + ". Training stops.");
+  if (options_.verbose && !std::exchange(told_, true)) rank_zero_info(reason + ". Training stops.");
 }
 
 // A state whose time was up already stops the run before it trains.

@@ -13,7 +13,10 @@
 #include "levin/cli/load_config.h"
 #include "levin/cli/run.h"
 #include "levin/core/console/console.h"
+#include "levin/core/console/told_errors.h"
 #include "levin/core/error.h"
+#include "levin/core/loops/signals.h"
+#include "levin/strategies/processes/cluster_environment.h"
 
 namespace levin::cli {
 namespace {
@@ -41,23 +44,46 @@ int execute(const CommandLine& line) {
     return 0;
   }
   require_parts(config);
-  return run_command(line.command, config);
+  return run_command(line, config);
+}
+
+/// Lets the console say whose lines they are, also when the run ends before its ranks have met.
+void introduce_rank() {
+  try {
+    const ClusterEnvironment environment = detect_cluster_environment();
+    Console::instance().configure({.rank = environment.rank, .world_size = environment.world_size});
+  } catch (const ConfigError&) {
+    // The Trainer says what is wrong with the launcher's variables, when it needs them.
+  }
+}
+
+/// Shows an error that ends this process, in one text or several. One that the run has told already, with the place where it
+/// failed, goes to the log file only.
+void show(const std::exception& error, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    error_was_told(error.what()) ? Console::instance().record(LogLevel::kError, text) : Console::instance().error(text);
+  }
 }
 
 }  // namespace
 
 int run(int argc, char** argv) {
+  introduce_rank();
   try {
     for (const std::string& error : detail::take_registration_errors()) throw MisuseError(error);
     return execute(parse_command_line(std::vector<std::string>(argv + 1, argv + argc)));
   } catch (const ConfigError& error) {
-    for (const std::string& text : diagnostics(error)) Console::instance().error(text);
+    show(error, diagnostics(error));
     return error.exit_code();
+  } catch (const Interrupted& interrupted) {
+    // All ranks stop together, for the same reason.
+    Console::instance().print(LogLevel::kError, interrupted.what(), Speaker::kRun);
+    return interrupted.exit_code();
   } catch (const Error& error) {
-    Console::instance().error(error.what());
+    show(error, {error.what()});
     return error.exit_code();
   } catch (const std::exception& error) {
-    Console::instance().error(error.what());
+    show(error, {error.what()});
     return 1;
   }
 }

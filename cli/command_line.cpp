@@ -7,7 +7,7 @@
 
 #include "levin/cli/help_text.h"
 #include "levin/cli/run_config.h"
-#include "levin/cli/version.h"
+#include "levin/core/build_info.h"
 #include "levin/core/options/did_you_mean.h"
 
 namespace levin::cli {
@@ -151,7 +151,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   std::reverse(rest.begin(), rest.end());  // the order in which CLI11 takes a vector
 
   CLI::App app("Trains and evaluates modules from YAML configurations.", "levin");
-  app.set_version_flag("--version", version_text());
+  app.set_version_flag("--version", build_info());
   app.set_help_flag("-h,--help", "Print this help; --help NAME tells of a class, a section or a key");
   app.allow_extras();
   app.fallthrough();

@@ -5,6 +5,7 @@
 
 #include "levin/cli/config_file.h"
 #include "levin/cli/load_config.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/data/data_module.h"
 #include "levin/core/error_text.h"
 #include "levin/core/module.h"
@@ -15,9 +16,26 @@ namespace levin::cli {
 
 namespace {
 
-void run_entry_point(const std::string& command, const RunConfig& config) {
+/// "run.yaml, --trainer.max_epochs=2": what the configuration was made of, in order.
+std::string sources_text(const CommandLine& line) {
+  std::string text;
+  for (const ConfigSource& source : line.sources) {
+    if (!text.empty()) text += ", ";
+    if (const auto* file = std::get_if<ConfigFile>(&source)) {
+      text += file->path;
+    } else {
+      const auto& given = std::get<Override>(source);
+      text += "--" + given.key + (given.append ? "+=" : "=") + given.text;
+    }
+  }
+  return text;
+}
+
+void run_entry_point(const CommandLine& line, const RunConfig& config) {
+  const std::string& command = line.command;
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
   Trainer trainer(config.trainer);
+  rank_zero_info("configuration: ", sources_text(line));
   trainer.on_log_dir(
       [complete = complete_config(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
   const std::shared_ptr<Module> module = config.model.get();
@@ -36,9 +54,9 @@ void run_entry_point(const std::string& command, const RunConfig& config) {
 
 }  // namespace
 
-int run_command(const std::string& command, const RunConfig& config) {
+int run_command(const CommandLine& line, const RunConfig& config) {
   try {
-    run_entry_point(command, config);
+    run_entry_point(line, config);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

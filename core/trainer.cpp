@@ -3,13 +3,15 @@
 #include <ATen/Context.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
+#include "levin/core/loops/announcements.h"
 #include "levin/core/loops/checkpoint_state.h"
 #include "levin/core/loops/entry_point.h"
 #include "levin/core/loops/evaluation_report.h"
 #include "levin/core/loops/metric_rows.h"
 #include "levin/core/loops/module_attachment.h"
 #include "levin/core/loops/runtime.h"
+#include "levin/core/loops/torch_warnings.h"
 
 namespace levin {
 
@@ -33,6 +35,8 @@ class ProcessSettings {
  private:
   bool deterministic_;
   bool anomaly_;
+  TorchWarnings warnings_;
+  c10::WarningUtils::WarningHandlerGuard warnings_guard_{&warnings_};
 };
 
 void run_fit(Trainer::Runtime& runtime, Module& module, DataSource source, const RunOptions& run) {
@@ -63,6 +67,7 @@ void run_evaluation(Trainer::Runtime& runtime, Module& module, DataSource source
     }
     EvaluationLoop loop(runtime, entry.precision(), stage, std::move(loaders), evaluation_limit(runtime.options, stage),
                         evaluation_limit_name(stage));
+    if (run.verbose) announce_rank(runtime, evaluation_loaders(stage, loop.loaders(), loop.num_batches()));
     loop.run();
     take(loop);
   });

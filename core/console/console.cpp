@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "levin/core/console/shared_warnings.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/console/text.h"
 #include "levin/core/error.h"
@@ -87,7 +88,7 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
   return text;
 }
 
-std::shared_ptr<spdlog::logger> open_log_file(const std::filesystem::path& path, int error_fd) {
+std::shared_ptr<spdlog::logger> open_log_file(const std::filesystem::path& path, int rank, int error_fd) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>(path.string());
     auto logger = std::make_shared<spdlog::logger>("levin", std::move(sink));
@@ -99,7 +100,7 @@ std::shared_ptr<spdlog::logger> open_log_file(const std::filesystem::path& path,
     });
     return logger;
   } catch (const spdlog::spdlog_ex& error) {
-    throw IoError("cannot open the log file " + path.string() + ": " + error.what());
+    throw IoError("log_file: rank " + std::to_string(rank) + " cannot open " + path.string() + ": " + error.what());
   }
 }
 
@@ -129,9 +130,16 @@ struct Console::Impl {
         output_on_live(live_fd == output_fd),
         error_on_live(live_fd >= 0 && (live_fd == error_fd || (is_terminal(error_fd) && same_terminal(live_fd, error_fd)))) {}
 
-  std::string rank_prefix() const { return options.world_size > 1 ? "[rank " + std::to_string(options.rank) + "] " : ""; }
+  bool speaks(LogLevel level, Speaker speaker) const {
+    return level >= options.level && (speaker == Speaker::kRank || options.rank == 0);
+  }
 
-  void print(LogLevel level, std::string_view message) {
+  std::string prefix(Speaker speaker) const {
+    const bool of_one_rank = speaker == Speaker::kRank && options.world_size > 1;
+    return of_one_rank ? "[rank " + std::to_string(options.rank) + "] " : "";
+  }
+
+  void print(LogLevel level, std::string_view message, Speaker speaker) {
     const bool is_error = level >= LogLevel::kWarning;
     const int fd = is_error ? error : output;
     const bool beside_live_line = is_error ? error_on_live : output_on_live;
@@ -141,17 +149,21 @@ struct Console::Impl {
     // With several ranks on one terminal the bottom line may be the live line of another process.
     if (beside_live_line && (live_shown || options.world_size > 1)) text += kEraseLine;
     for_each_line(message, [&, first = true](std::string_view line) mutable {
-      text += rank_prefix();
-      if (std::exchange(first, false)) text += label;
+      const bool has_label = std::exchange(first, false) && !label.empty();
+      if (has_label || !line.empty()) text += prefix(speaker);
+      if (has_label) text += label;
       text += line;
       text += '\n';
     });
     if (beside_live_line && live_shown) text += fit_to_width(live_text, live_width());
     write_whole(fd, text);
+    record(level, message, speaker);
+  }
 
+  void record(LogLevel level, std::string_view message, Speaker speaker) {
     if (!file) return;
-    const std::string file_label = std::string(log_level_name(level)) + ": ";
-    for_each_line(message, [&](std::string_view line) { file->info(rank_prefix() + file_label + std::string(line)); });
+    const std::string label = std::string(log_level_name(level)) + ": ";
+    for_each_line(message, [&](std::string_view line) { file->info(prefix(speaker) + label + std::string(line)); });
   }
 
   std::size_t live_width() const { return static_cast<std::size_t>(std::max(terminal_width(live_fd) - 1, 1)); }
@@ -186,7 +198,7 @@ Console::~Console() = default;
 void Console::configure(const ConsoleOptions& options) {
   std::shared_ptr<spdlog::logger> file;
   if (options.log_file) {
-    file = open_log_file(file_of_rank(*options.log_file, options.rank, options.world_size), impl_->error);
+    file = open_log_file(file_of_rank(*options.log_file, options.rank, options.world_size), options.rank, impl_->error);
   }
   const std::lock_guard lock(impl_->mutex);
   impl_->options = options;
@@ -203,9 +215,9 @@ int Console::world_size() const {
   return impl_->options.world_size;
 }
 
-bool Console::shows(LogLevel level) const {
+bool Console::shows(LogLevel level, Speaker speaker) const {
   const std::lock_guard lock(impl_->mutex);
-  return level >= impl_->options.level;
+  return impl_->speaks(level, speaker);
 }
 
 void Console::debug(std::string_view message) { print(LogLevel::kDebug, message); }
@@ -213,15 +225,23 @@ void Console::info(std::string_view message) { print(LogLevel::kInfo, message); 
 void Console::warn(std::string_view message) { print(LogLevel::kWarning, message); }
 void Console::error(std::string_view message) { print(LogLevel::kError, message); }
 
-void Console::print(LogLevel level, std::string_view message) {
+void Console::print(LogLevel level, std::string_view message, Speaker speaker) {
   const std::lock_guard lock(impl_->mutex);
-  if (level >= impl_->options.level) impl_->print(level, message);
+  if (impl_->speaks(level, speaker)) impl_->print(level, message, speaker);
 }
 
-void Console::warn_once(std::string_view message, std::string_view key) {
+void Console::record(LogLevel level, std::string_view message) {
   const std::lock_guard lock(impl_->mutex);
-  const bool is_new = impl_->warned.emplace(key.empty() ? message : key).second;
-  if (is_new && LogLevel::kWarning >= impl_->options.level) impl_->print(LogLevel::kWarning, message);
+  if (impl_->speaks(level, Speaker::kRank)) impl_->record(level, message, Speaker::kRank);
+}
+
+void Console::warn_once(std::string_view message, std::string_view key, Speaker speaker) {
+  const std::lock_guard lock(impl_->mutex);
+  if (key.empty()) key = message;
+  const bool is_new = impl_->warned.emplace(key).second;
+  if (!is_new || !impl_->speaks(LogLevel::kWarning, speaker)) return;
+  const bool others_said_it = speaker == Speaker::kRank && !detail::is_first_in_run(key);
+  others_said_it ? impl_->record(LogLevel::kWarning, message, speaker) : impl_->print(LogLevel::kWarning, message, speaker);
 }
 
 bool Console::has_live_line() const { return impl_->live_fd >= 0; }
@@ -244,18 +264,6 @@ void Console::clear_live_line() {
 void Console::keep_live_line() {
   const std::lock_guard lock(impl_->mutex);
   if (std::exchange(impl_->live_shown, false)) write_whole(impl_->live_fd, "\n");
-}
-
-void rank_zero_info(std::string_view message) {
-  rank_zero_only([&] { Console::instance().info(message); });
-}
-
-void rank_zero_warn(std::string_view message) {
-  rank_zero_only([&] { Console::instance().warn(message); });
-}
-
-void rank_zero_only(const std::function<void()>& function) {
-  if (Console::instance().rank() == 0) function();
 }
 
 }  // namespace levin

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,10 +15,16 @@ const char* log_level_name(LogLevel level);
 /// The level of that name, or nothing when there is none.
 std::optional<LogLevel> log_level_from_name(std::string_view name);
 
+/// Whom a message speaks for.
+enum class Speaker {
+  kRank,  ///< this rank: with several ranks each line carries it, "[rank 1] …"
+  kRun    ///< the run as a whole: printed by rank 0 alone, and the same for any number of ranks
+};
+
 struct ConsoleOptions {
   LogLevel level = LogLevel::kInfo;  ///< lines below it are neither shown nor written to the file
   int rank = 0;
-  int world_size = 1;  ///< above 1, every line starts with its rank: "[rank 1] …"
+  int world_size = 1;
   /// A file that also receives every line, with time and level. `{rank}` in it becomes the rank; without it and with several
   /// ranks, `.rank_{rank}` is put before the extension, so that ranks never share a file. It is appended to.
   std::optional<std::filesystem::path> log_file = std::nullopt;
@@ -27,7 +32,8 @@ struct ConsoleOptions {
 
 /// The one place through which levin talks to a person. Debug and info lines go to standard output, warnings and errors to
 /// standard error; each message is written by a single write(), so lines of several ranks do not mix. Colour appears only on a
-/// terminal, and not when NO_COLOR is set. A message of several lines keeps together and each of its lines carries the rank.
+/// terminal, and not when NO_COLOR is set. A message of several lines keeps together. With several ranks each line of a message
+/// that speaks for a rank carries the rank; blank lines stay blank. rank_messages.h has the shorthands for users.
 ///
 /// A live line (a progress bar) may stand at the bottom of the terminal: messages are printed above it.
 /// Threading: every method may be called from any thread.
@@ -47,15 +53,19 @@ class Console {
   void configure(const ConsoleOptions& options);
   int rank() const;
   int world_size() const;
-  bool shows(LogLevel level) const;
+  /// True when a message of this kind is printed on this rank; else its text need not be made.
+  bool shows(LogLevel level, Speaker speaker = Speaker::kRank) const;
 
+  // For this rank.
   void debug(std::string_view message);
   void info(std::string_view message);
   void warn(std::string_view message);
   void error(std::string_view message);
-  void print(LogLevel level, std::string_view message);
-  /// Warns the first time a key is seen in this process, and is silent afterwards. Default: the message is its own key.
-  void warn_once(std::string_view message, std::string_view key = {});
+  void print(LogLevel level, std::string_view message, Speaker speaker = Speaker::kRank);
+  /// Writes to the log file alone: for what somebody else, such as the launcher, shows to the person.
+  void record(LogLevel level, std::string_view message);
+  /// Warns the first time a key is seen in this run, on one rank (see share_warnings()). Default: the message is its own key.
+  void warn_once(std::string_view message, std::string_view key = {}, Speaker speaker = Speaker::kRank);
 
   /// True when a live line can be shown: standard output, or else standard error, is a terminal that redraws.
   bool has_live_line() const;
@@ -73,12 +83,5 @@ class Console {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// Console::instance().info() on rank 0, nothing on others. Ranks: any subset.
-void rank_zero_info(std::string_view message);
-/// Console::instance().warn() on rank 0, nothing on others. Ranks: any subset.
-void rank_zero_warn(std::string_view message);
-/// Calls `function` on rank 0 only. Ranks: any subset; `function` must not communicate.
-void rank_zero_only(const std::function<void()>& function);
 
 }  // namespace levin

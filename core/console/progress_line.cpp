@@ -91,6 +91,16 @@ std::string figure_text(double value) {
 
 std::string figure_text(std::int64_t value) { return std::to_string(value); }
 
+std::string samples_rate_text(double rate) {
+  if (!std::isfinite(rate) || rate < 0) return "? samples/s";
+  constexpr std::array kUnits = {"", "k", "M", "G", "T"};
+  std::size_t unit = 0;
+  // 999.5 would be written with four digits.
+  for (; rate >= 999.5 && unit + 1 < kUnits.size(); rate /= 1000) ++unit;
+  const char* const format = rate >= 99.95 ? "%.0f" : rate >= 9.995 || unit == 0 ? "%.1f" : "%.2f";
+  return number(format, rate) + kUnits[unit] + " samples/s";
+}
+
 std::string progress_line(const ProgressLine& line, int width, bool utf8) {
   const bool known = line.total && *line.total > 0 && line.current <= *line.total;
   const double fraction = known ? static_cast<double>(line.current) / static_cast<double>(*line.total) : 0.0;
@@ -105,6 +115,7 @@ std::string progress_line(const ProgressLine& line, int width, bool utf8) {
   right += " [" + duration_text(line.elapsed_seconds) + "<";
   right += known && has_rate ? duration_text(static_cast<double>(*line.total - line.current) / rate) : "?";
   right += ", " + (has_rate ? number("%5.2f", rate) : "?") + "it/s";
+  if (line.samples_rate) right += ", " + samples_rate_text(*line.samples_rate);
   for (const auto& [name, value] : line.postfix) right += ", " + one_line(name) + "=" + one_line(value);
   right += ']';
 

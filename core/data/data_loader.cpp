@@ -89,8 +89,10 @@ const Sampler& DataLoader::sampler() const {
   return sequential;
 }
 
+std::int64_t DataLoader::order_size() const { return sampler().size(dataset_->size()); }
+
 std::optional<std::int64_t> DataLoader::size() const {
-  return DistributedSampler(sampler().size(dataset_->size()), shard_).batches(options_.batch_size, options_.drop_last);
+  return DistributedSampler(order_size(), shard_).batches(options_.batch_size, options_.drop_last);
 }
 
 bool DataLoader::shuffles() const { return sampler().shuffles(); }

@@ -53,6 +53,9 @@ class DataLoader final : public BatchLoader {
   void set_pin_memory(bool pin) override;
 
   const Dataset& dataset() const { return *dataset_; }
+  /// Samples in an epoch's order, over all ranks: the dataset's, or as many as the sampler takes.
+  std::int64_t order_size() const;
+  const Shard& shard() const { return shard_; }
   const DataLoaderOptions& options() const { return options_; }
 
  private:

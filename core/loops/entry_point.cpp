@@ -3,6 +3,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error_text.h"
+#include "levin/core/loops/announcements.h"
 #include "levin/core/loops/checkpoint_state.h"
 #include "levin/core/loops/module_attachment.h"
 #include "levin/core/loops/optimizer_config.h"
@@ -117,6 +118,7 @@ void EntryPoint::open_loggers() {
   if (runtime_.is_global_zero() && runtime_.save_config && !runtime_.options.fast_dev_run) {
     runtime_.save_config(runtime_.trainer.log_dir());
   }
+  announce_files(runtime_);
 }
 
 void EntryPoint::set_up_parts() {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
+#include "levin/core/loops/announcements.h"
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/loops/signals.h"
 
@@ -40,6 +41,7 @@ void FitLoop::run(const ResumePoint& resume) {
   sanity_check();
   setup_training();
   agree_on_epoch();
+  announce();
   if (!done()) train_epochs(resume);
   rank_zero_info("Training stopped: " + state_.end_reason + ".");
 }
@@ -103,6 +105,15 @@ void FitLoop::setup_training() {
   loaded_in_epoch_ = state_.epoch;
 }
 
+void FitLoop::announce() const {
+  std::vector<LoaderInUse> loaders = {{"train", train_.get(), rank_batches_}};
+  if (validation_) {
+    const auto more = evaluation_loaders(Stage::kValidate, validation_->loaders(), validation_->num_batches());
+    loaders.insert(loaders.end(), more.begin(), more.end());
+  }
+  announce_rank(runtime_, loaders);
+}
+
 void FitLoop::reload_if_due() {
   const std::int64_t every = runtime_.options.reload_dataloaders_every_n_epochs;
   if (every == 0 || state_.epoch - loaded_in_epoch_ < every) return;
@@ -129,12 +140,10 @@ void FitLoop::agree_on_epoch() {
 void FitLoop::warn_of_long_interval() {
   const std::int64_t every = runtime_.options.log_every_n_steps.value_or(50);
   if (runtime_.loggers.empty() || !plan_.known() || plan_.iterations() == 0 || plan_.iterations() >= every) return;
-  if (runtime_.is_global_zero()) {
-    Console::instance().warn_once("An epoch has " + std::to_string(plan_.iterations()) +
-                                      " training batches, fewer than log_every_n_steps = " + std::to_string(every) +
-                                      ": most epochs write no step values. Lower log_every_n_steps to see them.",
-                                  "log_every_n_steps");
-  }
+  Console::instance().warn_once("An epoch has " + std::to_string(plan_.iterations()) +
+                                    " training batches, fewer than log_every_n_steps = " + std::to_string(every) +
+                                    ": most epochs write no step values. Lower log_every_n_steps to see them.",
+                                "log_every_n_steps", Speaker::kRun);
 }
 
 bool FitLoop::can_stop_early() const {

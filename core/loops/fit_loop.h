@@ -50,6 +50,7 @@ class FitLoop {
   Limit sanity_limit(std::int64_t steps) const;
   void agree_on_epoch();
   void warn_of_long_interval();
+  void announce() const;
 
   void train_epochs(const ResumePoint& resume);
   /// True when training is over; state_.end_reason then says why.

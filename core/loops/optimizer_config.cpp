@@ -1,6 +1,6 @@
 #include "levin/core/loops/optimizer_config.h"
 
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 
 namespace levin {
 

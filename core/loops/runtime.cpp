@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
+#include "levin/core/loops/announcements.h"
 #include "levin/core/loops/signals.h"
 #include "levin/core/loops/trainer_parts.h"
 
@@ -23,6 +24,8 @@ Trainer::Runtime::Runtime(Trainer& owner, TrainerOptions given)
   console.world_size = strategy->world_size();
   console.log_file = options.log_file;
   Console::instance().configure(console);
+  announce_build(*strategy);
+  announce_option_rules(options);
   loggers = make_loggers(options);
   configured_callbacks = make_callbacks(options);
   callbacks = in_hook_order(configured_callbacks);

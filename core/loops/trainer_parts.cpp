@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {
@@ -22,8 +22,6 @@ void apply_fast_dev_run(TrainerOptions& options) {
   options.limit_test_batches = options.limit_predict_batches = Limit(batches);
   options.logger = Loggers(false);
   options.enable_checkpointing = false;
-  rank_zero_info("fast_dev_run: " + std::to_string(batches) +
-                 " batch(es) of each stage, without loggers and checkpoints, to see whether everything works.");
 }
 
 void apply_barebones(TrainerOptions& options) {
@@ -77,6 +75,12 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
         "batches (an int), not a share of an epoch.");
   }
   return options;
+}
+
+void announce_option_rules(const TrainerOptions& options) {
+  if (!options.fast_dev_run) return;
+  rank_zero_info("fast_dev_run: ", options.fast_dev_run.batches(),
+                 " batch(es) of each stage, without loggers and checkpoints, to see whether everything works.");
 }
 
 std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {

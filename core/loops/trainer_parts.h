@@ -16,6 +16,8 @@ inline constexpr std::int64_t kDefaultMaxEpochs = 1000;
 /// The options after the rules between them: fast_dev_run, barebones, and defaults that depend on others. Throws ConfigError
 /// where two contradict each other.
 TrainerOptions apply_option_rules(TrainerOptions options);
+/// Tells what those rules changed, where a person may wonder: on rank 0. Called: once the console knows its rank.
+void announce_option_rules(const TrainerOptions& options);
 
 /// The strategy of the options, launched: from here on this process is one rank of the run.
 std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options);

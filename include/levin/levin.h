@@ -16,6 +16,7 @@
 #include "levin/cli/cli.h"
 #include "levin/core/callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/data/batch.h"
 #include "levin/core/data/csv_table.h"
 #include "levin/core/data/data_loader.h"

@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <functional>
 #include <random>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "levin/core/console/shared_warnings.h"
 #include "levin/core/error.h"
 #include "levin/strategies/cuda/cuda_api.h"
 #include "levin/strategies/cuda/cuda_library.h"
@@ -94,6 +97,8 @@ bool ProcessWorld::join_shared_memory(const Options& options) {
     segment = meet_in_named_segment(*store_, environment_);
   }
   if (!segment) return false;
+  share_warnings(
+      [segment](std::string_view text) { return segment->header().warnings.is_first(std::hash<std::string_view>{}(text)); });
   const auto board = std::make_shared<SharedMemoryBoard>(segment, environment_.rank);
   control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, options.limits);
   vote_board_ = std::make_unique<SharedMemoryVoteBoard>(segment, board);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "levin/strategies/processes/process_state.h"
+#include "levin/strategies/processes/said_texts.h"
 
 namespace levin {
 
@@ -79,6 +80,7 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::int32_t> launcher;        ///< process that supervises the ranks and writes down how they end; 0: none
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
   FailureSlot failure;
+  SaidTexts warnings;  ///< that one of the ranks has printed
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);

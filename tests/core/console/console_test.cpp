@@ -11,12 +11,14 @@
 #include <thread>
 
 #include "core/console/pseudo_terminal.h"
+#include "levin/core/console/shared_warnings.h"
 #include "levin/core/error.h"
 #include "support/temporary_folder.h"
 
 using levin::Console;
 using levin::ConsoleOptions;
 using levin::LogLevel;
+using levin::Speaker;
 using levin::test::EnvironmentVariable;
 using levin::test::PseudoTerminal;
 using levin::test::TemporaryFolder;
@@ -97,12 +99,47 @@ TEST_CASE("levels have names") {
   CHECK(std::string(levin::log_level_name(LogLevel::kDebug)) == "debug");
 }
 
-TEST_CASE("with several ranks each line carries its rank, those of a longer message too") {
+TEST_CASE("with several ranks each line of a rank carries it, those of a longer message too; blank lines stay blank") {
   const Files files;
   Console console(files.output_fd(), files.error_fd());
   console.configure(options_of_rank(1, 4));
   console.warn("first\nsecond\n\nfourth\n");
-  CHECK(files.error() == "[rank 1] warning: first\n[rank 1] second\n[rank 1] \n[rank 1] fourth\n");
+  CHECK(files.error() == "[rank 1] warning: first\n[rank 1] second\n\n[rank 1] fourth\n");
+  console.warn("\nafter a blank line");
+  CHECK(files.error().ends_with("fourth\n[rank 1] warning: \n[rank 1] after a blank line\n"));
+}
+
+TEST_CASE("what speaks for the run is printed by rank 0 alone, without a rank, as in a run of one process") {
+  const std::string table = "\n  name\n\n  net\n";
+  for (const int world_size : {1, 4}) {
+    const Files files;
+    for (int rank = 0; rank < world_size; ++rank) {
+      Console console(files.output_fd(), files.error_fd());
+      console.configure(options_of_rank(rank, world_size));
+      CHECK(console.shows(LogLevel::kInfo, Speaker::kRun) == (rank == 0));
+      console.print(LogLevel::kInfo, table, Speaker::kRun);
+      console.print(LogLevel::kWarning, "careful", Speaker::kRun);
+      console.warn_once("once", {}, Speaker::kRun);
+      console.warn_once("once", {}, Speaker::kRun);
+    }
+    CHECK(files.output() == table);
+    CHECK(files.error() == "warning: careful\nwarning: once\n");
+  }
+}
+
+TEST_CASE("what is only recorded goes to the log file alone") {
+  const Files files;
+  const TemporaryFolder folder;
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options = options_of_rank(1, 2);
+  options.level = LogLevel::kWarning;
+  options.log_file = folder.path() / "log";
+  console.configure(options);
+  console.record(LogLevel::kError, "one\ntwo");
+  console.record(LogLevel::kInfo, "below the level");
+  CHECK(files.output() + files.error() == "");
+  const std::string log = content(folder.path() / "log.rank_1");
+  CHECK(std::regex_match(log, std::regex(R"([-\d :.]+ \[rank 1\] error: one\n[-\d :.]+ \[rank 1\] error: two\n)")));
 }
 
 TEST_CASE("a warning given once per key") {
@@ -113,6 +150,25 @@ TEST_CASE("a warning given once per key") {
   console.warn_once("b 1", "b");
   console.warn_once("b 2", "b");
   CHECK(files.error() == "warning: a\nwarning: b 1\n");
+}
+
+TEST_CASE("what other ranks have warned of goes to the log file alone") {
+  const Files files;
+  const TemporaryFolder folder;
+  std::set<std::string, std::less<>> said = {"known to others"};
+  levin::share_warnings([&](std::string_view text) { return said.emplace(text).second; });
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options = options_of_rank(1, 2);
+  options.log_file = folder.path() / "log";
+  console.configure(options);
+  console.warn_once("known to others");
+  console.warn_once("new");
+  console.warn_once("1 of many", "known to others too");
+  levin::share_warnings(nullptr);
+  console.warn_once("unshared");
+  CHECK(files.error() == "[rank 1] warning: new\n[rank 1] warning: 1 of many\n[rank 1] warning: unshared\n");
+  CHECK(said.contains("known to others too"));
+  CHECK_THAT(content(folder.path() / "log.rank_1"), Catch::Contains("warning: known to others\n"));
 }
 
 TEST_CASE("the log file of a rank receives every line with its time, also of the ones after a reopening") {
@@ -252,14 +308,4 @@ TEST_CASE("lines of several threads do not mix") {
     }
   }
   CHECK(seen == expected);
-}
-
-TEST_CASE("rank_zero_only calls on rank 0") {
-  int calls = 0;
-  levin::rank_zero_only([&] { ++calls; });
-  CHECK(calls == 1);
-  Console::instance().configure(options_of_rank(1, 2));
-  levin::rank_zero_only([&] { ++calls; });
-  Console::instance().configure({});
-  CHECK(calls == 1);
 }

@@ -90,6 +90,28 @@ TEST_CASE("figures are those of the reference's progress bar") {
   CHECK(figure_text(std::int64_t{1234567}) == "1234567");
 }
 
+TEST_CASE("samples a second have three digits and a unit") {
+  using Case = std::pair<double, const char*>;
+  for (const auto& [rate, text] :
+       {Case{0, "0.0 samples/s"}, Case{7.46, "7.5 samples/s"}, Case{58.24, "58.2 samples/s"}, Case{99.96, "100 samples/s"},
+        Case{582.4, "582 samples/s"}, Case{999.6, "1.00k samples/s"}, Case{29140, "29.1k samples/s"},
+        Case{1.2e6, "1.20M samples/s"}, Case{3e17, "300000T samples/s"}, Case{std::nan(""), "? samples/s"},
+        Case{-1, "? samples/s"}}) {
+    CHECK(levin::samples_rate_text(rate) == text);
+  }
+}
+
+TEST_CASE("samples a second follow the rate of iterations") {
+  levin::ProgressLine line;
+  line.current = 4;
+  line.total = 8;
+  line.elapsed_seconds = 2;
+  line.samples_rate = 64;
+  line.postfix = {{"loss", "0.5"}};
+  CHECK(levin::progress_line(line, 200, false).find("| 4/8 [00:02<00:02,  2.00it/s, 64.0 samples/s, loss=0.5]") !=
+        std::string::npos);
+}
+
 TEST_CASE("durations count hours without end") {
   CHECK(levin::duration_text(0) == "00:00");
   CHECK(levin::duration_text(59.99) == "00:59");
@@ -101,8 +123,8 @@ TEST_CASE("durations count hours without end") {
 
 TEST_CASE("no line is wider than asked, whatever it holds") {
   REQUIRE(rc::check([](const std::string& description, std::int64_t current, std::int64_t total, double elapsed, double rate,
-                       const std::map<std::string, std::string>& postfix, bool utf8) {
-    ProgressLine line{description, current, total, elapsed, rate, {postfix.begin(), postfix.end()}};
+                       double samples_rate, const std::map<std::string, std::string>& postfix, bool utf8) {
+    ProgressLine line{description, current, total, elapsed, rate, samples_rate, {postfix.begin(), postfix.end()}};
     const int width = *rc::gen::inRange(0, 250);
     RC_ASSERT(levin::display_width(progress_line(line, width, utf8)) <= static_cast<std::size_t>(width));
   }));

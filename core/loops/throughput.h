@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "levin/core/data/batch.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+
+/// Training samples that all ranks together finished with the batch that has just ended; nullopt when that is not known: ranks
+/// without one batch size for all, or manual optimization on several ranks. `batch` is this rank's. Called: in
+/// on_train_batch_end. It only reads what came with the gradients: with accumulation the samples of several batches come with
+/// the last one.
+std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
+
+}  // namespace levin
