@@ -6,6 +6,7 @@
 #include "levin/cli/config_file.h"
 #include "levin/cli/load_config.h"
 #include "levin/core/console/rank_messages.h"
+#include "levin/core/console/text.h"
 #include "levin/core/data/data_module.h"
 #include "levin/core/error_text.h"
 #include "levin/core/module.h"
@@ -25,7 +26,7 @@ std::string sources_text(const CommandLine& line) {
       text += file->path;
     } else {
       const auto& given = std::get<Override>(source);
-      text += "--" + given.key + (given.append ? "+=" : "=") + given.text;
+      text += "--" + given.key + (given.append ? "+=" : "=") + one_line(given.text);
     }
   }
   return text;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 
 #include "levin/core/build_info.h"
 #include "levin/core/console/rank_messages.h"
@@ -27,6 +29,13 @@ std::string host_name() {
 
 std::string device_text(const at::Device& device) {
   return device.is_cpu() ? "cpu (" + counted(at::get_num_threads(), "thread", "threads") + ")" : device.str();
+}
+
+/// The path as a person would type it here: relative when it is below the current folder.
+std::string as_typed(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path below = path.lexically_relative(std::filesystem::current_path(error));
+  return error || below.empty() || *below.begin() == ".." ? path.string() : below.string();
 }
 
 /// What padding or dropping does to the samples of all ranks, to even them out.
@@ -69,7 +78,7 @@ void announce_build(const Strategy& strategy) {
 void announce_files(const Trainer::Runtime& runtime) {
   const auto saves = [](const auto& callback) { return callback->phase() == CallbackPhase::kCheckpoint; };
   const bool writes = !runtime.loggers.empty() || std::any_of(runtime.callbacks.begin(), runtime.callbacks.end(), saves);
-  if (writes && !runtime.options.fast_dev_run) rank_zero_info("files: ", runtime.trainer.log_dir().string());
+  if (writes && !runtime.options.fast_dev_run) rank_zero_info("files: ", as_typed(runtime.trainer.log_dir()));
 }
 
 std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches) {
