@@ -141,6 +141,7 @@ TEST_CASE("waiting for a rank in a gradient reduction that needs this rank is an
 }
 
 TEST_CASE("a rank that is still in a reduction which this rank has already ended is waited for") {
+  std::atomic<int> in_reduction{0};
   const auto errors = run_ranks(2, [&](Rank& rank) {
     rank.board->begin_reduction();
     if (rank.group.rank() == 1) {
@@ -149,8 +150,10 @@ TEST_CASE("a rank that is still in a reduction which this rank has already ended
     }
     const std::vector<std::byte> mine(8);
     rank.gather(mine);
+    in_reduction += rank.segment->slot(rank.group.rank()).in_reduction != 0;  // a later wait would be taken for it
   });
   CHECK(errors == std::vector<std::string>(2));
+  CHECK(in_reduction == 0);
 }
 
 TEST_CASE("a wait is reported once, with where each rank is, and ends after the limit") {
