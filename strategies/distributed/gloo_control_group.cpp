@@ -21,6 +21,9 @@ struct Frame {
   std::array<std::byte, 3072> bytes{};
 };
 
+/// Seconds between looks at what other ranks have posted, while waiting for them.
+constexpr double kBetweenLooks = 1.0;
+
 }  // namespace
 
 GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board, WaitLimits limits)
@@ -85,10 +88,17 @@ void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::
 void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
   const auto begin = std::chrono::steady_clock::now();
   auto pause = std::chrono::microseconds(20);
+  double next_look = kBetweenLooks;
   while (!work.isCompleted()) {
     if (const auto failure = board_->failure()) fail(failure->str());
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const std::string waited = std::to_string(static_cast<int>(seconds)) + " s in " + what;
+    if (seconds > next_look) {
+      next_look = seconds + kBetweenLooks;
+      if (const auto other = board_->rank_in_later_reduction()) {
+        fail(different_calls(rank(), what, *other, "a step that rank " + std::to_string(rank()) + " has not begun"));
+      }
+    }
     if (seconds > limits_.timeout_seconds) fail("waited " + waited + " (timeout_seconds). Ranks are:\n" + board_->table());
     if (seconds > limits_.stall_report_seconds && board_->claim_stall_report(limits_.stall_report_seconds)) {
       print_report(limits_, "rank " + std::to_string(rank()) + " has waited " + waited + ". Ranks are:\n" + board_->table());

@@ -11,6 +11,8 @@ namespace {
 constexpr const char* kFailureKey = "failure";
 constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 
+std::string where_key(int rank) { return "where/" + std::to_string(rank); }
+
 std::string seconds_text(std::chrono::steady_clock::time_point since) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f s",
@@ -64,6 +66,7 @@ void StoreBoard::begin_reduction() noexcept {
   post_waiting("the gradient reduction");
   const std::lock_guard lock(mutex_);
   in_reduction_ = true;
+  ++reductions_;
 }
 
 void StoreBoard::end_reduction() noexcept {
@@ -80,26 +83,45 @@ std::string StoreBoard::own_line() const {
   return line;
 }
 
+std::string StoreBoard::own_post() const {
+  const std::string line = own_line();
+  const std::lock_guard lock(mutex_);
+  const nlohmann::json json = {in_reduction_ ? reductions_ : 0, line};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+StoreBoard::Posted StoreBoard::posted_by(int rank) const {
+  Posted posted{0, "rank " + std::to_string(rank) + ": has said nothing yet"};
+  try {
+    const std::string key = where_key(rank);
+    if (!store_->check({key})) return posted;
+    const auto bytes = store_->get(key);
+    const auto json = nlohmann::json::parse(bytes.begin(), bytes.end());
+    return {json.at(0).get<std::int64_t>(), json.at(1).get<std::string>()};
+  } catch (const std::exception&) {
+    posted.line = "rank " + std::to_string(rank) + ": the run's store does not answer";
+    return posted;
+  }
+}
+
 std::string StoreBoard::table() const {
   std::string text;
   for (int rank = 0; rank < size_; ++rank) {
-    std::string line = "rank " + std::to_string(rank) + ": has said nothing yet";
-    if (rank == rank_) {
-      line = own_line();
-    } else {
-      try {
-        const std::string key = "where/" + std::to_string(rank);
-        if (store_->check({key})) {
-          const auto bytes = store_->get(key);
-          line.assign(bytes.begin(), bytes.end());
-        }
-      } catch (const std::exception& error) {
-        line = "rank " + std::to_string(rank) + ": the run's store does not answer";
-      }
-    }
-    text += (text.empty() ? "  " : "\n  ") + line;
+    text += (text.empty() ? "  " : "\n  ") + (rank == rank_ ? own_line() : posted_by(rank).line);
   }
   return text;
+}
+
+std::optional<int> StoreBoard::rank_in_later_reduction() const {
+  std::int64_t own = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    own = reductions_;
+  }
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && posted_by(peer).reduction > own) return peer;
+  }
+  return std::nullopt;
 }
 
 bool StoreBoard::claim_stall_report(double seconds) noexcept {
@@ -142,7 +164,7 @@ void StoreBoard::wait_for_failure(std::chrono::milliseconds limit) const {
 void StoreBoard::exchange() const {
   if (failure()) return;
   try {
-    store_->set("where/" + std::to_string(rank_), bytes_of(own_line()));
+    store_->set(where_key(rank_), bytes_of(own_post()));
     if (!store_->check({kFailureKey})) return;
     const auto bytes = store_->get(kFailureKey);
     const std::lock_guard lock(mutex_);

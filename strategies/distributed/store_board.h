@@ -25,6 +25,7 @@ class StoreBoard final : public RunBoard {
   void post_busy(bool) noexcept override {}
   void begin_reduction() noexcept override;
   void end_reduction() noexcept override;
+  std::optional<int> rank_in_later_reduction() const override;
   std::optional<int> ended_rank() const override { return std::nullopt; }
   std::string table() const override;
   bool claim_stall_report(double seconds) noexcept override;
@@ -37,6 +38,13 @@ class StoreBoard final : public RunBoard {
   using Clock = std::chrono::steady_clock;
   void exchange() const;
   std::string own_line() const;
+  std::string own_post() const;
+  /// What another rank has posted last.
+  struct Posted {
+    std::int64_t reduction = 0;  ///< the gradient reduction it is in, counted from 1; 0 outside
+    std::string line;            ///< for the table
+  };
+  Posted posted_by(int rank) const;
 
   // A store serves one call at a time, and a rendezvous may wait in it for long: the board has a connection of its own.
   c10::intrusive_ptr<c10d::Store> store_;
@@ -48,6 +56,7 @@ class StoreBoard final : public RunBoard {
   std::string waiting_in_;
   Clock::time_point waiting_since_{};
   bool in_reduction_ = false;
+  std::int64_t reductions_ = 0;
   Clock::time_point stall_reported_{};
   mutable std::optional<FailureRecord> failure_;
 };

@@ -36,6 +36,10 @@ class RunBoard {
   /// How long this rank has been in its gradient reduction, in seconds; 0 outside.
   virtual double seconds_in_reduction() const = 0;
 
+  /// A rank that is in a gradient reduction which this rank has not begun: that reduction cannot end while this rank waits for
+  /// something else. What is told may be old by a moment, and is true all the same.
+  virtual std::optional<int> rank_in_later_reduction() const = 0;
+
   /// A rank whose process has ended inside an entry point, as far as this can be seen from here.
   virtual std::optional<int> ended_rank() const = 0;
 
@@ -45,5 +49,8 @@ class RunBoard {
   /// Sleeps until there is a failure, or for `limit`.
   virtual void wait_for_failure(std::chrono::milliseconds limit) const = 0;
 };
+
+/// What to say when `rank` waits in `what` while `other` is in a gradient reduction at `place`.
+std::string different_calls(int rank, const std::string& what, int other, const std::string& place);
 
 }  // namespace levin

@@ -37,6 +37,12 @@ const char* state_text(ProcessState state) {
 
 RunBoard::~RunBoard() = default;
 
+std::string different_calls(int rank, const std::string& what, int other, const std::string& place) {
+  return "ranks are in different calls:\n  rank " + std::to_string(rank) + ": " + what + "\n  rank " + std::to_string(other) +
+         ": the gradient reduction of " + place + ", which cannot end before rank " + std::to_string(rank) +
+         " takes part in it";
+}
+
 SharedMemoryBoard::SharedMemoryBoard(std::shared_ptr<RunSegment> segment, int rank)
     : segment_(std::move(segment)), rank_(rank), slot_(segment_->slot(rank)) {
   const ProcessId self = ProcessId::self();
@@ -91,6 +97,16 @@ double SharedMemoryBoard::seconds_in_reduction() const {
   const std::int64_t since = slot_.waiting_since.load(std::memory_order_acquire);
   if (slot_.in_reduction.load(std::memory_order_acquire) == 0 || since == 0) return 0;
   return static_cast<double>(monotonic_nanoseconds() - since) / kNanosecondsPerSecond;
+}
+
+std::optional<int> SharedMemoryBoard::rank_in_later_reduction() const {
+  const std::int64_t own = slot_.reductions.load(std::memory_order_relaxed);
+  for (int peer = 0; peer < size(); ++peer) {
+    const RankSlot& slot = segment_->slot(peer);
+    const bool reduces = slot.in_reduction.load(std::memory_order_acquire) != 0;
+    if (reduces && slot.reductions.load(std::memory_order_relaxed) > own) return peer;
+  }
+  return std::nullopt;
 }
 
 std::optional<int> SharedMemoryBoard::ended_rank() const {

@@ -24,6 +24,7 @@ class SharedMemoryBoard final : public RunBoard {
   std::string table() const override;
   bool claim_stall_report(double seconds) noexcept override;
   double seconds_in_reduction() const override;
+  std::optional<int> rank_in_later_reduction() const override;
   std::optional<int> ended_rank() const override;
   void report_failure(const FailureRecord& failure) noexcept override;
   std::optional<FailureRecord> failure() const override;

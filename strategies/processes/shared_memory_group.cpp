@@ -112,13 +112,8 @@ void SharedMemoryGroup::wait_for(int peer, Wait& wait) {
 void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
   if (const auto failure = board_->failure()) fail(failure->rank, failure->str());
 
-  const RankSlot& slot = segment_->slot(peer);
-  const std::int64_t own_reductions = segment_->slot(rank()).reductions.load(std::memory_order_relaxed);
-  if (slot.in_reduction.load(std::memory_order_acquire) != 0 &&
-      slot.reductions.load(std::memory_order_relaxed) > own_reductions) {
-    fail(rank(), "ranks are in different calls:\n  rank " + std::to_string(rank()) + ": " + wait.what + "\n  rank " +
-                     std::to_string(peer) + ": the gradient reduction of " + describe(whereabouts_of(*segment_, peer)) +
-                     ", which cannot end before rank " + std::to_string(rank()) + " takes part in it");
+  if (const auto other = board_->rank_in_later_reduction()) {
+    fail(rank(), different_calls(rank(), wait.what, *other, describe(whereabouts_of(*segment_, *other))));
   }
 
   const ProcessId process = segment_->process_of(peer);

@@ -50,6 +50,15 @@ std::string verdict(const Case& tested, const levin::test::Outcome& outcome, con
   return "";
 }
 
+levin::test::Command command_of(const Case& tested, const std::filesystem::path& folder) {
+  levin::test::Command command;
+  command.arguments = {LEVIN_BINARY_DIR "/bin/matrix_program", tested.scenario, std::to_string(tested.ranks), folder.string()};
+  command.arguments.insert(command.arguments.end(), tested.parameters.begin(), tested.parameters.end());
+  if (tested.gloo) command.environment = {{"LEVIN_MATRIX_CONTROL_GROUP", "gloo"}};
+  command.limit = std::chrono::seconds(tested.limit);
+  return command;
+}
+
 class Cases {
  public:
   /// Adds a case on 2 and on 4 ranks; `sampled_ranks` of them (0: neither) is part of the sample.
@@ -324,22 +333,19 @@ TEST_CASE("the deadlock matrix") {
   add_collectives(cases);
   add_setup(cases);
 
-  const char* only = std::getenv("LEVIN_MATRIX_ONLY");  // part of a row's name, to run that alone
+  // Part of the name of cells ("different keys", "2 ranks, Gloo"), to run those alone.
+  const char* only = std::getenv("LEVIN_MATRIX_ONLY");
   MatrixReport report("scenarios", "scenario");
   for (const char* column : {"2 ranks", "4 ranks", "2 ranks, Gloo"}) report.add_column(column);
   for (const Case& tested : cases.list()) {
-    if (only != nullptr ? tested.row.find(only) == std::string::npos : !tested.sampled && !MatrixReport::whole()) continue;
-    TemporaryFolder folder;
-    levin::test::Command command;
-    command.arguments = {LEVIN_BINARY_DIR "/bin/matrix_program", tested.scenario, std::to_string(tested.ranks),
-                         folder.path().string()};
-    command.arguments.insert(command.arguments.end(), tested.parameters.begin(), tested.parameters.end());
-    if (tested.gloo) command.environment = {{"LEVIN_MATRIX_CONTROL_GROUP", "gloo"}};
-    command.limit = std::chrono::seconds(tested.limit);
-    const auto outcome = levin::test::run(command);
-    const std::string wrong = verdict(tested, outcome, folder.path());
     const std::string column = std::to_string(tested.ranks) + " ranks" + (tested.gloo ? ", Gloo" : "");
-    INFO(tested.row << ", " << column << "\n" << outcome.text());
+    const std::string name = tested.row + ", " + column;
+    const bool chosen = only != nullptr ? name.find(only) != std::string::npos : tested.sampled || MatrixReport::whole();
+    if (!chosen) continue;
+    TemporaryFolder folder;
+    const auto outcome = levin::test::run(command_of(tested, folder.path()));
+    const std::string wrong = verdict(tested, outcome, folder.path());
+    INFO(name << "\n" << outcome.text());
     CHECK(wrong == "");
     report.add(tested.row, column, wrong.empty());
   }
