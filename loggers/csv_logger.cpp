@@ -73,15 +73,22 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
   const bool exists = std::filesystem::exists(path);
   if (run.resuming && exists) {
     file->start_from(path, run.resume_step);
-  } else if (run.resuming) {
-    // LOG_FOLDER/checkpoints/FILE
-    const std::filesystem::path history = run.resume_checkpoint.parent_path().parent_path() / file_name;
-    if (!run.resume_checkpoint.empty() && std::filesystem::exists(history)) file->start_from(history, run.resume_step);
+  } else if (run.resuming && !run.resume_checkpoint.empty()) {
+    const std::filesystem::path history = earlier_folder(run, file_name) / file_name;
+    if (std::filesystem::exists(history)) file->start_from(history, run.resume_step);
   } else if (exists && !used_before) {
     const std::filesystem::path aside = set_aside(path);
     Console::instance().warn(path.string() + " is of an earlier run, which this run does not resume: it is kept as " +
                              aside.filename().string());
   }
+}
+
+std::filesystem::path CsvLogger::earlier_folder(const RunInfo& run, const std::string& file_name) const {
+  // SAVE_DIR/NAME/VERSION/checkpoints/FILE. With several loggers it is the first whose folder this is; the others, of other
+  // names, wrote to folders beside it.
+  const std::filesystem::path folder = run.resume_checkpoint.parent_path().parent_path();
+  const std::filesystem::path own = folder.parent_path().parent_path() / options_.name / folder.filename();
+  return !options_.name.empty() && std::filesystem::exists(own / file_name) ? own : folder;
 }
 
 void CsvLogger::append(MetricsFile& file, const MetricRow& row) {

@@ -36,8 +36,8 @@ struct CsvLoggerOptions {
 ///
 /// A run that resumes from a checkpoint starts with the rows logged before that checkpoint, so that one file tells the whole
 /// story: in a version folder that is used again, later rows are dropped; in a new one, the earlier rows are copied from the
-/// folder that the checkpoint lies in. A run that does not resume but uses a version folder again keeps the old file as
-/// `metrics.csv.bak-1` (2, 3, …), with a warning.
+/// folder that the checkpoint lies in, or, with several loggers, from this logger's own folder of that run. A run that does not
+/// resume but uses a version folder again keeps the old file as `metrics.csv.bak-1` (2, 3, …), with a warning.
 class CsvLogger final : public Logger {
  public:
   using Options = CsvLoggerOptions;
@@ -64,6 +64,8 @@ class CsvLogger final : public Logger {
   std::filesystem::path choose_folder(const RunInfo& run) const;
   void use_folder(const std::filesystem::path& folder);
   void prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run);
+  /// Where the run that this one resumes kept that file; run.resume_checkpoint is set.
+  std::filesystem::path earlier_folder(const RunInfo& run, const std::string& file_name) const;
   void append(MetricsFile& file, const MetricRow& row);
 
   Options options_;

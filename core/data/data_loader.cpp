@@ -41,6 +41,7 @@ void check_options(const DataLoaderOptions& options) {
 struct DataLoader::Epoch {
   DatasetPtr dataset;
   std::vector<std::int64_t> indices;
+  std::int64_t padding;  ///< how many of the indices, at their end, repeat others to make ranks even
   std::int64_t number;
   std::int64_t batch_size;
   std::int64_t batches;
@@ -101,7 +102,10 @@ std::optional<std::vector<std::int64_t>> DataLoader::epoch_samples(std::int64_t 
   if (!epoch_) return std::vector<std::int64_t>();
   const auto& indices = epoch_->indices;
   const auto count = std::min(static_cast<std::int64_t>(indices.size()), batches * epoch_->batch_size);
-  return std::vector<std::int64_t>(indices.begin(), indices.begin() + count);
+  std::vector<std::int64_t> samples(indices.begin(), indices.begin() + count);
+  const std::int64_t own = static_cast<std::int64_t>(indices.size()) - epoch_->padding;
+  if (count > own) std::fill(samples.begin() + own, samples.end(), -1);
+  return samples;
 }
 
 void DataLoader::set_shard(const Shard& shard) {
@@ -129,6 +133,7 @@ void DataLoader::start_epoch(std::int64_t epoch) {
   const DistributedSampler part(static_cast<std::int64_t>(order.size()), shard_);
   epoch_ = std::make_shared<const Epoch>(Epoch{.dataset = dataset_,
                                                .indices = part.select(order),
+                                               .padding = part.padding(),
                                                .number = epoch,
                                                .batch_size = options_.batch_size,
                                                .batches = part.batches(options_.batch_size, options_.drop_last),

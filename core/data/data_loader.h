@@ -47,6 +47,7 @@ class DataLoader final : public BatchLoader {
   /// Throws Error, naming the batch and the original text, and with the original exception nested, when the dataset throws;
   /// the call after that goes on with the batch after it.
   std::optional<Batch> next() override;
+  /// -1 for a sample that is only there to make ranks even.
   std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t batches) const override;
   void set_shard(const Shard& shard) override;
   bool shuffles() const override;

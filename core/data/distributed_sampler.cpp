@@ -1,5 +1,6 @@
 #include "levin/core/data/distributed_sampler.h"
 
+#include <algorithm>
 #include <string>
 
 #include "levin/core/error.h"
@@ -27,6 +28,11 @@ DistributedSampler::DistributedSampler(std::int64_t samples, const Shard& shard)
       size_ = samples_ > rank_ ? divide_up(samples_ - rank_, world_size_) : 0;
       break;
   }
+}
+
+std::int64_t DistributedSampler::padding() const {
+  const std::int64_t own = samples_ > rank_ ? divide_up(samples_ - rank_, world_size_) : 0;
+  return std::max<std::int64_t>(0, size_ - own);
 }
 
 std::int64_t DistributedSampler::batches(std::int64_t batch_size, bool drop_last) const {

@@ -18,6 +18,8 @@ class DistributedSampler {
 
   /// Samples this rank reads in an epoch. kPad: samples / world_size rounded up; kDrop: rounded down; kKeep: what there is.
   std::int64_t size() const { return size_; }
+  /// How many of size(), the last ones, repeat the samples at the start of the order.
+  std::int64_t padding() const;
   /// Batches this rank reads in an epoch. With `drop_last` an incomplete batch is left out: on all ranks or on none.
   std::int64_t batches(std::int64_t batch_size, bool drop_last) const;
   /// This rank's part of the global order. Padding repeats the order from its start, as often as needed.

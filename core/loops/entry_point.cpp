@@ -157,6 +157,7 @@ void EntryPoint::log_hyperparams() {
 }
 
 void EntryPoint::finish() {
+  runtime_.state.loaders.clear();  // they may have gone with the loop
   runtime_.meet(BoundaryKind::kEnd);
   if (fitting()) hooks_.run(Hook::kOnFitEnd, &Callback::on_fit_end, &Module::on_fit_end);
   set_up_parts_done_ = false;
@@ -168,6 +169,7 @@ void EntryPoint::finish() {
 void EntryPoint::fail(const std::exception& error, const std::string& status) {
   const Whereabouts where = runtime_.state.failed_at.value_or(runtime_.state.whereabouts());
   runtime_.failing = true;
+  runtime_.state.loaders.clear();
   // An agreed signal is known to every rank already; any other error the others must hear of at once.
   if (status != "interrupted") runtime_.strategy->report_failure(where, error_text(error));
   const auto guarded = [&](const std::function<void()>& hook) {

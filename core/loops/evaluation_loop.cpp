@@ -42,6 +42,7 @@ EvaluationLoop::EvaluationLoop(Trainer::Runtime& runtime, const Precision& preci
   const bool disabled = limit && (limit->is_share() ? limit->share() == 0.0 : limit->batches() == 0);
   // Not this rank's number of batches: a rank without any still takes part.
   may_have_batches_ = !loaders_.empty() && !disabled;
+  step_counts_.resize(loaders_.size());
   for (const LoaderPtr& loader : loaders_) {
     const std::optional<std::int64_t> batches = limited_batches(loader->size(), limit, limit_name);
     num_batches_.push_back(batches.value_or(-1));
@@ -59,7 +60,7 @@ void EvaluationLoop::run() {
   const std::int64_t outer_batch = state.batch_idx;
   const bool outer_is_last = state.is_last_batch;
   std::vector<LoaderProgress> progress;
-  for (const LoaderPtr& loader : loaders_) progress.push_back({loader.get(), 0});
+  for (const LoaderPtr& loader : loaders_) progress.push_back({.loader = loader.get()});
   const auto outer_loaders = std::exchange(state.loaders, std::move(progress));
   state.num_evaluation_batches = num_batches_;
   runtime_.metrics->begin_stage(stage_);
@@ -136,16 +137,19 @@ void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t
     hooks_.run(names_.batch_end.hook, names_.batch_end.callback, names_.batch_end.module, output, batch, batch_idx,
                dataloader_idx);
     // As in the reference, step values of an evaluation are written at every batch; they are this rank's own.
-    if (stage_ != Stage::kSanityCheck) MetricRows(runtime_).write_local_step(step_count_, /*to_rank_zero=*/true);
+    const std::int64_t step = step_counts_[static_cast<std::size_t>(dataloader_idx)]++;
+    if (stage_ != Stage::kSanityCheck) MetricRows(runtime_).write_local_step(step, /*to_rank_zero=*/true);
   }
   runtime_.metrics->end_batch();
-  ++step_count_;
 }
 
 std::vector<MetricMap> EvaluationLoop::results() const {
   const std::string marker = "/dataloader_idx_";
+  const MetricMap& logged = runtime_.metrics->logged_metrics();
   std::vector<MetricMap> results(loaders_.size());
   for (const auto& [name, value] : runtime_.metrics->callback_metrics()) {
+    // Of a key that is forked as well, callbacks see the plain name too, which is not logged.
+    if (!logged.contains(name)) continue;
     const std::size_t found = name.rfind(marker);
     for (std::size_t index = 0; index < results.size(); ++index) {
       const bool of_this_loader = found == std::string::npos || name.substr(found + marker.size()) == std::to_string(index);

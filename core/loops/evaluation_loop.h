@@ -43,7 +43,7 @@ class EvaluationLoop {
   std::vector<std::int64_t> num_batches_;
   std::vector<std::vector<Batch>> predictions_;
   bool may_have_batches_ = false;
-  std::int64_t step_count_ = 0;  ///< evaluation batches so far: the x axis of evaluation step rows
+  std::vector<std::int64_t> step_counts_;  ///< by loader, batches so far: the x axis of evaluation step rows
 };
 
 }  // namespace levin

@@ -180,7 +180,7 @@ void FitLoop::run_epoch(const ResumePoint& resume) {
     cursor_->start_epoch(state_.epoch);
     for (std::int64_t done = 0; done < resume.batches_done && cursor_->has_next(); ++done) cursor_->take();
   }
-  state_.loaders = {{train_.get(), resume.batches_done}};
+  state_.loaders = {{train_.get(), resume.batches_done, resume.batches_done}};
   bool any_has_batch = resume.batches_done == 0 || !plan_.is_last(resume.batches_done - 1);
   if (!plan_.known() && runtime_.world_size() > 1) {
     state_.has_next_batch = cursor_->has_next();

@@ -16,6 +16,7 @@ class BatchLoader;
 struct LoaderProgress {
   const BatchLoader* loader = nullptr;
   std::int64_t batches = 0;  ///< taken in this epoch, the one in work included
+  std::int64_t skipped = 0;  ///< the first of these, which the run that this one resumes has seen
 };
 
 /// Where a run is, in plain numbers. Loops write it; the Trainer's getters read it.

@@ -25,7 +25,7 @@ constexpr std::size_t kMaxDimensions = 16;
 struct Header {
   std::int64_t rows = 0;
   std::int64_t indexed = 0;  ///< the dataset indices of the rows are known, and follow them
-  std::int64_t type = 0;
+  std::int64_t type = static_cast<std::int64_t>(at::kFloat);
   std::int64_t dimensions = 0;
   std::array<std::int64_t, kMaxDimensions> sizes{};  ///< of one row
   std::int64_t row_bytes = 0;
@@ -41,6 +41,7 @@ struct Header {
     shape.insert(shape.end(), sizes.begin(), sizes.begin() + dimensions);
     return shape;
   }
+  at::TensorOptions tensor_options() const { return at::TensorOptions(at::ScalarType(type)); }
   std::string str() const {
     std::ostringstream text;
     text << at::ScalarType(type) << " [*";
@@ -52,48 +53,69 @@ struct Header {
 
 /// Rows of one rank with the samples that they belong to.
 struct Rows {
-  at::Tensor values;  ///< undefined: none
+  at::Tensor values;
   std::optional<std::vector<std::int64_t>> samples;
 
-  std::int64_t count() const { return values.defined() ? values.size(0) : 0; }
+  std::int64_t count() const { return values.size(0); }
 };
 
-Header header_of(const Rows& rows) {
+Header header_of(const at::Tensor& values) {
   Header header;
-  header.indexed = rows.samples ? 1 : 0;
-  if (!rows.values.defined()) return header;
-  header.rows = rows.count();
-  header.type = static_cast<std::int64_t>(rows.values.scalar_type());
-  header.dimensions = rows.values.dim() - 1;
+  header.rows = values.size(0);
+  header.type = static_cast<std::int64_t>(values.scalar_type());
+  header.dimensions = values.dim() - 1;
   for (std::int64_t index = 0; index < header.dimensions; ++index) {
-    header.sizes[static_cast<std::size_t>(index)] = rows.values.size(index + 1);
+    header.sizes[static_cast<std::size_t>(index)] = values.size(index + 1);
   }
-  header.row_bytes = header.rows == 0 ? 0 : static_cast<std::int64_t>(rows.values.nbytes()) / header.rows;
+  header.row_bytes = header.rows == 0 ? 0 : static_cast<std::int64_t>(values.nbytes()) / header.rows;
   return header;
 }
 
+void check_tensor(const at::Tensor& batch, const std::string& call) {
+  if (!batch.defined()) throw MisuseError(call + ": one of the tensors is undefined.");
+  if (batch.dim() > 0 && batch.dim() <= static_cast<std::int64_t>(kMaxDimensions)) return;
+  throw MisuseError(call + ": takes tensors of 1 to " + std::to_string(kMaxDimensions) +
+                    " dimensions, the first of which counts samples; one has " + std::to_string(batch.dim()) + ".");
+}
+
+/// All batches as one tensor on the CPU.
 at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& call) {
   std::vector<at::Tensor> parts;
+  at::Tensor empty = at::empty({0}, at::kFloat);
   for (const at::Tensor& batch : batches) {
-    if (!batch.defined()) throw MisuseError(call + ": one of the tensors is undefined.");
-    if (batch.dim() == 0 || batch.dim() > static_cast<std::int64_t>(kMaxDimensions)) {
-      throw MisuseError(call + ": takes tensors of 1 to " + std::to_string(kMaxDimensions) +
-                        " dimensions, the first of which counts samples; one has " + std::to_string(batch.dim()) + ".");
-    }
+    check_tensor(batch, call);
     // What a rank without a batch passes, torch::empty({0}), says nothing of a row's shape.
-    if (batch.size(0) > 0) parts.push_back(batch.detach().to(at::kCPU));
+    if (batch.size(0) == 0) {
+      empty = batch.detach().to(at::kCPU);
+      continue;
+    }
+    parts.push_back(batch.detach().to(at::kCPU));
+    const Header first = header_of(parts.front());
+    const Header other = header_of(parts.back());
+    if (other.same_kind(first)) continue;
+    throw MisuseError(call + ": all batches need rows of one type and shape, but they are " + first.str() + " and " +
+                      other.str() + ". Pad or convert them first.");
   }
-  return parts.empty() ? at::Tensor() : at::cat(parts).contiguous();
+  return parts.empty() ? empty : at::cat(parts).contiguous();
 }
 
 /// The samples that this rank's rows must belong to; nullopt when the loader cannot tell.
-std::optional<std::vector<std::int64_t>> samples_in_work(const LoopState& state, std::int64_t dataloader_idx) {
-  const auto index = static_cast<std::size_t>(state.in_batch ? state.dataloader_idx : dataloader_idx);
-  if (index >= state.loaders.size() || state.loaders[index].loader == nullptr) return std::nullopt;
-  const LoaderProgress& progress = state.loaders[index];
+std::optional<std::vector<std::int64_t>> samples_in_work(const LoopState& state, std::int64_t dataloader_idx,
+                                                         const std::string& call) {
+  if (state.loaders.empty()) {
+    throw MisuseError(call + ": no data is being read here. Call it in a hook of a batch, or of an epoch's start or end.");
+  }
+  const std::int64_t index = state.in_batch ? state.dataloader_idx : dataloader_idx;
+  const auto loaders = static_cast<std::int64_t>(state.loaders.size());
+  if (index < 0 || index >= loaders) {
+    throw MisuseError(call + ": dataloader_idx is " + std::to_string(index) + ", but there " +
+                      (loaders == 1 ? "is 1 loader." : "are " + std::to_string(loaders) + " loaders."));
+  }
+  const LoaderProgress& progress = state.loaders[static_cast<std::size_t>(index)];
   auto samples = progress.loader->epoch_samples(progress.batches);
-  if (samples && state.in_batch && progress.batches > 0) {
-    const auto earlier = progress.loader->epoch_samples(progress.batches - 1);
+  const std::int64_t before = state.in_batch ? std::max<std::int64_t>(0, progress.batches - 1) : progress.skipped;
+  if (samples && before > 0) {
+    const auto earlier = progress.loader->epoch_samples(before);
     if (earlier) samples->erase(samples->begin(), samples->begin() + static_cast<std::ptrdiff_t>(earlier->size()));
   }
   return samples;
@@ -101,7 +123,7 @@ std::optional<std::vector<std::int64_t>> samples_in_work(const LoopState& state,
 
 Rows own_rows(const LoopState& state, const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
               const std::string& call) {
-  Rows rows{joined(batches, call), samples_in_work(state, dataloader_idx)};
+  Rows rows{joined(batches, call), samples_in_work(state, dataloader_idx, call)};
   if (rows.samples && static_cast<std::int64_t>(rows.samples->size()) != rows.count()) {
     throw MisuseError(call + " got " + std::to_string(rows.count()) + " rows, but this rank has seen " +
                       std::to_string(rows.samples->size()) +
@@ -111,11 +133,11 @@ Rows own_rows(const LoopState& state, const std::vector<at::Tensor>& batches, st
   return rows;
 }
 
-/// Throws the same error on every rank when rows do not fit together. Gives one header of the kind that all have.
+/// Throws the same error on every rank when rows do not fit together. Gives the kind that all have.
 Header common_kind(const std::vector<Header>& headers, const std::string& call) {
   const auto has_rows = [](const Header& header) { return header.rows > 0; };
   const auto first = std::find_if(headers.begin(), headers.end(), has_rows);
-  if (first == headers.end()) return {};
+  if (first == headers.end()) return headers.front();
   for (auto other = first; other != headers.end(); ++other) {
     if (!has_rows(*other) || other->same_kind(*first)) continue;
     throw DesyncError(call + ": ranks collected different tensors: " + first->str() + " on rank " +
@@ -135,17 +157,53 @@ std::vector<std::byte> message_of(const Rows& rows, const Header& header, std::i
   return message;
 }
 
-/// Positions of rows so that samples come in order and once; all of them as they are when not every rank knows its samples.
-std::vector<std::int64_t> order_of(const std::vector<std::optional<std::vector<std::int64_t>>>& samples_by_rank,
-                                   std::int64_t rows) {
+Rows rows_of(const Header& header, const std::byte* message) {
+  Rows rows;
+  rows.values = at::empty(header.shape(), header.tensor_options());
+  const auto bytes = static_cast<std::size_t>(header.rows * header.row_bytes);
+  if (bytes > 0) std::memcpy(rows.values.mutable_data_ptr(), message, bytes);
+  if (header.indexed == 0) return rows;
+  rows.samples.emplace(static_cast<std::size_t>(header.rows));
+  if (header.rows > 0) std::memcpy(rows.samples->data(), message + bytes, rows.samples->size() * sizeof(std::int64_t));
+  return rows;
+}
+
+/// Every rank's rows, on every rank; those that have any.
+std::vector<Rows> exchanged(ControlGroup& group, const Rows& mine, const std::string& call) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  Header header = header_of(mine.values);
+  header.indexed = mine.samples ? 1 : 0;
+  std::vector<Header> headers(ranks);
+  group.all_gather(std::as_bytes(std::span(&header, 1)), std::as_writable_bytes(std::span(headers)), call.c_str());
+  const Header kind = common_kind(headers, call);
+  std::int64_t longest = 0;
+  for (const Header& one : headers) longest = std::max(longest, one.message_bytes());
+  const std::vector<std::byte> message = message_of(mine, header, longest);
+  std::vector<std::byte> messages(message.size() * ranks);
+  group.all_gather(message, messages, call.c_str());
+
+  std::vector<Rows> by_rank;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (headers[rank].rows > 0) by_rank.push_back(rows_of(headers[rank], messages.data() + rank * message.size()));
+  }
+  if (by_rank.empty()) by_rank.push_back(rows_of(kind, messages.data()));
+  return by_rank;
+}
+
+/// Which of the joined rows to take, so that samples come in order and once; all of them as they are when not every rank knows
+/// its samples.
+std::vector<std::int64_t> order_of(const std::vector<Rows>& by_rank) {
   std::vector<std::int64_t> samples;
-  for (const auto& part : samples_by_rank) {
-    if (part) samples.insert(samples.end(), part->begin(), part->end());
+  std::int64_t rows = 0;
+  for (const Rows& part : by_rank) {
+    rows += part.count();
+    if (part.samples) samples.insert(samples.end(), part.samples->begin(), part.samples->end());
   }
   std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
   std::iota(order.begin(), order.end(), 0);
   if (static_cast<std::int64_t>(samples.size()) != rows) return order;
   const auto sample = [&](std::int64_t row) { return samples[static_cast<std::size_t>(row)]; };
+  std::erase_if(order, [&](std::int64_t row) { return sample(row) < 0; });
   std::stable_sort(order.begin(), order.end(),
                    [&](std::int64_t left, std::int64_t right) { return sample(left) < sample(right); });
   const auto same = [&](std::int64_t left, std::int64_t right) { return sample(left) == sample(right); };
@@ -159,38 +217,10 @@ at::Tensor gather_samples(Trainer::Runtime& runtime, const std::vector<at::Tenso
                           SourceLocation where) {
   const std::string call = "gather_for_metrics at " + CallSite(where).str();
   const Rows mine = own_rows(runtime.state, batches, dataloader_idx, call);
-  ControlGroup& group = runtime.strategy->control_group();
-  const auto ranks = static_cast<std::size_t>(group.size());
-
-  const Header header = header_of(mine);
-  std::vector<Header> headers(ranks);
-  group.all_gather(std::as_bytes(std::span(&header, 1)), std::as_writable_bytes(std::span(headers)), call.c_str());
-  const Header kind = common_kind(headers, call);
-  std::int64_t longest = 0;
-  for (const Header& one : headers) longest = std::max(longest, one.message_bytes());
-  const std::vector<std::byte> message = message_of(mine, header, longest);
-  std::vector<std::byte> messages(message.size() * ranks);
-  group.all_gather(message, messages, call.c_str());
-
+  const std::vector<Rows> by_rank = exchanged(runtime.strategy->control_group(), mine, call);
   std::vector<at::Tensor> values;
-  std::vector<std::optional<std::vector<std::int64_t>>> samples(ranks);
-  std::int64_t rows = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const Header& of_rank = headers[rank];
-    if (of_rank.rows == 0) continue;
-    const std::byte* bytes = messages.data() + rank * message.size();
-    const auto value_bytes = static_cast<std::size_t>(of_rank.rows * of_rank.row_bytes);
-    values.push_back(at::empty(of_rank.shape(), at::TensorOptions(at::ScalarType(of_rank.type))));
-    std::memcpy(values.back().mutable_data_ptr(), bytes, value_bytes);
-    if (of_rank.indexed != 0) {
-      samples[rank].emplace(static_cast<std::size_t>(of_rank.rows));
-      std::memcpy(samples[rank]->data(), bytes + value_bytes, samples[rank]->size() * sizeof(std::int64_t));
-    }
-    rows += of_rank.rows;
-  }
-  const at::Device device = runtime.strategy->device();
-  if (values.empty()) return at::empty({0}, at::TensorOptions(at::ScalarType(kind.type)).device(device));
-  return at::cat(values).index_select(0, at::tensor(order_of(samples, rows))).to(device);
+  for (const Rows& part : by_rank) values.push_back(part.values);
+  return at::cat(values).index_select(0, at::tensor(order_of(by_rank), at::kLong)).to(runtime.strategy->device());
 }
 
 }  // namespace levin

@@ -72,6 +72,8 @@ void MetricRecorder::begin_batch(const BatchScope& batch) {
   scope.batch = batch;
   BatchCounts& count = counts(scope.group);
   ++count.run;
+  // A rank that is out of data takes part in the batch of the others, and has nothing to log.
+  if (batch.batch_size == 0) return;
   ++count.epoch;
   ++count.step;
 }
@@ -139,7 +141,9 @@ void MetricRecorder::log(Hook hook, std::string_view name, double value, const L
   if (entry.options.on_step) {
     set_step(entry, {value, weight});
     entry.deferred_step.reset();
-    if (world_size_ == 1 || !entry.options.step_is_reduced()) views_.show_step(entry, value);
+    // No boundary lies between the batches of an evaluation, so that its step values stay this rank's own.
+    const bool is_reduced = entry.group == MetricGroup::kTrain && entry.options.step_is_reduced();
+    if (world_size_ == 1 || !is_reduced) views_.show_step(entry, value);
   }
   if (entry.options.on_epoch) entry.epoch.accumulate(entry.options.reduce, value, weight);
 }

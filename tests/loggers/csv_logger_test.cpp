@@ -249,3 +249,24 @@ TEST_CASE("a place that cannot be written is an error with its path") {
   CHECK_THROWS_WITH(logger.open(run_in("/tmp")), Catch::Contains("/proc/levin"));
   CHECK_THROWS_AS(logger.open(run_in("/tmp")), levin::IoError);
 }
+
+TEST_CASE("each of two loggers goes on from its own rows, wherever the checkpoint lies") {
+  const TemporaryFolder folder;
+  for (const bool resuming : {false, true}) {
+    for (const std::string name : {"first", "second"}) {
+      CsvLogger logger({.name = name, .per_rank = name == "second", .every_n_steps = 1});
+      RunInfo run = run_in(folder.path());
+      run.resuming = resuming;
+      run.resume_step = resuming ? 1 : 0;
+      if (resuming) run.resume_checkpoint = folder / "first/version_0/checkpoints/last.ckpt";
+      start(logger, run);
+      const MetricRow row = row_of(resuming ? 1 : 0, {{name, resuming ? 2.0 : 1.0}});
+      logger.log_metrics(row);
+      if (name == "second") logger.log_rank_metrics(row);
+      logger.finalize("success");
+    }
+  }
+  CHECK(content(folder / "first/version_1/metrics.csv") == "epoch,first,step\n0,1,0\n0,2,1\n");
+  CHECK(content(folder / "second/version_1/metrics.csv") == "epoch,second,step\n0,1,0\n0,2,1\n");
+  CHECK(content(folder / "second/version_1/metrics_rank_0.csv") == "epoch,second,step\n0,1,0\n0,2,1\n");
+}

@@ -205,3 +205,26 @@ TEST_CASE("values without log() can be monitored and shown") {
   CHECK(solo.store.callback_metrics() == MetricMap{{"lr", 0.1}});
   CHECK(solo.store.logged_metrics().empty());
 }
+
+TEST_CASE("a million values keep double precision, on one rank and over ranks") {
+  const int ranks = GENERATE(1, 4);
+  testing::SimulatedRanks simulated;
+  std::vector<MetricMap> rows(static_cast<std::size_t>(ranks));
+  const auto result = simulated.run(ranks, 1, [&](ControlGroup& group) {
+    MetricStore store(group, {});
+    store.begin_stage(Stage::kTrain);
+    store.enter(Hook::kTrainingStep);
+    for (int value = group.rank(); value < 1'000'000; value += ranks) {
+      store.log("small", 0.1, {.on_step = false, .on_epoch = true}, kHere);
+      store.log("large", 1e8 + value % 2, {.on_step = false, .on_epoch = true}, kHere);
+      store.log("count", 1, {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum}, kHere);
+    }
+    rows[static_cast<std::size_t>(group.rank())] = store.meet({BoundaryKind::kEpochEnd, Stage::kTrain, 0, 0}, {}).logger_row;
+  });
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    REQUIRE(!result.errors[rank]);
+    CHECK(rows[rank].at("small") == Approx(0.1).epsilon(1e-10));
+    CHECK(rows[rank].at("large") == 1e8 + 0.5);
+    CHECK(rows[rank].at("count") == 1e6);
+  }
+}

@@ -191,7 +191,9 @@ class Oracle {
     if (options.on_epoch) own.epoch.push_back(sample);
     if (!options.on_step) return;
     own.step = {sample};
-    if (!statement.deferred && !options.step_is_reduced()) show(state, {key, options, "", false}, sample.value, true);
+    const Agreed metric{key, options, "", false};
+    const bool reduced = metric.group() == MetricGroup::kTrain && options.step_is_reduced();
+    if (!statement.deferred && !reduced) show(state, metric, sample.value, true);
   }
 
   static void show(RankState& state, const Agreed& metric, double value, bool step) {

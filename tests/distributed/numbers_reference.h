@@ -1,0 +1,10 @@
+#pragma once
+
+#include "distributed/numbers_support.h"
+
+namespace levin::test {
+
+/// The run of make_logging_reference.py, whose settings it takes.
+void logs_as_the_reference(const Settings& settings);
+
+}  // namespace levin::test

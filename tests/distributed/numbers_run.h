@@ -1,0 +1,36 @@
+#pragma once
+
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/program.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+
+/// A scenario of numbers_program on so many ranks, and what each rank reported, in the order in which it did.
+struct NumbersRun {
+  NumbersRun(const std::string& scenario, int ranks, const std::vector<std::string>& settings) {
+    Command command;
+    command.arguments = {LEVIN_BINARY_DIR "/bin/numbers_program", "scenario=" + scenario, "ranks=" + std::to_string(ranks),
+                         "folder=" + folder.path().string()};
+    command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
+    command.limit = std::chrono::seconds(60);
+    outcome = run(command);
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::ifstream file(folder.path() / ("rank_" + std::to_string(rank)));
+      auto& facts = by_rank.emplace_back();
+      for (std::string name, value; file >> name >> value;) facts[name].push_back(value);
+    }
+  }
+  bool has(std::size_t rank, const std::string& name) const { return by_rank.at(rank).contains(name); }
+  double number(std::size_t rank, const std::string& name) const { return std::stod(by_rank.at(rank).at(name).back()); }
+
+  TemporaryFolder folder;
+  Outcome outcome;
+  std::vector<std::map<std::string, std::vector<std::string>>> by_rank;
+};
+
+}  // namespace levin::test

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace levin::test {
+
+/// What a scenario of numbers_program is told: "name=value" texts.
+class Settings {
+ public:
+  Settings(int argc, char** argv) {
+    for (int index = 1; index < argc; ++index) {
+      const std::string text = argv[index];
+      const auto end = text.find('=');
+      values_[text.substr(0, end)] = end == std::string::npos ? "" : text.substr(end + 1);
+    }
+  }
+  bool has(const std::string& name) const { return values_.contains(name); }
+  std::string text(const std::string& name, const std::string& fallback = "") const {
+    const auto found = values_.find(name);
+    return found == values_.end() ? fallback : found->second;
+  }
+  int number(const std::string& name, int fallback = 0) const { return std::stoi(text(name, std::to_string(fallback))); }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+/// What a rank says at its end, as "name value" lines.
+class Report {
+ public:
+  Report(const std::filesystem::path& folder, int rank) : file_(folder / ("rank_" + std::to_string(rank))) {
+    file_.precision(17);
+  }
+  template <class T>
+  void add(const std::string& name, const T& value) {
+    file_ << name << ' ' << value << std::endl;
+  }
+  template <class Metrics>
+  void add_all(const std::string& prefix, const Metrics& metrics) {
+    for (const auto& [name, value] : metrics) add(prefix + ":" + name, value);
+  }
+
+ private:
+  std::ofstream file_;
+};
+
+}  // namespace levin::test

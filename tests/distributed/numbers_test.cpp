@@ -1,0 +1,177 @@
+#include <catch2/catch.hpp>
+
+#include "distributed/numbers_oracle.h"
+#include "distributed/numbers_run.h"
+#include "support/csv_table.h"
+
+using namespace levin::test;
+
+namespace {
+
+/// Equal as numbers that were computed in double precision, in whatever order; NaN equals NaN.
+bool same(double actual, double expected) {
+  if (std::isnan(expected)) return std::isnan(actual);
+  return actual == Approx(expected).epsilon(1e-12);
+}
+
+void check_value(const NumbersRun& run, std::size_t rank, const std::string& name, const std::optional<double>& expected) {
+  INFO(name << " on rank " << rank);
+  REQUIRE(run.has(rank, name) == expected.has_value());
+  if (!expected) return;
+  INFO("is " << run.number(rank, name) << ", should be " << *expected);
+  CHECK(same(run.number(rank, name), *expected));
+}
+
+/// A row of values of one kind in metrics.csv, as numbers.
+void check_column(const CsvTable& table, const std::string& name, const std::vector<double>& expected) {
+  INFO("column " << name);
+  const std::vector<double> values = table.has(name) ? table.values(name) : std::vector<double>();
+  REQUIRE(values.size() == expected.size());
+  for (std::size_t row = 0; row < values.size(); ++row) {
+    INFO("row " << row << " is " << values[row] << ", should be " << expected[row]);
+    CHECK(same(values[row], expected[row]));
+  }
+}
+
+std::vector<double> present(const std::vector<std::optional<double>>& values) {
+  std::vector<double> found;
+  for (const auto& value : values) {
+    if (value) found.push_back(*value);
+  }
+  return found;
+}
+
+std::string epoch_name(const NumbersKey& key) { return key.name + (key.on_step ? "_epoch" : ""); }
+std::string column_of_rank(std::size_t rank, const std::string& name) { return "rank_" + std::to_string(rank) + "_" + name; }
+
+std::size_t most_batches(const std::vector<RankBatches>& by_rank) {
+  std::size_t most = 0;
+  for (const RankBatches& batches : by_rank) most = std::max(most, batches.size());
+  return most;
+}
+
+/// One way of dividing samples over ranks, run once, and what must come of it.
+struct Division {
+  int ranks;
+  int samples;
+  int batch;
+  int loaders = 1;
+
+  std::vector<RankBatches> of(int loader) const { return divide(loader == 0 ? samples : samples / 2, ranks, batch); }
+  std::vector<std::string> settings() const {
+    return {"samples=" + std::to_string(samples), "batch=" + std::to_string(batch), "loaders=" + std::to_string(loaders)};
+  }
+};
+
+void check_views(const NumbersRun& run, const Division& division) {
+  for (const NumbersKey& key : numbers_keys()) {
+    const NumbersOracle training(key, division.of(0));
+    for (int rank = 0; rank < division.ranks; ++rank) {
+      const auto own = static_cast<std::size_t>(rank);
+      check_value(run, own, "fit_callback:" + key.name, training.seen_by(own));
+      check_value(run, own, "fit_logged:" + epoch_name(key), training.seen_by(own));
+      check_value(run, own, "fit_bar:" + epoch_name(key), training.seen_by(own));
+      for (int loader = 0; loader < division.loaders; ++loader) {
+        const NumbersOracle evaluation(key, division.of(loader));
+        const std::string suffix = division.loaders == 1 ? "" : "/dataloader_idx_" + std::to_string(loader);
+        const std::string number = std::to_string(loader);
+        check_value(run, own, "fit_callback:val_" + key.name + suffix, evaluation.seen_by(own));
+        check_value(run, own, "validate" + number + ":val_" + epoch_name(key) + suffix, evaluation.seen_by(own));
+        check_value(run, own, "test" + number + ":test_" + epoch_name(key) + suffix, evaluation.seen_by(own));
+        // Of a forked key the results hold the epoch's value, under its own name.
+        if (key.on_step) CHECK_FALSE(run.has(own, "test" + number + ":test_" + key.name + suffix));
+      }
+    }
+  }
+}
+
+void check_main_file(const NumbersRun& run, const Division& division) {
+  const CsvTable rows = CsvTable::read(run.folder / "run" / "metrics.csv");
+  const std::size_t steps = most_batches(division.of(0));
+  for (const NumbersKey& key : numbers_keys()) {
+    const NumbersOracle training(key, division.of(0));
+    check_column(rows, epoch_name(key), present({training.epoch()}));
+    std::vector<std::optional<double>> of_steps;
+    for (std::size_t step = 0; step < steps && key.on_step; ++step) of_steps.push_back(training.step(step));
+    if (key.on_step) check_column(rows, key.name + "_step", present(of_steps));
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(division.ranks); ++rank) {
+      const std::string column = column_of_rank(rank, epoch_name(key));
+      if (key.per_rank) {
+        check_column(rows, column, present({training.epoch_of(rank)}));
+      } else {
+        CHECK_FALSE(rows.has(column));
+      }
+    }
+    for (int loader = 0; loader < division.loaders; ++loader) {
+      const NumbersOracle evaluation(key, division.of(loader));
+      const std::string suffix = division.loaders == 1 ? "" : "/dataloader_idx_" + std::to_string(loader);
+      // Once from fit, once from validate.
+      check_column(rows, "val_" + epoch_name(key) + suffix, present({evaluation.epoch(), evaluation.epoch()}));
+      check_column(rows, "test_" + epoch_name(key) + suffix, present({evaluation.epoch()}));
+    }
+  }
+}
+
+void check_rank_files(const NumbersRun& run, const Division& division) {
+  const auto by_rank = division.of(0);
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    INFO("file of rank " << rank);
+    const auto path = run.folder / "run" / ("metrics_rank_" + std::to_string(rank) + ".csv");
+    const bool has_batches = !by_rank[rank].empty();
+    REQUIRE(std::filesystem::exists(path) == has_batches);
+    if (!has_batches) continue;
+    const CsvTable rows = CsvTable::read(path);
+    for (const NumbersKey& key : numbers_keys()) {
+      const NumbersOracle training(key, by_rank);
+      const bool counts = rank == 0 || !key.rank_zero_only;
+      check_column(rows, epoch_name(key), counts ? present({training.epoch_of(rank)}) : std::vector<double>());
+      std::vector<std::optional<double>> of_steps;
+      for (std::size_t step = 0; step < by_rank[rank].size(); ++step) of_steps.push_back(training.step_of(rank, step));
+      if (key.on_step) check_column(rows, key.name + "_step", counts ? present(of_steps) : std::vector<double>());
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every metric is what a list of all values gives, on every rank and in every file") {
+  const Division division = GENERATE(Division{1, 26, 8}, Division{2, 26, 4}, Division{4, 26, 2}, Division{4, 26, 5},
+                                     Division{2, 7, 3, 2}, Division{4, 3, 2}, Division{4, 9, 1, 2});
+  const NumbersRun run("logs", division.ranks, division.settings());
+  INFO(division.ranks << " ranks, " << division.samples << " samples, batches of " << division.batch << ", " << division.loaders
+                      << " loaders\n"
+                      << run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  // What every rank logs needs no warning, also where some ranks have no batch.
+  CHECK(run.outcome.err.find("log(") == std::string::npos);
+  check_views(run, division);
+  check_main_file(run, division);
+  check_rank_files(run, division);
+  double predicted = 0;
+  for (int rank = 0; rank < division.ranks; ++rank) predicted += run.number(static_cast<std::size_t>(rank), "predicted");
+  double expected = 0;
+  for (int loader = 0; loader < division.loaders; ++loader) {
+    const int samples = loader == 0 ? division.samples : division.samples / 2;
+    for (int index = 0; index < samples; ++index) expected += 2 * sample(index);
+  }
+  CHECK(predicted == Approx(expected));
+}
+
+TEST_CASE("means and sums over ranks are those of one process over the same samples") {
+  double sum = 0;
+  for (int index = 0; index < 26; ++index) sum += sample(index);
+  for (const Division& division : {Division{1, 26, 8}, Division{2, 26, 5}, Division{4, 26, 3}}) {
+    const NumbersRun run("logs", division.ranks, division.settings());
+    REQUIRE(run.outcome.ok());
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(division.ranks); ++rank) {
+      for (const char* prefix : {"fit_callback:", "validate0:val_", "test0:test_"}) {
+        INFO(prefix << " on rank " << rank << " of " << division.ranks);
+        CHECK(run.number(rank, std::string(prefix) + "mean") == Approx(sum / 26).epsilon(1e-12));
+        CHECK(run.number(rank, std::string(prefix) + "sum") == sum);
+        CHECK(run.number(rank, std::string(prefix) + "samples") == 26);
+        CHECK(run.number(rank, std::string(prefix) + "min") == 0.5);
+        CHECK(run.number(rank, std::string(prefix) + "max") == 30.5);
+      }
+    }
+  }
+}
