@@ -18,6 +18,7 @@ EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource sou
   if (runtime_.in_entry_point) {
     throw MisuseError("This Trainer is already inside an entry point; fit, validate, test and predict do not nest.");
   }
+  ModuleAttachment::release(module);
   ModuleAttachment::detach(runtime_.trainer);
   runtime_.in_entry_point = true;
   runtime_.module = &module;

@@ -315,3 +315,18 @@ TEST_CASE("accumulation over batches of a known size takes the mean over samples
   trainer.fit(module, std::make_shared<Sized>(batches));
   CHECK(module.weight() == Approx(-4.0));  // (1 + 3 + 8) / 3, where the mean of the two means is 5
 }
+
+TEST_CASE("a module that goes to another Trainer is let go by the first one, which may outlive it") {
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer first(options);
+  {
+    OneWeight module;
+    first.fit(module, numbers({1}));
+    Trainer(options).fit(module, numbers({1}));
+    CHECK_THROWS_AS(first.save_checkpoint("nowhere.ckpt"), MisuseError);
+  }
+  OneWeight nested;
+  nested.on_step = [&](OneWeight& module) { Trainer(options).fit(module, numbers({1})); };
+  CHECK_THROWS_WITH(Trainer(options).fit(nested, numbers({1})), Catch::Contains("already running in another Trainer"));
+}
