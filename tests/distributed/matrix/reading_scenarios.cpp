@@ -1,7 +1,7 @@
 // Reading is pure: metrics, folders and getters on one rank only.
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
-#include "levin/core/console/console.h"
+#include "levin/core/console/rank_messages.h"
 #include "levin/core/logger.h"
 #include "levin/core/loops/runtime.h"
 #include "support/recording.h"
