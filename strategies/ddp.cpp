@@ -75,6 +75,7 @@ struct DdpStrategy::State {
   UserCollectives collectives;
   std::unique_ptr<ModuleSynchronizer> module;  ///< set between setup_module and teardown
   ReducedVotes votes{*this};
+  std::optional<std::string> consequence;      ///< what this rank says when another was first to fail
 
   explicit State(std::shared_ptr<ProcessWorld> joined) : world(std::move(joined)), collectives(*world) {}
 };
@@ -121,7 +122,6 @@ VoteBoard& DdpStrategy::vote_board() { return joined().votes; }
 
 void DdpStrategy::setup_module(Module& module, bool training) {
   State& state = joined();
-  state.world->board().post_busy(true);
   state.module.reset();
   state.module = std::make_unique<ModuleSynchronizer>(
       *state.world, module, training,
@@ -148,6 +148,8 @@ void DdpStrategy::post_whereabouts(const Whereabouts& whereabouts) {
   // A reduction runs inside backward; every other hook comes after its end.
   if (whereabouts.hook != Hook::kBackward && whereabouts.hook != Hook::kOnBeforeBackward) board.end_reduction();
   board.post_whereabouts(whereabouts);
+  // The first hook of every entry point: from here to teardown(), a process that ends has failed.
+  if (whereabouts.hook == Hook::kConfigureCallbacks) board.post_busy(true);
 }
 
 at::Tensor DdpStrategy::all_gather(const at::Tensor& tensor, SourceLocation where) {
@@ -162,13 +164,10 @@ at::Tensor DdpStrategy::broadcast(const at::Tensor& tensor, int source_rank, Sou
 void DdpStrategy::barrier(const std::string& what, SourceLocation where) { joined().collectives.barrier(what, where); }
 
 void DdpStrategy::report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept {
-  if (state_) report_own_failure(state_->world->board(), whereabouts, error);
+  if (state_) state_->consequence = report_own_failure(state_->world->board(), whereabouts, error);
 }
 
-std::optional<std::string> DdpStrategy::failure_elsewhere() const {
-  const auto failure = state_ ? state_->world->board().failure() : std::nullopt;
-  return failure && failure->rank != rank() ? std::optional(failure->str()) : std::nullopt;
-}
+std::optional<std::string> DdpStrategy::failure_elsewhere() const { return state_ ? state_->consequence : std::nullopt; }
 
 void DdpStrategy::teardown() noexcept {
   if (!state_) return;

@@ -50,16 +50,15 @@ void EntryPoint::run(const std::function<void()>& loop) {
   try {
     set_up();
     loop();
-    if (runtime_.state.signal_agreed != 0)
-      throw Interrupted(runtime_.state.signal_agreed, "during " + std::string(stage_name(stage_)));
+    check_signal("during ");
     finish();
   } catch (const Interrupted& interrupted) {
     fail(interrupted, "interrupted");
     throw;
   } catch (const std::exception& error) {
     fail(error, "failed");
-    // Where another rank failed first, this rank's error is only how it noticed.
-    if (const auto cause = runtime_.strategy->failure_elsewhere()) throw DesyncError("This rank ended because " + *cause);
+    // Where another rank failed first, this rank's error may only be how it noticed.
+    if (const auto consequence = runtime_.strategy->failure_elsewhere()) throw DesyncError(*consequence);
     throw;
   } catch (...) {
     fail(std::runtime_error("an exception that is no std::exception"), "failed");
@@ -110,6 +109,7 @@ void EntryPoint::open_loggers() {
   info.resuming = fitting() && checkpoint_.has_value();
   if (info.resuming) info.resume_checkpoint = checkpoint_file_;
   info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
+  HookScope scope(runtime_, Hook::kSetup);
   for (const auto& logger : runtime_.loggers) {
     const std::string token = runtime_.is_global_zero() ? logger->open(info) : std::string();
     const std::vector<std::string> tokens = all_gather_text(runtime_.strategy->control_group(), token, "opening a logger");
@@ -150,6 +150,7 @@ void EntryPoint::configure_optimizers() {
 void EntryPoint::log_hyperparams() {
   if (!runtime_.options.enable_autolog_hparams || runtime_.hyperparams_logged || !runtime_.is_global_zero()) return;
   runtime_.hyperparams_logged = true;
+  HookScope scope(runtime_, Hook::kLogMetrics);
   const Value hyperparams = merged_hyperparams(runtime_);
   for (const auto& logger : runtime_.loggers) {
     if (hyperparams.size() > 0) logger->log_hyperparams(hyperparams);
@@ -160,15 +161,32 @@ void EntryPoint::log_hyperparams() {
 void EntryPoint::finish() {
   runtime_.state.loaders.clear();  // they may have gone with the loop
   runtime_.meet(BoundaryKind::kEnd);
+  check_signal("at the end of ");
   if (fitting()) hooks_.run(Hook::kOnFitEnd, &Callback::on_fit_end, &Module::on_fit_end);
   set_up_parts_done_ = false;
   tear_down_hooks();
-  for (const auto& logger : runtime_.loggers) logger->finalize("success");
+  finalize_loggers("success");
+  // Ranks leave together: one that fails or stalls in the hooks above does not go unnoticed.
+  runtime_.meet(BoundaryKind::kEnd);
+  check_signal("after ");
   runtime_.strategy->teardown();
 }
 
+void EntryPoint::check_signal(const std::string& when) const {
+  if (runtime_.state.signal_agreed == 0) return;
+  throw Interrupted(runtime_.state.signal_agreed, when + std::string(stage_name(stage_)));
+}
+
+void EntryPoint::finalize_loggers(const std::string& status) {
+  HookScope scope(runtime_, Hook::kLogMetrics);
+  loggers_final_ = true;
+  for (const auto& logger : runtime_.loggers) logger->finalize(status);
+}
+
 void EntryPoint::fail(const std::exception& error, const std::string& status) {
-  const Whereabouts where = runtime_.state.failed_at.value_or(runtime_.state.whereabouts());
+  // Kept: the hooks that run from here on are not where this rank failed.
+  if (!runtime_.state.failed_at) runtime_.state.failed_at = runtime_.state.whereabouts();
+  const Whereabouts where = *runtime_.state.failed_at;
   runtime_.failing = true;
   runtime_.state.loaders.clear();
   // An agreed signal is known to every rank already; any other error the others must hear of at once.
@@ -193,7 +211,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   }
   if (set_up_parts_done_) guarded([&] { tear_down_hooks(); });
   for (const auto& logger : runtime_.loggers) {
-    if (runtime_.loggers_open) guarded([&] { logger->finalize(status); });
+    if (runtime_.loggers_open && !loggers_final_) guarded([&] { logger->finalize(status); });
   }
   runtime_.strategy->teardown();
 }

@@ -41,6 +41,8 @@ class EntryPoint {
   void configure_optimizers();
   void log_hyperparams();
   void finish();
+  void check_signal(const std::string& when) const;
+  void finalize_loggers(const std::string& status);
   void fail(const std::exception& error, const std::string& status);
   void tear_down_hooks();
   bool fitting() const { return stage_ == Stage::kTrain; }
@@ -55,6 +57,7 @@ class EntryPoint {
   std::optional<Checkpoint> checkpoint_;
   ResumePoint resume_;
   bool set_up_parts_done_ = false;
+  bool loggers_final_ = false;
 };
 
 }  // namespace levin

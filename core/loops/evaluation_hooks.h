@@ -20,6 +20,7 @@ struct EvaluationHooks {
     ModuleMethod module;
   };
 
+  Hook dataloader_hook;  ///< where reading a batch counts
   Hook model_eval_hook;
   ModuleHook model_eval;
   Hook model_train_hook;

@@ -79,6 +79,8 @@ void EvaluationLoop::run() {
   state.is_last_batch = outer_is_last;
 
   runtime_.meet(BoundaryKind::kEpochReached);
+  // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
+  check_signal();
   hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochEnd);
   MetricRows rows(runtime_);
@@ -95,17 +97,31 @@ void EvaluationLoop::run() {
   state.stage = outer_stage;
 }
 
+void EvaluationLoop::check_signal() const {
+  const LoopState& state = runtime_.state;
+  if (state.signal_agreed == 0) return;
+  throw Interrupted(state.signal_agreed, "during " + std::string(stage_name(stage_)) + " in epoch " +
+                                             std::to_string(state.epoch) + " after global step " +
+                                             std::to_string(state.global_step));
+}
+
 void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
   LoopState& state = runtime_.state;
   const auto index = static_cast<std::size_t>(dataloader_idx);
   state.dataloader_idx = dataloader_idx;
   predictions_.emplace_back();
   LoaderCursor cursor(*loaders_[index], caps_[index]);
-  cursor.start_epoch(state.epoch);
+  {
+    HookScope scope(runtime_, names_.dataloader_hook);
+    cursor.start_epoch(state.epoch);
+  }
   for (std::int64_t batch_idx = 0; cursor.has_next(); ++batch_idx) {
     // A signal ends this rank's part; the others learn of it at the boundary that follows.
     if (SignalScope::received() != 0) return;
-    Batch batch = cursor.take();
+    Batch batch = [&] {
+      HookScope scope(runtime_, names_.dataloader_hook);
+      return cursor.take();
+    }();
     state.batch_idx = batch_idx;
     state.is_last_batch = !cursor.has_next();
     ++state.loaders[index].batches;

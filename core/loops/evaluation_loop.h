@@ -30,6 +30,7 @@ class EvaluationLoop {
   const std::vector<std::int64_t>& num_batches() const { return num_batches_; }
 
  private:
+  void check_signal() const;
   void run_loader(std::int64_t dataloader_idx);
   void run_batch(Batch batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
 

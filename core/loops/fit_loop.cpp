@@ -124,6 +124,7 @@ void FitLoop::reload_if_due() {
 void FitLoop::agree_on_epoch() {
   const BoundaryOutcome outcome =
       runtime_.meet(BoundaryKind::kEpochStart, {rank_batches_.value_or(-1), train_->batch_size().value_or(0)});
+  check_signal();
   std::vector<std::int64_t> batches;
   for (const BoundaryWords& words : outcome.words) batches.push_back(words[0]);
   plan_ = EpochPlan(batches, /*stop_with_first=*/!runtime_.module->automatic_optimization());

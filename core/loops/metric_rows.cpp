@@ -44,6 +44,7 @@ void MetricRows::write_local_step(std::int64_t step, bool to_rank_zero) {
 }
 
 void MetricRows::save() {
+  HookScope scope(runtime_, Hook::kLogMetrics);
   for (const auto& logger : runtime_.loggers) logger->save();
 }
 

@@ -4,11 +4,34 @@
 
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
+#include "levin/core/error_text.h"
 #include "levin/core/loops/announcements.h"
 #include "levin/core/loops/signals.h"
 #include "levin/core/loops/trainer_parts.h"
 
 namespace levin {
+
+namespace {
+
+/// The console's settings, loggers and callbacks, from the options.
+void make_parts(Trainer::Runtime& runtime) {
+  const TrainerOptions& options = runtime.options;
+  ConsoleOptions console;
+  const auto level = log_level_from_name(options.log_level);
+  if (!level) throw ConfigError("trainer.log_level: '" + options.log_level + "' is none of debug, info, warning, error.");
+  console.level = *level;
+  console.rank = runtime.strategy->rank();
+  console.world_size = runtime.strategy->world_size();
+  console.log_file = options.log_file;
+  Console::instance().configure(console);
+  announce_build(*runtime.strategy);
+  announce_option_rules(options);
+  runtime.loggers = make_loggers(options);
+  runtime.configured_callbacks = make_callbacks(options);
+  runtime.callbacks = in_hook_order(runtime.configured_callbacks);
+}
+
+}  // namespace
 
 Trainer::Runtime::Runtime(Trainer& owner, TrainerOptions given)
     : trainer(owner),
@@ -16,19 +39,13 @@ Trainer::Runtime::Runtime(Trainer& owner, TrainerOptions given)
       options(apply_option_rules(std::move(given))) {
   state.accumulate_grad_batches = options.accumulate_grad_batches;
   strategy = make_strategy(options);
-  ConsoleOptions console;
-  const auto level = log_level_from_name(options.log_level);
-  if (!level) throw ConfigError("trainer.log_level: '" + options.log_level + "' is none of debug, info, warning, error.");
-  console.level = *level;
-  console.rank = strategy->rank();
-  console.world_size = strategy->world_size();
-  console.log_file = options.log_file;
-  Console::instance().configure(console);
-  announce_build(*strategy);
-  announce_option_rules(options);
-  loggers = make_loggers(options);
-  configured_callbacks = make_callbacks(options);
-  callbacks = in_hook_order(configured_callbacks);
+  try {
+    make_parts(*this);
+  } catch (const std::exception& error) {
+    strategy->report_failure({Stage::kTrain, Hook::kNone, -1, -1}, error_text(error));
+    if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence);
+    throw;
+  }
 }
 
 void Trainer::Runtime::start_metrics() {

@@ -4,13 +4,14 @@
 #include <chrono>
 #include <thread>
 
+#include "levin/core/console/told_errors.h"
 #include "levin/strategies/processes/error_file.h"
 
 namespace levin {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::milliseconds(500);
+constexpr auto kPatience = std::chrono::seconds(1);
 
 bool is_lost_connection(const std::string& error) {
   constexpr std::array kSigns = {"Connection closed by peer",
@@ -26,11 +27,16 @@ bool is_lost_connection(const std::string& error) {
   return false;
 }
 
-void wait_for_the_cause(RunBoard& board) {
+/// Another rank may be about to write its record.
+void wait_for_record(const RunBoard& board) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!board.failure() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+}
+
+void wait_for_the_cause(RunBoard& board) {
+  wait_for_record(board);
   if (board.failure()) return;
   if (const auto ended = board.ended_rank()) {
     board.report_failure({*ended, {}, "its process ended in the middle of the run"});
@@ -39,14 +45,26 @@ void wait_for_the_cause(RunBoard& board) {
 
 }  // namespace
 
-void report_own_failure(RunBoard& board, const Whereabouts& where, const std::string& error) noexcept {
+std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where, const std::string& error) noexcept {
   try {
     if (!board.failure() && is_lost_connection(error)) wait_for_the_cause(board);
     const FailureRecord own{board.rank(), where, error};
     board.report_failure(own);
-    write_error_file(own);
+    wait_for_record(board);
+    const FailureRecord first = board.failure().value_or(own);
+    if (first.rank == board.rank()) {
+      mark_error_told(error);
+      write_error_file(own);
+      return std::nullopt;
+    }
+    board.post_explained();
+    if (is_lost_connection(error) || error == first.str()) return consequence(board.rank(), where, first);
+    const std::string who = "rank " + std::to_string(board.rank()) + " failed ";
+    if (error == first.error) return who + "alike " + describe_place(where);
+    return who + "too, " + describe_place(where) + ": " + error + " (before it, " + first.place() + ")";
   } catch (const std::exception&) {
     // Out of memory while reporting: the end of this process is what the others will see.
+    return std::nullopt;
   }
 }
 

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "levin/strategies/processes/run_board.h"
 
 namespace levin {
 
 /// Makes this rank's failure known to all, and to torchrun. An error that only says that the connection to another rank is lost
-/// is the echo of that rank's end: then its failure is looked for first, for at most half a second.
-void report_own_failure(RunBoard& board, const Whereabouts& where, const std::string& error) noexcept;
+/// is the echo of that rank's end: then its failure is looked for first, for at most a second or two.
+///
+/// Gives what this rank has to say when another was first to fail: one line that names that failure, and this rank's own error
+/// where it has one. Nothing when this rank was the first.
+std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where, const std::string& error) noexcept;
 
 }  // namespace levin

@@ -78,7 +78,10 @@ void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::
   } catch (const DesyncError&) {
     throw;
   } catch (const std::exception& error) {
-    fail(std::string("lost the other ranks in ") + what + ": " + error.what());
+    // Not reported yet: this is the echo of another rank's end, whose cause is looked for first (see report_own_failure).
+    broken_ = std::string("lost the other ranks in ") + what + ": " + error.what();
+    board_->post_waiting(nullptr);
+    throw DesyncError(broken_);
   }
   for (std::size_t peer = 0; peer < output[0].size(); ++peer) {
     std::memcpy(all.data() + peer * mine.size(), output[0][peer].const_data_ptr(), mine.size());
@@ -99,7 +102,10 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
         fail(different_calls(rank(), what, *other, "a step that rank " + std::to_string(rank()) + " has not begun"));
       }
     }
-    if (seconds > limits_.timeout_seconds) fail("waited " + waited + " (timeout_seconds). Ranks are:\n" + board_->table());
+    if (seconds > limits_.timeout_seconds) {
+      board_->report_stall("waited " + waited);
+      fail(board_->failure() ? board_->failure()->str() : "timeout_seconds");
+    }
     if (seconds > limits_.stall_report_seconds && board_->claim_stall_report(limits_.stall_report_seconds)) {
       print_report(limits_, "rank " + std::to_string(rank()) + " has waited " + waited + ". Ranks are:\n" + board_->table());
     }

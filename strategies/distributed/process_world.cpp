@@ -1,5 +1,6 @@
 #include "levin/strategies/distributed/process_world.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <functional>
@@ -9,9 +10,11 @@
 
 #include "levin/core/console/shared_warnings.h"
 #include "levin/core/error.h"
+#include "levin/core/error_text.h"
 #include "levin/strategies/cuda/cuda_api.h"
 #include "levin/strategies/cuda/cuda_library.h"
 #include "levin/strategies/distributed/bucket_vote_board.h"
+#include "levin/strategies/distributed/failure_report.h"
 #include "levin/strategies/distributed/gloo_control_group.h"
 #include "levin/strategies/distributed/rendezvous.h"
 #include "levin/strategies/distributed/store_board.h"
@@ -29,6 +32,12 @@ std::string get_text(c10d::Store& store, const std::string& key) {
 
 void set_text(c10d::Store& store, const std::string& key, const std::string& text) {
   store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  sigaction(SIGPIPE, nullptr, &action);
+  if (action.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
 }
 
 /// Memory for ranks that nobody launched together: rank 0 makes it, the others open it by the name it left in the store, and
@@ -63,52 +72,65 @@ std::shared_ptr<ProcessWorld> ProcessWorld::join(const ClusterEnvironment& envir
   return *world;
 }
 
-ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options& options)
-    : environment_(environment), store_(join_store(environment, options.limits.timeout_seconds)) {
-  const bool one_host =
-      environment.world_size == 1 || environment.kind == ClusterKind::kLevin || all_on_one_host(*store_, environment);
-  if (options.control_group == "shared_memory" && !one_host) {
-    throw ConfigError("strategy ddp: control_group: shared_memory needs all ranks on one host; leave it out, or use gloo");
-  }
-  const bool joined = options.control_group != "gloo" && one_host && join_shared_memory(options);
-  if (!joined) {
-    if (options.control_group == "shared_memory") throw ConfigError("strategy ddp: the ranks cannot share memory (/dev/shm)");
-    join_over_network(options, one_host);
-  }
-  watch_ = std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.limits = options.limits, .end_process = {}});
-  process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment.rank, environment.world_size);
-  process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
-                             make_gloo_backend(store_, "gradients", environment, one_host, options.limits.timeout_seconds));
-  if (options.use_cuda) {
-    process_group_->setBackend(
-        c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-        cuda_api().make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("nccl", store_), environment.rank,
-                                     environment.world_size, options.limits.timeout_seconds));
+ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options& options) : environment_(environment) {
+  // A connection to a rank that is gone shall be an error, not the end of this process without a word.
+  if (environment.world_size > 1) ignore_broken_pipes();
+  try {
+    if (environment.shared_memory_fd) meet_in_segment(RunSegment::attach(*environment.shared_memory_fd), options);
+    store_ = join_store(environment, options.limits.timeout_seconds);
+    const bool one_host = environment.world_size == 1 || board_ != nullptr || all_on_one_host(*store_, environment);
+    if (options.control_group == "shared_memory" && !one_host) {
+      throw ConfigError("strategy ddp: control_group: shared_memory needs all ranks on one host; leave it out, or use gloo");
+    }
+    join_control_group(options, one_host);
+    join_process_group(options, one_host);
+  } catch (const std::exception& error) {
+    const auto consequence = board_ ? report_own_failure(*board_, kBeforeFirstHook, error_text(error)) : std::nullopt;
+    if (consequence) throw DesyncError(*consequence);
+    throw;
   }
 }
 
-bool ProcessWorld::join_shared_memory(const Options& options) {
-  std::shared_ptr<RunSegment> segment;
-  if (environment_.shared_memory_fd) {
-    segment = RunSegment::attach(*environment_.shared_memory_fd);
-  } else if (environment_.world_size == 1) {
-    segment = RunSegment::create(1);
-  } else {
-    segment = meet_in_named_segment(*store_, environment_);
-  }
-  if (!segment) return false;
+void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options) {
   share_warnings(
       [segment](std::string_view text) { return segment->header().warnings.is_first(std::hash<std::string_view>{}(text)); });
   const auto board = std::make_shared<SharedMemoryBoard>(segment, environment_.rank);
+  board_ = board;
+  watch_ = std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.limits = options.limits, .end_process = {}});
   control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, options.limits);
   vote_board_ = std::make_unique<SharedMemoryVoteBoard>(segment, board);
-  board_ = board;
-  return true;
+  // Here a rank that does not come is found and named; in what follows it would only be missing.
+  control_group_->all_gather({}, {}, "joining the run");
+}
+
+void ProcessWorld::join_control_group(const Options& options, bool one_host) {
+  if (!board_ && one_host && options.control_group != "gloo") {
+    const auto segment = environment_.world_size == 1 ? RunSegment::create(1) : meet_in_named_segment(*store_, environment_);
+    if (segment) meet_in_segment(segment, options);
+  }
+  if (control_group_ && options.control_group != "gloo") return;
+  if (options.control_group == "shared_memory") throw ConfigError("strategy ddp: the ranks cannot share memory (/dev/shm)");
+  join_over_network(options, one_host);
+}
+
+void ProcessWorld::join_process_group(const Options& options, bool one_host) {
+  const double timeout = options.limits.timeout_seconds;
+  process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
+  process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
+                             make_gloo_backend(store_, "gradients", environment_, one_host, timeout));
+  if (!options.use_cuda) return;
+  process_group_->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+                             cuda_api().make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("nccl", store_),
+                                                          environment_.rank, environment_.world_size, timeout));
 }
 
 void ProcessWorld::join_over_network(const Options& options, bool one_host) {
   const double timeout = options.limits.timeout_seconds;
-  board_ = std::make_shared<StoreBoard>(store_, environment_.rank, environment_.world_size);
+  if (!board_) {
+    board_ = std::make_shared<StoreBoard>(store_, environment_.rank, environment_.world_size,
+                                          /*rank_zero_serves=*/!environment_.agent_store_key);
+    watch_ = std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.limits = options.limits, .end_process = {}});
+  }
   control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, timeout),
                                                       board_, options.limits);
   if (options.use_cuda) {

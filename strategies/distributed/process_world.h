@@ -15,6 +15,7 @@
 namespace levin {
 
 class BucketVoteBoard;
+class RunSegment;
 
 /// This process's membership in the run: everything through which it talks to the other ranks. A process joins once; it stays a
 /// member, whatever number of strategies and Trainers it makes, until it ends.
@@ -41,7 +42,9 @@ class ProcessWorld {
 
  private:
   ProcessWorld(const ClusterEnvironment& environment, const Options& options);
-  bool join_shared_memory(const Options& options);
+  void meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options);
+  void join_control_group(const Options& options, bool one_host);
+  void join_process_group(const Options& options, bool one_host);
   void join_over_network(const Options& options, bool one_host);
 
   ClusterEnvironment environment_;

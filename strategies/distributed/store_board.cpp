@@ -1,17 +1,28 @@
 #include "levin/strategies/distributed/store_board.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
+
+#include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
 
 namespace {
 
 constexpr const char* kFailureKey = "failure";
-constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
+constexpr const char* kClaimKey = "failure_claimed";
+constexpr auto kBetweenLooks = std::chrono::milliseconds(400);
+/// A rank whose posts have not changed for so long is gone or stopped.
+constexpr auto kSilence = std::chrono::milliseconds(1500);
+constexpr auto kPatience = std::chrono::milliseconds(1000);
+constexpr auto kPause = std::chrono::milliseconds(1);
+constexpr int kTries = 5;
 
-std::string where_key(int rank) { return "where/" + std::to_string(rank); }
+std::string post_key(int rank) { return "where/" + std::to_string(rank); }
 
 std::string seconds_text(std::chrono::steady_clock::time_point since) {
   std::array<char, 32> text{};
@@ -20,30 +31,38 @@ std::string seconds_text(std::chrono::steady_clock::time_point since) {
   return text.data();
 }
 
-std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+void set_text(c10d::Store& store, const std::string& key, const std::string& text) {
+  store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+
+std::string get_text(c10d::Store& store, const std::string& key) {
+  const std::vector<std::uint8_t> bytes = store.get(key);
+  return {bytes.begin(), bytes.end()};
+}
+
+nlohmann::json to_json(const Whereabouts& where) {
+  return {static_cast<int>(where.stage), static_cast<int>(where.hook), where.epoch, where.step};
+}
+
+Whereabouts to_whereabouts(const nlohmann::json& json) {
+  return {static_cast<Stage>(json.at(0).get<int>()), static_cast<Hook>(json.at(1).get<int>()), json.at(2).get<std::int64_t>(),
+          json.at(3).get<std::int64_t>()};
+}
 
 std::string to_text(const FailureRecord& failure) {
-  const nlohmann::json json = {failure.rank,
-                               static_cast<int>(failure.where.stage),
-                               static_cast<int>(failure.where.hook),
-                               failure.where.epoch,
-                               failure.where.step,
-                               failure.error};
+  const nlohmann::json json = {{"rank", failure.rank}, {"where", to_json(failure.where)}, {"error", failure.error}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 FailureRecord from_text(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  return {json.at(0).get<int>(),
-          {static_cast<Stage>(json.at(1).get<int>()), static_cast<Hook>(json.at(2).get<int>()), json.at(3).get<std::int64_t>(),
-           json.at(4).get<std::int64_t>()},
-          json.at(5).get<std::string>()};
+  return {json.at("rank").get<int>(), to_whereabouts(json.at("where")), json.at("error").get<std::string>()};
 }
 
 }  // namespace
 
-StoreBoard::StoreBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
-    : store_(store->clone()), rank_(rank), size_(size) {}
+StoreBoard::StoreBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves)
+    : store_(store->clone()), rank_(rank), size_(size), rank_zero_serves_(rank_zero_serves) {}
 
 void StoreBoard::post_whereabouts(const Whereabouts& where) noexcept {
   const std::lock_guard lock(mutex_);
@@ -76,52 +95,100 @@ void StoreBoard::end_reduction() noexcept {
   waiting_in_.clear();
 }
 
-std::string StoreBoard::own_line() const {
+StoreBoard::Post StoreBoard::own_post() const {
   const std::lock_guard lock(mutex_);
-  std::string line = "rank " + std::to_string(rank_) + ": in " + describe(where_) + " for " + seconds_text(where_since_);
+  std::string line = "rank " + std::to_string(rank_) + ": " + describe_place(where_) + " for " + seconds_text(where_since_);
   if (!waiting_in_.empty()) line += ", waits in " + waiting_in_ + " for " + seconds_text(waiting_since_);
-  return line;
+  return {++number_of_posts_, where_, !waiting_in_.empty(), in_reduction_ ? reductions_ : 0, line};
 }
 
-std::string StoreBoard::own_post() const {
-  const std::string line = own_line();
-  const std::lock_guard lock(mutex_);
-  const nlohmann::json json = {in_reduction_ ? reductions_ : 0, line};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-StoreBoard::Posted StoreBoard::posted_by(int rank) const {
-  Posted posted{0, "rank " + std::to_string(rank) + ": has said nothing yet"};
+bool StoreBoard::ask(StoreCall call) const {
+  if (store_is_gone_) return false;
+  const auto deadline = Clock::now() + kPatience;
+  while (call_under_way_->exchange(true)) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  // The thread may outlive this board, when the store never answers: it owns all that it uses.
+  std::packaged_task<void()> task([call = std::move(call), store = store_, under_way = call_under_way_] {
+    try {
+      call(*store);
+    } catch (...) {
+      under_way->store(false);
+      throw;
+    }
+    under_way->store(false);
+  });
+  std::future<void> done = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (done.wait_until(deadline) != std::future_status::ready) return false;
   try {
-    const std::string key = where_key(rank);
-    if (!store_->check({key})) return posted;
-    const auto bytes = store_->get(key);
-    const auto json = nlohmann::json::parse(bytes.begin(), bytes.end());
-    return {json.at(0).get<std::int64_t>(), json.at(1).get<std::string>()};
+    done.get();
+    return true;
   } catch (const std::exception&) {
-    posted.line = "rank " + std::to_string(rank) + ": the run's store does not answer";
-    return posted;
+    // A connection that is lost does not come back.
+    store_is_gone_ = true;
+    return false;
   }
 }
 
+std::optional<std::vector<StoreBoard::Post>> StoreBoard::posts() const {
+  const auto read = std::make_shared<std::vector<Post>>(static_cast<std::size_t>(size_));
+  const bool answered = ask([read](c10d::Store& store) {
+    for (std::size_t rank = 0; rank < read->size(); ++rank) {
+      const std::string key = post_key(static_cast<int>(rank));
+      if (!store.check({key})) continue;
+      const auto post = nlohmann::json::parse(get_text(store, key));
+      (*read)[rank] = {post.at("number").get<std::int64_t>(), to_whereabouts(post.at("where")), post.at("waits").get<bool>(),
+                       post.at("reduction").get<std::int64_t>(), post.at("line").get<std::string>()};
+    }
+  });
+  if (!answered) return std::nullopt;
+  (*read)[static_cast<std::size_t>(rank_)] = own_post();
+  return *read;
+}
+
 std::string StoreBoard::table() const {
+  const auto all = posts();
+  if (!all) return "  " + own_post().line + "\n  of the others nothing is known: the run's store does not answer";
   std::string text;
   for (int rank = 0; rank < size_; ++rank) {
-    text += (text.empty() ? "  " : "\n  ") + (rank == rank_ ? own_line() : posted_by(rank).line);
+    const Post& post = (*all)[static_cast<std::size_t>(rank)];
+    text += (text.empty() ? "  " : "\n  ") +
+            (post.number == 0 ? "rank " + std::to_string(rank) + ": has said nothing yet" : post.line);
   }
   return text;
 }
 
-std::optional<int> StoreBoard::rank_in_later_reduction() const {
-  std::int64_t own = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    own = reductions_;
-  }
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_ && posted_by(peer).reduction > own) return peer;
+std::optional<int> StoreBoard::silent_rank() const {
+  const auto before = posts();
+  // This may be the watch's thread, which posts for its rank: the others must not take it for silent meanwhile.
+  for (auto until = Clock::now() + kSilence; before && Clock::now() < until; exchange())
+    std::this_thread::sleep_for(kPause * 200);
+  const auto after = before ? posts() : std::nullopt;
+  if (!after) return rank_zero_serves_ && rank_ != 0 ? std::optional(0) : std::nullopt;
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    if (rank != rank_ && (*after)[index].number == (*before)[index].number) return rank;
   }
   return std::nullopt;
+}
+
+std::optional<int> StoreBoard::rank_in_later_reduction() const {
+  const auto all = posts();
+  const std::lock_guard lock(mutex_);
+  for (int peer = 0; all && peer < size_; ++peer) {
+    if (peer != rank_ && (*all)[static_cast<std::size_t>(peer)].reduction > reductions_) return peer;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> StoreBoard::stalled_rank() const {
+  if (const auto silent = silent_rank()) return silent;
+  const auto all = posts();
+  if (!all) return std::nullopt;
+  const auto busy = std::find_if(all->begin(), all->end(), [](const Post& post) { return !post.waits; });
+  return busy == all->end() ? std::nullopt : std::optional(static_cast<int>(busy - all->begin()));
 }
 
 bool StoreBoard::claim_stall_report(double seconds) noexcept {
@@ -141,14 +208,44 @@ double StoreBoard::seconds_in_reduction() const {
 
 void StoreBoard::report_failure(const FailureRecord& failure) noexcept {
   try {
-    const auto kept = store_->compareSet(kFailureKey, {}, bytes_of(to_text(failure)));
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = from_text(std::string(kept.begin(), kept.end()));
+    if (!this->failure()) write_down(failure);
+    // The store goes with this process, and the others have yet to read there who failed.
+    if (rank_zero_serves_ && rank_ == 0) std::this_thread::sleep_for(kSilence);
   } catch (const std::exception&) {
-    // The store went with its host or launcher: this rank still knows of its own failure.
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = failure;
+    // Out of memory: the end of this process is what the others will see.
   }
+}
+
+void StoreBoard::write_down(FailureRecord record) {
+  if (record.rank != rank_) {
+    const auto all = posts();
+    const std::lock_guard lock(mutex_);
+    record.where = all                ? (*all)[static_cast<std::size_t>(record.rank)].where
+                   : record.rank == 0 ? rank_zero_was_
+                                      : kBeforeFirstHook;
+  }
+  const auto first = std::make_shared<std::atomic<bool>>(false);
+  const bool answered = ask([record, first](c10d::Store& store) {
+    // Printed before the others can read it, so that this is the first line.
+    *first = store.add(kClaimKey, 1) == 1;
+    if (!*first) return;
+    print_failure(record);
+    set_text(store, kFailureKey, to_text(record));
+  });
+  // The store went with its process: this rank still knows what it has seen itself.
+  if (!answered && !*first) print_failure(record);
+  if (!answered || *first) return keep(record);
+  // Another rank was first, and is about to write down what happened.
+  for (int tries = 0; tries < kTries && !this->failure(); ++tries) {
+    exchange();
+    std::this_thread::sleep_for(kPause * 100);
+  }
+  keep(record);
+}
+
+void StoreBoard::keep(const FailureRecord& failure) const {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = failure;
 }
 
 std::optional<FailureRecord> StoreBoard::failure() const {
@@ -157,21 +254,36 @@ std::optional<FailureRecord> StoreBoard::failure() const {
 }
 
 void StoreBoard::wait_for_failure(std::chrono::milliseconds limit) const {
-  std::this_thread::sleep_for(std::min(limit, std::chrono::milliseconds(kBetweenLooks)));
+  std::this_thread::sleep_for(limit);
+  if (Clock::now() - last_exchange_ < kBetweenLooks) return;
+  last_exchange_ = Clock::now();
   exchange();
 }
 
 void StoreBoard::exchange() const {
   if (failure()) return;
-  try {
-    store_->set(where_key(rank_), bytes_of(own_post()));
-    if (!store_->check({kFailureKey})) return;
-    const auto bytes = store_->get(kFailureKey);
-    const std::lock_guard lock(mutex_);
-    failure_ = from_text(std::string(bytes.begin(), bytes.end()));
-  } catch (const std::exception&) {
-    // The store ends with rank 0 or with the launcher; a wait for a rank that is gone notices by its connection.
-  }
+  struct Answer {
+    std::string failure;
+    std::string rank_zero;
+  };
+  const auto answer = std::make_shared<Answer>();
+  const Post post = own_post();
+  const bool answered = ask([answer, post, rank = rank_](c10d::Store& store) {
+    const nlohmann::json text = {{"number", post.number},
+                                 {"where", to_json(post.where)},
+                                 {"waits", post.waits},
+                                 {"reduction", post.reduction},
+                                 {"line", post.line}};
+    set_text(store, post_key(rank), text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    if (store.check({kFailureKey})) answer->failure = get_text(store, kFailureKey);
+    if (store.check({post_key(0)})) answer->rank_zero = get_text(store, post_key(0));
+  });
+  // Without an answer, a wait for a rank that is gone notices by its connection.
+  if (!answered) return;
+  if (!answer->failure.empty()) keep(from_text(answer->failure));
+  if (answer->rank_zero.empty()) return;
+  const std::lock_guard lock(mutex_);
+  rank_zero_was_ = to_whereabouts(nlohmann::json::parse(answer->rank_zero).at("where"));
 }
 
 }  // namespace levin

@@ -3,19 +3,23 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "levin/strategies/processes/run_board.h"
 
 namespace levin {
 
 /// The board of ranks on several hosts: keys in the run's store. What a rank posts is kept in its own memory, and goes to the
-/// store whenever the rank's watch looks for failures, about twice a second: a table may be that old.
+/// store whenever the rank's watch looks for failures, about twice a second: a table may be that old. No call here depends on
+/// the store's answer, since it may be the process that serves it which is stopped or gone.
 class StoreBoard final : public RunBoard {
  public:
-  StoreBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size);
+  /// `rank_zero_serves`: the store ends with rank 0's process, not with a launcher's.
+  StoreBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -26,7 +30,9 @@ class StoreBoard final : public RunBoard {
   void begin_reduction() noexcept override;
   void end_reduction() noexcept override;
   std::optional<int> rank_in_later_reduction() const override;
-  std::optional<int> ended_rank() const override { return std::nullopt; }
+  /// Both take about a second: a rank that is gone or stopped shows by posting nothing new.
+  std::optional<int> ended_rank() const override { return silent_rank(); }
+  std::optional<int> stalled_rank() const override;
   std::string table() const override;
   bool claim_stall_report(double seconds) noexcept override;
   double seconds_in_reduction() const override;
@@ -36,28 +42,45 @@ class StoreBoard final : public RunBoard {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void exchange() const;
-  std::string own_line() const;
-  std::string own_post() const;
-  /// What another rank has posted last.
-  struct Posted {
+  /// What a rank last posted.
+  struct Post {
+    std::int64_t number = 0;  ///< counts up; 0: nothing yet
+    Whereabouts where;
+    bool waits = false;
     std::int64_t reduction = 0;  ///< the gradient reduction it is in, counted from 1; 0 outside
-    std::string line;            ///< for the table
+    std::string line;
   };
-  Posted posted_by(int rank) const;
+  using StoreCall = std::function<void(c10d::Store&)>;
+
+  /// Makes calls to the store on a thread of their own. False when they failed or do not answer in time.
+  bool ask(StoreCall call) const;
+  /// By rank; nothing when the store does not answer.
+  std::optional<std::vector<Post>> posts() const;
+  std::optional<int> silent_rank() const;
+  Post own_post() const;
+  void write_down(FailureRecord record);
+  void exchange() const;
+  void keep(const FailureRecord& failure) const;
 
   // A store serves one call at a time, and a rendezvous may wait in it for long: the board has a connection of its own.
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;
   int size_;
+  bool rank_zero_serves_;
+  /// A call that has no answer yet; no other is made meanwhile.
+  std::shared_ptr<std::atomic<bool>> call_under_way_ = std::make_shared<std::atomic<bool>>(false);
+  mutable std::atomic<bool> store_is_gone_{false};
   mutable std::mutex mutex_;
-  Whereabouts where_;
+  mutable std::int64_t number_of_posts_ = 0;
+  Whereabouts where_ = kBeforeFirstHook;
   Clock::time_point where_since_ = Clock::now();
   std::string waiting_in_;
   Clock::time_point waiting_since_{};
   bool in_reduction_ = false;
   std::int64_t reductions_ = 0;
   Clock::time_point stall_reported_{};
+  mutable Clock::time_point last_exchange_{};             ///< the watch's thread alone uses it
+  mutable Whereabouts rank_zero_was_ = kBeforeFirstHook;  ///< as last read
   mutable std::optional<FailureRecord> failure_;
 };
 

@@ -16,7 +16,7 @@ FailureWatch::FailureWatch(std::shared_ptr<RunBoard> board, Settings settings)
     : board_(std::move(board)), settings_(std::move(settings)) {
   if (!settings_.end_process) {
     settings_.end_process = [](const std::string& reason) {
-      print_report({}, reason);
+      if (!reason.empty()) print_report({}, reason);
       _exit(1);
     };
   }
@@ -49,9 +49,11 @@ void FailureWatch::run() {
     if (const auto failure = board_->failure()) {
       const bool own = failure->rank == board_->rank();
       if (stopped_within(own ? settings_.own_grace : settings_.grace)) return;
-      const std::string end = own ? "it did not end by itself" : failure->str();
-      settings_.end_process("rank " + std::to_string(board_->rank()) + ": ended in " + describe(board_->own_whereabouts()) +
-                            ", because " + end);
+      // The failed rank has its line already, as has one that noticed by itself.
+      const bool silent = own || board_->has_explained();
+      const std::string line = "levin:   " + consequence(board_->rank(), board_->own_whereabouts(), *failure);
+      board_->post_explained();
+      settings_.end_process(silent ? "" : line);
       return;
     }
     check_reduction();
@@ -63,8 +65,7 @@ void FailureWatch::check_reduction() {
   const std::string waited = "rank " + std::to_string(board_->rank()) + " has been in a gradient reduction for " +
                              std::to_string(static_cast<int>(seconds)) + " s";
   if (seconds > settings_.limits.timeout_seconds) {
-    board_->report_failure(
-        {board_->rank(), board_->own_whereabouts(), waited + " (timeout_seconds). Ranks are:\n" + board_->table()});
+    board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in a gradient reduction");
   } else if (seconds > settings_.limits.stall_report_seconds &&
              board_->claim_stall_report(settings_.limits.stall_report_seconds)) {
     print_report(settings_.limits, waited + ". Ranks are:\n" + board_->table());

@@ -21,7 +21,7 @@ class FailureWatch {
     std::chrono::milliseconds grace{2000};      ///< after the failure of another rank
     std::chrono::milliseconds own_grace{4000};  ///< after this rank's own failure: it may be saving what it can
     WaitLimits limits;                          ///< of gradient reductions
-    /// Ends the process. Default: a line on stderr, then _exit(1).
+    /// Ends the process. Default: the reason, when there is one to tell, as a line on stderr; then _exit(1).
     std::function<void(const std::string& reason)> end_process;
   };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,9 @@ class RunBoard {
   virtual void post_waiting(const char* what) noexcept = 0;
   /// This rank is inside an entry point: ending now is a failure, also with status 0.
   virtual void post_busy(bool busy) noexcept = 0;
+  /// This rank says itself, in one line, why it ends: nobody else needs to.
+  virtual void post_explained() noexcept { explained_ = true; }
+  bool has_explained() const noexcept { return explained_; }
   /// This rank begins a gradient reduction, which ends only when all ranks have begun it. Ends are cheap and may repeat.
   virtual void begin_reduction() noexcept = 0;
   virtual void end_reduction() noexcept = 0;
@@ -43,11 +47,21 @@ class RunBoard {
   /// A rank whose process has ended inside an entry point, as far as this can be seen from here.
   virtual std::optional<int> ended_rank() const = 0;
 
-  /// Writes the failure down for all; the first one stays. Never waits.
+  /// The rank that keeps the others waiting, as far as this can be seen from here: one that is stopped, or else one that waits
+  /// for nobody.
+  virtual std::optional<int> stalled_rank() const = 0;
+
+  /// Writes the failure down for all, and prints it before anybody can act on it; the first one stays. Where another rank was
+  /// is known better here than by the caller. Never waits for another rank.
   virtual void report_failure(const FailureRecord& failure) noexcept = 0;
   virtual std::optional<FailureRecord> failure() const = 0;
+  /// Writes down that a rank keeps this one waiting too long, with the table of where all are. `waited`: "waited 5 s in …".
+  void report_stall(const std::string& waited) noexcept;
   /// Sleeps until there is a failure, or for `limit`.
   virtual void wait_for_failure(std::chrono::milliseconds limit) const = 0;
+
+ private:
+  std::atomic<bool> explained_{false};
 };
 
 /// What to say when `rank` waits in `what` while `other` is in a gradient reduction at `place`.

@@ -40,7 +40,8 @@ struct Chunk {
 struct alignas(64) RankSlot {
   std::atomic<std::int32_t> process;  ///< 0 until the rank has joined
   std::atomic<std::uint64_t> process_start;
-  std::atomic<std::uint32_t> busy;  ///< inside an entry point: ending now is a failure, whatever the exit status
+  std::atomic<std::uint32_t> busy;       ///< inside an entry point: ending now is a failure, whatever the exit status
+  std::atomic<std::uint32_t> explained;  ///< the rank says itself why it ends
 
   std::atomic<std::uint32_t> where_version;  ///< odd while the next five are being written
   std::atomic<std::uint32_t> stage;

@@ -1,11 +1,14 @@
 #include "levin/strategies/processes/shared_memory_board.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "levin/core/console/table.h"
 #include "levin/strategies/processes/futex.h"
+#include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
 
@@ -35,14 +38,6 @@ const char* state_text(ProcessState state) {
 
 }  // namespace
 
-RunBoard::~RunBoard() = default;
-
-std::string different_calls(int rank, const std::string& what, int other, const std::string& place) {
-  return "ranks are in different calls:\n  rank " + std::to_string(rank) + ": " + what + "\n  rank " + std::to_string(other) +
-         ": the gradient reduction of " + place + ", which cannot end before rank " + std::to_string(rank) +
-         " takes part in it";
-}
-
 SharedMemoryBoard::SharedMemoryBoard(std::shared_ptr<RunSegment> segment, int rank)
     : segment_(std::move(segment)), rank_(rank), slot_(segment_->slot(rank)) {
   const ProcessId self = ProcessId::self();
@@ -70,6 +65,11 @@ void SharedMemoryBoard::post_waiting(const char* what) noexcept {
 }
 
 void SharedMemoryBoard::post_busy(bool busy) noexcept { slot_.busy.store(busy ? 1 : 0, std::memory_order_release); }
+
+void SharedMemoryBoard::post_explained() noexcept {
+  RunBoard::post_explained();
+  slot_.explained.store(1, std::memory_order_release);
+}
 
 void SharedMemoryBoard::begin_reduction() noexcept {
   slot_.reductions.fetch_add(1, std::memory_order_relaxed);
@@ -118,12 +118,27 @@ std::optional<int> SharedMemoryBoard::ended_rank() const {
   return std::nullopt;
 }
 
+std::optional<int> SharedMemoryBoard::stalled_rank() const {
+  std::optional<int> waits_for_nobody;
+  for (int rank = 0; rank < size(); ++rank) {
+    const ProcessId process = segment_->process_of(rank);
+    if (process.number == 0 || process_state(process) == ProcessState::kStopped) return rank;
+    if (!waits_for_nobody && segment_->slot(rank).waiting_since.load(std::memory_order_acquire) == 0) waits_for_nobody = rank;
+  }
+  return waits_for_nobody;
+}
+
 void SharedMemoryBoard::report_failure(const FailureRecord& failure) noexcept {
-  if (failure.rank == rank_) {
-    record_failure(*segment_, failure);
-  } else {
-    // About another rank: where that one was is known better here.
-    record_failure(*segment_, {failure.rank, whereabouts_of(*segment_, failure.rank), failure.error});
+  const Whereabouts where = failure.rank == rank_ ? failure.where : whereabouts_of(*segment_, failure.rank);
+  if (record_failure(*segment_, {failure.rank, where, failure.error})) kill_stopped_ranks();
+}
+
+void SharedMemoryBoard::kill_stopped_ranks() const noexcept {
+  // A stopped process cannot end by itself. Our own launcher kills it; another launcher may wait for long.
+  if (segment_->header().launcher.load(std::memory_order_relaxed) != 0) return;
+  for (int rank = 0; rank < size(); ++rank) {
+    const ProcessId process = segment_->process_of(rank);
+    if (process.number != 0 && process_state(process) == ProcessState::kStopped) kill(process.number, SIGKILL);
   }
 }
 
@@ -137,6 +152,7 @@ void SharedMemoryBoard::wait_for_failure(std::chrono::milliseconds limit) const 
 
 Whereabouts whereabouts_of(const RunSegment& segment, int rank) {
   const RankSlot& slot = segment.slot(rank);
+  if (slot.where_version.load(std::memory_order_acquire) == 0) return kBeforeFirstHook;
   Whereabouts where;
   constexpr int kTries = 1000;  // a rank that died while it wrote leaves the version odd for ever
   for (int i = 0; i < kTries; ++i) {
@@ -173,6 +189,7 @@ bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept 
   FailureSlot& slot = segment.header().failure;
   std::uint32_t none = FailureSlot::kNone;
   if (!slot.state.compare_exchange_strong(none, FailureSlot::kBeingWritten)) return false;
+  print_failure(failure);
   slot.rank = failure.rank;
   slot.stage = static_cast<std::uint32_t>(failure.where.stage);
   slot.hook = static_cast<std::uint32_t>(failure.where.hook);

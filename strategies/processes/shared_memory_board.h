@@ -19,6 +19,7 @@ class SharedMemoryBoard final : public RunBoard {
   Whereabouts own_whereabouts() const override;
   void post_waiting(const char* what) noexcept override;
   void post_busy(bool busy) noexcept override;
+  void post_explained() noexcept override;
   void begin_reduction() noexcept override;
   void end_reduction() noexcept override;
   std::string table() const override;
@@ -26,11 +27,14 @@ class SharedMemoryBoard final : public RunBoard {
   double seconds_in_reduction() const override;
   std::optional<int> rank_in_later_reduction() const override;
   std::optional<int> ended_rank() const override;
+  std::optional<int> stalled_rank() const override;
   void report_failure(const FailureRecord& failure) noexcept override;
   std::optional<FailureRecord> failure() const override;
   void wait_for_failure(std::chrono::milliseconds limit) const override;
 
  private:
+  void kill_stopped_ranks() const noexcept;
+
   std::shared_ptr<RunSegment> segment_;
   int rank_;
   RankSlot& slot_;
@@ -39,7 +43,7 @@ class SharedMemoryBoard final : public RunBoard {
 // The same for who is no rank: the launcher.
 Whereabouts whereabouts_of(const RunSegment& segment, int rank);
 std::string whereabouts_table(const RunSegment& segment);
-/// True when this call wrote the record: the first failure stays.
+/// True when this call wrote the record, and printed it: the first failure stays.
 bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept;
 std::optional<FailureRecord> recorded_failure(const RunSegment& segment);
 

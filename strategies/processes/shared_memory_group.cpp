@@ -131,8 +131,10 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
 
   const double seconds = wait.seconds();
   if (seconds > limits_.timeout_seconds) {
-    fail(rank(), "waited " + std::to_string(static_cast<int>(seconds)) + " s in " + wait.what + " for rank " +
-                     std::to_string(peer) + " (timeout_seconds). Ranks are:\n" + board_->table());
+    board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in " + wait.what + " for rank " +
+                         std::to_string(peer));
+    const FailureRecord failure = board_->failure().value_or(FailureRecord{peer, {}, "timeout_seconds"});
+    fail(failure.rank, failure.str());
   }
   if (seconds > limits_.stall_report_seconds && board_->claim_stall_report(limits_.stall_report_seconds)) {
     print_report(limits_, "rank " + std::to_string(rank()) + " has waited " + std::to_string(static_cast<int>(seconds)) +

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/processes/shared_memory_board.h"
 #include "levin/strategies/processes/wait_limits.h"
 
@@ -65,11 +66,15 @@ void Supervisor::look() {
     }
   }
   note_failure();
-  if (!failed_rank_ || std::chrono::steady_clock::now() < kill_time_) return;
-  for (Rank& rank : ranks_) {
-    if (rank.wait_status || rank.killed) continue;
-    kill(rank.process, SIGKILL);
-    rank.killed = true;
+  if (!failed_rank_) return;
+  const bool time_is_over = std::chrono::steady_clock::now() >= kill_time_;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    // A rank that has failed by being stopped will not end by itself.
+    const bool hopeless = rank == *failed_rank_ && process_state(segment_->process_of(rank)) == ProcessState::kStopped;
+    if (ranks_[i].wait_status || ranks_[i].killed || !(time_is_over || hopeless)) continue;
+    kill(ranks_[i].process, SIGKILL);
+    ranks_[i].killed = true;
   }
 }
 
@@ -78,16 +83,18 @@ void Supervisor::note_end(int rank, int wait_status) {
   const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
   const int status = status_of(wait_status);
   // After a signal all ranks stop at the same step and end with 128 + signal, each when it has cleaned up.
-  const bool stopped_in_order = WIFEXITED(wait_status) && !busy && (status == 0 || status > kSignalStatus);
-  if (stopped_in_order) return;
+  const bool has_joined = segment_->process_of(rank).number != 0;
+  const bool ended_in_order = WIFEXITED(wait_status) && has_joined && !busy && (status == 0 || status > kSignalStatus);
+  if (ended_in_order) return;
   std::string error = "its process " + text_of(wait_status);
-  if (status == 0) error += " in the middle of the run (was exit called?)";
-  record_failure(*segment_, {rank, whereabouts_of(*segment_, rank), error});
-  // The record is in the hands of whoever wrote it first. One that died while writing leaves none.
-  if (!recorded_failure(*segment_) && !failed_rank_) {
+  if (status == 0) error += has_joined ? " in the middle of the run (was exit called?)" : " without taking part in the run";
+  const FailureRecord failure{rank, whereabouts_of(*segment_, rank), error};
+  if (record_failure(*segment_, failure)) {
+    write_error_file(failure);
+  } else if (!recorded_failure(*segment_) && !failed_rank_) {
+    // Whoever began to write the record has died over it, or is about to finish.
     failed_rank_ = rank;
     kill_time_ = std::chrono::steady_clock::now() + kGrace;
-    print_report({}, "levin: rank " + std::to_string(rank) + " failed: " + error);
   }
 }
 
@@ -97,12 +104,19 @@ void Supervisor::note_failure() {
   if (!failure) return;
   failed_rank_ = failure->rank;
   kill_time_ = std::chrono::steady_clock::now() + kGrace;
-  print_report({}, "levin: " + failure->str());
+}
+
+bool Supervisor::has_said_why(int rank) const {
+  const Rank& ended = ranks_[static_cast<std::size_t>(rank)];
+  if (ended.killed || segment_->slot(rank).explained.load(std::memory_order_acquire) == 0) return false;
+  const int status = status_of(*ended.wait_status);
+  // What a program does not catch is printed too, by the runtime library, which then aborts.
+  return status != 0 && (WIFEXITED(*ended.wait_status) || status == kSignalStatus + SIGABRT);
 }
 
 std::string Supervisor::end_of(int rank) const {
   const Rank& ended = ranks_[static_cast<std::size_t>(rank)];
-  const std::string place = ", in " + describe(whereabouts_of(*segment_, rank));
+  const std::string place = ", " + describe_place(whereabouts_of(*segment_, rank));
   if (ended.killed) return "did not end within " + std::to_string(kGrace.count()) + " s and was killed" + place;
   return text_of(*ended.wait_status) + place;
 }
@@ -114,13 +128,16 @@ int Supervisor::finish() {
     if (status == 0) status = status_of(*rank.wait_status);
   }
   if (!failed_rank_) return status;
+  const Rank& failed = ranks_[static_cast<std::size_t>(*failed_rank_)];
+  if (!recorded_failure(*segment_)) {
+    print_failure({*failed_rank_, whereabouts_of(*segment_, *failed_rank_), "its process " + text_of(*failed.wait_status)});
+  }
   std::string text;
   for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
-    if (rank == *failed_rank_) continue;
+    if (rank == *failed_rank_ || has_said_why(rank)) continue;
     text += (text.empty() ? "" : "\n") + std::string("levin:   rank ") + std::to_string(rank) + " " + end_of(rank);
   }
   if (!text.empty()) print_report({}, text);
-  const Rank& failed = ranks_[static_cast<std::size_t>(*failed_rank_)];
   const int failed_status = failed.killed ? 1 : status_of(*failed.wait_status);
   return failed_status == 0 ? 1 : failed_status;
 }

@@ -20,7 +20,8 @@ class Supervisor {
   /// Notices ranks that have ended or failed, and ends the others when their time is over.
   void look();
   static std::chrono::milliseconds time_to_look_again();
-  /// Called: when no rank is left. Prints one line for each rank but the failed one, and gives the status of the run.
+  /// Called: when no rank is left. Prints one line for each rank but the failed one and those that have said themselves why
+  /// they ended, and gives the status of the run.
   int finish();
 
  private:
@@ -31,6 +32,8 @@ class Supervisor {
   };
   void note_end(int rank, int wait_status);
   void note_failure();
+  /// The rank has printed its own line.
+  bool has_said_why(int rank) const;
   void send(int signal) const;
   std::string end_of(int rank) const;
 

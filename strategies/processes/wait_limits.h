@@ -3,6 +3,8 @@
 #include <functional>
 #include <string>
 
+#include "levin/strategies/processes/failure_record.h"
+
 namespace levin {
 
 /// How long ranks wait for one another.
@@ -15,5 +17,8 @@ struct WaitLimits {
 
 /// Hands the text to limits.print, or to stderr in one write.
 void print_report(const WaitLimits& limits, const std::string& text);
+
+/// The line with which a failed run's error begins: "levin: rank 1 failed in …".
+void print_failure(const FailureRecord& failure) noexcept;
 
 }  // namespace levin

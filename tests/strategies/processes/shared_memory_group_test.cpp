@@ -237,8 +237,8 @@ TEST_CASE("the watch ends a rank that does not notice another's failure, and not
     }
   });
   CHECK(reason ==
-        "rank 0: ended in backward (train, epoch 1, step 2), because rank 1 failed in training_step (train, epoch 1, step 2): "
-        "boom");
+        "levin:   rank 0 ended in backward (train, epoch 1, step 2), because rank 1 failed in training_step (train, epoch 1, "
+        "step 2)");
 }
 
 TEST_CASE("a gradient reduction that does not end is reported, and then fails the run") {

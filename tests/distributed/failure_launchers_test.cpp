@@ -1,0 +1,370 @@
+// Failures and signals around the start of ranks: levin's own launcher, and ranks that somebody else started.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <thread>
+
+#include "distributed/failure_run.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "strategies/support/child_program.h"
+#include "support/temporary_folder.h"
+
+using levin::test::Command;
+using levin::test::expectation;
+using levin::test::lines_about;
+using levin::test::moment_of_failure;
+using levin::test::monotonic_seconds;
+using levin::test::Outcome;
+using levin::test::processes_with;
+using levin::test::TemporaryFolder;
+using levin_test::all_gone;
+using levin_test::ChildProgram;
+
+namespace {
+
+constexpr const char* kProgram = LEVIN_BINARY_DIR "/bin/failure_program";
+constexpr int kRanks = 4;
+constexpr double kCrashSeconds = 5;
+constexpr const char* kMarker = "LEVIN_TEST_RUN";
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::string new_marker() {
+  static int runs = 0;
+  return std::to_string(getpid()) + ".launchers." + std::to_string(++runs);
+}
+
+// ---- Ranks that somebody else started ---------------------------------------------------------------------------------------
+
+int free_port() {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  REQUIRE(bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  close(descriptor);
+  return ntohs(address.sin_port);
+}
+
+/// failure_program as torchrun would start it, without an agent that would end the ranks.
+struct Started {
+  Started(const std::string& place, const std::string& manner, int failing, const std::vector<std::string>& settings = {})
+      : failing_rank(failing), ends(kRanks), outcomes(kRanks) {
+    const std::string port = std::to_string(free_port());
+    const std::string marker = new_marker();
+    std::vector<std::thread> threads;
+    std::atomic<int> others_left{kRanks - 1};
+    for (int rank = 0; rank < kRanks; ++rank) {
+      Command command;
+      command.arguments = {kProgram, "fit",  std::to_string(kRanks), folder.path().string(),
+                           place,    manner, std::to_string(failing)};
+      command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
+      command.environment = {{"RANK", std::to_string(rank)},
+                             {"LOCAL_RANK", std::to_string(rank)},
+                             {"WORLD_SIZE", std::to_string(kRanks)},
+                             {"MASTER_ADDR", "127.0.0.1"},
+                             {"MASTER_PORT", port},
+                             {"OMP_NUM_THREADS", "1"},
+                             {"TORCHELASTIC_ERROR_FILE", error_file(rank).string()},
+                             {kMarker, marker}};
+      command.limit = std::chrono::seconds(60);
+      threads.emplace_back([this, command, rank, marker, &others_left] {
+        outcomes[static_cast<std::size_t>(rank)] = levin::test::run(command);
+        ends[static_cast<std::size_t>(rank)] = monotonic_seconds();
+        // Between hosts nobody else can end a stopped process: torchrun's agent would do it now.
+        if (rank != failing_rank && --others_left == 0) {
+          for (const int process : processes_with(kMarker, marker)) kill(process, SIGCONT);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Outcome& outcome : outcomes) all_errors += outcome.err;
+  }
+  std::filesystem::path error_file(int rank) const { return folder / ("error_" + std::to_string(rank) + ".json"); }
+  std::string text() const {
+    std::string text;
+    for (const Outcome& outcome : outcomes) text += outcome.text() + "\n";
+    return text;
+  }
+  const Outcome& of(int rank) const { return outcomes[static_cast<std::size_t>(rank)]; }
+
+  int failing_rank;
+  TemporaryFolder folder;
+  std::vector<double> ends;
+  std::vector<Outcome> outcomes;
+  std::string all_errors;
+};
+
+/// Every other rank has ended in time, with one line of its own.
+void check_others(const Started& run, double seconds, const std::string& named_place) {
+  const double failed = moment_of_failure(run.folder.path()).seconds;
+  REQUIRE(failed > 0);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == run.failing_rank) continue;
+    INFO("rank " << rank);
+    const Outcome& outcome = run.of(rank);
+    CHECK_FALSE(outcome.timed_out);
+    CHECK(outcome.status != 0);
+    CHECK(run.ends[static_cast<std::size_t>(rank)] - failed < seconds);
+    CHECK(lines_about(rank, run.all_errors).size() == 1);
+    const auto lines = lines_about(rank, outcome.err);
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].find("because rank " + std::to_string(run.failing_rank) + " failed " + named_place) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(run.error_file(rank)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks that levin did not start end together when one fails, with the cause named") {
+  const auto group = GENERATE("auto", "gloo");
+  const auto manner = GENERATE("throw", "abort", "sigkill", "exit");
+  const int failing = GENERATE(0, 2);
+  const Started run("module.training_step", manner, failing, {std::string("control_group=") + group});
+  INFO("control_group " << group << ", " << manner << " on rank " << failing << "\n" << run.text());
+  const std::string place = "in training_step (train, epoch 1, step 4)";
+  const std::string first = "levin: rank " + std::to_string(failing) + " failed " + place + ": ";
+  // Between hosts, ranks whose store is gone with rank 0 cannot agree on who says it first.
+  const bool without_store = std::string(group) == "gloo" && failing == 0 && std::string(manner) != "throw";
+  const int times = count(run.all_errors, "levin: rank");
+  if (without_store) {
+    CHECK(times >= 1);
+    CHECK(times <= kRanks - 1);
+    check_others(run, kCrashSeconds, "");
+    return;
+  }
+  CHECK(times == 1);
+  // Posts between hosts may be half a second old.
+  const bool exact = std::string(group) == "auto" || std::string(manner) == "throw";
+  CHECK(count(run.all_errors, exact ? first : "levin: rank " + std::to_string(failing) + " failed ") == 1);
+  check_others(run, kCrashSeconds, exact ? place : "");
+  CHECK(run.of(failing).status == (std::string(manner) == "exit" ? 0 : expectation(manner).status));
+  if (std::string(manner) != "throw") return;
+  const auto json = nlohmann::json::parse(read_file(run.error_file(failing)));
+  CHECK(json.at("message").at("message") ==
+        "rank " + std::to_string(failing) + " failed " + place + ": the sensor returned garbage");
+}
+
+TEST_CASE("a stopped rank that levin did not start ends the others with the table of where all are") {
+  const auto group = GENERATE("auto", "gloo");
+  const int failing = GENERATE(0, 1);
+  const Started run("module.on_train_batch_start", "sigstop", failing,
+                    {std::string("control_group=") + group, "stall_report=2", "timeout=5"});
+  INFO("control_group " << group << ", rank " << failing << "\n" << run.text());
+  CHECK(run.all_errors.find("Ranks are:") != std::string::npos);
+  CHECK(run.all_errors.find("levin: rank " + std::to_string(failing) + " failed ") != std::string::npos);
+  check_others(run, 5 + kCrashSeconds + 2, "");
+  if (std::string(group) == "auto") {
+    CHECK(run.of(failing).status == 128 + SIGKILL);
+    CHECK(run.all_errors.find(" stopped ") != std::string::npos);
+  }
+}
+
+// ---- levin's own launcher ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// A run that goes on until it is stopped, and has begun its second epoch.
+struct LongRun {
+  explicit LongRun(const std::vector<std::string>& settings = {}) : marker(new_marker()) {
+    std::vector<std::string> arguments = {
+        kProgram, "fit", std::to_string(kRanks), folder.path().string(), "module.on_train_epoch_start",
+        "go_on",  "0",   "max_epochs=1000000",   "save_on_exception=1"};
+    arguments.insert(arguments.end(), settings.begin(), settings.end());
+    program.emplace(arguments, ChildProgram::Environment{{kMarker, marker}, {"OMP_NUM_THREADS", "1"}});
+    while (moment_of_failure(folder.path()).seconds == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::vector<int> ranks() const {
+    std::vector<int> processes = processes_with(kMarker, marker);
+    std::erase(processes, program->process());
+    return processes;
+  }
+  int rows() const { return count(read_file(folder / "logs/version_0/metrics.csv"), "\n"); }
+
+  std::string marker;
+  TemporaryFolder folder;
+  std::optional<ChildProgram> program;
+};
+
+/// All ranks stopped at the same step, and rank 0 saved there.
+void check_stopped_at_one_step(const LongRun& run, int signal) {
+  const std::string output = run.program->output();
+  INFO(output);
+  const std::regex stop("\\nStopped by signal " + std::to_string(signal) + ".* after global step (\\d+)");
+  std::vector<std::string> steps;
+  for (std::sregex_iterator match(output.begin(), output.end(), stop); match != std::sregex_iterator(); ++match) {
+    steps.push_back((*match)[1]);
+  }
+  REQUIRE(steps.size() == kRanks);
+  for (const std::string& step : steps) CHECK(step == steps[0]);
+  CHECK(output.find("failed") == std::string::npos);
+  bool saved = false;
+  for (const auto& entry : std::filesystem::directory_iterator(run.folder / "checkpoints")) {
+    const levin::Checkpoint checkpoint = levin::Checkpoint::load(entry.path());
+    saved |= std::to_string(checkpoint.manifest.at("global_step").as_int()) == steps[0];
+  }
+  CHECK(saved);
+}
+
+}  // namespace
+
+TEST_CASE("a signal to the launcher stops all ranks at the same step, with a checkpoint") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1, SIGINT);
+  LongRun run;
+  run.program->send(signal);
+  CHECK(run.program->wait() == 128 + signal);
+  check_stopped_at_one_step(run, signal);
+}
+
+TEST_CASE("a signal to any one rank stops all ranks at the same step, with a checkpoint") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  LongRun run;
+  const std::vector<int> ranks = run.ranks();
+  REQUIRE(ranks.size() == kRanks);
+  kill(ranks[signal == SIGTERM ? 2 : 0], signal);
+  CHECK(run.program->wait() == 128 + signal);
+  check_stopped_at_one_step(run, signal);
+}
+
+TEST_CASE("no rank outlives a launcher that is killed in the middle of training") {
+  LongRun run;
+  const std::vector<int> ranks = run.ranks();
+  REQUIRE(ranks.size() == kRanks);
+  run.program->send(SIGKILL);
+  CHECK(run.program->wait() == 128 + SIGKILL);
+  CHECK(all_gone(ranks, std::chrono::seconds(5)));
+  CHECK(levin::test::damaged_files(run.folder.path(), false).empty());
+}
+
+TEST_CASE("a launcher that is stopped and goes on again does not hurt the run") {
+  LongRun run;
+  run.program->send(SIGSTOP);
+  const int before = run.rows();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (run.rows() < before + 10 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(run.rows() >= before + 10);
+  run.program->send(SIGCONT);
+  run.program->send(SIGTERM);
+  CHECK(run.program->wait() == 128 + SIGTERM);
+  check_stopped_at_one_step(run, SIGTERM);
+}
+
+// ---- Failures that come together --------------------------------------------------------------------------------------------
+
+namespace {
+
+Outcome launch(const TemporaryFolder& folder, const std::string& place, const std::string& manner, int rank,
+               const std::vector<std::string>& settings = {}) {
+  Command command;
+  command.arguments = {kProgram, "fit", std::to_string(kRanks), folder.path().string(), place, manner, std::to_string(rank)};
+  command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
+  command.environment = {{"OMP_NUM_THREADS", "1"}};
+  command.limit = std::chrono::seconds(60);
+  return levin::test::run(command);
+}
+
+/// The rank that the first line names; -1 when there is not exactly one such line.
+int first_failed_rank(const std::string& err) {
+  if (count(err, "levin: rank ") != 1) return -1;
+  return std::stoi(err.substr(err.find("levin: rank ") + std::string("levin: rank ").size()));
+}
+
+}  // namespace
+
+TEST_CASE("an error that all ranks have alike is told once, and by one line for each other rank") {
+  const TemporaryFolder folder;
+  const Outcome outcome = launch(folder, "module.training_step", "throw", -1);
+  INFO(outcome.text());
+  CHECK(outcome.status == 1);
+  const int first = first_failed_rank(outcome.err);
+  REQUIRE(first >= 0);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == first) continue;
+    const auto lines = lines_about(rank, outcome.err);
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0] == "rank " + std::to_string(rank) + " failed alike in training_step (train, epoch 1, step 4)");
+  }
+}
+
+TEST_CASE("of several ranks that fail at once one is first, and no error is lost") {
+  const TemporaryFolder folder;
+  const Outcome outcome = launch(folder, "module.training_step", "throw_own", -1);
+  INFO(outcome.text());
+  CHECK(outcome.status == 1);
+  const int first = first_failed_rank(outcome.err);
+  REQUIRE(first >= 0);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CHECK(count(outcome.err, "sensor " + std::to_string(rank) + " returned garbage") >= 1);
+    if (rank == first) continue;
+    const auto lines = lines_about(rank, outcome.err);
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].starts_with("rank " + std::to_string(rank) + " failed too, in training_step (train, epoch 1, step 4): "));
+  }
+}
+
+TEST_CASE("a failure while another is handled does not hide the first, nor hold up the end") {
+  const auto [second, status] = GENERATE(table<std::string, int>({{"throw", 1}, {"abort", 134}, {"exit", 1}, {"loop", 1}}));
+  const TemporaryFolder folder;
+  const Outcome outcome = launch(folder, "module.training_step", "throw", 1, {"then=" + second});
+  const double seconds = monotonic_seconds() - moment_of_failure(folder.path()).seconds;
+  INFO("then " << second << ", " << seconds << " s\n" << outcome.text());
+  CHECK(outcome.status == status);
+  CHECK(seconds < kCrashSeconds);
+  CHECK(first_failed_rank(outcome.err) == 1);
+  CHECK(outcome.err.find("levin: rank 1 failed in training_step (train, epoch 1, step 4): the sensor returned garbage\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("a rank that ends before it takes part is named, and the others do not wait for it") {
+  const TemporaryFolder folder;
+  const Outcome outcome = launch(folder, "main.start", "exit", 1);
+  INFO(outcome.text());
+  CHECK(outcome.status == 1);
+  CHECK(outcome.err.find("levin: rank 1 failed before the first hook: its process ended with exit status 0 without taking part "
+                         "in the run\n") != std::string::npos);
+}
+
+TEST_CASE("an error in the Trainer's constructor on one rank is told with the rank") {
+  const TemporaryFolder folder;
+  const Outcome outcome = launch(folder, "none", "none", 1, {"log_level=loud"});
+  INFO(outcome.text());
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("levin: rank 1 failed before the first hook: trainer.log_level: 'loud' is none of") !=
+        std::string::npos);
+  CHECK(lines_about(0, outcome.err).size() == 1);
+  CHECK(lines_about(2, outcome.err).size() == 1);
+}
+
+TEST_CASE("between hosts a failure under levin's launcher looks the same") {
+  const auto [manner, rank] =
+      GENERATE(table<std::string, int>({{"throw", 1}, {"abort", 0}, {"sigkill", 2}, {"sigstop", 0}, {"sigterm", 1}}));
+  const TemporaryFolder folder;
+  const auto problems = levin::test::problems_of(
+      {.place = "module.training_step", .manner = manner, .rank = rank, .ranks = kRanks, .settings = {"control_group=gloo"}},
+      folder.path());
+  std::string text;
+  for (const std::string& problem : problems) text += problem + "\n";
+  INFO(manner << " on rank " << rank << "\n" << text);
+  CHECK(problems.empty());
+}

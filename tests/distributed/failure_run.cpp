@@ -1,0 +1,254 @@
+#include "distributed/failure_run.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "levin/core/checkpoint/checkpoint.h"
+#include "support/csv_table.h"
+
+namespace levin::test {
+
+namespace {
+
+/// Seconds within which all processes are gone after a crash.
+constexpr double kCrashSeconds = 5;
+/// The launcher's grace for ranks that do not end by themselves, and what a busy machine adds.
+constexpr double kStallEndSeconds = kTimeoutSeconds + 5;
+constexpr const char* kMarker = "LEVIN_TEST_RUN";
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// metrics.csv of a run that did not come to its end: earlier rows may lack the columns that came later, which readers of CSV
+/// fill with nothing; no row is longer than the header, and the last one is whole. Throws std::runtime_error.
+CsvTable read_metrics(const std::filesystem::path& file) {
+  std::string text = read_file(file);
+  std::erase(text, '\r');
+  if (!text.ends_with('\n')) throw std::runtime_error("the last row is not whole");
+  const std::vector<std::string> lines = lines_of(text);
+  const std::filesystem::path padded = file.parent_path() / "padded.csv";
+  std::ofstream stream(padded);
+  for (const std::string& line : lines) {
+    const int missing = count(lines.front(), ",") - count(line, ",");
+    if (missing < 0) throw std::runtime_error("a row is longer than the header: " + line);
+    stream << line << std::string(static_cast<std::size_t>(missing), ',') << "\n";
+  }
+  stream.close();
+  return CsvTable::read(padded);
+}
+
+/// Collects what is wrong.
+class Problems {
+ public:
+  void unless(bool good, const std::string& problem) {
+    if (!good) list_.push_back(problem);
+  }
+  void add(const std::vector<std::string>& problems) { list_.insert(list_.end(), problems.begin(), problems.end()); }
+  std::vector<std::string> take() { return std::move(list_); }
+  bool any() const { return !list_.empty(); }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+/// A signal that asks to stop: all ranks do, at the same step, and say so alike.
+void check_orderly_stop(const FailureCase& failure, const std::string& err, Problems& problems) {
+  std::vector<std::string> stops;
+  for (const std::string& line : lines_of(err)) {
+    if (line.find("Stopped by signal 15") != std::string::npos) stops.push_back(line);
+  }
+  problems.unless(static_cast<int>(stops.size()) == failure.ranks, "not every rank says that it was stopped");
+  problems.unless(std::adjacent_find(stops.begin(), stops.end(), std::not_equal_to<>()) == stops.end(),
+                  "the ranks stopped at different steps");
+  problems.unless(count(err, "failed") == 0, "an orderly stop is called a failure");
+}
+
+void check_report(const FailureCase& failure, const Moment& moment, const std::string& err, Problems& problems) {
+  const std::vector<std::string> lines = lines_of(err);
+  const std::string failed = "levin: rank " + std::to_string(failure.rank) + " failed ";
+  const std::string first = failed + (moment.place.empty() ? "" : "in " + moment.place + ": ");
+  const auto report =
+      std::find_if(lines.begin(), lines.end(), [&](const std::string& line) { return line.starts_with(first); });
+  problems.unless(report != lines.end(), "no line begins with '" + first + "'");
+  problems.unless(count("\n" + err, "\nlevin: rank ") == 1, "the first failure is not named exactly once");
+  if (report == lines.end()) return;
+  // Outside of a run the program itself prints its error, and levin knows the exit status only.
+  const bool in_main = failure.place == "main.start" && (failure.manner == "throw" || failure.manner == "memory");
+  const std::string error = in_main ? "ended with exit status 1" : expectation(failure.manner).error;
+  problems.unless(report->find(error) != std::string::npos, "the first line lacks '" + error + "'");
+  for (int rank = 0; rank < failure.ranks; ++rank) {
+    if (rank == failure.rank) continue;
+    const std::vector<std::string> about = lines_about(rank, err);
+    problems.unless(about.size() == 1, std::to_string(about.size()) + " lines about rank " + std::to_string(rank));
+    if (about.empty()) continue;
+    problems.unless(report < std::find(lines.begin(), lines.end(), about.front()),
+                    "rank " + std::to_string(rank) + " has its line before the failing rank's");
+  }
+  if (!failure.stalls()) return;
+  problems.unless(count(err, "Ranks are:") >= 1, "no table of where the ranks are");
+  problems.unless(failure.manner != "sigstop" || err.find(" stopped ") != std::string::npos || failure.place == "main.start",
+                  "the table does not say that a rank is stopped");
+}
+
+}  // namespace
+
+std::string FailureCase::str() const {
+  std::string text = entry + ", " + place + ", " + manner + " on rank " + std::to_string(rank);
+  for (const std::string& setting : settings) text += ", " + setting;
+  return text;
+}
+
+Expectation expectation(const std::string& manner) {
+  static const std::map<std::string, Expectation> expectations{{"throw", {1, "the sensor returned garbage"}},
+                                                               {"throw_object", {134, "no std::exception"}},
+                                                               {"memory", {1, "std::bad_alloc"}},
+                                                               {"abort", {134, "was killed by signal 6"}},
+                                                               {"segfault", {139, "was killed by signal 11"}},
+                                                               {"exit", {1, "ended with exit status 0"}},
+                                                               {"sigkill", {137, "was killed by signal 9"}},
+                                                               {"sigterm", {143, ""}},
+                                                               {"sigstop", {1, "(timeout_seconds)"}},
+                                                               {"loop", {1, "(timeout_seconds)"}}};
+  return expectations.at(manner);
+}
+
+double monotonic_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+Moment moment_of_failure(const std::filesystem::path& folder) {
+  std::ifstream stream(folder / "failed_at");
+  Moment moment;
+  std::int64_t nanoseconds = 0;
+  stream >> nanoseconds >> std::ws;
+  std::getline(stream, moment.place);
+  moment.seconds = static_cast<double>(nanoseconds) / 1e9;
+  return moment;
+}
+
+std::vector<int> processes_with(const std::string& variable, const std::string& value) {
+  const std::string wanted = variable + "=" + value;
+  std::vector<int> processes;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string environment = '\0' + read_file(entry.path() / "environ");
+    if (environment.find('\0' + wanted + '\0') != std::string::npos) processes.push_back(std::stoi(name));
+  }
+  return processes;
+}
+
+std::vector<std::string> lines_about(int rank, const std::string& text) {
+  const std::regex about("(levin:   )?rank " + std::to_string(rank) + " (ended|failed (too|alike)|was killed|did not end).*");
+  std::vector<std::string> found;
+  for (const std::string& line : lines_of(text)) {
+    if (std::regex_match(line, about)) found.push_back(line);
+  }
+  return found;
+}
+
+std::vector<std::string> damaged_files(const std::filesystem::path& folder, bool first_epoch_done) {
+  Problems problems;
+  const std::filesystem::path metrics = folder / "logs" / "version_0" / "metrics.csv";
+  if (first_epoch_done || std::filesystem::exists(metrics)) {
+    try {
+      const CsvTable table = read_metrics(metrics);
+      int steps = 0;
+      int validations = 0;
+      for (std::size_t row = 0; row < table.size(); ++row) {
+        if (table.cell(row, "epoch") != "0") continue;
+        steps += table.has("train_loss_step") && !table.cell(row, "train_loss_step").empty() ? 1 : 0;
+        validations += table.has("val_loss") && !table.cell(row, "val_loss").empty() ? 1 : 0;
+      }
+      problems.unless(!first_epoch_done || (steps == 3 && validations == 1), "metrics.csv lacks rows of epoch 0");
+    } catch (const std::exception& error) {
+      problems.unless(false, std::string("metrics.csv is damaged: ") + error.what());
+    }
+  }
+  const std::filesystem::path checkpoints = folder / "checkpoints";
+  problems.unless(!first_epoch_done || std::filesystem::exists(checkpoints / "epoch=0-step=3.ckpt"),
+                  "the checkpoint of epoch 0 is missing");
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints, none)) {
+    if (entry.path().extension() != ".ckpt") continue;
+    try {
+      const Checkpoint checkpoint = Checkpoint::load(entry.path());
+      problems.unless(checkpoint.tensors.contains("state_dict.layer.weight"), entry.path().string() + " lacks the weights");
+    } catch (const std::exception& error) {
+      problems.unless(false, error.what());
+    }
+  }
+  return problems.take();
+}
+
+std::vector<std::string> problems_of(const FailureCase& failure, const std::filesystem::path& folder) {
+  static std::atomic<int> runs{0};
+  const std::string marker = std::to_string(getpid()) + "." + std::to_string(++runs);
+  Command command;
+  command.arguments = {LEVIN_BINARY_DIR "/bin/failure_program",
+                       failure.entry,
+                       std::to_string(failure.ranks),
+                       folder.string(),
+                       failure.place,
+                       failure.manner,
+                       std::to_string(failure.rank)};
+  command.arguments.insert(command.arguments.end(), failure.settings.begin(), failure.settings.end());
+  if (failure.stalls()) {
+    command.arguments.push_back("stall_report=" + std::to_string(kStallReportSeconds));
+    command.arguments.push_back("timeout=" + std::to_string(kTimeoutSeconds));
+  }
+  command.environment = {{kMarker, marker}, {"OMP_NUM_THREADS", "1"}};
+  command.limit = std::chrono::seconds(90);
+
+  const Outcome outcome = run(command);
+  const double end = monotonic_seconds();
+  Problems problems;
+  problems.unless(!outcome.timed_out, "the run did not end");
+  problems.unless(processes_with(kMarker, marker).empty(), "processes of the run are left");
+  const Moment moment = moment_of_failure(folder);
+  problems.unless(moment.seconds > 0, "the rank never came to the place where it was to fail");
+  const double taken = end - moment.seconds;
+  problems.unless(taken < (failure.stalls() ? kStallEndSeconds : kCrashSeconds),
+                  "the run ended " + std::to_string(taken) + " s after the failure");
+  problems.unless(outcome.status == expectation(failure.manner).status, "exit status " + std::to_string(outcome.status));
+  const bool orderly = failure.manner == "sigterm" && !failure.place.starts_with("main.");
+  if (orderly) {
+    check_orderly_stop(failure, outcome.err, problems);
+  } else {
+    check_report(failure, moment, outcome.err, problems);
+  }
+  const bool first_epoch_done =
+      moment.place.find("epoch 1") != std::string::npos || moment.place.find("epoch 2") != std::string::npos;
+  problems.add(damaged_files(folder, first_epoch_done));
+  std::vector<std::string> list = problems.take();
+  if (!list.empty()) list.push_back(outcome.text());
+  return list;
+}
+
+}  // namespace levin::test
