@@ -75,7 +75,7 @@ struct DdpStrategy::State {
   UserCollectives collectives;
   std::unique_ptr<ModuleSynchronizer> module;  ///< set between setup_module and teardown
   ReducedVotes votes{*this};
-  std::optional<std::string> consequence;      ///< what this rank says when another was first to fail
+  std::optional<std::string> consequence;  ///< what this rank says when another was first to fail
 
   explicit State(std::shared_ptr<ProcessWorld> joined) : world(std::move(joined)), collectives(*world) {}
 };

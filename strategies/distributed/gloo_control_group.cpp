@@ -23,6 +23,8 @@ struct Frame {
 
 /// Seconds between looks at what other ranks have posted, while waiting for them.
 constexpr double kBetweenLooks = 1.0;
+/// How long messages of a rank that has failed meanwhile may still arrive.
+constexpr auto kLastMessages = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -92,8 +94,13 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
   const auto begin = std::chrono::steady_clock::now();
   auto pause = std::chrono::microseconds(20);
   double next_look = kBetweenLooks;
+  std::chrono::steady_clock::time_point failed_since{};
   while (!work.isCompleted()) {
-    if (const auto failure = board_->failure()) fail(failure->str());
+    if (const auto failure = board_->failure()) {
+      // What the failed rank sent before may be on its way, and say more to this rank than the failure does.
+      if (failed_since.time_since_epoch().count() == 0) failed_since = std::chrono::steady_clock::now();
+      if (std::chrono::steady_clock::now() - failed_since > kLastMessages) fail(failure->str());
+    }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const std::string waited = std::to_string(static_cast<int>(seconds)) + " s in " + what;
     if (seconds > next_look) {
