@@ -282,6 +282,32 @@ TEST_CASE("a signal that stops all ranks is told once") {
   CHECK(outcome.err == "error: Stopped by signal 15 (Terminated) in epoch 0 after global step 4.\n");
 }
 
+TEST_CASE("an error of one rank is told once, with its place, and each other rank has one line") {
+  const TemporaryFolder folder;
+  const int ranks = GENERATE(2, 4);
+  const Outcome outcome = faulty_fit(folder, ranks, "throw");
+  INFO(outcome.text());
+  CHECK(outcome.status == 1);
+  const Lines err = lines_of(outcome.err);
+  REQUIRE(static_cast<int>(err.size()) == ranks);
+  CHECK(err[0] == "levin: rank 1 failed in training_step (train, epoch 0, step 3): the sample is damaged");
+  CHECK(count(err, "the sample is damaged") == 1);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank != 1) CHECK(count(err, "^(\\[rank \\d\\] error:|levin:  ) rank " + std::to_string(rank) + " ended ") == 1);
+  }
+}
+
+TEST_CASE("an error that all ranks share is told once, and each other rank has one line") {
+  const TemporaryFolder folder;
+  const int ranks = GENERATE(1, 2, 4);
+  const Outcome outcome = short_fit(folder.path(), ranks, {"--trainer.val_check_interval=1000"});
+  INFO(outcome.text());
+  CHECK(outcome.status == 2);
+  const Lines err = lines_of(outcome.err);
+  CHECK(static_cast<int>(err.size()) == ranks);
+  CHECK(count(err, "1000 is more than the") == 1);
+}
+
 TEST_CASE("in a terminal rank 0 alone draws the bar, and no line of another rank is torn") {
   const TemporaryFolder folder;
   const int ranks = GENERATE(1, 2, 4);
