@@ -67,9 +67,11 @@ constexpr std::array kPlaces = {
 
 std::vector<FailureCase> whole_matrix() {
   std::vector<FailureCase> cases;
-  for (const Place& place : kPlaces) {
-    for (const char* manner : kManners) {
-      for (int rank = 0; rank < (place.rank_zero_only ? 1 : kRanks); ++rank) {
+  // A run that is cut short has then seen every place and manner on some ranks.
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (const Place& place : kPlaces) {
+      for (const char* manner : kManners) {
+        if (place.rank_zero_only && rank > 0) continue;
         cases.push_back({.entry = place.entry, .place = place.name, .manner = manner, .rank = rank, .ranks = kRanks});
       }
     }
@@ -91,11 +93,34 @@ std::vector<FailureCase> sample() {
   return cases;
 }
 
-using Result = std::vector<std::string>;
+/// The results as they come, written down now and then: a run of the whole matrix takes long.
+class Results {
+ public:
+  void add(const FailureCase& failed, const std::vector<std::string>& problems) {
+    const std::lock_guard lock(mutex_);
+    const std::string row = (failed.entry == "fit" ? "" : failed.entry + ": ") + failed.place;
+    report_.add(row, failed.manner, problems.empty());
+    for (const std::string& problem : problems) problems_ += failed.str() + ": " + problem + "\n";
+    if (++count_ % kBetweenWrites == 0) write();
+  }
+  /// What went wrong; empty when nothing did.
+  const std::string& problems() const { return problems_; }
+  void write() const {
+    if (!MatrixReport::whole()) return;
+    report_.write(LEVIN_SOURCE_DIR "/docs/deadlock-matrix.md");
+    std::cerr << count_ << " runs" << (problems_.empty() ? "" : ", with these problems:\n") << problems_ << std::endl;
+  }
+
+ private:
+  static constexpr int kBetweenWrites = 100;
+  std::mutex mutex_;
+  MatrixReport report_{"failures", "hook"};
+  std::string problems_;
+  int count_ = 0;
+};
 
 /// Several runs at once: those that stall mostly wait.
-std::vector<Result> run_all(const std::vector<FailureCase>& cases) {
-  std::vector<Result> results(cases.size());
+void run_all(const std::vector<FailureCase>& cases, Results& results) {
   std::atomic<std::size_t> next{0};
   std::vector<std::thread> workers;
   for (int worker = 0; worker < kRunsAtOnce; ++worker) {
@@ -103,30 +128,22 @@ std::vector<Result> run_all(const std::vector<FailureCase>& cases) {
       for (std::size_t index = next++; index < cases.size(); index = next++) {
         const TemporaryFolder folder;
         try {
-          results[index] = problems_of(cases[index], folder.path());
+          results.add(cases[index], problems_of(cases[index], folder.path()));
         } catch (const std::exception& error) {
-          results[index] = {std::string("the test itself failed: ") + error.what()};
+          results.add(cases[index], {std::string("the test itself failed: ") + error.what()});
         }
       }
     });
   }
   for (std::thread& worker : workers) worker.join();
-  return results;
 }
 
 }  // namespace
 
 TEST_CASE("one failing rank ends all in time, with its place first, one line for each other, and nothing damaged") {
   const std::vector<FailureCase> cases = MatrixReport::whole() ? whole_matrix() : sample();
-  const std::vector<Result> results = run_all(cases);
-  MatrixReport report("failures", "hook");
-  for (std::size_t index = 0; index < cases.size(); ++index) {
-    const std::string row = (cases[index].entry == "fit" ? "" : cases[index].entry + ": ") + cases[index].place;
-    report.add(row, cases[index].manner, results[index].empty());
-    std::string problems;
-    for (const std::string& problem : results[index]) problems += problem + "\n";
-    INFO(cases[index].str() << "\n" << problems);
-    CHECK(results[index].empty());
-  }
-  if (MatrixReport::whole()) report.write(LEVIN_SOURCE_DIR "/docs/deadlock-matrix.md");
+  Results results;
+  run_all(cases, results);
+  results.write();
+  CHECK(results.problems() == "");
 }

@@ -16,6 +16,13 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
+std::string MatrixReport::Cell::str() const {
+  const bool good = passed == runs;
+  std::string text = good ? "yes" : "no";
+  if (runs > 1) text = std::to_string(passed) + " of " + std::to_string(runs);
+  return good ? text : "**" + text + "**";
+}
+
 bool MatrixReport::whole() {
   const char* asked = std::getenv("LEVIN_MATRIX");
   return asked != nullptr && std::string(asked) == "all";
@@ -42,10 +49,8 @@ std::string MatrixReport::table() const {
       const auto found = cells_.find({row, column});
       if (found == cells_.end()) {
         text += " – |";
-      } else if (found->second.passed == found->second.runs) {
-        text += " yes |";
       } else {
-        text += " **" + std::to_string(found->second.passed) + " of " + std::to_string(found->second.runs) + "** |";
+        text += " " + found->second.str() + " |";
       }
     }
   }

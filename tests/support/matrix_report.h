@@ -21,7 +21,7 @@ class MatrixReport {
   void add_column(const std::string& column);
   /// Counts one run of a cell.
   void add(const std::string& row, const std::string& column, bool passed);
-  /// A line of each row: "yes" where all runs passed, "3 of 4" where some did not, "–" where none ran.
+  /// A line of each row: "yes" or "no" where a cell is one run, "4 of 4" or "3 of 4" where it is several, "–" where none ran.
   std::string table() const;
   /// Replaces the section in the file. Throws std::runtime_error when the marks are not there.
   void write(const std::filesystem::path& file) const;
@@ -30,6 +30,7 @@ class MatrixReport {
   struct Cell {
     int runs = 0;
     int passed = 0;
+    std::string str() const;
   };
   std::string section_;
   std::string corner_;
