@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -82,6 +83,7 @@ class VotesInFirstBucket final : public c10d::CommHookInterface {
 /// Which parameters got a gradient in the backward pass under way.
 struct GradientReducer::Arrivals {
   std::int64_t pass = 0;
+  std::atomic<std::size_t> count = 0;   ///< of this pass; gradients on different devices come in different threads
   std::vector<std::int64_t> last_pass;  ///< by parameter: the last one that reached it
   std::vector<unsigned> hooks;          ///< by parameter
 };
@@ -114,16 +116,22 @@ GradientReducer::~GradientReducer() {
 }
 
 void GradientReducer::watch_gradients() {
-  arrivals_ = std::make_shared<Arrivals>();
+  arrivals_ = std::make_unique<Arrivals>();
   arrivals_->last_pass.resize(parameters_.size());
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const auto note = [arrivals = arrivals_.get(), index](const at::Tensor&) { arrivals->last_pass[index] = arrivals->pass; };
+    const auto note = [this, index](const at::Tensor&) {
+      if (std::exchange(arrivals_->last_pass[index], arrivals_->pass) == arrivals_->pass) return;
+      if (++arrivals_->count == parameters_.size() && options_.on_last_gradient) options_.on_last_gradient();
+    };
     arrivals_->hooks.push_back(parameters_[index].register_hook(note));
   }
 }
 
 void GradientReducer::prepare(const at::Tensor& loss) {
-  if (arrivals_) ++arrivals_->pass;
+  if (arrivals_) {
+    ++arrivals_->pass;
+    arrivals_->count = 0;
+  }
   reducer_->rebuild_buckets();
   reducer_->prepare_for_backward(options_.find_unused_parameters ? std::vector<at::Tensor>{loss} : std::vector<at::Tensor>{});
 }

@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ class GradientReducer {
     bool find_unused_parameters = false;
     bool gradient_as_bucket_view = false;
     double bucket_cap_mb = 25;
+    /// Called when a backward pass has given this rank its last gradient: from here on it waits for other ranks. Not called
+    /// with find_unused_parameters, where nobody knows which gradient is the last.
+    std::function<void()> on_last_gradient = nullptr;
   };
 
   /// `module` has at least one parameter that requires a gradient. `votes`: travel along with the gradients; null when they go
@@ -35,6 +39,8 @@ class GradientReducer {
 
   /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
   void prepare(const at::Tensor& loss);
+  /// True when on_last_gradient is called.
+  bool tells_last_gradient() const { return arrivals_ != nullptr; }
   /// After that backward pass. Throws MisuseError when it left parameters without a gradient: the reduction has not ended then,
   /// here or on other ranks, and gradients are not what they should be.
   void check_finished() const;
@@ -49,7 +55,7 @@ class GradientReducer {
   std::vector<std::string> names_;  ///< of parameters_
   std::vector<at::Tensor> parameters_;
   std::unique_ptr<c10d::Reducer> reducer_;
-  std::shared_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
+  std::unique_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
 };
 
 }  // namespace levin

@@ -12,6 +12,9 @@ namespace {
 /// Tensors travel in messages of up to this size when they are made equal to rank 0's.
 constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
 
+/// As the table of a stalled run calls it.
+constexpr const char* kReduction = "the gradient reduction";
+
 bool has_trained_parameters(const torch::nn::Module& module) {
   for (const at::Tensor& parameter : module.parameters()) {
     if (parameter.requires_grad()) return true;
@@ -30,8 +33,10 @@ ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& m
   for (const at::Tensor& buffer : module.buffers()) tensors.push_back(buffer.detach());
   broadcast(tensors);
   if (!training || !has_trained_parameters(module)) return;
+  GradientReducer::Options with_waiting = options;
+  with_waiting.on_last_gradient = [&board = world.board()] { board.post_waiting(kReduction); };
   world.board().begin_reduction();
-  reducer_ = std::make_unique<GradientReducer>(module, world.process_group(), options, world.bucket_votes());
+  reducer_ = std::make_unique<GradientReducer>(module, world.process_group(), with_waiting, world.bucket_votes());
   world.board().end_reduction();
 }
 
@@ -50,6 +55,8 @@ void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
   if (!reducer_) return world_.control_group().all_gather({}, {}, "a step without gradients");
   world_.board().begin_reduction();
   reducer_->prepare(loss);
+  // This rank still computes: one that stays in its backward pass must not look like those that wait for it.
+  if (reducer_->tells_last_gradient()) world_.board().post_waiting(nullptr);
 }
 
 void ModuleSynchronizer::check_reduced() const {

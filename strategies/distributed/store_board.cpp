@@ -203,7 +203,7 @@ bool StoreBoard::claim_stall_report(double seconds) noexcept {
 
 double StoreBoard::seconds_in_reduction() const {
   const std::lock_guard lock(mutex_);
-  return in_reduction_ ? std::chrono::duration<double>(Clock::now() - waiting_since_).count() : 0;
+  return in_reduction_ && !waiting_in_.empty() ? std::chrono::duration<double>(Clock::now() - waiting_since_).count() : 0;
 }
 
 void StoreBoard::report_failure(const FailureRecord& failure) noexcept {
