@@ -38,8 +38,9 @@ class BatchLoader {
   virtual void start_epoch(std::int64_t epoch) = 0;
   /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.
   virtual std::optional<Batch> next() = 0;
-  /// Dataset indices of the samples in the first `batches` batches of the epoch that runs, in their order; nullopt when the
-  /// loader cannot tell. gather_for_metrics() brings samples into the dataset's order with it.
+  /// Dataset indices of the samples in the first `batches` batches of the epoch that runs, in their order; -1 for a sample
+  /// that is only there to make ranks even; nullopt when the loader cannot tell. gather_for_metrics() brings samples into the
+  /// dataset's order with it.
   virtual std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t batches) const;
   /// Called once before training or evaluation with the part this rank shall read. The default does nothing: a loader of your
   /// own divides the data itself, and may have different numbers of batches on different ranks.
