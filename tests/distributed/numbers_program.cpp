@@ -2,15 +2,14 @@
 // Arguments: scenario=… ranks=… folder=… and what the scenario takes, as name=value.
 #include <torch/torch.h>
 
-#include <iostream>
 #include <limits>
 
 #include "distributed/numbers_gather.h"
 #include "distributed/numbers_keys.h"
 #include "distributed/numbers_reference.h"
+#include "distributed/rank_program.h"
 #include "levin/core/data/data_loader.h"
 #include "levin/core/data/tensor_dataset.h"
-#include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 #include "levin/loggers/csv_logger.h"
@@ -169,14 +168,5 @@ int main(int argc, char** argv) {
       {"logs_as_the_reference", logs_as_the_reference},
   };
   const Settings settings(argc, argv);
-  try {
-    scenarios.at(settings.text("scenario"))(settings);
-  } catch (const levin::Error& error) {
-    std::cerr << error.what() << std::endl;
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 1;
-  }
-  return 0;
+  return levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
 }

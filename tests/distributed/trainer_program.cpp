@@ -6,13 +6,12 @@
 
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <map>
 
 #include "distributed/one_weight.h"
+#include "distributed/rank_program.h"
 #include "levin/core/data/data_loader.h"
 #include "levin/core/data/tensor_dataset.h"
-#include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
@@ -50,21 +49,7 @@ class Report {
   std::ofstream file_;
 };
 
-TrainerOptions options_for(const Arguments& arguments) {
-  TrainerOptions options;
-  options.max_epochs = 1;
-  options.accelerator = "cpu";
-  options.devices = Devices(arguments.ranks);
-  options.logger = false;
-  options.enable_checkpointing = false;
-  options.enable_progress_bar = false;
-  options.enable_model_summary = false;
-  options.num_sanity_val_steps = 0;
-  options.log_every_n_steps = 1;
-  options.use_distributed_sampler = false;
-  options.default_root_dir = arguments.folder;
-  return options;
-}
+TrainerOptions options_for(const Arguments& arguments) { return levin::test::rank_options(arguments.ranks, arguments.folder); }
 
 void report_run(Report& report, const Trainer& trainer, const OneWeight& module) {
   report.add("weight", module.weight());
@@ -238,14 +223,5 @@ int main(int argc, char** argv) {
                                                                     {"skips_epoch", skips_epoch},
                                                                     {"different_options", different_options}};
   const Arguments arguments{argv[1], std::stoi(argv[2]), argv[3], {argv + 4, argv + argc}};
-  try {
-    scenarios.at(arguments.scenario)(arguments);
-  } catch (const Error& error) {
-    std::cerr << error.what() << std::endl;
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 1;
-  }
-  return 0;
+  return levin::test::run_program([&] { scenarios.at(arguments.scenario)(arguments); });
 }

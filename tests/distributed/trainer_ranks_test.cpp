@@ -2,6 +2,7 @@
 #include <fstream>
 #include <map>
 
+#include "distributed/one_process.h"
 #include "support/program.h"
 #include "support/temporary_folder.h"
 
@@ -43,33 +44,6 @@ struct Run {
   std::vector<Facts> by_rank;
 };
 
-/// What one process would compute for the scenario "uneven": in each window the mean over every batch of every rank.
-struct Expected {
-  explicit Expected(const std::vector<int>& batches, int accumulate) {
-    const int most = *std::max_element(batches.begin(), batches.end());
-    double sum = 0;
-    int count = 0;
-    for (int start = 0; start < most; start += accumulate) {
-      double window = 0;
-      int in_window = 0;
-      for (std::size_t rank = 0; rank < batches.size(); ++rank) {
-        for (int index = start; index < std::min(start + accumulate, batches[rank]); ++index) {
-          window += 10.0 * static_cast<double>(rank) + index;
-          ++in_window;
-        }
-      }
-      weight -= window / in_window;
-      sum += window;
-      count += in_window;
-      ++steps;
-    }
-    mean = sum / count;
-  }
-  double weight = 0;
-  double mean = 0;
-  int steps = 0;
-};
-
 }  // namespace
 
 TEST_CASE("ranks with different numbers of batches train to the weights and means of one process") {
@@ -82,7 +56,7 @@ TEST_CASE("ranks with different numbers of batches train to the weights and mean
   const Run run("uneven", static_cast<int>(batches.size()), parameters);
   INFO(known << ", accumulate " << accumulate << ", " << batches.size() << " ranks\n" << run.outcome.text());
   REQUIRE(run.outcome.ok());
-  const Expected expected(batches, accumulate);
+  const levin::test::OneProcess expected(batches, accumulate);
   run.check_everywhere("weight", expected.weight);
   run.check_everywhere("global_step", expected.steps);
   run.check_everywhere("metric:input_epoch", expected.mean);

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "distributed/matrix/scenario.h"
+#include "distributed/one_process.h"
 #include "distributed/one_weight.h"
 #include "levin/core/data/data_loader.h"
 #include "levin/core/data/tensor_dataset.h"
@@ -17,34 +18,6 @@ std::vector<int> counts_of(const std::string& text) {
   for (std::string part; std::getline(stream, part, ',');) counts.push_back(std::stoi(part));
   return counts;
 }
-
-/// What one process would compute: in each window the mean over every batch of every rank. Rank r's batches hold the numbers
-/// 10 r, 10 r + 1, …
-struct OneProcess {
-  OneProcess(const std::vector<int>& batches, int accumulate) {
-    const int most = *std::max_element(batches.begin(), batches.end());
-    double sum = 0;
-    int count = 0;
-    for (int start = 0; start < most; start += accumulate) {
-      double window = 0;
-      int in_window = 0;
-      for (std::size_t rank = 0; rank < batches.size(); ++rank) {
-        for (int index = start; index < std::min(start + accumulate, batches[rank]); ++index) {
-          window += 10.0 * static_cast<double>(rank) + index;
-          ++in_window;
-        }
-      }
-      weight -= window / in_window;
-      sum += window;
-      count += in_window;
-      ++steps;
-    }
-    mean = sum / count;
-  }
-  double weight = 0;
-  double mean = 0;
-  int steps = 0;
-};
 
 /// parameters: batches of each rank, "known" or "unknown", accumulate_grad_batches. In training and in validation.
 void uneven_batches(Scenario& scenario) {

@@ -1,8 +1,5 @@
 // A user's program for the deadlock matrix. Arguments: scenario, number of ranks, folder for the ranks' reports, parameters.
-#include <iostream>
-
 #include "distributed/matrix/scenario.h"
-#include "levin/core/error.h"
 
 int main(int argc, char** argv) {
   using namespace levin::test;
@@ -13,15 +10,8 @@ int main(int argc, char** argv) {
   add_reading_scenarios(scenarios);
   add_collective_scenarios(scenarios);
   add_setup_scenarios(scenarios);
-  try {
+  return run_program([&] {
     Scenario scenario(std::stoi(argv[2]), argv[3], {argv + 4, argv + argc});
     scenarios.at(argv[1])(scenario);
-  } catch (const levin::Error& error) {
-    std::cerr << error.what() << std::endl;
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 1;
-  }
-  return 0;
+  });
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/rank_program.h"
 #include "levin/core/trainer.h"
 
 namespace levin::test {
@@ -39,19 +40,8 @@ class Scenario {
 
   /// Options of a quiet run of one epoch on these ranks that logs every step.
   TrainerOptions options() const {
-    TrainerOptions options;
-    options.max_epochs = 1;
-    options.accelerator = "cpu";
-    options.devices = Devices(ranks_);
+    TrainerOptions options = rank_options(ranks_, folder_);
     options.strategy = strategy();
-    options.logger = false;
-    options.enable_checkpointing = false;
-    options.enable_progress_bar = false;
-    options.enable_model_summary = false;
-    options.num_sanity_val_steps = 0;
-    options.log_every_n_steps = 1;
-    options.use_distributed_sampler = false;
-    options.default_root_dir = folder_;
     return options;
   }
 
