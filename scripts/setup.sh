@@ -86,7 +86,8 @@ pip_install() { PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --d
 download_cpu_part() {
   pip_install --no-deps --target "$1" "torch==$torch_version" typing_extensions
   local cuda_major
-  cuda_major=$(LC_ALL=C grep -aom1 'libcudart\.so\.[0-9]*' "$1/torch/lib/libtorch_cpu.so" | sed 's/.*\.//' || true)
+  # One line of a binary file may hold the name several times.
+  cuda_major=$(LC_ALL=C grep -aom1 'libcudart\.so\.[0-9]*' "$1/torch/lib/libtorch_cpu.so" | sed -n '1s/.*\.//p' || true)
   case $cuda_major in
     '') ;; # a wheel made without CUDA
     12) pip_install --no-deps --target "$1" nvidia-cuda-runtime-cu12 nvidia-cuda-cupti-cu12 ;;
