@@ -1,9 +1,7 @@
 #include "levin/callbacks/progress_bar.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <numeric>
 #include <utility>
 
 #include "levin/core/console/terminal.h"
@@ -143,7 +141,6 @@ void ProgressBar::start_evaluation(Trainer& trainer, std::string name) {
   evaluation_name_ = std::move(name);
   evaluation_loader_ = 0;
   ends_epoch_ = trainer.is_last_batch();
-  earlier_loaders_batches_ = 0;
   start(evaluation_, evaluation_name_ + (batches.size() > 1 ? " DataLoader 0" : ""),
         batches.empty() ? std::nullopt : known(batches.front()));
   if (live_) draw(trainer, evaluation_);
@@ -155,7 +152,6 @@ void ProgressBar::evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx
     const auto& batches = trainer.num_evaluation_batches();
     const auto position = static_cast<std::size_t>(dataloader_idx);
     evaluation_loader_ = dataloader_idx;
-    earlier_loaders_batches_ += evaluation_.current;
     evaluation_.description = evaluation_name_ + " DataLoader " + std::to_string(dataloader_idx);
     evaluation_.total = position < batches.size() ? known(batches[position]) : std::nullopt;
   }
@@ -168,16 +164,20 @@ void ProgressBar::end_evaluation(Trainer& trainer) {
   const bool inside_training = trainer.fitting() && !trainer.sanity_checking();
   // Neither a sanity check nor a validation that ends an epoch needs a line: the epoch's line follows and has the metrics.
   const bool needs_line = !trainer.fitting() || (inside_training && !ends_epoch_);
+  const EvaluationTotals& totals = evaluation_of_all_ranks(trainer);
+  evaluation_.samples = totals.samples;
   if (live_) {
+    // With several loaders the bar is the last one's.
+    if (trainer.num_evaluation_batches().size() == 1) {
+      evaluation_.current = totals.batches;
+      evaluation_.total = totals.batches;
+    }
     draw(trainer, evaluation_);
     if (options_.leave || !trainer.fitting()) console_.keep_live_line();
   } else if (needs_line) {
-    const auto& batches = trainer.num_evaluation_batches();
-    const bool all_known = std::all_of(batches.begin(), batches.end(), [](std::int64_t count) { return count >= 0; });
     evaluation_.description = evaluation_name_;
-    evaluation_.current += earlier_loaders_batches_;
-    evaluation_.total.reset();
-    if (all_known) evaluation_.total = std::accumulate(batches.begin(), batches.end(), std::int64_t{0});
+    evaluation_.current = totals.batches;
+    evaluation_.total = totals.batches;
     print_line(trainer, evaluation_);
   }
   if (!inside_training) return;

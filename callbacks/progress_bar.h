@@ -24,8 +24,9 @@ struct ProgressBarOptions {
 /// Shows how far a run is. On a terminal a bar at the bottom: "Sanity Checking", "Epoch n", "Validation", "Testing" or
 /// "Predicting", with the metrics logged with prog_bar. In a file or a pipe one line an epoch and an evaluation. Only rank 0
 /// shows something. Training's batches and batches a second are steps of the whole run, in which each rank takes a batch of its
-/// own; samples a second are those of all ranks together, where they have one batch size. An evaluation shows rank 0's batches.
-/// A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
+/// own; samples a second are those of all ranks together, where they have one batch size. In an evaluation ranks do not wait
+/// for one another: its bar moves with rank 0's batches, and ends with the batches of the rank that had most and the samples of
+/// all. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
 class ProgressBar final : public Callback {
  public:
   using Options = ProgressBarOptions;
@@ -91,7 +92,6 @@ class ProgressBar final : public Callback {
   std::string evaluation_name_;
   std::int64_t evaluation_loader_ = 0;
   bool ends_epoch_ = false;  ///< the validation that runs comes after an epoch's last batch
-  std::int64_t earlier_loaders_batches_ = 0;
 };
 
 }  // namespace levin

@@ -43,7 +43,7 @@ int execute(const CommandLine& line) {
     std::cout << config_text(config);
     return 0;
   }
-  require_parts(config);
+  require_model(config);
   return run_command(line, config);
 }
 

@@ -59,14 +59,6 @@ Value plugin_names(const CommandLine& line, const Value& config) {
   return names;
 }
 
-void require(bool given, const std::string& section) {
-  if (given) return;
-  std::string known;
-  for (const ClassInfo* info : class_kind(section).classes) known += (known.empty() ? "" : ", ") + info->name;
-  throw ConfigError("there is no " + section + ": give `" + section + ": CLASS` in the YAML or --" + section + "=CLASS (" +
-                    (known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known) + ")");
-}
-
 }  // namespace
 
 RunConfig load_config(const CommandLine& line) {
@@ -82,11 +74,12 @@ void load_plugins_of(const CommandLine& line) {
   load_plugins(plugin_names(line, merge_sources(line.sources, read_files(line.sources))));
 }
 
-void require_parts(const RunConfig& config) {
-  ErrorCollector errors;
-  errors.run([&] { require(!config.model.empty(), "model"); });
-  errors.run([&] { require(!config.data.empty(), "data"); });
-  errors.throw_if_any();
+void require_model(const RunConfig& config) {
+  if (!config.model.empty()) return;
+  std::string known;
+  for (const ClassInfo* info : class_kind("model").classes) known += (known.empty() ? "" : ", ") + info->name;
+  throw ConfigError("there is no model: give `model: CLASS` in the YAML or --model=CLASS (" +
+                    (known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known) + ")");
 }
 
 Value complete_config(const RunConfig& config) { return write_options(config); }

@@ -12,8 +12,8 @@ RunConfig load_config(const CommandLine& line);
 /// Loads the plug-ins that a command line and its configuration files name, and reads nothing else. Throws ConfigError.
 void load_plugins_of(const CommandLine& line);
 
-/// Throws ConfigError unless a model and data are given, as a run needs.
-void require_parts(const RunConfig& config);
+/// Throws ConfigError unless a model is given, as a run needs.
+void require_model(const RunConfig& config);
 
 /// The complete configuration: every default, resolved paths, as config.yaml keeps it.
 Value complete_config(const RunConfig& config);

@@ -47,10 +47,10 @@ void run_entry_point(const CommandLine& line, const RunConfig& config) {
   }
   RunOptions options;
   options.ckpt_path = config.ckpt_path.value;
-  if (command == "fit") trainer.fit(*module, *data, options);
-  if (command == "validate") trainer.validate(*module, *data, options);
-  if (command == "test") trainer.test(*module, *data, options);
-  if (command == "predict") trainer.predict(*module, *data, options);
+  if (command == "fit") data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options);
+  if (command == "validate") data ? trainer.validate(*module, *data, options) : trainer.validate(*module, {}, options);
+  if (command == "test") data ? trainer.test(*module, *data, options) : trainer.test(*module, {}, options);
+  if (command == "predict") data ? trainer.predict(*module, *data, options) : trainer.predict(*module, {}, options);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
   options.add("seed_everything", &T::seed_everything, "Seed of every random number; true: 0, false: none");
   options.add("trainer", &T::trainer, "Flags of the Trainer");
   options.add("model", &T::model, "The Module to run");
-  options.add("data", &T::data, "The DataModule with its data");
+  options.add("data", &T::data, "The DataModule with its data; not needed where the model gives its loaders");
   options.add("optimizer", &T::optimizer, "Optimizer in place of the module's own");
   options.add("lr_scheduler", &T::lr_scheduler, "Learning rate schedule of that optimizer");
   options.add("ckpt_path", &T::ckpt_path, "Checkpoint to start from: a file, best or last");

@@ -49,6 +49,8 @@ class Strategy {
   /// Where this rank's module and batches live.
   virtual at::Device device() const = 0;
   virtual std::string name() const = 0;
+  /// The name, and what the ranks talk over where there is a choice. Called: after launch().
+  virtual std::string description() const;
 
   virtual ControlGroup& control_group() = 0;
   virtual VoteBoard& vote_board() = 0;

@@ -62,8 +62,9 @@ void run_evaluation(Trainer::Runtime& runtime, Module& module, DataSource source
   entry.run([&] {
     LoaderList loaders = entry.source().evaluation(runtime, stage);
     if (loaders.empty()) {
-      throw MisuseError(std::string(stage_name(stage)) + " needs data: pass loaders, or a data module that gives them for " +
-                        std::string(stage_name(stage)) + ".");
+      throw MisuseError(std::string(stage_name(stage)) +
+                        " needs data: pass loaders, or a data module (`data:` in a YAML file) that gives them for " +
+                        std::string(stage_name(stage)) + ", or let the module give them itself.");
     }
     EvaluationLoop loop(runtime, entry.precision(), stage, std::move(loaders), evaluation_limit(runtime.options, stage),
                         evaluation_limit_name(stage));
@@ -102,7 +103,7 @@ void Trainer::fit(Module& module, DataModule& data, const RunOptions& run) {
 void Trainer::fit(Module& module, LoaderPtr train, LoaderList validation, const RunOptions& run) {
   run_fit(*runtime_, module, DataSource::from(std::move(train), std::move(validation)), run);
 }
-void Trainer::fit(Module& module, const RunOptions& run) { run_fit(*runtime_, module, DataSource::from_module(), run); }
+void Trainer::fit(Module& module, const RunOptions& run) { run_fit(*runtime_, module, DataSource::from(nullptr, {}), run); }
 std::vector<MetricMap> Trainer::validate(Module& module, DataModule& data, const RunOptions& run) {
   return evaluate(*runtime_, module, DataSource::from(data), Stage::kValidate, run);
 }

@@ -40,20 +40,20 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Entry points. Ranks: all. Errors of user code leave them as they are, after teardown hooks ran.
+  // Entry points. Ranks: all. Loaders that are not passed are the module's own. Errors of user code leave them as they are, after
+  // teardown hooks ran.
 
   void fit(Module& module, DataModule& data, const RunOptions& run = {});
   void fit(Module& module, LoaderPtr train, LoaderList validation = {}, const RunOptions& run = {});
-  /// With the loaders that the module itself gives.
   void fit(Module& module, const RunOptions& run = {});
   /// Gives one map of metrics for each loader.
   std::vector<MetricMap> validate(Module& module, DataModule& data, const RunOptions& run = {});
-  std::vector<MetricMap> validate(Module& module, LoaderList loaders, const RunOptions& run = {});
+  std::vector<MetricMap> validate(Module& module, LoaderList loaders = {}, const RunOptions& run = {});
   std::vector<MetricMap> test(Module& module, DataModule& data, const RunOptions& run = {});
-  std::vector<MetricMap> test(Module& module, LoaderList loaders, const RunOptions& run = {});
+  std::vector<MetricMap> test(Module& module, LoaderList loaders = {}, const RunOptions& run = {});
   /// Gives, for each loader, what predict_step returned for each batch of this rank.
   std::vector<std::vector<Batch>> predict(Module& module, DataModule& data, const RunOptions& run = {});
-  std::vector<std::vector<Batch>> predict(Module& module, LoaderList loaders, const RunOptions& run = {});
+  std::vector<std::vector<Batch>> predict(Module& module, LoaderList loaders = {}, const RunOptions& run = {});
 
   // State. Reading it never communicates, on any rank.
 

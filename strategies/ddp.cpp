@@ -117,6 +117,10 @@ int DdpStrategy::rank() const { return joined().world->environment().rank; }
 int DdpStrategy::world_size() const { return joined().world->environment().world_size; }
 int DdpStrategy::local_rank() const { return joined().world->environment().local_rank; }
 int DdpStrategy::node_rank() const { return joined().world->environment().node_rank; }
+std::string DdpStrategy::description() const {
+  return world_size() == 1 ? name() : name() + ", " + joined().world->transports();
+}
+
 ControlGroup& DdpStrategy::control_group() { return joined().world->control_group(); }
 VoteBoard& DdpStrategy::vote_board() { return joined().votes; }
 

@@ -40,6 +40,8 @@ class DdpStrategy final : public Strategy {
   int node_rank() const override;
   at::Device device() const override { return device_; }
   std::string name() const override { return "ddp"; }
+  /// "ddp, metrics over shared memory, gradients over gloo"
+  std::string description() const override;
 
   ControlGroup& control_group() override;
   VoteBoard& vote_board() override;

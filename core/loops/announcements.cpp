@@ -72,7 +72,8 @@ std::string batch_share(const LoaderInUse& used) {
 
 void announce_build(const Strategy& strategy) {
   static std::once_flag once;
-  std::call_once(once, [&] { rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.name(), ")"); });
+  std::call_once(once,
+                 [&] { rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")"); });
 }
 
 void announce_files(const Trainer::Runtime& runtime) {

@@ -65,33 +65,45 @@ Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
   return checkpoint;
 }
 
-/// The random state of every rank goes into rank 0's file.
-void gather_rng(Trainer::Runtime& runtime, Checkpoint& checkpoint) {
-  if (runtime.world_size() == 1) return;
+/// Ranks: all. Each rank's random state, by rank.
+std::vector<std::string> gather_random_states(Trainer::Runtime& runtime) {
   const at::Tensor mine = rng_state();
   const std::string bytes(static_cast<const char*>(mine.const_data_ptr()), mine.nbytes());
-  const std::vector<std::string> all =
-      all_gather_text(runtime.strategy->control_group(), bytes, "gathering random state for a checkpoint");
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    at::Tensor state = at::empty({static_cast<std::int64_t>(all[rank].size())}, at::kByte);
-    std::memcpy(state.mutable_data_ptr(), all[rank].data(), all[rank].size());
+  return all_gather_text(runtime.strategy->control_group(), bytes, "gathering random state for a checkpoint");
+}
+
+void save_random_states(const std::vector<std::string>& states, Checkpoint& checkpoint) {
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    at::Tensor state = at::empty({static_cast<std::int64_t>(states[rank].size())}, at::kByte);
+    std::memcpy(state.mutable_data_ptr(), states[rank].data(), states[rank].size());
     save_rng_state(static_cast<int>(rank), state, checkpoint);
   }
 }
 
 }  // namespace
 
+void keep_random_states(Trainer::Runtime& runtime) {
+  try {
+    runtime.random_states_at_end = gather_random_states(runtime);
+  } catch (const std::exception&) {
+    // Another rank has failed meanwhile, which others report; a checkpoint then has rank 0's state.
+  }
+}
+
 void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool weights_only) {
   if (runtime.module == nullptr) {
     throw MisuseError("save_checkpoint needs a module: call it inside or after fit, validate, test or predict.");
   }
   if (runtime.failing) {
-    if (runtime.is_global_zero()) collect(runtime, weights_only).save(file);
+    if (!runtime.is_global_zero()) return;
+    Checkpoint checkpoint = collect(runtime, weights_only);
+    if (!weights_only) save_random_states(runtime.random_states_at_end, checkpoint);
+    checkpoint.save(file);
     return;
   }
   runtime.meet(BoundaryKind::kCheckpoint);
   Checkpoint checkpoint = collect(runtime, weights_only);
-  if (!weights_only) gather_rng(runtime, checkpoint);
+  if (!weights_only) save_random_states(gather_random_states(runtime), checkpoint);
   std::string problem;
   if (runtime.is_global_zero()) {
     try {

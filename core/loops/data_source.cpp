@@ -53,35 +53,27 @@ LoaderList ask(Source& source, Stage stage) {
 
 DataSource DataSource::from(DataModule& data) {
   DataSource source;
-  source.kind_ = Kind::kDataModule;
   source.data_ = &data;
   return source;
 }
 
 DataSource DataSource::from(LoaderPtr train, LoaderList evaluation) {
   DataSource source;
-  source.kind_ = Kind::kLoaders;
   source.train_ = std::move(train);
   source.evaluation_ = std::move(evaluation);
   return source;
 }
 
-DataSource DataSource::from_module() { return {}; }
-
 LoaderPtr DataSource::train(Trainer::Runtime& runtime) {
   HookScope scope(runtime, Hook::kTrainDataloader);
-  LoaderPtr loader = kind_ == Kind::kDataModule ? data_->train_dataloader()
-                     : kind_ == Kind::kModule   ? runtime.module->train_dataloader()
-                                                : train_;
+  LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : runtime.module->train_dataloader();
   if (loader) prepare(runtime, *loader, uneven_from_name(runtime.options.uneven));
   return loader;
 }
 
 LoaderList DataSource::evaluation(Trainer::Runtime& runtime, Stage stage) {
   HookScope scope(runtime, loader_hook(stage));
-  LoaderList loaders = kind_ == Kind::kDataModule ? ask(*data_, stage)
-                       : kind_ == Kind::kModule   ? ask(*runtime.module, stage)
-                                                  : evaluation_;
+  LoaderList loaders = data_ != nullptr ? ask(*data_, stage) : !evaluation_.empty() ? evaluation_ : ask(*runtime.module, stage);
   for (const LoaderPtr& loader : loaders) {
     if (!loader) throw MisuseError(std::string(hook_name(loader_hook(stage))) + " gave an empty loader among its loaders.");
     // Evaluation data is never padded: each sample counts once.

@@ -7,13 +7,13 @@
 
 namespace levin {
 
-/// Where an entry point takes its loaders from: a DataModule, loaders that were passed, or the module itself. Each loader is
-/// told which part of the data this rank reads.
+/// Where an entry point takes its loaders from: a DataModule, or loaders that were passed, or, for those that were not, the
+/// module itself. Each loader is told which part of the data this rank reads.
 class DataSource {
  public:
   static DataSource from(DataModule& data);
+  /// Null and an empty list: the module's own.
   static DataSource from(LoaderPtr train, LoaderList evaluation);
-  static DataSource from_module();
 
   /// Null when there is none.
   LoaderPtr train(Trainer::Runtime& runtime);
@@ -22,8 +22,6 @@ class DataSource {
   DataModule* data_module() const { return data_; }
 
  private:
-  enum class Kind { kDataModule, kLoaders, kModule };
-  Kind kind_ = Kind::kModule;
   DataModule* data_ = nullptr;
   LoaderPtr train_;
   LoaderList evaluation_;

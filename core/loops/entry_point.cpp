@@ -24,6 +24,7 @@ EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource sou
   runtime_.module = &module;
   runtime_.data = source_.data_module();
   runtime_.failing = false;
+  runtime_.random_states_at_end.clear();
   runtime_.start_metrics();
   LoopState& state = runtime_.state;
   state.stage = stage;
@@ -53,6 +54,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
     check_signal("during ");
     finish();
   } catch (const Interrupted& interrupted) {
+    keep_random_states(runtime_);
     fail(interrupted, "interrupted");
     throw;
   } catch (const std::exception& error) {

@@ -72,13 +72,14 @@ void EvaluationLoop::run() {
   hooks_.run(names_.start.hook, names_.start.callback, names_.start.module);
   hooks_.run(names_.epoch_start.hook, names_.epoch_start.callback, names_.epoch_start.module);
   predictions_.clear();
+  samples_ = 0;
   for (std::size_t index = 0; index < loaders_.size(); ++index) run_loader(static_cast<std::int64_t>(index));
   state.dataloader_idx = 0;
   // The hooks that follow may save a checkpoint, whose place is the training epoch's.
   state.batch_idx = outer_batch;
   state.is_last_batch = outer_is_last;
 
-  runtime_.meet(BoundaryKind::kEpochReached);
+  meet_after_batches();
   // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
   check_signal();
   hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
@@ -95,6 +96,18 @@ void EvaluationLoop::run() {
   rows.save();
   state.loaders = outer_loaders;
   state.stage = outer_stage;
+}
+
+void EvaluationLoop::meet_after_batches() {
+  LoopState& state = runtime_.state;
+  std::int64_t batches = 0;
+  for (const LoaderProgress& progress : state.loaders) batches += progress.batches;
+  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochReached, {batches, samples_});
+  state.evaluation_totals = {};
+  for (const BoundaryWords& words : outcome.words) {
+    state.evaluation_totals.batches = std::max(state.evaluation_totals.batches, words[0]);
+    state.evaluation_totals.samples += words[1];
+  }
 }
 
 void EvaluationLoop::check_signal() const {
@@ -125,6 +138,7 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
     state.batch_idx = batch_idx;
     state.is_last_batch = !cursor.has_next();
     ++state.loaders[index].batches;
+    samples_ += batch.batch_size();
     state.in_batch = true;
     run_batch(std::move(batch), batch_idx, dataloader_idx);
     state.in_batch = false;

@@ -30,6 +30,8 @@ class EvaluationLoop {
   const std::vector<std::int64_t>& num_batches() const { return num_batches_; }
 
  private:
+  /// Meets the ranks that have come to the end of their batches too.
+  void meet_after_batches();
   void check_signal() const;
   void run_loader(std::int64_t dataloader_idx);
   void run_batch(Batch batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
@@ -44,6 +46,7 @@ class EvaluationLoop {
   std::vector<std::int64_t> num_batches_;
   std::vector<std::vector<Batch>> predictions_;
   bool may_have_batches_ = false;
+  std::int64_t samples_ = 0;               ///< of this rank, in this run
   std::vector<std::int64_t> step_counts_;  ///< by loader, batches so far: the x axis of evaluation step rows
 };
 

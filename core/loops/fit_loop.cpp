@@ -94,7 +94,9 @@ Limit FitLoop::sanity_limit(std::int64_t steps) const {
 void FitLoop::setup_training() {
   train_ = source_.train(runtime_);
   if (!train_) {
-    throw MisuseError("fit needs training data: pass a loader, or a data module whose train_dataloader() gives one.");
+    throw MisuseError(
+        "fit needs training data: pass a loader, or a data module (`data:` in a YAML file) whose train_dataloader() gives one, "
+        "or let the module's own train_dataloader() do so.");
   }
   const auto& limit = runtime_.options.limit_train_batches;
   rank_batches_ = limited_batches(train_->size(), limit, "limit_train_batches");

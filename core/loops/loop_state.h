@@ -19,6 +19,12 @@ struct LoaderProgress {
   std::int64_t skipped = 0;  ///< the first of these, which the run that this one resumes has seen
 };
 
+/// What all ranks together did in an evaluation.
+struct EvaluationTotals {
+  std::int64_t batches = 0;  ///< of the rank that had most
+  std::int64_t samples = 0;  ///< of all ranks
+};
+
 /// Where a run is, in plain numbers. Loops write it; the Trainer's getters read it.
 struct LoopState {
   Stage stage = Stage::kTrain;
@@ -36,6 +42,7 @@ struct LoopState {
   bool is_last_batch = false;
   std::int64_t num_training_batches = -1;
   std::vector<std::int64_t> num_evaluation_batches;
+  EvaluationTotals evaluation_totals;  ///< of the last evaluation whose batches are done on all ranks
   std::int64_t accumulate_grad_batches = 1;
   std::int64_t full_batch_size = 0;  ///< samples of a full batch on every rank; 0 when ranks do not agree on one
 

@@ -13,4 +13,6 @@ std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const B
   return runtime.step_votes->reduced() ? runtime.step_votes->agreed().gradient_weight : 0;
 }
 
+const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer) { return trainer.runtime().state.evaluation_totals; }
+
 }  // namespace levin

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "levin/core/data/batch.h"
+#include "levin/core/loops/loop_state.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -13,5 +14,9 @@ namespace levin {
 /// on_train_batch_end. It only reads what came with the gradients: with accumulation the samples of several batches come with
 /// the last one.
 std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
+
+/// What all ranks did in the evaluation that is about to end. Called: in on_*_epoch_end and on_*_end of an evaluation. It only
+/// reads what came with the boundary before them.
+const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer);
 
 }  // namespace levin

@@ -40,8 +40,11 @@ void apply_barebones(TrainerOptions& options) {
   options.logger = Loggers(false);
 }
 
-bool any_of_phase(const std::vector<std::shared_ptr<Callback>>& callbacks, CallbackPhase phase) {
-  return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->phase() == phase; });
+/// Null when none of the callbacks saves checkpoints.
+std::shared_ptr<Callback> first_that_saves(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  const auto found = std::find_if(callbacks.begin(), callbacks.end(),
+                                  [](const auto& callback) { return callback->phase() == CallbackPhase::kCheckpoint; });
+  return found == callbacks.end() ? nullptr : *found;
 }
 
 bool any_of_class(const std::vector<std::shared_ptr<Callback>>& callbacks, std::string_view name) {
@@ -127,11 +130,12 @@ std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& opti
   if (options.enable_model_summary.value_or(true) && !any_of_class(callbacks, "ModelSummary")) {
     callbacks.push_back(make_callback("ModelSummary"));
   }
-  const bool saves = any_of_phase(callbacks, CallbackPhase::kCheckpoint);
+  const std::shared_ptr<Callback> saves = first_that_saves(callbacks);
   if (options.enable_checkpointing.has_value() && !*options.enable_checkpointing) {
     // fast_dev_run and barebones switch checkpoints off without asking for the callback to be taken out of the YAML.
     if (saves && !options.fast_dev_run && !options.barebones) {
-      throw ConfigError("trainer.enable_checkpointing is false, but callbacks hold a ModelCheckpoint. Remove one of the two.");
+      throw ConfigError("trainer.enable_checkpointing is false, but callbacks hold " + saves->class_name() +
+                        ", which saves checkpoints. Remove one of the two.");
     }
   } else if (!saves) {
     callbacks.push_back(make_callback("ModelCheckpoint"));

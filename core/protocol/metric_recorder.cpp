@@ -93,6 +93,10 @@ std::int64_t MetricRecorder::batches(MetricGroup group, Level level) const {
 
 MetricEntry& MetricRecorder::entry_of(Hook hook, std::string_view name, const LogOptions& options, CallSite where) {
   const HookPolicy policy = hook_policy(hook);
+  if (std::this_thread::get_id() != thread_) {
+    misuse(hook, name, where,
+           "another thread than the one that runs the hooks may not log; keep the value, and log it in the next hook");
+  }
   if (!policy.may_log) misuse(hook, name, where, "metrics cannot be logged here; log in the hooks of a step or of an epoch");
 
   MetricKey key{hook, name, -1};

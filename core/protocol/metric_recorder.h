@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "levin/core/protocol/metric_store.h"
@@ -12,7 +13,7 @@
 
 namespace levin::detail {
 
-/// What log() does: checks, finds the metric, adds to this rank's slots. Never communicates.
+/// What log() does: checks, finds the metric, adds to this rank's slots. Never communicates. Made by the thread that logs.
 class MetricRecorder {
  public:
   MetricRecorder(MetricTable& table, MetricViews& views, int rank, int world_size);
@@ -62,6 +63,7 @@ class MetricRecorder {
   MetricViews& views_;
   const int rank_;
   const int world_size_;
+  const std::thread::id thread_ = std::this_thread::get_id();
   std::vector<Scope> scopes_{Scope{}};  ///< the outermost is no stage at all
   std::array<BatchCounts, kMetricGroups + 1> counts_{};
 };

@@ -43,6 +43,14 @@ void wait_for_the_cause(RunBoard& board) {
   }
 }
 
+/// What the rank that had `own` says when `first` was before it.
+std::string text_after(const FailureRecord& first, const FailureRecord& own) {
+  if (is_lost_connection(own.error) || own.error == first.str()) return consequence(own.rank, own.where, first);
+  const std::string who = "rank " + std::to_string(own.rank) + " failed ";
+  if (own.error == first.error) return who + "alike " + describe_place(own.where);
+  return who + "too, " + describe_place(own.where) + ": " + own.error + " (before it, " + first.place() + ")";
+}
+
 }  // namespace
 
 std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where, const std::string& error) noexcept {
@@ -58,10 +66,9 @@ std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts
       return std::nullopt;
     }
     board.post_explained();
-    if (is_lost_connection(error) || error == first.str()) return consequence(board.rank(), where, first);
-    const std::string who = "rank " + std::to_string(board.rank()) + " failed ";
-    if (error == first.error) return who + "alike " + describe_place(where);
-    return who + "too, " + describe_place(where) + ": " + error + " (before it, " + first.place() + ")";
+    const std::string text = text_after(first, own);
+    write_consequence_file(text, first);
+    return text;
   } catch (const std::exception&) {
     // Out of memory while reporting: the end of this process is what the others will see.
     return std::nullopt;

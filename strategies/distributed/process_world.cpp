@@ -99,6 +99,7 @@ void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, c
   watch_ = std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.limits = options.limits, .end_process = {}});
   control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, options.limits);
   vote_board_ = std::make_unique<SharedMemoryVoteBoard>(segment, board);
+  transports_ = "metrics over shared memory";
   // Here a rank that does not come is found and named; in what follows it would only be missing.
   control_group_->all_gather({}, {}, "joining the run");
 }
@@ -115,6 +116,7 @@ void ProcessWorld::join_control_group(const Options& options, bool one_host) {
 
 void ProcessWorld::join_process_group(const Options& options, bool one_host) {
   const double timeout = options.limits.timeout_seconds;
+  transports_ += std::string(", gradients over ") + (options.use_cuda ? "nccl" : "gloo");
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
   process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
                              make_gloo_backend(store_, "gradients", environment_, one_host, timeout));
@@ -133,6 +135,7 @@ void ProcessWorld::join_over_network(const Options& options, bool one_host) {
   }
   control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, timeout),
                                                       board_, options.limits);
+  transports_ = "metrics over gloo";
   if (options.use_cuda) {
     // Gradients are on GPUs: to read votes out of a bucket would wait for them.
     vote_board_ = std::make_unique<GlooVoteBoard>(make_gloo_backend(store_, "votes", environment_, one_host, timeout), board_);

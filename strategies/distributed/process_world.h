@@ -37,6 +37,8 @@ class ProcessWorld {
   /// Set when votes travel in the buckets of gradients.
   BucketVoteBoard* bucket_votes() { return bucket_votes_; }
   RunBoard& board() { return *board_; }
+  /// "metrics over shared memory, gradients over gloo"
+  const std::string& transports() const { return transports_; }
   /// Gradients, parameters and large tensors travel here.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }
 
@@ -55,6 +57,7 @@ class ProcessWorld {
   BucketVoteBoard* bucket_votes_ = nullptr;  ///< vote_board_, when it is one
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   std::unique_ptr<FailureWatch> watch_;
+  std::string transports_;
 };
 
 }  // namespace levin

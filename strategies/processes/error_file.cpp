@@ -7,27 +7,50 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
 
 namespace levin {
 
-void write_error_file(const FailureRecord& failure) noexcept {
+namespace {
+
+/// More than it takes torchrun to notice the end of the rank that failed first.
+constexpr auto kAfterTheCause = std::chrono::seconds(5);
+
+void write(const std::string& message, std::chrono::system_clock::time_point time) noexcept {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr || *path == '\0') return;
   try {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
     const nlohmann::json content = {
         {"message",
-         {{"message", failure.str()},
-          {"extraInfo", {{"py_callstack", failure.str()}, {"timestamp", std::to_string(seconds)}}}}}};
+         {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", std::to_string(seconds)}}}}}};
     // Written beside and renamed: torchrun may read at any moment.
-    const std::string temporary = std::string(path) + "." + std::to_string(getpid());
+    const std::string temporary = std::string(path) + "." + std::to_string(gettid());
     // An error text may hold any bytes; JSON holds UTF-8 only.
     std::ofstream(temporary) << content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     std::filesystem::rename(temporary, path);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "TORCHELASTIC_ERROR_FILE=%s could not be written: %s\n", path, error.what());
+  }
+}
+
+}  // namespace
+
+void write_error_file(const FailureRecord& failure) noexcept {
+  try {
+    write(failure.str(), std::chrono::system_clock::now());
+  } catch (const std::bad_alloc&) {
+    // The error itself is on stderr.
+  }
+}
+
+void write_consequence_file(const std::string& consequence, const FailureRecord& cause) noexcept {
+  if (std::getenv("LEVIN_LAUNCHED") != nullptr) return;
+  try {
+    write(consequence + "\n" + cause.str(), std::chrono::system_clock::now() + kAfterTheCause);
+  } catch (const std::bad_alloc&) {
+    // The consequence itself is on stderr.
   }
 }
 

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "levin/strategies/processes/error_file.h"
+
 namespace levin {
 
 namespace {
@@ -49,15 +51,25 @@ void FailureWatch::run() {
     if (const auto failure = board_->failure()) {
       const bool own = failure->rank == board_->rank();
       if (stopped_within(own ? settings_.own_grace : settings_.grace)) return;
-      // The failed rank has its line already, as has one that noticed by itself.
-      const bool silent = own || board_->has_explained();
-      const std::string line = "levin:   " + consequence(board_->rank(), board_->own_whereabouts(), *failure);
-      board_->post_explained();
-      settings_.end_process(silent ? "" : line);
+      settings_.end_process(own ? last_word_on_own(*failure) : last_word_on(*failure));
       return;
     }
     check_reduction();
   }
+}
+
+std::string FailureWatch::last_word_on_own(const FailureRecord& failure) {
+  // Whoever found this rank stalled has told it.
+  write_error_file(failure);
+  return {};
+}
+
+std::string FailureWatch::last_word_on(const FailureRecord& failure) {
+  if (board_->has_explained()) return {};
+  board_->post_explained();
+  const std::string line = consequence(board_->rank(), board_->own_whereabouts(), failure);
+  write_consequence_file(line, failure);
+  return "levin:   " + line;
 }
 
 void FailureWatch::check_reduction() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "levin/strategies/processes/run_board.h"
@@ -34,6 +35,9 @@ class FailureWatch {
  private:
   void run();
   void check_reduction();
+  /// What is left to say before this process is ended: for this rank's own failure, and for another rank's.
+  std::string last_word_on_own(const FailureRecord& failure);
+  std::string last_word_on(const FailureRecord& failure);
   /// True when the watch was stopped meanwhile.
   bool stopped_within(std::chrono::milliseconds time);
 

@@ -128,6 +128,8 @@ int Supervisor::finish() {
     if (status == 0) status = status_of(*rank.wait_status);
   }
   if (!failed_rank_) return status;
+  // What a rank has started itself, which would keep files, ports and this program's output open.
+  for (const Rank& rank : ranks_) kill(-rank.process, SIGKILL);
   const Rank& failed = ranks_[static_cast<std::size_t>(*failed_rank_)];
   if (!recorded_failure(*segment_)) {
     print_failure({*failed_rank_, whereabouts_of(*segment_, *failed_rank_), "its process " + text_of(*failed.wait_status)});

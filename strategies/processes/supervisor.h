@@ -20,8 +20,8 @@ class Supervisor {
   /// Notices ranks that have ended or failed, and ends the others when their time is over.
   void look();
   static std::chrono::milliseconds time_to_look_again();
-  /// Called: when no rank is left. Prints one line for each rank but the failed one and those that have said themselves why
-  /// they ended, and gives the status of the run.
+  /// Called: when no rank is left. After a failure it ends the processes that ranks have started, prints one line for each rank
+  /// but the failed one and those that have said themselves why they ended, and gives the status of the run.
   int finish();
 
  private:

@@ -72,7 +72,7 @@ Lines of_the_run(const Lines& lines) {
   Lines kept;
   for (const std::string& line : lines) {
     if (line.find("device cpu") != std::string::npos) continue;
-    std::string text = std::regex_replace(line, std::regex("ranks: \\d+ \\(\\w+\\)"), "ranks");
+    std::string text = std::regex_replace(line, std::regex("ranks: \\d+ \\(.*\\)$"), "ranks");
     text = std::regex_replace(text, std::regex("\\[\\d\\d:\\d\\d, .*samples/s"), "[speed");
     text = std::regex_replace(text, std::regex("(train_loss|val_loss|val_acc)=[-+.e0-9]+"), "$1");
     text = std::regex_replace(text, std::regex("^configuration: .*"), "configuration");
@@ -93,7 +93,8 @@ TEST_CASE("1, 2 and 4 ranks say once what holds for the run, and each rank what 
     CHECK(fit.err == "");
     const Lines lines = lines_of(fit.out);
     CHECK(count(lines, "^levin \\d+\\.\\d+\\.\\d+, LibTorch \\d.*, .* \\d+\\.\\d+, \\w.*, ranks: " + std::to_string(ranks) +
-                           " \\(\\w+\\)$") == 1);
+                           (ranks == 1 ? " \\(single_device\\)$"
+                                       : " \\(ddp, metrics over shared memory, gradients over gloo\\)$")) == 1);
     CHECK(count(lines, "levin \\d") == 1);
     CHECK(count(lines, "^configuration: .*config\\.yaml, .*--trainer\\.devices=" + std::to_string(ranks)) == 1);
     CHECK(count(lines, "^files: " + version_folder(root).string() + "$") == 1);
@@ -190,6 +191,25 @@ TEST_CASE("the share of the data tells padding, loaders that divide by themselve
   CHECK_THAT(own, Contains("; train: 2 batches, as the loader divides them\n") &&
                       Contains("; train: 3 batches, as the loader divides them\n"));
   CHECK_THAT(share("unknown_length"), Contains("; train: an unknown number of batches, as the loader divides them\n"));
+}
+
+TEST_CASE("an evaluation's line tells of all ranks, also of those with more batches than rank 0") {
+  const TemporaryFolder folder;
+  const auto [data, ranks, batches, samples] =
+      GENERATE(table<std::string, int, int, int>({{"dataset", 1, 5, 9},
+                                                  {"dataset", 2, 3, 9},
+                                                  {"dataset", 4, 2, 9},
+                                                  {"own_loader", 1, 2, 8},
+                                                  {"own_loader", 4, 5, 4 * (2 + 3 + 4 + 5)},
+                                                  {"unknown_length", 2, 3, 4 * (2 + 3)}}));
+  const Outcome test = user_program(ranks, "test_" + data, folder);
+  INFO(test.text());
+  REQUIRE(test.ok());
+  const Lines lines = lines_of(test.out);
+  const std::string done = std::to_string(batches);
+  CHECK(count(lines, "^Testing: " + done + "/" + done + " \\[\\d\\d:\\d\\d, [.\\dk]+it/s, [.\\dk]+ samples/s\\]$") == 1);
+  CHECK(count(lines, "Testing") == 1);
+  CHECK(count(lines, "tested " + done + " batches, " + std::to_string(samples) + " samples$") == ranks);
 }
 
 TEST_CASE("log_level hides what is below it, and debug shows more") {
@@ -327,7 +347,7 @@ TEST_CASE("in a terminal rank 0 alone draws the bar, and no line of another rank
   CHECK(count(fit.lines, "^" + bar + "$") == 1);
   CHECK(count(fit.lines, "Epoch ") == 1);
   const std::regex whole(
-      "levin \\d.*ranks: \\d \\(\\w+\\)|(\\[rank \\d\\] )?device cpu .*batches of 2|a table||  of the whole run|" + bar +
+      "levin \\d.*ranks: \\d \\(.*\\)|(\\[rank \\d\\] )?device cpu .*batches of 2|a table||  of the whole run|" + bar +
       "|(\\[rank \\d\\] )?own weights: \\[1, 2\\]|(\\[rank \\d\\] )?epoch \\d batch \\d here|epoch \\d batch \\d everywhere|"
       "(\\[rank \\d\\] )?samples of all ranks: \\d+|warning: watch epoch \\d|(\\[rank \\d\\] )?warning: (the rate is "
       "0\\.5|from "

@@ -76,6 +76,24 @@ TEST_CASE("a wrong configuration ends with status 2 and says where and what") {
   CHECK_FALSE(fs::exists(folder / "logs"));
 }
 
+TEST_CASE("a model that brings its data needs no data:, and one that does not says so") {
+  const TemporaryFolder folder;
+  const int ranks = GENERATE(1, 2);
+  const auto fit = [&](const std::string& model) {
+    return fit_with(folder, "plugins: [" LEVIN_BINARY_DIR "/tests/plugins/libfaulty.so]\nmodel: {class_path: " + model +
+                                ", init_args: {fault: none}}\ntrainer: {max_epochs: 1, accelerator: cpu, devices: " +
+                                std::to_string(ranks) + "}\n");
+  };
+  const Outcome own = fit("SelfFed");
+  INFO(own.text());
+  CHECK(own.ok());
+  CHECK_THAT(own.out, Contains(ranks == 1 ? "Epoch 0: 16/16" : "Epoch 0: 8/8"));
+  const Outcome none = fit("Faulty");
+  INFO(none.text());
+  CHECK(none.status == 1);
+  CHECK_THAT(none.err, Contains("fit needs training data") && Contains("`data:`"));
+}
+
 TEST_CASE("a wrong command line ends with status 2") {
   CHECK(levin({}).status == 2);
   CHECK(levin({"train"}).status == 2);

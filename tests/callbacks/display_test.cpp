@@ -67,7 +67,7 @@ TEST_CASE("in a file progress is one line an epoch and an evaluation") {
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] == "Epoch 0: 4/4 [00:12, 2.00it/s, 2.0 samples/s, train_step=3.000, val_loss=0.500]");
   CHECK(lines[1] == "Epoch 1: 4/4 [00:12, 2.00it/s, 2.0 samples/s, train_step=7.000, val_loss=0.250]");
-  CHECK(lines[2].rfind("Testing: 5/5 [00:10, 0.50it/s", 0) == 0);
+  CHECK(lines[2].rfind("Testing: 5/5 [00:10, 0.50it/s, 0.5 samples/s", 0) == 0);
 }
 
 TEST_CASE("on a terminal there are bars, for known and unknown lengths") {

@@ -152,16 +152,11 @@ TEST_CASE("a file without a configuration is an error") {
              Catch::Contains("run.yaml:1:1: a configuration is a map") && Catch::Contains("list of 1 element"));
 }
 
-TEST_CASE("a run needs a model and data") {
+TEST_CASE("a run needs a model, and data only where the model gives none itself") {
   Fixture fixture("{}");
-  try {
-    levin::cli::require_parts(fixture.load());
-    FAIL("nothing was thrown");
-  } catch (const levin::ConfigErrors& errors) {
-    CHECK_THAT(errors.what(), Catch::Contains("there is no model: give `model: CLASS`") && Catch::Contains("FakeNet") &&
-                                  Catch::Contains("there is no data"));
-  }
-  CHECK_NOTHROW(levin::cli::require_parts(Fixture(kRun).load()));
+  CHECK_THROWS_WITH(levin::cli::require_model(fixture.load()),
+                    Catch::Contains("there is no model: give `model: CLASS`") && Catch::Contains("FakeNet"));
+  CHECK_NOTHROW(levin::cli::require_model(Fixture("model: FakeNet\n").load()));
 }
 
 TEST_CASE("a damaged configuration, with any overrides, is read or refused, and what is read repeats itself") {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -65,6 +66,12 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
+/// What torchrun reads of $TORCHELASTIC_ERROR_FILE.
+struct ErrorFile {
+  std::string message;
+  std::int64_t seconds;  ///< since 1970
+};
+
 /// failure_program as torchrun would start it, without an agent that would end the ranks.
 struct Started {
   Started(const std::string& place, const std::string& manner, int failing, const std::vector<std::string>& settings = {})
@@ -84,12 +91,13 @@ struct Started {
                              {"MASTER_ADDR", "127.0.0.1"},
                              {"MASTER_PORT", port},
                              {"OMP_NUM_THREADS", "1"},
-                             {"TORCHELASTIC_ERROR_FILE", error_file(rank).string()},
+                             {"TORCHELASTIC_ERROR_FILE", error_path(rank).string()},
                              {kMarker, marker}};
       command.limit = std::chrono::seconds(60);
       threads.emplace_back([this, command, rank, marker, &others_left] {
         outcomes[static_cast<std::size_t>(rank)] = levin::test::run(command);
         ends[static_cast<std::size_t>(rank)] = monotonic_seconds();
+        if (rank == failing_rank) end_of_failing_rank = std::time(nullptr);
         // Between hosts nobody else can end a stopped process: torchrun's agent would do it now.
         if (rank != failing_rank && --others_left == 0) {
           for (const int process : processes_with(kMarker, marker)) kill(process, SIGCONT);
@@ -99,7 +107,11 @@ struct Started {
     for (std::thread& thread : threads) thread.join();
     for (const Outcome& outcome : outcomes) all_errors += outcome.err;
   }
-  std::filesystem::path error_file(int rank) const { return folder / ("error_" + std::to_string(rank) + ".json"); }
+  std::filesystem::path error_path(int rank) const { return folder / ("error_" + std::to_string(rank) + ".json"); }
+  ErrorFile error_file(int rank) const {
+    const auto message = nlohmann::json::parse(read_file(error_path(rank))).at("message");
+    return {message.at("message"), std::stoll(message.at("extraInfo").at("timestamp").get<std::string>())};
+  }
   std::string text() const {
     std::string text;
     for (const Outcome& outcome : outcomes) text += outcome.text() + "\n";
@@ -110,6 +122,7 @@ struct Started {
   int failing_rank;
   TemporaryFolder folder;
   std::vector<double> ends;
+  std::int64_t end_of_failing_rank = 0;  ///< seconds since 1970, as torchrun takes it
   std::vector<Outcome> outcomes;
   std::string all_errors;
 };
@@ -129,7 +142,9 @@ void check_others(const Started& run, double seconds, const std::string& named_p
     const auto lines = lines_about(rank, outcome.err);
     REQUIRE(lines.size() == 1);
     CHECK(lines[0].find("because rank " + std::to_string(run.failing_rank) + " failed " + named_place) != std::string::npos);
-    CHECK_FALSE(std::filesystem::exists(run.error_file(rank)));
+    const std::string own = lines[0].substr(lines[0].find("rank "));
+    const std::string cause = "rank " + std::to_string(run.failing_rank) + " failed ";
+    CHECK_THAT(run.error_file(rank).message, Catch::StartsWith(own + "\n" + cause));
   }
 }
 
@@ -157,10 +172,13 @@ TEST_CASE("ranks that levin did not start end together when one fails, with the 
   const bool exact = std::string(group) == "auto" || std::string(manner) == "throw";
   CHECK(count(run.all_errors, exact ? first : "levin: rank " + std::to_string(failing) + " failed ") == 1);
   check_others(run, kCrashSeconds, exact ? place : "");
+  // torchrun calls the earliest failure the root cause.
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank != failing) CHECK(run.error_file(rank).seconds > run.end_of_failing_rank);
+  }
   CHECK(run.of(failing).status == (std::string(manner) == "exit" ? 0 : expectation(manner).status));
   if (std::string(manner) != "throw") return;
-  const auto json = nlohmann::json::parse(read_file(run.error_file(failing)));
-  CHECK(json.at("message").at("message") ==
+  CHECK(run.error_file(failing).message ==
         "rank " + std::to_string(failing) + " failed " + place + ": the sensor returned garbage");
 }
 
@@ -220,7 +238,12 @@ void check_stopped_at_one_step(const LongRun& run, int signal) {
   bool saved = false;
   for (const auto& entry : std::filesystem::directory_iterator(run.folder / "checkpoints")) {
     const levin::Checkpoint checkpoint = levin::Checkpoint::load(entry.path());
-    saved |= std::to_string(checkpoint.manifest.at("global_step").as_int()) == steps[0];
+    if (std::to_string(checkpoint.manifest.at("global_step").as_int()) != steps[0]) continue;
+    saved = true;
+    // A run that goes on from here needs every rank's random state.
+    for (int rank = 0; rank < kRanks; ++rank) {
+      CHECK(checkpoint.tensors.contains("rng." + std::to_string(rank) + ".cpu"));
+    }
   }
   CHECK(saved);
 }

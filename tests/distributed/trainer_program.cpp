@@ -2,10 +2,8 @@
 // Arguments: scenario, number of ranks, folder for what each rank has to say, parameters of the scenario.
 #include <signal.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <fstream>
-#include <functional>
 #include <map>
 
 #include "distributed/one_weight.h"
@@ -59,20 +57,6 @@ void report_run(Report& report, const Trainer& trainer, const OneWeight& module)
   for (const auto& [name, value] : trainer.callback_metrics()) report.add("metric:" + name, value);
 }
 
-/// parameters: batches of each rank, "known" or "unknown", accumulate_grad_batches
-void uneven(const Arguments& arguments) {
-  TrainerOptions options = options_for(arguments);
-  options.accumulate_grad_batches = arguments.number(arguments.ranks + 1);
-  Trainer trainer(options);
-  OneWeight module;
-  const int rank = trainer.rank();
-  const bool known = arguments.parameter(arguments.ranks) == "known";
-  const auto validation = numbers(arguments.number(rank), 10.0 * rank, known);
-  trainer.fit(module, numbers(arguments.number(rank), 10.0 * rank, known), {validation});
-  Report report(arguments, rank);
-  report_run(report, trainer, module);
-}
-
 /// parameters: samples in all, global batch size. A DataLoader divides them over ranks.
 void samples(const Arguments& arguments) {
   TrainerOptions options = options_for(arguments);
@@ -89,6 +73,38 @@ void samples(const Arguments& arguments) {
   report_run(report, trainer, module);
 }
 
+/// parameters: "whole", "interrupted" (by a signal to the last rank, in the middle of the second epoch) or "resumed"
+void resumes(const Arguments& arguments) {
+  struct Noisy : OneWeight {
+    // Each rank has random numbers of its own.
+    void on_fit_start() override { torch::manual_seed(100 + static_cast<std::uint64_t>(trainer().rank())); }
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      return OneWeight::training_step(Batch{{"x", torch::dropout(batch[0], 0.5, /*train=*/true)}}, batch_idx);
+    }
+  } module;
+  const std::string part = arguments.parameter(0);
+  TrainerOptions options = options_for(arguments);
+  options.use_distributed_sampler = true;
+  options.max_epochs = 3;
+  options.enable_checkpointing = true;
+  Value saving(Value::Map{});
+  saving["dirpath"] = arguments.folder.string();
+  options.callbacks = {Component<Callback>(Value("OnExceptionCheckpoint"), saving)};
+  Trainer trainer(options);
+  module.on_step = [&](OneWeight&, std::int64_t batch_idx) {
+    const bool here = trainer.rank() == trainer.world_size() - 1 && trainer.current_epoch() == 1 && batch_idx == 2;
+    if (part == "interrupted" && here) raise(SIGTERM);
+  };
+  const at::Tensor values = torch::arange(28, torch::kFloat).reshape({-1, 1});
+  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", values}});
+  RunOptions run;
+  if (part == "resumed") run.ckpt_path = (arguments.folder / "on_exception.ckpt").string();
+  trainer.fit(module, std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true}), {}, run);
+  Report report(arguments, trainer.rank());
+  report_run(report, trainer, module);
+  report.add("random", torch::rand({1}).item<double>());
+}
+
 /// parameters: the rank that stops, at which step
 void stops(const Arguments& arguments) {
   TrainerOptions options = options_for(arguments);
@@ -99,33 +115,6 @@ void stops(const Arguments& arguments) {
     if (trainer.rank() == arguments.number(0) && batch_idx == arguments.number(1)) trainer.stop("enough");
   };
   trainer.fit(module, numbers(100, trainer.rank()));
-  Report report(arguments, trainer.rank());
-  report_run(report, trainer, module);
-}
-
-/// parameters: "guarded" or "all", sync_dist true/false, rank_zero_only true/false
-void monitors_rank_zero_metric(const Arguments& arguments) {
-  TrainerOptions options = options_for(arguments);
-  options.max_epochs = 20;
-  options.enable_checkpointing = true;
-  Value stopping(Value::Map{});
-  stopping["monitor"] = "joined";
-  stopping["patience"] = 2;
-  Value saving(Value::Map{});
-  saving["monitor"] = "joined";
-  options.callbacks = {Component<Callback>(Value("EarlyStopping"), stopping),
-                       Component<Callback>(Value("ModelCheckpoint"), saving)};
-  Trainer trainer(options);
-  OneWeight module;
-  module.at_validation_end = [&](OneWeight& self) {
-    if (arguments.parameter(0) == "guarded" && !self.is_global_zero()) return;
-    // Falls for three epochs, then rises: the third epoch is the best. On other ranks it would never rise.
-    const auto epoch = static_cast<double>(self.current_epoch());
-    const double value = self.is_global_zero() ? std::abs(epoch - 2) : -epoch;
-    self.log("joined", value,
-             {.sync_dist = arguments.parameter(1) == "true", .rank_zero_only = arguments.parameter(2) == "true"});
-  };
-  trainer.fit(module, numbers(2, 1), {numbers(2 + trainer.rank(), 5)});
   Report report(arguments, trainer.rank());
   report_run(report, trainer, module);
 }
@@ -148,40 +137,6 @@ void different_keys(const Arguments& arguments) {
   report_run(report, trainer, module);
 }
 
-/// parameters: the rank that fails, at which step, how
-void fails(const Arguments& arguments) {
-  Trainer trainer(options_for(arguments));
-  OneWeight module;
-  module.on_step = [&](OneWeight&, std::int64_t batch_idx) {
-    if (trainer.rank() != arguments.number(0) || batch_idx != arguments.number(1)) return;
-    const std::string how = arguments.parameter(2);
-    if (how == "throw") throw std::runtime_error("the sensor returned garbage");
-    if (how == "throw_int") throw 42;
-    if (how == "abort") std::abort();
-    if (how == "segfault") raise(SIGSEGV);
-    if (how == "exit") _exit(0);
-    if (how == "kill") raise(SIGKILL);
-    if (how == "sigterm") raise(SIGTERM);
-  };
-  trainer.fit(module, numbers(1000, 1));
-}
-
-/// parameters: the rank that calls something else
-void different_collectives(const Arguments& arguments) {
-  Trainer trainer(options_for(arguments));
-  OneWeight module;
-  module.on_step = [&](OneWeight& self, std::int64_t batch_idx) {
-    if (batch_idx != 2) return;
-    if (trainer.rank() == arguments.number(0)) {
-      if (arguments.parameter(1) == "barrier") trainer.strategy().barrier("odd one");
-      if (arguments.parameter(1) == "nothing") return;
-    } else {
-      self.all_gather(torch::ones({2}));
-    }
-  };
-  trainer.fit(module, numbers(100, 1));
-}
-
 /// parameters: the rank that skips the epoch, at which batch
 void skips_epoch(const Arguments& arguments) {
   struct Skipping : OneWeight {
@@ -200,28 +155,14 @@ void skips_epoch(const Arguments& arguments) {
   report_run(report, trainer, module);
 }
 
-/// parameters: none. Rank 1 is told another number of epochs.
-void different_options(const Arguments& arguments) {
-  TrainerOptions options = options_for(arguments);
-  const char* rank = std::getenv("RANK");
-  if (rank != nullptr && std::string(rank) == "1") options.max_epochs = 3;
-  Trainer trainer(options);
-  OneWeight module;
-  trainer.fit(module, numbers(2, 1));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, void (*)(const Arguments&)> scenarios{{"uneven", uneven},
-                                                                    {"samples", samples},
+  const std::map<std::string, void (*)(const Arguments&)> scenarios{{"samples", samples},
+                                                                    {"resumes", resumes},
                                                                     {"stops", stops},
-                                                                    {"monitors_rank_zero_metric", monitors_rank_zero_metric},
                                                                     {"different_keys", different_keys},
-                                                                    {"fails", fails},
-                                                                    {"different_collectives", different_collectives},
-                                                                    {"skips_epoch", skips_epoch},
-                                                                    {"different_options", different_options}};
+                                                                    {"skips_epoch", skips_epoch}};
   const Arguments arguments{argv[1], std::stoi(argv[2]), argv[3], {argv + 4, argv + argc}};
   return levin::test::run_program([&] { scenarios.at(arguments.scenario)(arguments); });
 }

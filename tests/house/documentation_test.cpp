@@ -50,6 +50,28 @@ TEST_CASE("links in the documentation lead to files") {
   CHECK(broken == std::vector<std::string>());
 }
 
+TEST_CASE("the rows and tests that the deadlock matrix names exist") {
+  std::string tests;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
+    if (entry.path().extension() == ".cpp") tests += read(entry.path());
+  }
+  const std::string document = read(kRoot / "docs/deadlock-matrix.md");
+  const std::vector<std::string> rows = matches(document, std::regex(R"~(\| row "([^\n]+)" \|\n)~"));
+  const std::vector<std::string> named = matches(document, std::regex(R"~(\| test "([^\n]+)" \|\n)~"));
+  REQUIRE(rows.size() > 10);
+  REQUIRE(named.size() > 10);
+  std::vector<std::string> missing;
+  for (const std::string& row : rows) {
+    if (document.find("\n| " + row + " | yes |") == std::string::npos &&
+        document.find("\n| " + row + " | – | yes |") == std::string::npos)
+      missing.push_back(row);
+  }
+  for (const std::string& test : named) {
+    if (tests.find("TEST_CASE(\"" + test + "\")") == std::string::npos) missing.push_back(test);
+  }
+  CHECK(missing == std::vector<std::string>());
+}
+
 TEST_CASE("the README shows the example as it is") {
   const std::string readme = read(kRoot / "README.md");
   const auto begin = readme.find("```cpp\n") + 7;

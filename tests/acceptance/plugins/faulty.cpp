@@ -48,15 +48,25 @@ class Faulty : public levin::Module {
 };
 
 /// 64 samples of four ones.
+levin::LoaderPtr ones() {
+  auto dataset = std::make_shared<levin::TensorDataset>(levin::Batch{{"x", torch::ones({64, 4})}});
+  return std::make_shared<levin::DataLoader>(dataset, levin::DataLoaderOptions{.batch_size = 4});
+}
+
 class OnesData : public levin::DataModule {
  public:
-  levin::LoaderPtr train_dataloader() override {
-    auto dataset = std::make_shared<levin::TensorDataset>(levin::Batch{{"x", torch::ones({64, 4})}});
-    return std::make_shared<levin::DataLoader>(dataset, levin::DataLoaderOptions{.batch_size = 4});
-  }
+  levin::LoaderPtr train_dataloader() override { return ones(); }
+};
+
+/// The same model with the data in it.
+class SelfFed : public Faulty {
+ public:
+  using Faulty::Faulty;
+  levin::LoaderPtr train_dataloader() override { return ones(); }
 };
 
 LEVIN_REGISTER_MODULE(Faulty, "A model in whose training step something goes wrong");
+LEVIN_REGISTER_MODULE(SelfFed, "A model that brings its data");
 LEVIN_REGISTER_DATA_MODULE(OnesData, "Samples that are all ones");
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A user's own program, whose hooks print on every rank. Run by console_test.
-// Arguments: number of ranks; the training data: "dataset", "own_loader" or "unknown_length"; folder; log level.
+// Arguments: number of ranks; what to do: fit with the data "dataset", "own_loader" or "unknown_length", or a test with
+// the same after "test_"; folder; log level.
 #include <levin/levin.h>
 
 #include <string>
@@ -36,6 +37,11 @@ class Printing : public levin::Module {
     samples_ += levin::samples_of_all_ranks(trainer(), batch).value_or(0);
   }
   void on_train_epoch_end() override { levin::rank_info("samples of all ranks: ", std::exchange(samples_, 0)); }
+  levin::StepOutput test_step(const levin::Batch&, std::int64_t) override { return {}; }
+  void on_test_epoch_end() override {
+    const auto& totals = levin::evaluation_of_all_ranks(trainer());
+    levin::rank_info("tested ", totals.batches, " batches, ", totals.samples, " samples");
+  }
   levin::OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
 
  private:
@@ -63,5 +69,11 @@ int main(int, char** argv) {
   options.log_level = argv[4];
   levin::Trainer trainer(options);
   Printing module;
-  trainer.fit(module, make_loader(argv[2], trainer.rank()));
+  const std::string task = argv[2];
+  const std::string test = "test_";
+  if (task.starts_with(test)) {
+    trainer.test(module, {make_loader(task.substr(test.size()), trainer.rank())}, {.verbose = false});
+  } else {
+    trainer.fit(module, make_loader(task, trainer.rank()));
+  }
 }

@@ -56,6 +56,29 @@ TEST_CASE("a step is the optimizer's step on the gradient of one batch") {
   CHECK(trainer.num_training_batches() == 2);
 }
 
+TEST_CASE("loaders that are not passed are the module's own") {
+  class WithData final : public OneWeight {
+   public:
+    LoaderPtr train_dataloader() override { return numbers({1, 2}); }
+    LoaderList val_dataloaders() override { return {numbers({7})}; }
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  const bool passes_training_data = GENERATE(true, false);
+  if (passes_training_data) {
+    trainer.fit(module, numbers({5}));
+  } else {
+    trainer.fit(module);
+  }
+  CHECK(module.seen == (passes_training_data ? std::vector<double>{5} : std::vector<double>{1, 2}));
+  CHECK(module.validated_after == std::vector<std::int64_t>{passes_training_data ? 1 : 2});
+  CHECK(trainer.validate(module).size() == 1);
+  CHECK(module.validated_after.size() == 2);
+  CHECK(trainer.validate(module, {numbers({7}), numbers({8})}).size() == 2);
+  CHECK_THROWS_WITH(trainer.test(module), Catch::Contains("test needs data"));
+}
+
 TEST_CASE("accumulation takes the mean over the batches that there were, in the remainder too") {
   const bool knows_size = GENERATE(true, false);
   OneWeight module;

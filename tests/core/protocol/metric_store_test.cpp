@@ -1,6 +1,7 @@
 #include "levin/core/protocol/metric_store.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "levin/core/error.h"
 #include "support/simulated_ranks.h"
@@ -68,6 +69,23 @@ TEST_CASE("log() where it has no meaning names hook, key and call site") {
   CHECK_THROWS_AS(solo.log(Hook::kTrainingStep, "step", 1), MisuseError);
   CHECK_THROWS_AS(solo.log(Hook::kTrainingStep, "x/dataloader_idx_0", 1), MisuseError);
   CHECK_THROWS_WITH(solo.log(Hook::kTrainingStep, "a", 1, {.batch_size = -1}), Catch::Contains("batch_size is -1"));
+}
+
+TEST_CASE("log() from another thread is refused, and changes nothing") {
+  Solo solo;
+  solo.store.begin_stage(Stage::kTrain);
+  solo.log(Hook::kTrainingStep, "loss", 1);
+  std::string error;
+  std::thread([&] {
+    try {
+      solo.store.log("loss", 2, {}, kHere);
+    } catch (const MisuseError& misuse) {
+      error = misuse.what();
+    }
+  }).join();
+  CHECK_THAT(error, Catch::Contains("log(\"loss\") in training_step (metric_store_test.cpp:") &&
+                        Catch::Contains("another thread than the one that runs the hooks"));
+  CHECK(solo.store.callback_metrics() == MetricMap{{"loss", 1}});
 }
 
 TEST_CASE("two ranks: an epoch's mean is weighted over ranks, whoever logged, and one warning names who did not") {

@@ -322,6 +322,19 @@ void add_setup(Cases& cases) {
             2);
 }
 
+void add_writing(Cases& cases) {
+  for (const auto& [row, what] : {std::pair("a checkpoint that rank 0 cannot write", "checkpoint"),
+                                  std::pair("a log folder that rank 0 cannot make", "log")}) {
+    cases.add({.row = row,
+               .scenario = "unwritable",
+               .parameters = {what},
+               .status = 1,
+               .says = {"file/below", "levin: rank ", "rank 1 "},
+               .limit = 10},
+              2);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("the deadlock matrix") {
@@ -332,6 +345,7 @@ TEST_CASE("the deadlock matrix") {
   add_reading(cases);
   add_collectives(cases);
   add_setup(cases);
+  add_writing(cases);
 
   // Part of the name of cells ("different keys", "2 ranks, Gloo"), to run those alone.
   const char* only = std::getenv("LEVIN_MATRIX_ONLY");

@@ -102,5 +102,6 @@ void add_stopping_scenarios(Scenarios& scenarios);
 void add_reading_scenarios(Scenarios& scenarios);
 void add_collective_scenarios(Scenarios& scenarios);
 void add_setup_scenarios(Scenarios& scenarios);
+void add_writing_scenarios(Scenarios& scenarios);
 
 }  // namespace levin::test

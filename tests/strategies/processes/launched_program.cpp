@@ -101,6 +101,16 @@ const std::map<std::string, Scenario> kScenarios = {
        if (world.rank() == 1) std::abort();
        return 0;
      }},
+    {"abort_with_a_child",
+     [](World& world) -> int {
+       const pid_t child = fork();
+       if (child == 0) loop_for_ever();
+       std::printf("child %d\n", static_cast<int>(child));
+       std::fflush(stdout);
+       world.begin_run();
+       if (world.rank() == 1) std::abort();
+       return world.sum(1);
+     }},
     {"stop",
      [](World& world) -> int {
        world.begin_run();

@@ -128,6 +128,14 @@ TEST_CASE("signals to the launcher reach each rank once") {
   }
 }
 
+TEST_CASE("what ranks have started ends with them when one fails") {
+  Launched program("abort_with_a_child", 2);
+  CHECK(program.wait() == 128 + SIGABRT);
+  const auto processes = program.numbers_after("child ");
+  REQUIRE(processes.size() == 2);
+  CHECK(all_gone(processes, std::chrono::seconds(5)));
+}
+
 TEST_CASE("no rank outlives a launcher that is killed") {
   Launched program("wait_for_signal", 2);
   REQUIRE(program.wait_for_output("process ", 2));
