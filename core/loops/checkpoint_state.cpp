@@ -1,16 +1,11 @@
 #include "levin/core/loops/checkpoint_state.h"
 
-#include <ATen/ops/empty.h>
-
-#include <cstring>
-
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/checkpoint/rng_state.h"
-#include "levin/core/console/console.h"
 #include "levin/core/loops/checkpoint_lookup.h"
 #include "levin/core/loops/hook_runner.h"
 #include "levin/core/loops/optimizer_config.h"
+#include "levin/core/loops/rank_state.h"
 #include "levin/core/version.h"
 
 namespace levin {
@@ -28,7 +23,7 @@ Value loops_state(const LoopState& state) {
   return loops;
 }
 
-/// Everything of a run that one file keeps; each rank gets the same but for the random state of others.
+/// Everything of a run that one file keeps; each rank gets the same but for what other ranks have of their own.
 Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
   Checkpoint checkpoint;
   Value& manifest = checkpoint.manifest;
@@ -56,7 +51,7 @@ Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
     manifest["lr_schedulers"] = Value(Value::List{});
     for (const SchedulerConfig& config : runtime.schedulers)
       manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
-    save_rng_state(runtime.strategy->rank(), rng_state(), checkpoint);
+    save_rank_state(runtime.strategy->rank(), own_rank_state(runtime), checkpoint);
   }
   HookRunner hooks(runtime);
   HookScope scope(runtime, Hook::kOnSaveCheckpoint);
@@ -65,30 +60,11 @@ Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
   return checkpoint;
 }
 
-/// Ranks: all. Each rank's random state, by rank.
-std::vector<std::string> gather_random_states(Trainer::Runtime& runtime) {
-  const at::Tensor mine = rng_state();
-  const std::string bytes(static_cast<const char*>(mine.const_data_ptr()), mine.nbytes());
-  return all_gather_text(runtime.strategy->control_group(), bytes, "gathering random state for a checkpoint");
-}
-
-void save_random_states(const std::vector<std::string>& states, Checkpoint& checkpoint) {
-  for (std::size_t rank = 0; rank < states.size(); ++rank) {
-    at::Tensor state = at::empty({static_cast<std::int64_t>(states[rank].size())}, at::kByte);
-    std::memcpy(state.mutable_data_ptr(), states[rank].data(), states[rank].size());
-    save_rng_state(static_cast<int>(rank), state, checkpoint);
-  }
+void save_rank_states(const std::vector<RankState>& states, Checkpoint& checkpoint) {
+  for (std::size_t rank = 0; rank < states.size(); ++rank) save_rank_state(static_cast<int>(rank), states[rank], checkpoint);
 }
 
 }  // namespace
-
-void keep_random_states(Trainer::Runtime& runtime) {
-  try {
-    runtime.random_states_at_end = gather_random_states(runtime);
-  } catch (const std::exception&) {
-    // Another rank has failed meanwhile, which others report; a checkpoint then has rank 0's state.
-  }
-}
 
 void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool weights_only) {
   if (runtime.module == nullptr) {
@@ -97,13 +73,13 @@ void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool
   if (runtime.failing) {
     if (!runtime.is_global_zero()) return;
     Checkpoint checkpoint = collect(runtime, weights_only);
-    if (!weights_only) save_random_states(runtime.random_states_at_end, checkpoint);
+    if (!weights_only) save_rank_states(runtime.rank_states_at_end, checkpoint);
     checkpoint.save(file);
     return;
   }
   runtime.meet(BoundaryKind::kCheckpoint);
   Checkpoint checkpoint = collect(runtime, weights_only);
-  if (!weights_only) save_random_states(gather_random_states(runtime), checkpoint);
+  if (!weights_only) save_rank_states(gather_rank_states(runtime), checkpoint);
   std::string problem;
   if (runtime.is_global_zero()) {
     try {
@@ -166,17 +142,14 @@ ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkp
   for (std::size_t index = 0; index < runtime.schedulers.size(); ++index) {
     runtime.schedulers[index].scheduler->load_state_dict(schedulers.as_list()[index]);
   }
-  if (!load_rng_state(runtime.strategy->rank(), checkpoint)) {
-    Console::instance().warn("The checkpoint has no random state for rank " + std::to_string(runtime.strategy->rank()) +
-                             ", since it was written by a run on fewer ranks; random numbers go on from the seed.");
-  }
+  restore_random_state(runtime, checkpoint);
   LoopState& state = runtime.state;
   const Value& loops = manifest.at("loops");
   state.epoch = loops.at("epochs_done").as_int();
   state.global_step = manifest.at("global_step").as_int();
   state.logging_step = loops.at("logging_step").as_int();
   state.total_batch_idx = loops.at("total_batches_done").as_int();
-  return {loops.at("batches_done").as_int()};
+  return {loops.at("batches_done").as_int(), saved_metrics(runtime, checkpoint)};
 }
 
 std::int64_t logging_step_of(const Checkpoint& checkpoint) {

@@ -13,10 +13,6 @@ namespace levin {
 /// write it. Throws IoError on every rank when it could not be written.
 void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool weights_only);
 
-/// Ranks: all, when they have agreed to end for a signal. Gathers the random state of every rank for the checkpoints that rank 0
-/// saves while the run ends.
-void keep_random_states(Trainer::Runtime& runtime);
-
 /// The file that a ckpt_path stands for: "best", "last" or a path. Throws ConfigError when there is none.
 std::filesystem::path resolve_checkpoint(const Trainer::Runtime& runtime, const std::string& ckpt_path);
 

@@ -8,6 +8,7 @@
 #include "levin/core/loops/module_attachment.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/loops/rank_agreement.h"
+#include "levin/core/loops/rank_state.h"
 #include "levin/core/loops/signals.h"
 #include "levin/core/loops/trainer_parts.h"
 
@@ -24,7 +25,7 @@ EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource sou
   runtime_.module = &module;
   runtime_.data = source_.data_module();
   runtime_.failing = false;
-  runtime_.random_states_at_end.clear();
+  runtime_.rank_states_at_end.clear();
   runtime_.start_metrics();
   LoopState& state = runtime_.state;
   state.stage = stage;
@@ -54,7 +55,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
     check_signal("during ");
     finish();
   } catch (const Interrupted& interrupted) {
-    keep_random_states(runtime_);
+    keep_rank_states(runtime_);
     fail(interrupted, "interrupted");
     throw;
   } catch (const std::exception& error) {

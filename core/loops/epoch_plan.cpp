@@ -20,6 +20,11 @@ std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_b
       "1.0.");
 }
 
+std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches, const std::optional<Limit>& limit) {
+  if (batches || !limit || limit->is_share()) return batches;
+  return limit->batches();
+}
+
 ValidationSchedule::ValidationSchedule(const std::optional<Limit>& interval, std::optional<std::int64_t> every_n_epochs,
                                        std::optional<std::int64_t> batches_per_epoch, bool validation_enabled)
     : enabled_(validation_enabled), every_n_epochs_(every_n_epochs) {

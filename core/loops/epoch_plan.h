@@ -14,6 +14,10 @@ namespace levin {
 std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_batches, const std::optional<Limit>& limit,
                                             const std::string& option_name);
 
+/// After how many batches reading a loader ends that has `batches` (from limited_batches); nullopt: when it has no more. A
+/// limit in batches holds for a loader of unknown length, too.
+std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches, const std::optional<Limit>& limit);
+
 /// When validation runs during a training epoch of a known or unknown number of batches.
 class ValidationSchedule {
  public:

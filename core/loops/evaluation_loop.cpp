@@ -46,7 +46,7 @@ EvaluationLoop::EvaluationLoop(Trainer::Runtime& runtime, const Precision& preci
   for (const LoaderPtr& loader : loaders_) {
     const std::optional<std::int64_t> batches = limited_batches(loader->size(), limit, limit_name);
     num_batches_.push_back(batches.value_or(-1));
-    caps_.push_back(batches ? batches : (limit && !limit->is_share() ? std::optional(limit->batches()) : std::nullopt));
+    caps_.push_back(batch_cap(batches, limit));
   }
 }
 

@@ -100,10 +100,7 @@ void FitLoop::setup_training() {
   }
   const auto& limit = runtime_.options.limit_train_batches;
   rank_batches_ = limited_batches(train_->size(), limit, "limit_train_batches");
-  const std::optional<std::int64_t> cap = rank_batches_                 ? rank_batches_
-                                          : limit && !limit->is_share() ? std::optional(limit->batches())
-                                                                        : std::nullopt;
-  cursor_ = std::make_unique<LoaderCursor>(*train_, cap);
+  cursor_ = std::make_unique<LoaderCursor>(*train_, batch_cap(rank_batches_, limit));
   loaded_in_epoch_ = state_.epoch;
 }
 
@@ -178,6 +175,8 @@ void FitLoop::run_epoch(const ResumePoint& resume) {
   state_.batch_idx = resume.batches_done - 1;
   state_.end_epoch_wish = false;
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
+  // After the hooks that the interrupted run had run in this epoch, too: what they log shall not count twice.
+  if (!resume.metrics.empty()) runtime_.metrics->restore_training_epoch(resume.metrics);
   {
     HookScope scope(runtime_, Hook::kTrainDataloader);
     cursor_->start_epoch(state_.epoch);

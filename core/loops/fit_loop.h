@@ -18,7 +18,8 @@ namespace levin {
 
 /// Where in the training data a run resumes.
 struct ResumePoint {
-  std::int64_t batches_done = 0;  ///< of the epoch that was under way
+  std::int64_t batches_done = 0;                ///< of the epoch that was under way
+  std::vector<std::vector<std::byte>> metrics;  ///< that the epoch had logged: MetricStore::restore_training_epoch
 };
 
 /// Training: epochs, batches, validation in between, and the decisions when to stop. Every decision is made from what all ranks

@@ -19,6 +19,13 @@ struct LoaderProgress {
   std::int64_t skipped = 0;  ///< the first of these, which the run that this one resumes has seen
 };
 
+/// What each rank has of its own, beside the weights that all ranks share: its random state, and what it has logged in the
+/// training epoch under way. A checkpoint holds every rank's, so that a run goes on as if it had not been interrupted.
+struct RankState {
+  std::string random;
+  std::string metrics;  ///< as MetricStore::save_training_epoch() gives it; empty between epochs
+};
+
 /// What all ranks together did in an evaluation.
 struct EvaluationTotals {
   std::int64_t batches = 0;  ///< of the rank that had most

@@ -184,6 +184,32 @@ MetricMap MetricRecorder::local_step_row() const {
   return row;
 }
 
+std::vector<NewMetric> MetricRecorder::epoch_so_far(MetricGroup group) {
+  std::vector<NewMetric> metrics;
+  for (MetricEntry& entry : table_.entries()) {
+    if (entry.group != group || !entry.epoch.present()) continue;
+    settle_epoch(entry);
+    metrics.push_back({entry.hook, entry.dataloader_idx, entry.name, entry.options, entry.site, {}, entry.epoch});
+  }
+  return metrics;
+}
+
+void MetricRecorder::restore_epoch(const MergedMetric& saved) {
+  const NewMetric& metric = saved.metric;
+  const MetricKey key{metric.hook, metric.name, metric.dataloader_idx};
+  MetricEntry* entry = table_.find(key);
+  if (entry == nullptr) entry = &table_.add(key, metric.options, metric.site, rank_);
+  if (!(entry->options == metric.options)) return;
+  entry->deferred_epoch.reset();
+  entry->epoch = {};
+  for (const Slot& slot : saved.epoch) {
+    if (!slot.present()) continue;
+    const bool first = !entry->epoch.present();
+    entry->epoch.value = first ? slot.value : combine(metric.options.reduce, entry->epoch.value, slot.value);
+    entry->epoch.weight = first ? slot.weight : entry->epoch.weight + slot.weight;
+  }
+}
+
 void settle_step(MetricEntry& entry) {
   if (!entry.deferred_step) return;
   entry.step.value = entry.deferred_step->read();

@@ -10,6 +10,7 @@
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/protocol/metric_table.h"
 #include "levin/core/protocol/metric_views.h"
+#include "levin/core/protocol/news.h"
 
 namespace levin::detail {
 
@@ -35,6 +36,11 @@ class MetricRecorder {
   /// This rank's batches since the last boundary of this level.
   std::int64_t batches(MetricGroup group, Level level) const;
   MetricMap local_step_row() const;
+
+  /// The metrics of a group that have an epoch value by now, with that value.
+  std::vector<NewMetric> epoch_so_far(MetricGroup group);
+  /// Gives a metric the epoch value that was saved, of all the ranks that saved one; not when its options have changed.
+  void restore_epoch(const MergedMetric& saved);
 
  private:
   /// A stage, and the batch that it works on.

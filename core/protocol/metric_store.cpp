@@ -6,6 +6,7 @@
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/boundary_result.h"
 #include "levin/core/protocol/metric_recorder.h"
+#include "levin/core/protocol/news.h"
 
 namespace levin {
 
@@ -40,6 +41,16 @@ void MetricStore::end_stage() {
 void MetricStore::begin_batch(const BatchScope& scope) { state_->recorder.begin_batch(scope); }
 void MetricStore::end_batch() { state_->recorder.end_batch(); }
 void MetricStore::reset_epoch() { state_->recorder.reset_epoch(); }
+
+std::vector<std::byte> MetricStore::save_training_epoch() {
+  return detail::pack({state_->recorder.epoch_so_far(detail::MetricGroup::kTrain), {}});
+}
+
+void MetricStore::restore_training_epoch(const std::vector<std::vector<std::byte>>& saved) {
+  std::vector<detail::News> ranks;
+  for (const std::vector<std::byte>& bytes : saved) ranks.push_back(detail::unpack_news(bytes));
+  for (const detail::MergedMetric& merged : detail::merge(ranks)) state_->recorder.restore_epoch(merged);
+}
 
 void MetricStore::log(std::string_view name, double value, const LogOptions& options, CallSite where) {
   state_->recorder.log(hook_, name, value, options, where);

@@ -65,6 +65,13 @@ class MetricStore {
   /// Forgets accumulated epoch values, after an epoch's row has been written; callback_metrics keep the last values.
   void reset_epoch();
 
+  /// What this rank has accumulated in the training epoch under way, for a checkpoint. Waits for values that are still on a
+  /// device.
+  std::vector<std::byte> save_training_epoch();
+  /// Puts it back, in place of what has been logged of the same keys since the epoch began: `saved` is what this rank, or
+  /// several in place of which this one goes on, had accumulated. A key whose options are others now starts anew.
+  void restore_training_epoch(const std::vector<std::vector<std::byte>>& saved);
+
   /// Records a value. Throws MisuseError, naming hook, key and call site, when the hook does not permit it, the key's options
   /// changed, or the name is empty, reserved or contains a line break.
   void log(std::string_view name, double value, const LogOptions& options, CallSite where);

@@ -85,7 +85,7 @@ void resumes(const Arguments& arguments) {
   const std::string part = arguments.parameter(0);
   TrainerOptions options = options_for(arguments);
   options.use_distributed_sampler = true;
-  options.max_epochs = 3;
+  options.max_epochs = 2;
   options.enable_checkpointing = true;
   Value saving(Value::Map{});
   saving["dirpath"] = arguments.folder.string();

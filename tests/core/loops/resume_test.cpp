@@ -16,13 +16,21 @@ class Regression : public Module {
     const at::Tensor noise = torch::rand({1});  // so that the random state matters
     const at::Tensor loss = (layer_->forward(batch[0]) - noise).pow(2).mean();
     losses.push_back(loss.item<double>());
+    log("loss", loss, {.on_epoch = true});
+    log("batches", 1, {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
     return loss;
+  }
+  void on_train_epoch_start() override { log("starts", 1, {.reduce = Reduce::kSum}); }
+  void on_train_epoch_end() override {
+    const MetricMap& metrics = trainer().callback_metrics();
+    epochs.push_back({metrics.at("loss_epoch"), metrics.at("batches"), metrics.at("starts")});
   }
   OptimizerSetups configure_optimizers() override {
     auto optimizer = std::make_shared<torch::optim::Adam>(parameters(), 0.1);
     return {optimizer, {{.scheduler = std::make_shared<StepLr>(*optimizer, StepLrOptions{.step_size = 1, .gamma = 0.5})}}};
   }
   std::vector<double> losses;
+  std::vector<std::vector<double>> epochs;  ///< of each its mean loss, its batches, and how often it began
 
  private:
   torch::nn::Linear layer_;
@@ -69,6 +77,9 @@ TEST_CASE("a resumed run goes on bit for bit like the one that was not interrupt
   CHECK(trainer.global_step() == 12);
   CHECK(trainer.current_epoch() == 4);
   CHECK(resumed.losses == std::vector<double>(whole.losses.begin() + done, whole.losses.end()));
+  const int first_epoch = batch < 0 ? epoch + 1 : epoch;
+  CHECK(resumed.epochs == std::vector<std::vector<double>>(whole.epochs.begin() + first_epoch, whole.epochs.end()));
+  for (const std::vector<double>& values : whole.epochs) CHECK((values[1] == 3 && values[2] == 1));
 }
 
 TEST_CASE("a checkpoint of weights only evaluates but does not resume") {

@@ -55,6 +55,44 @@ TEST_CASE("a key with both levels is forked, and its plain name turns from step 
   CHECK(solo.meet(BoundaryKind::kEpochEnd).logger_row == MetricMap{{"a_epoch", 11}});
 }
 
+TEST_CASE("an epoch that was saved half-way goes on elsewhere, on one rank in place of two as well") {
+  const auto log = [](Solo& solo, double value, std::int64_t batch_size) {
+    solo.store.begin_batch({.batch_size = batch_size});
+    solo.log(Hook::kTrainingStep, "mean", value, {.on_epoch = true});
+    solo.log(Hook::kTrainingStep, "sum", value, {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
+    solo.log(Hook::kTrainingStep, "min", value, {.on_step = false, .on_epoch = true, .reduce = Reduce::kMin});
+    solo.store.end_batch();
+  };
+  std::vector<std::vector<std::byte>> saved;
+  for (const auto& [value, batch_size] : {std::pair(10.0, 3), std::pair(20.0, 1)}) {
+    Solo solo;
+    solo.store.begin_stage(Stage::kTrain);
+    log(solo, value, batch_size);
+    if (value == 10) solo.log(Hook::kOnTrainStart, "early", 5);
+    saved.push_back(solo.store.save_training_epoch());
+  }
+  Solo resumed;
+  resumed.store.begin_stage(Stage::kTrain);
+  resumed.log(Hook::kOnTrainStart, "early", 5);
+  resumed.store.restore_training_epoch(saved);
+  log(resumed, 30, 4);
+  resumed.meet(BoundaryKind::kEpochReached);
+  const MetricMap expected{{"mean_epoch", (10 * 3 + 20 + 30 * 4) / 8.0}, {"sum", 60}, {"min", 10}, {"early", 5}};
+  CHECK(resumed.meet(BoundaryKind::kEpochEnd).logger_row == expected);
+}
+
+TEST_CASE("a saved epoch's key that has other options now starts anew") {
+  Solo solo;
+  solo.store.begin_stage(Stage::kTrain);
+  solo.log(Hook::kTrainingStep, "loss", 1, {.on_step = false, .on_epoch = true});
+  Solo resumed;
+  resumed.store.begin_stage(Stage::kTrain);
+  resumed.log(Hook::kTrainingStep, "loss", 7, {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
+  resumed.store.restore_training_epoch({solo.store.save_training_epoch()});
+  resumed.meet(BoundaryKind::kEpochReached);
+  CHECK(resumed.store.callback_metrics() == MetricMap{{"loss", 7}});
+}
+
 TEST_CASE("log() where it has no meaning names hook, key and call site") {
   Solo solo;
   CHECK_THROWS_WITH(
