@@ -1,7 +1,6 @@
 #include "levin/core/protocol/control_group.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 
 #include "levin/core/error.h"
@@ -16,6 +15,19 @@ void SingleProcessGroup::all_gather(std::span<const std::byte> mine, std::span<s
                       " bytes, and got " + std::to_string(all.size()));
   }
   std::copy(mine.begin(), mine.end(), all.begin());
+}
+
+std::string describe_different_calls(const std::vector<GroupCall>& by_rank) {
+  const GroupCall& first = by_rank.front();
+  if (std::all_of(by_rank.begin(), by_rank.end(), [&](const GroupCall& call) { return call == first; })) return "";
+  const bool only_sizes =
+      std::all_of(by_rank.begin(), by_rank.end(), [&](const GroupCall& call) { return call.what == first.what; });
+  std::string text = "ranks met in different calls:";
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    text += "\n  rank " + std::to_string(rank) + ": " + std::string(by_rank[rank].what);
+    if (only_sizes) text += " (" + std::to_string(by_rank[rank].bytes) + " bytes)";
+  }
+  return text;
 }
 
 std::vector<std::string> all_gather_text(ControlGroup& group, const std::string& mine, const char* what) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace levin {
@@ -31,6 +33,15 @@ class SingleProcessGroup final : public ControlGroup {
   int size() const override { return 1; }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
 };
+
+/// The call of a ControlGroup that a rank has come to.
+struct GroupCall {
+  std::string_view what;
+  std::uint64_t bytes = 0;
+  bool operator==(const GroupCall&) const = default;
+};
+/// Empty when all ranks are in the same call. Else, for a DesyncError, which each is in; with sizes where nothing else differs.
+std::string describe_different_calls(const std::vector<GroupCall>& by_rank);
 
 /// Gathers one text of any length from each rank, in the order of ranks. Two exchanges. Ranks: all.
 std::vector<std::string> all_gather_text(ControlGroup& group, const std::string& mine, const char* what);

@@ -48,14 +48,9 @@ void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std
   std::vector<Frame> frames(ranks);
   exchange(std::as_bytes(std::span(&frame, 1)), std::as_writable_bytes(std::span(frames)), what);
 
-  std::string calls;
-  bool same = true;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    same &= frames[peer].total_bytes == frames[0].total_bytes && frames[peer].what == frames[0].what;
-    calls += "\n  rank " + std::to_string(peer) + ": " + frames[peer].what.data() + " (" +
-             std::to_string(frames[peer].total_bytes) + " bytes)";
-  }
-  if (!same) fail("ranks met in different calls:" + calls);
+  std::vector<GroupCall> calls;
+  for (const Frame& peer : frames) calls.push_back({peer.what.data(), peer.total_bytes});
+  if (const std::string different = describe_different_calls(calls); !different.empty()) fail(different);
   if (!fits) {
     exchange(mine, all, what);
   } else if (!mine.empty()) {

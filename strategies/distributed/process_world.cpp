@@ -37,7 +37,12 @@ void set_text(c10d::Store& store, const std::string& key, const std::string& tex
 void ignore_broken_pipes() {
   struct sigaction action {};
   sigaction(SIGPIPE, nullptr, &action);
-  if (action.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
+  if (action.sa_handler != SIG_DFL) return;
+  // A handler that does nothing, since an ignored signal stays ignored in programs that this one starts.
+  action = {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGPIPE, &action, nullptr);
 }
 
 /// Memory for ranks that nobody launched together: rank 0 makes it, the others open it by the name it left in the store, and

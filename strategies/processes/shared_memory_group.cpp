@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "levin/core/error.h"
 #include "levin/strategies/processes/futex.h"
@@ -144,20 +145,13 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
 
 void SharedMemoryGroup::check_same_call() {
   const int parity = static_cast<int>((published_ - 1) % 2);
-  const Chunk& first = segment_->slot(0).chunks[parity];
-  std::string calls;
-  bool same = true;
+  std::vector<GroupCall> calls;
   for (int peer = 0; peer < size(); ++peer) {
     const Chunk& chunk = segment_->slot(peer).chunks[parity];
-    same &= chunk.total_bytes == first.total_bytes && std::strcmp(chunk.what.data(), first.what.data()) == 0;
+    calls.push_back({chunk.what.data(), chunk.total_bytes});
   }
-  if (same) return;
-  for (int peer = 0; peer < size(); ++peer) {
-    const Chunk& chunk = segment_->slot(peer).chunks[parity];
-    calls +=
-        "\n  rank " + std::to_string(peer) + ": " + chunk.what.data() + " (" + std::to_string(chunk.total_bytes) + " bytes)";
-  }
-  fail(rank(), "ranks met in different calls:" + calls);
+  const std::string different = describe_different_calls(calls);
+  if (!different.empty()) fail(rank(), different);
 }
 
 void SharedMemoryGroup::fail(int failed_rank, const std::string& text) {

@@ -1,6 +1,7 @@
 // A user's program that trains on several ranks, with one behaviour for each scenario. Run by trainer_ranks_test.
 // Arguments: scenario, number of ranks, folder for what each rank has to say, parameters of the scenario.
 #include <signal.h>
+#include <sys/wait.h>
 #include <torch/torch.h>
 
 #include <fstream>
@@ -105,6 +106,18 @@ void resumes(const Arguments& arguments) {
   report.add("random", torch::rand({1}).item<double>());
 }
 
+/// parameters: none. A program that a rank starts, and that dies of a signal which levin keeps from ending the rank itself.
+void starts_programs(const Arguments& arguments) {
+  Trainer trainer(options_for(arguments));
+  OneWeight module;
+  int status = 0;
+  module.on_step = [&](OneWeight&, std::int64_t) { status = std::system("kill -PIPE $$"); };
+  trainer.fit(module, numbers(1, 1));
+  raise(SIGPIPE);
+  Report report(arguments, trainer.rank());
+  report.add("signal_of_the_program", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}
+
 /// parameters: the rank that stops, at which step
 void stops(const Arguments& arguments) {
   TrainerOptions options = options_for(arguments);
@@ -160,6 +173,7 @@ void skips_epoch(const Arguments& arguments) {
 int main(int argc, char** argv) {
   const std::map<std::string, void (*)(const Arguments&)> scenarios{{"samples", samples},
                                                                     {"resumes", resumes},
+                                                                    {"starts_programs", starts_programs},
                                                                     {"stops", stops},
                                                                     {"different_keys", different_keys},
                                                                     {"skips_epoch", skips_epoch}};

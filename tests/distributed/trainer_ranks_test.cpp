@@ -83,6 +83,13 @@ TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 rank
   }
 }
 
+TEST_CASE("a broken pipe does not end a rank, and ends a program that a rank has started") {
+  const Run run("starts_programs", 2);
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  run.check_everywhere("signal_of_the_program", 13);
+}
+
 TEST_CASE("stop() on one rank ends all ranks at the same step") {
   const auto [ranks, who, when] = GENERATE(table<int, int, int>({{2, 0, 0}, {2, 1, 3}, {4, 3, 7}}));
   const Run run("stops", ranks, {std::to_string(who), std::to_string(when)});

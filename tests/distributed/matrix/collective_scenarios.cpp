@@ -18,6 +18,7 @@ void call(Trainer& trainer, const std::string& name) {
   if (name == "broadcast") strategy.broadcast(torch::ones({2}));
   if (name == "broadcast_1") strategy.broadcast(torch::ones({2}), 1);
   if (name == "barrier") strategy.barrier("here");
+  if (name == "save_checkpoint") trainer.save_checkpoint(trainer.default_root_dir() / "own.ckpt");
 }
 
 /// parameters: the hook, what rank `who` calls, what the others call ("nothing" too), who.

@@ -276,6 +276,10 @@ void add_collectives(Cases& cases) {
     different(hook, "barrier", "nothing", "0", {"barrier 'here' at " + site}, sampled ? 2 : 0);
     different(hook, "all_gather", "nothing", "1", {"all_gather at " + site}, 0);
   }
+  for (const char* hook : {"training_step", "on_train_epoch_end", "on_validation_end", "on_fit_end"}) {
+    const bool sampled = std::string(hook) == "on_validation_end";
+    different(hook, "save_checkpoint", "nothing", "0", {"checkpoint"}, sampled ? 2 : 0);
+  }
   cases.add({.row = "every rank calls every collective", .scenario = "collectives_of_all"}, 4);
   cases.add({.row = "rank 0 throws while others wait in a barrier",
              .scenario = "barrier_meets_exception",

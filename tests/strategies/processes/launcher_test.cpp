@@ -112,8 +112,8 @@ TEST_CASE("ranks in different calls all end with both calls in the error") {
   Launched program("two_calls", 2);
   CHECK(program.wait(std::chrono::seconds(20)) == 1);
   for (const char* rank : {"rank 0 throws: ", "rank 1 throws: "}) {
-    CHECK(program.count(std::string(rank) + "ranks met in different calls:\n  rank 0: barrier at a.cpp:1 (4 bytes)\n  rank 1: "
-                                            "all_gather at b.cpp:2 (4 bytes)") == 1);
+    CHECK(program.count(std::string(rank) + "ranks met in different calls:\n  rank 0: barrier at a.cpp:1\n  rank 1: "
+                                            "all_gather at b.cpp:2") == 1);
   }
 }
 
