@@ -49,6 +49,7 @@ bench: build ## Run the benchmarks
 	@$(BUILD)/bin/step_overhead
 	@$(BUILD)/bin/log_cost
 	@$(BUILD)/bin/csv_logger_benchmark
+	@OMP_NUM_THREADS=1 $(BUILD)/bin/synced_metrics
 
 format: ## Format the sources
 	@scripts/setup.sh lint
