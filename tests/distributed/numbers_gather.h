@@ -1,6 +1,6 @@
 #pragma once
 
-#include "distributed/numbers_support.h"
+#include "distributed/rank_report.h"
 
 namespace levin::test {
 

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "distributed/numbers_run.h"
+#include "distributed/rank_run.h"
 #include "support/csv_table.h"
 
 using levin::test::CsvTable;
-using levin::test::NumbersRun;
+using levin::test::RankRun;
 
 namespace {
 
@@ -62,7 +62,7 @@ int compare(const Metrics& actual, const Metrics& expected, const std::string& p
 }
 
 /// What a rank reported of a view at a place.
-Metrics reported(const NumbersRun& run, std::size_t rank, std::string place, const std::string& view) {
+Metrics reported(const RankRun& run, std::size_t rank, std::string place, const std::string& view) {
   std::replace(place.begin(), place.end(), ' ', '_');
   const std::string prefix = place + "|" + view;
   REQUIRE(run.has(rank, prefix));
@@ -73,12 +73,12 @@ Metrics reported(const NumbersRun& run, std::size_t rank, std::string place, con
   return metrics;
 }
 
-NumbersRun run_like(const nlohmann::json& settings) {
+RankRun run_like(const nlohmann::json& settings) {
   std::string validation;
   for (const int samples : settings["val"]) validation += (validation.empty() ? "" : ",") + std::to_string(samples);
-  return NumbersRun("logs_as_the_reference", 2,
-                    {"val=" + validation, "train=" + settings["train"].dump(), "accumulate=" + settings["accumulate"].dump(),
-                     "log_every=" + settings["log_every"].dump()});
+  return RankRun("numbers_program", "logs_as_the_reference", 2,
+                 {"val=" + validation, "train=" + settings["train"].dump(), "accumulate=" + settings["accumulate"].dump(),
+                  "log_every=" + settings["log_every"].dump()});
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ NumbersRun run_like(const nlohmann::json& settings) {
 TEST_CASE("each rank's views, results and rows are those of the reference, but for what differs by design") {
   const std::string name = GENERATE("even", "accumulated", "rare", "loaders");
   const nlohmann::json& recorded = reference().at(name);
-  const NumbersRun run = run_like(recorded["settings"]);
+  const RankRun run = run_like(recorded["settings"]);
   INFO(name << "\n" << run.outcome.text());
   REQUIRE(run.outcome.ok());
   int compared = 0;

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "distributed/numbers_oracle.h"
-#include "distributed/numbers_run.h"
+#include "distributed/rank_run.h"
 #include "support/csv_table.h"
 
 using namespace levin::test;
@@ -14,7 +14,7 @@ bool same(double actual, double expected) {
   return actual == Approx(expected).epsilon(1e-12);
 }
 
-void check_value(const NumbersRun& run, std::size_t rank, const std::string& name, const std::optional<double>& expected) {
+void check_value(const RankRun& run, std::size_t rank, const std::string& name, const std::optional<double>& expected) {
   INFO(name << " on rank " << rank);
   REQUIRE(run.has(rank, name) == expected.has_value());
   if (!expected) return;
@@ -63,7 +63,7 @@ struct Division {
   }
 };
 
-void check_views(const NumbersRun& run, const Division& division) {
+void check_views(const RankRun& run, const Division& division) {
   for (const NumbersKey& key : numbers_keys()) {
     const NumbersOracle training(key, division.of(0));
     for (int rank = 0; rank < division.ranks; ++rank) {
@@ -85,7 +85,7 @@ void check_views(const NumbersRun& run, const Division& division) {
   }
 }
 
-void check_main_file(const NumbersRun& run, const Division& division) {
+void check_main_file(const RankRun& run, const Division& division) {
   const CsvTable rows = CsvTable::read(run.folder / "run" / "metrics.csv");
   const std::size_t steps = most_batches(division.of(0));
   for (const NumbersKey& key : numbers_keys()) {
@@ -112,7 +112,7 @@ void check_main_file(const NumbersRun& run, const Division& division) {
   }
 }
 
-void check_rank_files(const NumbersRun& run, const Division& division) {
+void check_rank_files(const RankRun& run, const Division& division) {
   const auto by_rank = division.of(0);
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     INFO("file of rank " << rank);
@@ -137,7 +137,7 @@ void check_rank_files(const NumbersRun& run, const Division& division) {
 TEST_CASE("every metric is what a list of all values gives, on every rank and in every file") {
   const Division division = GENERATE(Division{1, 26, 8}, Division{2, 26, 4}, Division{4, 26, 2}, Division{4, 26, 5},
                                      Division{2, 7, 3, 2}, Division{4, 3, 2}, Division{4, 9, 1, 2});
-  const NumbersRun run("logs", division.ranks, division.settings());
+  const RankRun run("numbers_program", "logs", division.ranks, division.settings());
   INFO(division.ranks << " ranks, " << division.samples << " samples, batches of " << division.batch << ", " << division.loaders
                       << " loaders\n"
                       << run.outcome.text());
@@ -161,7 +161,7 @@ TEST_CASE("means and sums over ranks are those of one process over the same samp
   double sum = 0;
   for (int index = 0; index < 26; ++index) sum += sample(index);
   for (const Division& division : {Division{1, 26, 8}, Division{2, 26, 5}, Division{4, 26, 3}}) {
-    const NumbersRun run("logs", division.ranks, division.settings());
+    const RankRun run("numbers_program", "logs", division.ranks, division.settings());
     REQUIRE(run.outcome.ok());
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(division.ranks); ++rank) {
       for (const char* prefix : {"fit_callback:", "validate0:val_", "test0:test_"}) {

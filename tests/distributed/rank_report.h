@@ -8,7 +8,7 @@
 
 namespace levin::test {
 
-/// What a scenario of numbers_program is told: "name=value" texts.
+/// What a scenario of a program is told: "name=value" texts. Each is told ranks= and folder=.
 class Settings {
  public:
   Settings(int argc, char** argv) {
@@ -29,7 +29,7 @@ class Settings {
   std::map<std::string, std::string> values_;
 };
 
-/// What a rank says at its end, as "name value" lines.
+/// What a rank says at its end, as "name value" lines, for a RankRun to read.
 class Report {
  public:
   Report(const std::filesystem::path& folder, int rank) : file_(folder / ("rank_" + std::to_string(rank))) {

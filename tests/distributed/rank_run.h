@@ -10,23 +10,32 @@
 
 namespace levin::test {
 
-/// A scenario of numbers_program on so many ranks, and what each rank reported, in the order in which it did.
-struct NumbersRun {
-  NumbersRun(const std::string& scenario, int ranks, const std::vector<std::string>& settings) {
+/// A scenario of a program on so many ranks, and what each rank reported (Report), in the order in which it did.
+class RankRun {
+ public:
+  RankRun(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings = {}) {
+    start(program, scenario, ranks, settings);
+  }
+  /// Runs another scenario in the same folder.
+  void start(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings) {
     Command command;
-    command.arguments = {LEVIN_BINARY_DIR "/bin/numbers_program", "scenario=" + scenario, "ranks=" + std::to_string(ranks),
+    command.arguments = {LEVIN_BINARY_DIR "/bin/" + program, "scenario=" + scenario, "ranks=" + std::to_string(ranks),
                          "folder=" + folder.path().string()};
     command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
     command.limit = std::chrono::seconds(60);
     outcome = run(command);
+    by_rank.clear();
     for (int rank = 0; rank < ranks; ++rank) {
       std::ifstream file(folder.path() / ("rank_" + std::to_string(rank)));
       auto& facts = by_rank.emplace_back();
       for (std::string name, value; file >> name >> value;) facts[name].push_back(value);
     }
   }
+
   bool has(std::size_t rank, const std::string& name) const { return by_rank.at(rank).contains(name); }
-  double number(std::size_t rank, const std::string& name) const { return std::stod(by_rank.at(rank).at(name).back()); }
+  /// What it reported last under this name.
+  const std::string& text(std::size_t rank, const std::string& name) const { return by_rank.at(rank).at(name).back(); }
+  double number(std::size_t rank, const std::string& name) const { return std::stod(text(rank, name)); }
 
   TemporaryFolder folder;
   Outcome outcome;
