@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/callbacks/shared_interval.h"
+#include "levin/core/loops/shared_interval.h"
 #include "levin/core/fwd.h"
 
 namespace levin::detail {

@@ -1,24 +1,22 @@
 #include "levin/callbacks/model_checkpoint.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <utility>
 
 #include "levin/callbacks/checkpoint_files.h"
-#include "levin/callbacks/duration.h"
 #include "levin/callbacks/monitoring.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
+#include "levin/core/options/duration.h"
+#include "levin/core/steady_seconds.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
 namespace {
-
-double steady_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// True when a metric was measured between the two looks at it.
 bool was_measured(std::optional<double> before, std::optional<double> after) {

@@ -8,7 +8,7 @@
 
 #include "levin/callbacks/checkpoint_name.h"
 #include "levin/callbacks/model_checkpoint_options.h"
-#include "levin/callbacks/shared_interval.h"
+#include "levin/core/loops/shared_interval.h"
 #include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/callback.h"
 

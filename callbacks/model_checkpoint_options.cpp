@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "levin/callbacks/duration.h"
 #include "levin/core/error.h"
+#include "levin/core/options/duration.h"
 
 namespace levin {
 

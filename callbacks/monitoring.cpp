@@ -34,8 +34,8 @@ std::string metric_names(const MetricMap& metrics) {
 }
 
 bool validates_once_each_epoch(const TrainerOptions& options) {
-  const Limit interval = options.val_check_interval.value_or(Limit(1.0));
-  return interval == Limit(1.0) && options.check_val_every_n_epoch == 1;
+  const CheckInterval interval = options.val_check_interval.value_or(1.0);
+  return !interval.is_time() && interval.limit() == Limit(1.0) && options.check_val_every_n_epoch == 1;
 }
 
 bool runs_validation(const Trainer& trainer) {

@@ -1,6 +1,5 @@
 #include "levin/callbacks/progress_bar.h"
 
-#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -8,14 +7,13 @@
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/loops/throughput.h"
+#include "levin/core/steady_seconds.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
 namespace {
 
 constexpr double kSecondsBetweenDraws = 0.1;
-
-double steady_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::optional<std::int64_t> known(std::int64_t batches) {
   return batches < 0 ? std::nullopt : std::optional<std::int64_t>(batches);

@@ -1,18 +1,16 @@
 #include "levin/callbacks/timer.h"
 
-#include <chrono>
 #include <utility>
 
-#include "levin/callbacks/duration.h"
 #include "levin/core/console/progress_line.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
+#include "levin/core/options/duration.h"
+#include "levin/core/steady_seconds.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
 namespace {
-
-double steady_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 constexpr std::array kStages = {Stage::kTrain, Stage::kSanityCheck, Stage::kValidate, Stage::kTest, Stage::kPredict};
 

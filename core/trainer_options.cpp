@@ -27,8 +27,10 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("limit_test_batches", &T::limit_test_batches, "Test batches: a number (int) or a share (float)");
   options.add("limit_predict_batches", &T::limit_predict_batches, "Prediction batches: a number (int) or a share (float)");
   options.add("overfit_batches", &T::overfit_batches, "Train and validate on so many batches, in order");
-  options.add("val_check_interval", &T::val_check_interval,
-              "Validate every so many batches (int) or after each such share of an epoch (float)");
+  options.add(
+      "val_check_interval", &T::val_check_interval,
+      "Validate every so many batches (int), after each such share of an epoch (float), or when so much time has passed since "
+      "the last validation (DD:HH:MM:SS)");
   options
       .add("check_val_every_n_epoch", &T::check_val_every_n_epoch,
            "Validate every so many epochs; null: val_check_interval counts batches across epochs")

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "levin/core/callback.h"
+#include "levin/core/check_interval.h"
 #include "levin/core/devices.h"
 #include "levin/core/fast_dev_run.h"
 #include "levin/core/limit.h"
@@ -39,7 +40,7 @@ struct TrainerOptions {
   std::optional<Limit> limit_test_batches = std::nullopt;
   std::optional<Limit> limit_predict_batches = std::nullopt;
   Limit overfit_batches = 0.0;
-  std::optional<Limit> val_check_interval = std::nullopt;
+  std::optional<CheckInterval> val_check_interval = std::nullopt;
   std::optional<std::int64_t> check_val_every_n_epoch = 1;
   std::optional<std::int64_t> num_sanity_val_steps = std::nullopt;
   std::optional<std::int64_t> log_every_n_steps = std::nullopt;

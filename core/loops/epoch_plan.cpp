@@ -25,10 +25,12 @@ std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches
   return limit->batches();
 }
 
-ValidationSchedule::ValidationSchedule(const std::optional<Limit>& interval, std::optional<std::int64_t> every_n_epochs,
+ValidationSchedule::ValidationSchedule(const std::optional<CheckInterval>& interval, std::optional<std::int64_t> every_n_epochs,
                                        std::optional<std::int64_t> batches_per_epoch, bool validation_enabled)
     : enabled_(validation_enabled), every_n_epochs_(every_n_epochs) {
-  const Limit every = interval.value_or(Limit(1.0));
+  by_time_ = interval && interval->is_time();
+  if (by_time_) return;
+  const Limit every = interval.value_or(1.0).limit();
   if (!every.is_share()) {
     every_n_batches_ = std::max<std::int64_t>(1, every.batches());
     if (validation_enabled && every_n_epochs && batches_per_epoch && *every_n_batches_ > *batches_per_epoch) {
@@ -56,7 +58,7 @@ bool ValidationSchedule::epoch_enabled(std::int64_t epoch) const {
 
 bool ValidationSchedule::due(std::int64_t epoch, std::int64_t batch_idx, std::int64_t total_batch_idx,
                              bool is_last_batch) const {
-  if (!epoch_enabled(epoch)) return false;
+  if (by_time_ || !epoch_enabled(epoch)) return false;
   if (!every_n_batches_) return is_last_batch;
   const std::int64_t current = every_n_epochs_ ? batch_idx : total_batch_idx;
   return (current + 1) % *every_n_batches_ == 0;

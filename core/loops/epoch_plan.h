@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/limit.h"
+#include "levin/core/check_interval.h"
 
 namespace levin {
 
@@ -18,12 +18,13 @@ std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_b
 /// limit in batches holds for a loader of unknown length, too.
 std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches, const std::optional<Limit>& limit);
 
-/// When validation runs during a training epoch of a known or unknown number of batches.
+/// When validation runs during a training epoch of a known or unknown number of batches. Where it goes by time, only in which
+/// epochs it may.
 class ValidationSchedule {
  public:
   /// `interval`, `every_n_epochs`: the Trainer's val_check_interval and check_val_every_n_epoch. Throws ConfigError when the
   /// interval does not fit the epoch.
-  ValidationSchedule(const std::optional<Limit>& interval, std::optional<std::int64_t> every_n_epochs,
+  ValidationSchedule(const std::optional<CheckInterval>& interval, std::optional<std::int64_t> every_n_epochs,
                      std::optional<std::int64_t> batches_per_epoch, bool validation_enabled);
   ValidationSchedule() = default;
 
@@ -34,6 +35,7 @@ class ValidationSchedule {
 
  private:
   bool enabled_ = false;
+  bool by_time_ = false;
   std::optional<std::int64_t> every_n_epochs_ = 1;
   std::optional<std::int64_t> every_n_batches_;  ///< unset: at the last batch
 };

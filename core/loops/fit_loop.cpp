@@ -6,6 +6,7 @@
 #include "levin/core/loops/announcements.h"
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/loops/signals.h"
+#include "levin/core/steady_seconds.h"
 
 namespace levin {
 
@@ -47,6 +48,11 @@ void FitLoop::run(const ResumePoint& resume) {
 }
 
 void FitLoop::train_epochs(const ResumePoint& resume) {
+  const auto& interval = runtime_.options.val_check_interval;
+  if (interval && interval->is_time()) {
+    validation_interval_.emplace(interval->seconds());
+    validation_interval_->start(steady_seconds());
+  }
   // Before the hook: what it logs belongs to the first epoch.
   runtime_.metrics->begin_stage(Stage::kTrain);
   hooks_.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
@@ -320,13 +326,24 @@ void FitLoop::finish_turn(const Turn& turn) {
   }
 }
 
+bool FitLoop::validation_time_passed() {
+  // Asking costs a meeting, so that ranks ask only now and then, in the same turns.
+  if (!validation_interval_ || !validation_interval_->batch_done()) return false;
+  const SharedInterval::Word mine = validation_interval_->propose(steady_seconds());
+  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch, {mine.passed, mine.batches_on});
+  const BoundaryWords& first = outcome.words.front();
+  return validation_interval_->accept({first[0], first[1]}, steady_seconds());
+}
+
 void FitLoop::validate_if_due(const Turn& turn) {
   if (!validation_ || !validation_->may_have_batches()) return;
+  const bool time_passed = schedule_.epoch_enabled(state_.epoch) && validation_time_passed();
   const bool stopping = schedule_.epoch_enabled(state_.epoch) && state_.stop_agreed && can_stop_early();
   const std::int64_t total = state_.total_batch_idx - 1;
-  if (!stopping && !schedule_.due(state_.epoch, turn.iteration, total, turn.is_last)) return;
+  if (!stopping && !time_passed && !schedule_.due(state_.epoch, turn.iteration, total, turn.is_last)) return;
   if (turn.ends_window) hooks_.module(Hook::kOnValidationModelZeroGrad, &Module::on_validation_model_zero_grad);
   validation_->run();
+  if (validation_interval_) validation_interval_->start(steady_seconds());
 }
 
 void FitLoop::end_epoch(bool completed) {

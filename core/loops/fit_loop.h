@@ -12,6 +12,7 @@
 #include "levin/core/loops/metric_rows.h"
 #include "levin/core/loops/optimization.h"
 #include "levin/core/loops/scheduler_runner.h"
+#include "levin/core/loops/shared_interval.h"
 #include "levin/core/loops/step_votes.h"
 
 namespace levin {
@@ -68,6 +69,8 @@ class FitLoop {
   void learn_from_votes(Turn& turn);
   void finish_turn(const Turn& turn);
   void validate_if_due(const Turn& turn);
+  /// Ranks: all, in each turn of an epoch that validates. The time between validations has passed, by rank 0's clock.
+  bool validation_time_passed();
   void end_epoch(bool completed);
 
   Trainer::Runtime& runtime_;
@@ -85,6 +88,7 @@ class FitLoop {
   std::optional<std::int64_t> rank_batches_;  ///< of this rank; unset when unknown
   EpochPlan plan_;
   ValidationSchedule schedule_;
+  std::optional<SharedInterval> validation_interval_;  ///< when validation goes by time
   std::int64_t loaded_in_epoch_ = 0;
 };
 

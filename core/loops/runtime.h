@@ -38,7 +38,7 @@ struct Trainer::Runtime {
   Module* module = nullptr;
   DataModule* data = nullptr;
   bool in_entry_point = false;
-  bool failing = false;  ///< an error is leaving the entry point: nothing may communicate any more
+  bool failing = false;                       ///< an error is leaving the entry point: nothing may communicate any more
   std::vector<RankState> rank_states_at_end;  ///< by rank, where all ranks end alike; see keep_rank_states
   std::vector<std::shared_ptr<torch::optim::Optimizer>> optimizers;
   std::vector<SchedulerConfig> schedulers;

@@ -71,7 +71,8 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
     }
   }
   if (!options.min_epochs && options.min_steps) options.min_epochs = 1;
-  if (!options.check_val_every_n_epoch && options.val_check_interval && options.val_check_interval->is_share()) {
+  if (!options.check_val_every_n_epoch && options.val_check_interval && !options.val_check_interval->is_time() &&
+      options.val_check_interval->limit().is_share()) {
     throw ConfigError(
         "trainer.check_val_every_n_epoch: null counts training batches across epochs, so val_check_interval must be a number "
         "of "

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "levin/callbacks/duration.h"
+#include "levin/core/options/duration.h"
 #include "levin/core/error.h"
 
 using levin::CheckpointName;

@@ -159,6 +159,17 @@ TEST_CASE("a run needs a model, and data only where the model gives none itself"
   CHECK_NOTHROW(levin::cli::require_model(Fixture("model: FakeNet\n").load()));
 }
 
+TEST_CASE("val_check_interval is a number of batches, a share, or a time") {
+  const auto read = [](const std::string& text) {
+    return *Fixture("trainer:\n  val_check_interval: " + text + "\n").load().trainer.val_check_interval;
+  };
+  CHECK(read("3").limit() == levin::Limit(3));
+  CHECK(read("0.5").limit() == levin::Limit(0.5));
+  CHECK(read("01:02:00:03").seconds() == 86400 + 7200 + 3);
+  CHECK_THAT(Fixture("trainer:\n  val_check_interval: 2 hours\n").error(),
+             Catch::Contains("run.yaml:2:23: ") && Catch::Contains("'2 hours', which is no duration"));
+}
+
 TEST_CASE("a damaged configuration, with any overrides, is read or refused, and what is read repeats itself") {
   Fixture fixture(kRun);
   const auto keys =

@@ -130,7 +130,7 @@ TEST_CASE("max_steps ends in the middle of an epoch, max_epochs -1 goes on until
 }
 
 TEST_CASE("validation runs at val_check_interval and every n-th epoch") {
-  const auto validated = [](std::optional<Limit> interval, std::optional<std::int64_t> every_n_epochs) {
+  const auto validated = [](std::optional<CheckInterval> interval, std::optional<std::int64_t> every_n_epochs) {
     OneWeight module;
     TrainerOptions options = quiet_options();
     options.max_epochs = 2;
@@ -146,6 +146,11 @@ TEST_CASE("validation runs at val_check_interval and every n-th epoch") {
   CHECK(validated(Limit(3), 1) == Steps{3, 7});
   CHECK(validated(Limit(3), std::nullopt) == Steps{3, 6});
   CHECK(validated(std::nullopt, 2) == Steps{8});
+  // By time, not by the end of an epoch: each batch takes longer than no time, and none takes a day.
+  CHECK(validated("00:00:00:00", 1) == Steps{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(validated("00:00:00:00", 2) == Steps{5, 6, 7, 8});
+  CHECK(validated("00:00:00:00", std::nullopt) == Steps{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(validated("01:00:00:00", 1) == Steps{});
 }
 
 TEST_CASE("stop() ends training after the step in which it was called, after validation, unless minimums are not met") {

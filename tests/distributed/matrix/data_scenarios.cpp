@@ -64,12 +64,17 @@ void uneven_validation(Scenario& scenario) {
   scenario.report(rank);
 }
 
-/// parameters: "known" or "unknown". val_check_interval counts batches, and ranks have different numbers of them: all ranks
-/// validate at the same steps.
+/// parameters: "known" or "unknown"; "2" or "00:00:00:00". val_check_interval counts batches or goes by time, and ranks have
+/// different numbers of batches: all ranks validate at the same steps.
 void validation_inside_epoch(Scenario& scenario) {
   const bool known = scenario.text(0) == "known";
   TrainerOptions options = scenario.options();
-  options.val_check_interval = Limit(2);
+  const bool by_time = scenario.text(1) != "2";
+  if (by_time) {
+    options.val_check_interval = scenario.text(1);
+  } else {
+    options.val_check_interval = 2;
+  }
   Trainer trainer(options);
   OneWeight module;
   const int rank = trainer.rank();
@@ -77,7 +82,7 @@ void validation_inside_epoch(Scenario& scenario) {
   module.at_validation_end = [&](OneWeight& self) { validated_at += std::to_string(self.global_step()) + " "; };
   // Rank 0 has 7 batches, each further rank one less.
   trainer.fit(module, numbers(7 - rank, rank, known), {numbers(1, rank)});
-  scenario.expect("validated at steps", validated_at, std::string("2 4 6 "));
+  scenario.expect("validated at steps", validated_at, std::string(by_time ? "1 2 3 4 5 6 7 " : "2 4 6 "));
   scenario.expect("global_step", trainer.global_step(), 7);
   scenario.report(rank);
 }

@@ -158,8 +158,12 @@ void add_data(Cases& cases) {
                    .sampled = true});
     cases.add({.row = "val_check_interval, uneven batches of " + length,
                .scenario = "validation_inside_epoch",
-               .parameters = {known}},
+               .parameters = {known, "2"}},
               2);
+    cases.add({.row = "val_check_interval as a time, uneven batches of " + length,
+               .scenario = "validation_inside_epoch",
+               .parameters = {known, "00:00:00:00"}},
+              4);
     cases.add(
         {.row = "manual optimization, uneven batches of " + length, .scenario = "manual_optimization", .parameters = {known}},
         2);

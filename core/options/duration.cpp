@@ -1,4 +1,4 @@
-#include "levin/callbacks/duration.h"
+#include "levin/core/options/duration.h"
 
 #include <regex>
 

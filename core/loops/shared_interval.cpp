@@ -1,4 +1,4 @@
-#include "levin/callbacks/shared_interval.h"
+#include "levin/core/loops/shared_interval.h"
 
 #include <algorithm>
 
