@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/loops/shared_interval.h"
 #include "levin/core/fwd.h"
+#include "levin/core/loops/shared_interval.h"
 
 namespace levin::detail {
 

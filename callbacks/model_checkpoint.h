@@ -8,9 +8,9 @@
 
 #include "levin/callbacks/checkpoint_name.h"
 #include "levin/callbacks/model_checkpoint_options.h"
-#include "levin/core/loops/shared_interval.h"
 #include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/callback.h"
+#include "levin/core/loops/shared_interval.h"
 
 namespace levin {
 

@@ -40,8 +40,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Entry points. Ranks: all. Loaders that are not passed are the module's own. Errors of user code leave them as they are, after
-  // teardown hooks ran.
+  // Entry points. Ranks: all. Loaders that are not passed are the module's own. Errors of user code leave them as they are,
+  // after teardown hooks ran.
 
   void fit(Module& module, DataModule& data, const RunOptions& run = {});
   void fit(Module& module, LoaderPtr train, LoaderList validation = {}, const RunOptions& run = {});

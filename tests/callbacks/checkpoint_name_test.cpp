@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "levin/core/options/duration.h"
 #include "levin/core/error.h"
+#include "levin/core/options/duration.h"
 
 using levin::CheckpointName;
 
