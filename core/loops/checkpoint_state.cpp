@@ -23,7 +23,7 @@ Value loops_state(const LoopState& state) {
   return loops;
 }
 
-/// Everything of a run that one file keeps; each rank gets the same but for what other ranks have of their own.
+/// Everything of a run that one file keeps, and that all ranks have alike.
 Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
   Checkpoint checkpoint;
   Value& manifest = checkpoint.manifest;
@@ -51,7 +51,6 @@ Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
     manifest["lr_schedulers"] = Value(Value::List{});
     for (const SchedulerConfig& config : runtime.schedulers)
       manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
-    save_rank_state(runtime.strategy->rank(), own_rank_state(runtime), checkpoint);
   }
   HookRunner hooks(runtime);
   HookScope scope(runtime, Hook::kOnSaveCheckpoint);
@@ -73,7 +72,8 @@ void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool
   if (runtime.failing) {
     if (!runtime.is_global_zero()) return;
     Checkpoint checkpoint = collect(runtime, weights_only);
-    if (!weights_only) save_rank_states(runtime.rank_states_at_end, checkpoint);
+    const bool alone = runtime.rank_states_at_end.empty();
+    if (!weights_only) save_rank_states(alone ? std::vector{own_rank_state(runtime)} : runtime.rank_states_at_end, checkpoint);
     checkpoint.save(file);
     return;
   }
