@@ -67,10 +67,12 @@ Value EarlyStopping::state_dict() const {
   state["patience"] = options_.patience;
   state["stopping_reason"] = static_cast<std::int64_t>(reason_);
   state["stopping_reason_message"] = reason_message_.empty() ? Value() : Value(reason_message_);
+  state["asked_to_stop"] = asked_to_stop_;
   return state;
 }
 
 void EarlyStopping::load_state_dict(const Value& state) {
+  const std::int64_t configured_patience = options_.patience;
   wait_count_ = state.at("wait_count").as_int();
   stopped_epoch_ = state.at("stopped_epoch").as_int();
   best_score_ = state.at("best_score").as_double();
@@ -79,11 +81,20 @@ void EarlyStopping::load_state_dict(const Value& state) {
   reason_ = reason == nullptr ? EarlyStoppingReason::kNotStopped : static_cast<EarlyStoppingReason>(reason->as_int());
   const Value* message = state.find("stopping_reason_message");
   reason_message_ = message == nullptr || message->is_null() ? "" : message->as_string();
+  const Value* asked = state.find("asked_to_stop");
+  // Who gives it more patience wants to go on.
+  const bool patient = reason_ == EarlyStoppingReason::kPatienceExhausted && wait_count_ < configured_patience;
+  asked_to_stop_ = asked != nullptr && asked->as_bool() && !patient;
+  if (patient) options_.patience = configured_patience;
+}
+
+void EarlyStopping::on_fit_start(Trainer& trainer, Module&) {
+  if (asked_to_stop_ && !trainer.options().fast_dev_run) trainer.stop(reason_message_);
 }
 
 bool EarlyStopping::checks_on_train_epoch_end(const Trainer& trainer) const {
   if (options_.check_on_train_epoch_end) return *options_.check_on_train_epoch_end;
-  return !detail::runs_validation(trainer) || detail::validates_once_each_epoch(trainer.options());
+  return !trainer.validates() || detail::validates_once_each_epoch(trainer.options());
 }
 
 void EarlyStopping::on_train_epoch_end(Trainer& trainer, Module&) {

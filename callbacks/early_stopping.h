@@ -65,6 +65,7 @@ class EarlyStopping final : public Callback {
   std::string state_key() const override;
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
+  void on_fit_start(Trainer& trainer, Module& module) override;
   void on_train_epoch_end(Trainer& trainer, Module& module) override;
   void on_validation_end(Trainer& trainer, Module& module) override;
 

@@ -88,7 +88,6 @@ LearningRateMonitor::LearningRateMonitor(LearningRateMonitorOptions options) : o
 
 void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
   lrs_.clear();
-  logged_step_ = -1;
   if (trainer.loggers().empty() && !trainer.options().fast_dev_run) {
     throw ConfigError(
         "LearningRateMonitor has nowhere to write to: the Trainer has no logger. Set trainer.logger, or remove it.");
@@ -105,10 +104,10 @@ void LearningRateMonitor::on_train_epoch_start(Trainer& trainer, Module&) {
   if (options_.logging_interval != "step") log(trainer, options_.logging_interval ? "" : "epoch");
 }
 
-void LearningRateMonitor::on_train_batch_start(Trainer& trainer, Module& module, const Batch&, std::int64_t) {
+void LearningRateMonitor::on_train_batch_start(Trainer& trainer, Module& module, const Batch&, std::int64_t batch_idx) {
   if (options_.logging_interval == "epoch" || !step_row_is_due(trainer, module)) return;
   // While gradients accumulate, several batches belong to one step.
-  if (std::exchange(logged_step_, trainer.global_step()) == trainer.global_step() && module.automatic_optimization()) return;
+  if (batch_idx % trainer.accumulate_grad_batches() != 0 && module.automatic_optimization()) return;
   log(trainer, options_.logging_interval ? "" : "step");
 }
 

@@ -43,7 +43,6 @@ class LearningRateMonitor final : public Callback {
   void log(Trainer& trainer, const std::string& interval);
 
   LearningRateMonitorOptions options_;
-  std::int64_t logged_step_ = -1;
   std::map<std::string, std::vector<double>> lrs_;
 };
 

@@ -82,16 +82,48 @@ Value ModelCheckpoint::state_dict() const {
   state["last_model_path"] = last_model_path_;
   // Beyond the reference's keys: the file this state goes into, which a run that goes on from it must not remove.
   state["saved_as"] = written_file_;
+  state["decisions"] = decisions();
   return state;
 }
 
+Value ModelCheckpoint::decisions() const {
+  Value decisions(Value::Map{});
+  decisions["decided_step"] = decided_step_;
+  decisions["last_saved_step"] = last_saved_step_;
+  decisions["triggered_step"] = triggered_step_;
+  decisions["validated_step"] = validated_step_;
+  decisions["waits_for_validation"] = waits_for_validation_;
+  decisions["measured_in_validation"] = measured_in_validation_;
+  decisions["validation_has_run"] = validation_has_run_;
+  decisions["exceptional_file"] = exceptional_file_;
+  decisions["displaced"] = Value(Value::List{});
+  for (const std::string& file : displaced_) decisions["displaced"].push_back(file);
+  return decisions;
+}
+
+void ModelCheckpoint::load_decisions(const Value& decisions) {
+  resumed_ = true;
+  decided_step_ = decisions.at("decided_step").as_int();
+  last_saved_step_ = decisions.at("last_saved_step").as_int();
+  triggered_step_ = decisions.at("triggered_step").as_int();
+  validated_step_ = decisions.at("validated_step").as_int();
+  waits_for_validation_ = decisions.at("waits_for_validation").as_bool();
+  measured_in_validation_ = decisions.at("measured_in_validation").as_bool();
+  validation_has_run_ = decisions.at("validation_has_run").as_bool();
+  exceptional_file_ = decisions.at("exceptional_file").as_string();
+  displaced_.clear();
+  for (const Value& file : decisions.at("displaced").as_list()) displaced_.push_back(file.as_string());
+}
+
 void ModelCheckpoint::load_state_dict(const Value& state) {
+  if (const Value* decisions = state.find("decisions")) load_decisions(*decisions);
   best_model_path_ = read_text(state.find("best_model_path"));
   const std::string saved_in = read_text(state.find("dirpath"));
   if (saved_in != dirpath_) {
     rank_zero_warn("ModelCheckpoint: the checkpoint was saved by a run that kept its files in '" + saved_in +
                    "'; this one uses '" + dirpath_ +
                    "'. Of its state only best_model_path is taken over: the files there stay, and count no more.");
+    displaced_.clear();
     return;
   }
   best_model_score_ = read_optional_number(state.find("best_model_score"));
@@ -126,15 +158,17 @@ bool ModelCheckpoint::off(const Trainer& trainer) const {
 
 bool ModelCheckpoint::saves_on_train_epoch_end(const Trainer& trainer) const {
   if (options_.save_on_train_epoch_end) return *options_.save_on_train_epoch_end;
-  return !detail::runs_validation(trainer) || detail::validates_once_each_epoch(trainer.options());
+  return !trainer.validates() || detail::validates_once_each_epoch(trainer.options());
 }
 
 void ModelCheckpoint::on_train_start(Trainer& trainer, Module&) {
   if (interval_) interval_->start(steady_seconds());
-  // What is there already needs no saving: a run that goes on at step 100 saves next at a later one.
-  decided_step_ = last_saved_step_ = triggered_step_ = trainer.global_step();
   newest_file_step_ = -1;
-  waits_for_validation_ = validation_has_run_ = false;
+  if (!std::exchange(resumed_, false)) {
+    // Nothing has been trained that needs saving.
+    decided_step_ = last_saved_step_ = triggered_step_ = trainer.global_step();
+    waits_for_validation_ = measured_in_validation_ = validation_has_run_ = false;
+  }
   publish_aliases(trainer);
 }
 
@@ -209,7 +243,7 @@ void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
   if (!options_.monitor) return save_newest(trainer);
   const std::optional<double> score = current_value(trainer, occasion);
   const bool stale = measured_in_validation_ && validated_step_ != trainer.global_step();
-  waits_for_validation_ = stale || (!score && occasion == Occasion::kBatch && detail::runs_validation(trainer));
+  waits_for_validation_ = stale || (!score && occasion == Occasion::kBatch && trainer.validates());
   if (waits_for_validation_) return;
   if (!score) return report_missing_monitor(trainer);
   save_monitored(trainer, *score);
@@ -253,26 +287,28 @@ void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
         five_digits(*best_model_score_) + "), saving model to '" + file + "' as top " +
         std::to_string(options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_.files().size()) : options_.save_top_k));
   }
-  write(trainer, file);
   if (displaced) displaced_.push_back(*displaced);
+  write(trainer, file);
 }
 
 void ModelCheckpoint::save_newest(Trainer& trainer) {
   decided_step_ = trainer.global_step();
   const std::string file = choose_file(trainer, current_name(trainer), best_model_path_);
   const std::string previous = std::exchange(best_model_path_, file);
-  write(trainer, file);
   if (options_.save_top_k == 1 && !previous.empty()) displaced_.push_back(previous);
+  write(trainer, file);
 }
 
 void ModelCheckpoint::save_last(Trainer& trainer) {
   if (!options_.save_last.enabled() || last_saved_step_ == trainer.global_step()) return;
-  save_last_as(trainer, choose_file(trainer, kNameLast, last_model_path_));
+  const std::string file = choose_file(trainer, kNameLast, last_model_path_);
+  last_saved_step_ = trainer.global_step();
+  write_last(trainer, file);
 }
 
-void ModelCheckpoint::save_last_as(Trainer& trainer, const std::string& file) {
-  last_saved_step_ = trainer.global_step();
+void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
   const std::string previous = std::exchange(last_model_path_, file);
+  if (!previous.empty() && previous != file) displaced_.push_back(previous);
   if (options_.save_last.link() && newest_file_step_ == trainer.global_step()) {
     if (trainer.is_global_zero()) detail::link_checkpoint(newest_file_, file);
     publish_aliases(trainer);
@@ -282,7 +318,6 @@ void ModelCheckpoint::save_last_as(Trainer& trainer, const std::string& file) {
     write(trainer, file);
     std::tie(newest_file_, newest_file_step_) = std::tie(newest, newest_step);
   }
-  if (!previous.empty() && previous != file) displaced_.push_back(previous);
 }
 
 void ModelCheckpoint::write(Trainer& trainer, const std::string& file) {
@@ -301,9 +336,10 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
   if (!options_.save_on_exception || !trainer.is_global_zero() || dirpath_.empty() || off(trainer)) return;
   if (step == 0 || newest_file_step_ == step || last_saved_step_ == step) return;
   try {
-    const std::string file = free_file(current_name(trainer), "");
+    // Nothing counts as decided or saved: a run that goes on from here does what this one would have done next.
+    const std::string file = exceptional_file_ = free_file(current_name(trainer), "");
     write(trainer, file);
-    if (options_.save_last.enabled()) save_last_as(trainer, free_file(kNameLast, last_model_path_));
+    if (options_.save_last.enabled()) write_last(trainer, free_file(kNameLast, last_model_path_));
     rank_zero_info("Training ended with an error (" + std::string(error.what()) + "); saved its state as " + file);
   } catch (const std::exception& save_error) {
     // The error that ended the training is what matters; it leaves the Trainer after this hook.
@@ -321,7 +357,7 @@ std::string ModelCheckpoint::free_file(const std::string& name, const std::strin
   const std::filesystem::path folder(dirpath_);
   std::string file = (folder / (name + kFileExtension)).string();
   if (!options_.enable_version_counter) return file;
-  for (int version = 1; detail::file_is_there(file) && file != may_replace; ++version) {
+  for (int version = 1; detail::file_is_there(file) && file != may_replace && file != exceptional_file_; ++version) {
     file = (folder / (name + "-v" + std::to_string(version) + kFileExtension)).string();
   }
   return file;

@@ -72,7 +72,10 @@ class ModelCheckpoint final : public Callback {
   void save_monitored(Trainer& trainer, double score);
   void save_newest(Trainer& trainer);
   void save_last(Trainer& trainer);
-  void save_last_as(Trainer& trainer, const std::string& file);
+  void write_last(Trainer& trainer, const std::string& file);
+  /// What was decided at which step, for a run that goes on from here.
+  Value decisions() const;
+  void load_decisions(const Value& decisions);
   void write(Trainer& trainer, const std::string& file);
   std::optional<double> current_value(Trainer& trainer, Occasion occasion) const;
   void report_missing_monitor(Trainer& trainer);
@@ -97,6 +100,7 @@ class ModelCheckpoint final : public Callback {
   std::string last_model_path_;
   std::string written_file_;            ///< what was written last
   std::string newest_file_;             ///< the same, last.ckpt aside: what last.ckpt links to
+  std::string exceptional_file_;        ///< written when a run ended early; the next save of its name takes its place
   std::string resumed_file_;            ///< what this run goes on from; never removed
   std::vector<std::string> displaced_;  ///< to be removed once their successors are there
 
@@ -110,6 +114,7 @@ class ModelCheckpoint final : public Callback {
   bool measured_in_validation_ = false;  ///< the monitor's value comes from validation
   bool validation_has_run_ = false;
   std::optional<double> score_before_validation_;
+  bool resumed_ = false;  ///< the steps above are those of the run that this one goes on from
 };
 
 }  // namespace levin

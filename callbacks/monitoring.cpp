@@ -1,7 +1,5 @@
 #include "levin/callbacks/monitoring.h"
 
-#include <algorithm>
-
 #include "levin/core/trainer.h"
 
 namespace levin::detail {
@@ -36,11 +34,6 @@ std::string metric_names(const MetricMap& metrics) {
 bool validates_once_each_epoch(const TrainerOptions& options) {
   const CheckInterval interval = options.val_check_interval.value_or(1.0);
   return !interval.is_time() && interval.limit() == Limit(1.0) && options.check_val_every_n_epoch == 1;
-}
-
-bool runs_validation(const Trainer& trainer) {
-  const auto& batches = trainer.num_evaluation_batches();
-  return std::any_of(batches.begin(), batches.end(), [](std::int64_t count) { return count != 0; });
 }
 
 }  // namespace levin::detail

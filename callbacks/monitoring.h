@@ -22,8 +22,5 @@ std::string metric_names(const MetricMap& metrics);
 /// True when each training epoch ends with exactly one validation: what is monitored is then looked at when the epoch ends.
 bool validates_once_each_epoch(const TrainerOptions& options);
 
-/// True when fit() has validation data to run on.
-bool runs_validation(const Trainer& trainer);
-
 }  // namespace detail
 }  // namespace levin

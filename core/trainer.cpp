@@ -133,6 +133,8 @@ std::int64_t Trainer::dataloader_idx() const { return runtime_->state.dataloader
 std::int64_t Trainer::num_training_batches() const { return runtime_->state.num_training_batches; }
 const std::vector<std::int64_t>& Trainer::num_evaluation_batches() const { return runtime_->state.num_evaluation_batches; }
 std::int64_t Trainer::total_batch_idx() const { return runtime_->state.total_batch_idx; }
+bool Trainer::validates() const { return runtime_->state.validates; }
+std::int64_t Trainer::accumulate_grad_batches() const { return runtime_->state.accumulate_grad_batches; }
 bool Trainer::is_last_batch() const { return runtime_->state.is_last_batch; }
 
 std::int64_t Trainer::estimated_stepping_batches() const {
@@ -196,8 +198,9 @@ void Trainer::set_accumulate_grad_batches(std::int64_t batches) {
 }
 void Trainer::save_checkpoint(const std::filesystem::path& file, bool weights_only) { save_run(*runtime_, file, weights_only); }
 void Trainer::log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step) {
-  if (!runtime_->is_global_zero()) return;
   const LoopState& state = runtime_->state;
+  // The run that this one resumes has written what the hooks say that only set things up again.
+  if (!runtime_->is_global_zero() || state.replaying) return;
   for (const auto& logger : runtime_->loggers) {
     logger->log_metrics({state.stage, state.epoch, step.value_or(state.logging_step), /*epoch_end=*/false, values});
   }

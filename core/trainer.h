@@ -70,13 +70,18 @@ class Trainer {
   std::int64_t dataloader_idx() const;
   /// Batches of a training epoch after limits; -1 when unknown.
   std::int64_t num_training_batches() const;
-  /// Batches of each evaluation loader after limits, of the stage that runs or ran last; -1 for unknown.
+  /// fit() validates: some rank has validation batches. The same on all ranks, from on_train_start on.
+  bool validates() const;
+  /// Batches of each evaluation loader on this rank after limits, of the stage that runs or ran last; -1 for unknown. Ranks
+  /// may differ, so decide nothing from it that all ranks must decide alike.
   const std::vector<std::int64_t>& num_evaluation_batches() const;
   /// Optimizer steps that fit() will take in all; -1 when unknown.
   std::int64_t estimated_stepping_batches() const;
   /// Training batches since fit began, over all epochs.
   std::int64_t total_batch_idx() const;
   bool is_last_batch() const;
+  /// Batches whose gradients make one optimizer step, as of now: GradientAccumulationScheduler may change it.
+  std::int64_t accumulate_grad_batches() const;
 
   const MetricMap& callback_metrics() const;
   const MetricMap& logged_metrics() const;
@@ -109,7 +114,9 @@ class Trainer {
   bool should_stop() const;
   /// Takes back this rank's wish to stop, and an agreed one that min_epochs or min_steps still holds up.
   void clear_stop();
-  /// Ends the training epoch after this batch and skips its validation, on this rank's vote (the reference's -1).
+  /// Ends the training epoch after this batch and skips its validation, on this rank's vote. In on_train_batch_start, on one
+  /// process, the batch is not trained on (the reference's -1). On several ranks a vote that comes after a batch's gradients
+  /// were reduced counts one step later. A vote that comes when the epoch's last step is done has no effect.
   void skip_epoch();
   void set_accumulate_grad_batches(std::int64_t batches);
   /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. Throws IoError on every rank when the file could not be

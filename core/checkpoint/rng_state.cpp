@@ -5,15 +5,9 @@
 #include <mutex>
 #include <string>
 
-#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
 
 namespace levin {
-namespace {
-
-std::string key_of(int rank) { return "rng." + std::to_string(rank) + ".cpu"; }
-
-}  // namespace
 
 at::Tensor rng_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -32,13 +26,32 @@ void set_rng_state(const at::Tensor& state) {
   }
 }
 
-void save_rng_state(int rank, const at::Tensor& state, Checkpoint& checkpoint) { checkpoint.tensors[key_of(rank)] = state; }
+RandomSnapshot RandomSnapshot::take() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  auto* source = at::check_generator<at::CPUGeneratorImpl>(generator);
+  RandomSnapshot snapshot(source->engine());
+  snapshot.next_float_ = source->next_float_normal_sample();
+  snapshot.next_double_ = source->next_double_normal_sample();
+  return snapshot;
+}
 
-bool load_rng_state(int rank, const Checkpoint& checkpoint) {
-  const auto state = checkpoint.tensors.find(key_of(rank));
-  if (state == checkpoint.tensors.end()) return false;
-  set_rng_state(state->second);
-  return true;
+void RandomSnapshot::restore() const {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  put_into(*at::check_generator<at::CPUGeneratorImpl>(generator));
+}
+
+at::Tensor RandomSnapshot::state() const {
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
+  put_into(*at::check_generator<at::CPUGeneratorImpl>(generator));
+  return generator.get_state();
+}
+
+void RandomSnapshot::put_into(at::CPUGeneratorImpl& generator) const {
+  generator.set_engine(engine_);
+  generator.set_next_float_normal_sample(next_float_);
+  generator.set_next_double_normal_sample(next_double_);
 }
 
 }  // namespace levin

@@ -128,9 +128,18 @@ std::vector<std::int64_t> DataLoader::epoch_order(std::int64_t epoch) const {
   return order;
 }
 
-void DataLoader::start_epoch(std::int64_t epoch) {
+std::optional<std::int64_t> DataLoader::samples_before(std::int64_t batches) const {
+  return std::min(order_size(), first_sample_ + batches * options_.batch_size * shard_.world_size);
+}
+
+std::optional<std::int64_t> DataLoader::batches_from(std::int64_t samples) const {
+  return DistributedSampler(order_size(), shard_, samples).batches(options_.batch_size, options_.drop_last);
+}
+
+void DataLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
   const std::vector<std::int64_t> order = epoch_order(epoch);
-  const DistributedSampler part(static_cast<std::int64_t>(order.size()), shard_);
+  const DistributedSampler part(static_cast<std::int64_t>(order.size()), shard_, samples);
+  first_sample_ = samples;
   epoch_ = std::make_shared<const Epoch>(Epoch{.dataset = dataset_,
                                                .indices = part.select(order),
                                                .padding = part.padding(),

@@ -43,7 +43,10 @@ class DataLoader final : public BatchLoader {
   /// Exact.
   std::optional<std::int64_t> batch_size() const override { return options_.batch_size; }
   std::optional<std::int64_t> size() const override;
-  void start_epoch(std::int64_t epoch) override;
+  void start_epoch(std::int64_t epoch) override { start_epoch_at(epoch, 0); }
+  std::optional<std::int64_t> samples_before(std::int64_t batches) const override;
+  std::optional<std::int64_t> batches_from(std::int64_t samples) const override;
+  void start_epoch_at(std::int64_t epoch, std::int64_t samples) override;
   /// Throws Error, naming the batch and the original text, and with the original exception nested, when the dataset throws;
   /// the call after that goes on with the batch after it.
   std::optional<Batch> next() override;
@@ -70,6 +73,7 @@ class DataLoader final : public BatchLoader {
   DataLoaderOptions options_;
   Shard shard_;
   std::shared_ptr<const Epoch> epoch_;  ///< shared with the workers; null before the first epoch
+  std::int64_t first_sample_ = 0;       ///< of the epoch's global order
   std::int64_t next_batch_ = 0;
   std::unique_ptr<OrderedPrefetcher<Batch>> workers_;
 };

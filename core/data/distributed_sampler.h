@@ -13,10 +13,11 @@ namespace levin {
 /// are, as long as batch_size * world_size stays the same.
 class DistributedSampler {
  public:
-  /// `samples`: length of the global order. Throws MisuseError when rank and world size do not fit.
-  DistributedSampler(std::int64_t samples, const Shard& shard);
+  /// `samples`: length of the global order; `first`: where in it the ranks begin. Throws MisuseError when rank and world size do
+  /// not fit, or there is no such place.
+  DistributedSampler(std::int64_t samples, const Shard& shard, std::int64_t first = 0);
 
-  /// Samples this rank reads in an epoch. kPad: samples / world_size rounded up; kDrop: rounded down; kKeep: what there is.
+  /// Samples this rank reads, from the first on. kPad: samples / world_size rounded up; kDrop: rounded down; kKeep: what there is.
   std::int64_t size() const { return size_; }
   /// How many of size(), the last ones, repeat the samples at the start of the order.
   std::int64_t padding() const;
@@ -26,7 +27,11 @@ class DistributedSampler {
   std::vector<std::int64_t> select(std::span<const std::int64_t> order) const;
 
  private:
+  /// Samples left for this rank, without padding.
+  std::int64_t own() const;
+
   std::int64_t samples_;
+  std::int64_t first_;
   std::int64_t rank_;
   std::int64_t world_size_;
   Uneven uneven_;

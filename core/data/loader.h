@@ -36,6 +36,17 @@ class BatchLoader {
   virtual std::optional<std::int64_t> batch_size() const;
   /// Starts an epoch; what is left of the one before is dropped.
   virtual void start_epoch(std::int64_t epoch) = 0;
+  /// How many samples of the epoch's global order lie before the place to which `batches` batches on every rank lead, counted
+  /// from where the epoch was started: what a checkpoint remembers, and what holds for any number of ranks and any batch size.
+  /// Default: nullopt, the loader cannot tell; a run then resumes only with as many ranks and the same batch size, and reads
+  /// the batches that are done once more to come to its place.
+  virtual std::optional<std::int64_t> samples_before(std::int64_t batches) const;
+  /// Batches that an epoch gives on this rank from a place that samples_before() gave. Default: nullopt, the loader cannot
+  /// begin there.
+  virtual std::optional<std::int64_t> batches_from(std::int64_t samples) const;
+  /// start_epoch() at such a place: what comes is the rest of the epoch's samples, each once. Called: only when batches_from()
+  /// gives a number. Takes no time for what lies before.
+  virtual void start_epoch_at(std::int64_t epoch, std::int64_t samples);
   /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.
   virtual std::optional<Batch> next() = 0;
   /// Dataset indices of the samples in the first `batches` batches of the epoch that runs, in their order; -1 for a sample

@@ -1,9 +1,14 @@
 #include "levin/core/loops/checkpoint_state.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/loops/checkpoint_lookup.h"
 #include "levin/core/loops/hook_runner.h"
+#include "levin/core/loops/metric_rows.h"
+#include "levin/core/loops/optimization.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/loops/rank_state.h"
 #include "levin/core/version.h"
@@ -12,15 +17,49 @@ namespace levin {
 
 namespace {
 
-Value loops_state(const LoopState& state) {
+Value turn_state(const Turn& turn) {
+  return Value(Value::Map{{"iteration", Value(turn.iteration)},
+                          {"ends_window", Value(turn.ends_window)},
+                          {"is_last", Value(turn.is_last)},
+                          {"end_epoch", Value(turn.end_epoch)}});
+}
+
+Value loops_state(const Trainer::Runtime& runtime) {
+  const LoopState& state = runtime.state;
+  const LoopPosition& position = state.position;
+  const bool uncounted = position.place == Place::kBatchEnd && state.in_batch;
   Value loops(Value::Map{});
-  // Between on_train_epoch_end and the next epoch the epoch under way is over.
-  const bool epoch_over = state.epoch_ending || !state.fitting;
-  loops["epochs_done"] = state.epoch_ending ? state.epoch + 1 : state.epoch;
-  loops["batches_done"] = epoch_over ? std::int64_t{0} : state.batch_idx + 1;
-  loops["total_batches_done"] = state.total_batch_idx;
-  loops["logging_step"] = state.logging_step + (state.step_unfinished ? 1 : 0);
+  loops["place"] = place_name(position.place);
+  loops["epochs_done"] = position.epochs_done;
+  loops["batches_done"] = position.batches_done;
+  loops["total_batches_done"] = state.total_batch_idx + (uncounted ? 1 : 0);
+  loops["logging_step"] = state.logging_step;
+  loops["turn"] = turn_state(position.turn);
+  loops["completed"] = position.completed;
+  loops["stop_agreed"] = state.stop_agreed && position.place > Place::kEpochStart;
+  loops["hooks_done"] = std::int64_t{position.hooks_done};
+  loops["world_size"] = std::int64_t{runtime.world_size()};
+  loops["batch_size"] = state.full_batch_size;
+  loops["samples_done"] = state.samples_done ? Value(*state.samples_done) : Value();
+  loops["window_open"] = state.window.open;
+  loops["window_scale"] = window_scale(state);
+  const bool changed = state.accumulate_grad_batches != runtime.options.accumulate_grad_batches;
+  loops["accumulate_grad_batches"] = changed ? Value(state.accumulate_grad_batches) : Value();
   return loops;
+}
+
+Value logger_rows(const Trainer::Runtime& runtime) {
+  const LoopPosition& position = runtime.state.position;
+  Value rows(Value::List{});
+  for (const std::int64_t count : position.begins_anew() ? position.start.rows : rows_written(runtime)) rows.push_back(count);
+  return rows;
+}
+
+/// A run that has not come to where it goes on saves what it was given.
+void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
+  checkpoint.manifest["loops"] = resumed.manifest.at("loops");
+  if (const Value* rows = resumed.manifest.find("logger_rows")) checkpoint.manifest["logger_rows"] = *rows;
+  copy_rank_states(resumed, checkpoint);
 }
 
 /// Everything of a run that one file keeps, and that all ranks have alike.
@@ -31,7 +70,8 @@ Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
   manifest["levin_version"] = kVersion;
   manifest["epoch"] = state.epoch;
   manifest["global_step"] = state.global_step;
-  manifest["loops"] = loops_state(state);
+  manifest["loops"] = loops_state(runtime);
+  manifest["logger_rows"] = logger_rows(runtime);
   manifest["hyper_parameters"] = merged_hyperparams(runtime);
   save_module(*runtime.module, checkpoint);
   if (!weights_only) {
@@ -59,8 +99,61 @@ Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
   return checkpoint;
 }
 
-void save_rank_states(const std::vector<RankState>& states, Checkpoint& checkpoint) {
-  for (std::size_t rank = 0; rank < states.size(); ++rank) save_rank_state(static_cast<int>(rank), states[rank], checkpoint);
+Checkpoint put_together(Trainer::Runtime& runtime, bool weights_only,
+                        const std::function<std::vector<RankState>()>& rank_states) {
+  Checkpoint checkpoint = collect(runtime, weights_only);
+  if (weights_only) return checkpoint;
+  if (runtime.state.replaying) {
+    keep_resume_point(*runtime.resumed_from, checkpoint);
+  } else {
+    save_rank_states(runtime, rank_states(), checkpoint);
+  }
+  return checkpoint;
+}
+
+/// In a window the gradients of its earlier batches are part of the state, and from backward on nobody can tell them from those
+/// of a batch that a resumed run does again.
+void check_moment(const Trainer::Runtime& runtime, bool weights_only) {
+  const LoopState& state = runtime.state;
+  if (weights_only || state.position.place != Place::kBatch || !state.window.open || !state.window.in_backward) return;
+  throw MisuseError(
+      "save_checkpoint: between backward and on_train_batch_end of a batch that adds to the gradients of earlier ones "
+      "(accumulate_grad_batches), a run could not resume exactly. Save in on_train_batch_end, or with weights_only.");
+}
+
+std::int64_t count(const Value& values, const char* key) {
+  const std::int64_t number = values.at(key).as_int();
+  if (number < 0) throw ConfigError("ckpt_path: the checkpoint says " + std::string(key) + ": " + std::to_string(number) + ".");
+  return number;
+}
+
+std::optional<std::int64_t> optional_count(const Value& values, const char* key) {
+  return values.at(key).is_null() ? std::nullopt : std::optional(count(values, key));
+}
+
+ResumePoint resume_point(const Value& loops) {
+  ResumePoint resume;
+  resume.resumes = true;
+  const std::string& name = loops.at("place").as_string();
+  const auto place = place_from_name(name);
+  if (!place) throw ConfigError("ckpt_path: the checkpoint is of a place '" + name + "', which this levin does not know.");
+  resume.place = *place;
+  resume.batches_done = count(loops, "batches_done");
+  const Value& turn = loops.at("turn");
+  resume.turn = {.iteration = count(turn, "iteration"),
+                 .ends_window = turn.at("ends_window").as_bool(),
+                 .is_last = turn.at("is_last").as_bool(),
+                 .end_epoch = turn.at("end_epoch").as_bool()};
+  resume.completed = loops.at("completed").as_bool();
+  resume.stop_agreed = loops.at("stop_agreed").as_bool();
+  resume.hooks_done = static_cast<int>(count(loops, "hooks_done"));
+  resume.data = {.samples = optional_count(loops, "samples_done"),
+                 .world_size = count(loops, "world_size"),
+                 .batch_size = count(loops, "batch_size")};
+  resume.window_open = loops.at("window_open").as_bool();
+  resume.window_scale = std::max<std::int64_t>(1, count(loops, "window_scale"));
+  resume.accumulate_grad_batches = optional_count(loops, "accumulate_grad_batches");
+  return resume;
 }
 
 }  // namespace
@@ -71,15 +164,15 @@ void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool
   }
   if (runtime.failing) {
     if (!runtime.is_global_zero()) return;
-    Checkpoint checkpoint = collect(runtime, weights_only);
-    const bool alone = runtime.rank_states_at_end.empty();
-    if (!weights_only) save_rank_states(alone ? std::vector{own_rank_state(runtime)} : runtime.rank_states_at_end, checkpoint);
-    checkpoint.save(file);
+    put_together(runtime, weights_only, [&] {
+      const bool alone = runtime.rank_states_at_end.empty();
+      return alone ? std::vector{own_rank_state(runtime)} : runtime.rank_states_at_end;
+    }).save(file);
     return;
   }
+  check_moment(runtime, weights_only);
   runtime.meet(BoundaryKind::kCheckpoint);
-  Checkpoint checkpoint = collect(runtime, weights_only);
-  if (!weights_only) save_rank_states(gather_rank_states(runtime), checkpoint);
+  const Checkpoint checkpoint = put_together(runtime, weights_only, [&] { return gather_rank_states(runtime); });
   std::string problem;
   if (runtime.is_global_zero()) {
     try {
@@ -142,19 +235,30 @@ ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkp
   for (std::size_t index = 0; index < runtime.schedulers.size(); ++index) {
     runtime.schedulers[index].scheduler->load_state_dict(schedulers.as_list()[index]);
   }
-  restore_random_state(runtime, checkpoint);
   LoopState& state = runtime.state;
-  const Value& loops = manifest.at("loops");
-  state.epoch = loops.at("epochs_done").as_int();
-  state.global_step = manifest.at("global_step").as_int();
-  state.logging_step = loops.at("logging_step").as_int();
-  state.total_batch_idx = loops.at("total_batches_done").as_int();
-  return {loops.at("batches_done").as_int(), saved_metrics(runtime, checkpoint)};
+  ResumePoint resume = resume_point(manifest.at("loops"));
+  resume.rank = load_rank_state(runtime, checkpoint, resume.window_open);
+  state.epoch = count(manifest.at("loops"), "epochs_done");
+  state.global_step = count(manifest, "global_step");
+  state.logging_step = count(manifest.at("loops"), "logging_step");
+  state.total_batch_idx = count(manifest.at("loops"), "total_batches_done");
+  state.position.epochs_done = state.epoch;
+  return resume;
 }
 
 std::int64_t logging_step_of(const Checkpoint& checkpoint) {
   const Value* loops = checkpoint.manifest.find("loops");
-  return loops == nullptr ? 0 : loops->at("logging_step").as_int();
+  if (loops == nullptr) return 0;
+  // The row of a validation that is done has the step that is under way.
+  const bool validated = loops->at("place") == Value(place_name(Place::kValidationEnd));
+  return loops->at("logging_step").as_int() + (validated ? 1 : 0);
+}
+
+std::optional<std::int64_t> logger_rows_of(const Checkpoint& checkpoint, std::size_t logger) {
+  const Value* rows = checkpoint.manifest.find("logger_rows");
+  if (rows == nullptr || logger >= rows->size()) return std::nullopt;
+  const std::int64_t count = rows->as_list()[logger].as_int();
+  return count < 0 ? std::nullopt : std::optional(count);
 }
 
 }  // namespace levin

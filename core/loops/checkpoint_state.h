@@ -4,7 +4,7 @@
 #include <string>
 
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/loops/fit_loop.h"
+#include "levin/core/loops/resume_point.h"
 #include "levin/core/loops/runtime.h"
 
 namespace levin {
@@ -19,10 +19,12 @@ std::filesystem::path resolve_checkpoint(const Trainer::Runtime& runtime, const 
 /// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks.
 void restore_module(Trainer::Runtime& runtime, const Checkpoint& checkpoint);
 
-/// Optimizers, schedulers, counters and random state. Gives where in the data training goes on.
+/// Optimizers, schedulers and counters. Gives where training goes on, and what this rank takes over when it is there.
 ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkpoint);
 
-/// The x axis of training rows at which a checkpoint was written.
+/// The x axis of training rows from which on rows are written anew.
 std::int64_t logging_step_of(const Checkpoint& checkpoint);
+/// How many rows a logger had been given; unset when the checkpoint does not know.
+std::optional<std::int64_t> logger_rows_of(const Checkpoint& checkpoint, std::size_t logger);
 
 }  // namespace levin

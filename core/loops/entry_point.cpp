@@ -33,8 +33,15 @@ EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource sou
   state.failed_at.reset();
   state.in_batch = false;
   state.loaders.clear();
-  state.stop_wish = state.stop_agreed = state.end_epoch_wish = state.skip_epoch_wish = false;
+  state.stop_wish = state.stop_agreed = state.skip_epoch_wish = false;
   state.stop_reason.clear();
+  state.evaluation_steps.clear();
+  state.replaying = false;
+  if (fitting()) {
+    state.window = {};
+    state.position = {};
+    state.position.epochs_done = state.epoch;
+  }
   state.signal_agreed = 0;
   ModuleAttachment::attach(module, runtime_.trainer, *runtime_.metrics);
 }
@@ -44,6 +51,7 @@ EntryPoint::~EntryPoint() {
   runtime_.in_entry_point = false;
   runtime_.data = nullptr;
   runtime_.state.fitting = false;
+  runtime_.resumed_from.reset();
   runtime_.state.hook = Hook::kNone;
 }
 
@@ -78,7 +86,9 @@ void EntryPoint::set_up() {
   check_same_setup(runtime_, run_);
   if (run_.ckpt_path) {
     checkpoint_file_ = resolve_checkpoint(runtime_, *run_.ckpt_path);
-    checkpoint_ = Checkpoint::load(checkpoint_file_);
+    checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::load(checkpoint_file_));
+    runtime_.resumed_from = checkpoint_;
+    runtime_.state.replaying = fitting();
   }
   prepare_data();
   open_loggers();
@@ -109,11 +119,13 @@ void EntryPoint::open_loggers() {
   info.rank = runtime_.strategy->rank();
   info.world_size = runtime_.world_size();
   info.default_root_dir = runtime_.trainer.default_root_dir();
-  info.resuming = fitting() && checkpoint_.has_value();
+  info.resuming = fitting() && checkpoint_ != nullptr;
   if (info.resuming) info.resume_checkpoint = checkpoint_file_;
   info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
   HookScope scope(runtime_, Hook::kSetup);
-  for (const auto& logger : runtime_.loggers) {
+  for (std::size_t index = 0; index < runtime_.loggers.size(); ++index) {
+    const auto& logger = runtime_.loggers[index];
+    if (info.resuming) info.resume_rows = logger_rows_of(*checkpoint_, index);
     const std::string token = runtime_.is_global_zero() ? logger->open(info) : std::string();
     const std::vector<std::string> tokens = all_gather_text(runtime_.strategy->control_group(), token, "opening a logger");
     logger->attach(info, tokens.front());

@@ -54,7 +54,7 @@ class EntryPoint {
   HookRunner hooks_;
   std::optional<Precision> precision_;
   std::filesystem::path checkpoint_file_;
-  std::optional<Checkpoint> checkpoint_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
   ResumePoint resume_;
   bool set_up_parts_done_ = false;
   bool loggers_final_ = false;

@@ -42,7 +42,6 @@ EvaluationLoop::EvaluationLoop(Trainer::Runtime& runtime, const Precision& preci
   const bool disabled = limit && (limit->is_share() ? limit->share() == 0.0 : limit->batches() == 0);
   // Not this rank's number of batches: a rank without any still takes part.
   may_have_batches_ = !loaders_.empty() && !disabled;
-  step_counts_.resize(loaders_.size());
   for (const LoaderPtr& loader : loaders_) {
     const std::optional<std::int64_t> batches = limited_batches(loader->size(), limit, limit_name);
     num_batches_.push_back(batches.value_or(-1));
@@ -50,23 +49,59 @@ EvaluationLoop::EvaluationLoop(Trainer::Runtime& runtime, const Precision& preci
   }
 }
 
+/// The time in which the run is in this stage: what the enclosing one needs of the state comes back at the end.
+class EvaluationLoop::StageScope {
+ public:
+  explicit StageScope(EvaluationLoop& loop)
+      : loop_(loop),
+        state_(loop.runtime_.state),
+        outer_stage_(std::exchange(state_.stage, loop.stage_)),
+        outer_batch_(state_.batch_idx),
+        outer_is_last_(state_.is_last_batch) {
+    std::vector<LoaderProgress> progress;
+    for (const LoaderPtr& loader : loop.loaders_) progress.push_back({.loader = loader.get()});
+    outer_loaders_ = std::exchange(state_.loaders, std::move(progress));
+    state_.num_evaluation_batches = loop.num_batches_;
+    state_.evaluation_steps.resize(std::max(state_.evaluation_steps.size(), loop.loaders_.size()));
+    loop.runtime_.metrics->begin_stage(loop.stage_);
+    remember_modes(*loop.runtime_.module, modes_);
+  }
+  StageScope(const StageScope&) = delete;
+  StageScope& operator=(const StageScope&) = delete;
+
+  /// The hooks that follow may save a checkpoint, whose place is the training epoch's.
+  void batches_done() {
+    state_.dataloader_idx = 0;
+    state_.batch_idx = outer_batch_;
+    state_.is_last_batch = outer_is_last_;
+  }
+  /// Not in a destructor: hooks may throw.
+  void end() {
+    restore_modes(modes_);
+    loop_.hooks_.module(loop_.names_.model_train_hook, loop_.names_.model_train);
+    loop_.runtime_.metrics->reset_epoch();
+    loop_.runtime_.metrics->end_stage();
+    MetricRows(loop_.runtime_).save();
+    state_.loaders = outer_loaders_;
+    state_.stage = outer_stage_;
+  }
+
+ private:
+  EvaluationLoop& loop_;
+  LoopState& state_;
+  Stage outer_stage_;
+  std::int64_t outer_batch_;
+  bool outer_is_last_;
+  std::vector<LoaderProgress> outer_loaders_;
+  Modes modes_;
+};
+
 void EvaluationLoop::run() {
-  LoopState& state = runtime_.state;
   // Standalone evaluation on one process may use inference mode; inside fit tensors must stay usable for training.
-  const bool inference = runtime_.options.inference_mode && !state.fitting && runtime_.world_size() == 1;
+  const bool inference = runtime_.options.inference_mode && !runtime_.state.fitting && runtime_.world_size() == 1;
   const c10::InferenceMode inference_mode(inference);
   const at::AutoGradMode no_gradients(false);
-  const Stage outer_stage = std::exchange(state.stage, stage_);
-  const std::int64_t outer_batch = state.batch_idx;
-  const bool outer_is_last = state.is_last_batch;
-  std::vector<LoaderProgress> progress;
-  for (const LoaderPtr& loader : loaders_) progress.push_back({.loader = loader.get()});
-  const auto outer_loaders = std::exchange(state.loaders, std::move(progress));
-  state.num_evaluation_batches = num_batches_;
-  runtime_.metrics->begin_stage(stage_);
-
-  Modes modes;
-  remember_modes(*runtime_.module, modes);
+  StageScope scope(*this);
   runtime_.strategy->synchronize_buffers(*runtime_.module);
   hooks_.module(names_.model_eval_hook, names_.model_eval);
   hooks_.run(names_.start.hook, names_.start.callback, names_.start.module);
@@ -74,28 +109,40 @@ void EvaluationLoop::run() {
   predictions_.clear();
   samples_ = 0;
   for (std::size_t index = 0; index < loaders_.size(); ++index) run_loader(static_cast<std::int64_t>(index));
-  state.dataloader_idx = 0;
-  // The hooks that follow may save a checkpoint, whose place is the training epoch's.
-  state.batch_idx = outer_batch;
-  state.is_last_batch = outer_is_last;
+  scope.batches_done();
 
   meet_after_batches();
   // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
   check_signal();
   hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochEnd);
-  MetricRows rows(runtime_);
-  if (stage_ != Stage::kSanityCheck) rows.write(outcome, state.logging_step, /*epoch_end=*/true);
-  hooks_.run(names_.end.hook, names_.end.callback, names_.end.module);
-  runtime_.meet(BoundaryKind::kEvaluationEnd);
+  if (stage_ != Stage::kSanityCheck) {
+    MetricRows(runtime_).write(outcome, runtime_.state.logging_step, /*epoch_end=*/true);
+  }
+  if (stage_ == Stage::kValidate && runtime_.state.fitting) {
+    runtime_.state.position.place = Place::kValidationEnd;
+    runtime_.state.position.hooks_done = 0;
+  }
+  run_end_hooks();
+  scope.end();
+}
 
-  restore_modes(modes);
-  hooks_.module(names_.model_train_hook, names_.model_train);
-  runtime_.metrics->reset_epoch();
-  runtime_.metrics->end_stage();
-  rows.save();
-  state.loaders = outer_loaders;
-  state.stage = outer_stage;
+void EvaluationLoop::run_end() {
+  const at::AutoGradMode no_gradients(false);
+  StageScope scope(*this);
+  runtime_.module->eval();
+  run_end_hooks();
+  scope.end();
+}
+
+void EvaluationLoop::run_end_hooks() {
+  if (stage_ == Stage::kValidate && runtime_.state.fitting) {
+    HookCounter counter(runtime_.state.position.hooks_done);
+    hooks_.run_counted(counter, names_.end.hook, names_.end.callback, names_.end.module);
+  } else {
+    hooks_.run(names_.end.hook, names_.end.callback, names_.end.module);
+  }
+  runtime_.meet(BoundaryKind::kEvaluationEnd);
 }
 
 void EvaluationLoop::meet_after_batches() {
@@ -167,8 +214,10 @@ void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t
     hooks_.run(names_.batch_end.hook, names_.batch_end.callback, names_.batch_end.module, output, batch, batch_idx,
                dataloader_idx);
     // As in the reference, step values of an evaluation are written at every batch; they are this rank's own.
-    const std::int64_t step = step_counts_[static_cast<std::size_t>(dataloader_idx)]++;
-    if (stage_ != Stage::kSanityCheck) MetricRows(runtime_).write_local_step(step, /*to_rank_zero=*/true);
+    if (stage_ != Stage::kSanityCheck) {
+      const std::int64_t step = runtime_.state.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
+      MetricRows(runtime_).write_local_step(step, /*to_rank_zero=*/true);
+    }
   }
   runtime_.metrics->end_batch();
 }

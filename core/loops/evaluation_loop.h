@@ -23,6 +23,9 @@ class EvaluationLoop {
   bool may_have_batches() const { return may_have_batches_; }
   const LoaderList& loaders() const { return loaders_; }
   void run();
+  /// The end of a validation that an earlier run has done but for some hooks: on_validation_end from
+  /// LoopPosition::hooks_done on.
+  void run_end();
   /// One map for each loader: what was logged for it.
   std::vector<MetricMap> results() const;
   /// What predict_step returned, by loader and batch.
@@ -30,6 +33,10 @@ class EvaluationLoop {
   const std::vector<std::int64_t>& num_batches() const { return num_batches_; }
 
  private:
+  class StageScope;
+
+  void evaluate();
+  void run_end_hooks();
   /// Meets the ranks that have come to the end of their batches too.
   void meet_after_batches();
   void check_signal() const;
@@ -46,8 +53,7 @@ class EvaluationLoop {
   std::vector<std::int64_t> num_batches_;
   std::vector<std::vector<Batch>> predictions_;
   bool may_have_batches_ = false;
-  std::int64_t samples_ = 0;               ///< of this rank, in this run
-  std::vector<std::int64_t> step_counts_;  ///< by loader, batches so far: the x axis of evaluation step rows
+  std::int64_t samples_ = 0;  ///< of this rank, in this run
 };
 
 }  // namespace levin

@@ -2,30 +2,36 @@
 
 #include <algorithm>
 
+#include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/loops/announcements.h"
 #include "levin/core/loops/batch_transfer.h"
+#include "levin/core/loops/gradient_state.h"
 #include "levin/core/loops/signals.h"
-#include "levin/core/steady_seconds.h"
 
 namespace levin {
 
 namespace {
-bool is_monitor(const Callback& callback) {
-  return callback.phase() == CallbackPhase::kMonitor || callback.phase() == CallbackPhase::kCheckpoint;
+bool is_normal(const Callback& callback) {
+  return callback.phase() != CallbackPhase::kMonitor && callback.phase() != CallbackPhase::kCheckpoint;
 }
+bool all_have_next(const BoundaryOutcome& outcome) {
+  return std::all_of(outcome.rank_votes.begin(), outcome.rank_votes.end(), [](const Votes& votes) { return votes.has_next; });
+}
+bool is_monitor(const Callback& callback) { return callback.phase() == CallbackPhase::kMonitor; }
 }  // namespace
 
 FitLoop::FitLoop(Trainer::Runtime& runtime, const Precision& precision, DataSource& source)
     : runtime_(runtime),
       state_(runtime.state),
       precision_(precision),
-      source_(source),
       hooks_(runtime),
       votes_(runtime),
       automatic_(runtime, votes_, precision),
       schedulers_(runtime),
-      rows_(runtime) {
+      rows_(runtime),
+      data_(runtime, source),
+      validation_(runtime, precision, source) {
   runtime_.step_votes = &votes_;
 }
 
@@ -37,29 +43,28 @@ void FitLoop::run(const ResumePoint& resume) {
     rank_zero_warn("max_epochs is not set: training stops after " + std::to_string(*options.max_epochs) +
                    " epochs. Set max_epochs: -1 for no limit.");
   }
-  state_.num_evaluation_batches.clear();
-  if (!options.limit_val_batches || *options.limit_val_batches != Limit(0)) setup_validation();
-  sanity_check();
-  setup_training();
+  validation_.set_up();
+  validation_.sanity_check();
+  check_signal();
+  data_.set_up();
+  loaded_in_epoch_ = state_.epoch;
+  ResumePoint from = resume;
+  if (from.is_in_epoch()) from.batches_done = data_.seek(resume);
   agree_on_epoch();
   announce();
-  if (!done()) train_epochs(resume);
+  if (from.is_in_epoch() || !done()) train_epochs(std::move(from));
   rank_zero_info("Training stopped: " + state_.end_reason + ".");
 }
 
-void FitLoop::train_epochs(const ResumePoint& resume) {
-  const auto& interval = runtime_.options.val_check_interval;
-  if (interval && interval->is_time()) {
-    validation_interval_.emplace(interval->seconds());
-    validation_interval_->start(steady_seconds());
-  }
+void FitLoop::train_epochs(ResumePoint resume) {
+  validation_.start_clock();
   // Before the hook: what it logs belongs to the first epoch.
   runtime_.metrics->begin_stage(Stage::kTrain);
+  if (resume.resumes && resume.place == Place::kTrainStart) take_over(resume);
+  begin(Place::kTrainStart);
   hooks_.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
-  ResumePoint from = resume;
   while (true) {
-    run_epoch(from);
-    from = {};
+    run_epoch(std::exchange(resume, {}));
     check_signal();
     reload_if_due();
     agree_on_epoch();
@@ -68,52 +73,49 @@ void FitLoop::train_epochs(const ResumePoint& resume) {
   hooks_.run(Hook::kOnTrainEnd, &Callback::on_train_end, &Module::on_train_end);
 }
 
-void FitLoop::setup_validation() {
-  LoaderList loaders = source_.evaluation(runtime_, Stage::kValidate);
-  if (loaders.empty()) return;
-  validation_ = std::make_unique<EvaluationLoop>(runtime_, precision_, Stage::kValidate, std::move(loaders),
-                                                 runtime_.options.limit_val_batches, "limit_val_batches");
-  state_.num_evaluation_batches = validation_->num_batches();
+void FitLoop::begin(Place place) {
+  LoopPosition& position = state_.position;
+  position.place = place;
+  position.epochs_done = state_.epoch;
+  if (place != Place::kBatch) position.batches_done = 0;
+  position.start.random.now = RandomSnapshot::take();
+  position.start.random.before_reading = position.before_reading;
+  position.start.rows = rows_written(runtime_);
+  position.start.evaluation_steps = state_.evaluation_steps;
+  position.start.maps.reset();
+  runtime_.metrics->mark();
 }
 
-void FitLoop::sanity_check() {
-  const std::int64_t steps = runtime_.options.num_sanity_val_steps.value_or(2);
-  if (!validation_ || steps == 0) return;
-  EvaluationLoop sanity(runtime_, precision_, Stage::kSanityCheck, validation_->loaders(),
-                        steps < 0 ? runtime_.options.limit_val_batches : std::optional<Limit>(sanity_limit(steps)),
-                        "num_sanity_val_steps");
-  const Stage stage = std::exchange(state_.stage, Stage::kSanityCheck);
-  hooks_.callbacks(Hook::kOnSanityCheckStart, &Callback::on_sanity_check_start);
-  sanity.run();
-  hooks_.callbacks(Hook::kOnSanityCheckEnd, &Callback::on_sanity_check_end);
-  state_.stage = stage;
-  state_.num_evaluation_batches = validation_->num_batches();
-  check_signal();
-}
-
-Limit FitLoop::sanity_limit(std::int64_t steps) const {
-  // Never more than validation itself will see.
-  const auto& limit = runtime_.options.limit_val_batches;
-  return limit && !limit->is_share() ? Limit(std::min(steps, limit->batches())) : Limit(steps);
-}
-
-void FitLoop::setup_training() {
-  train_ = source_.train(runtime_);
-  if (!train_) {
-    throw MisuseError(
-        "fit needs training data: pass a loader, or a data module (`data:` in a YAML file) whose train_dataloader() gives one, "
-        "or let the module's own train_dataloader() do so.");
+void FitLoop::take_over(const ResumePoint& resume) {
+  const RankResume& rank = resume.rank;
+  runtime_.metrics->restore(rank.metrics);
+  state_.evaluation_steps = rank.evaluation_steps;
+  if (rank.stop_wish) runtime_.trainer.stop(rank.stop_reason);
+  state_.stop_agreed |= resume.stop_agreed;
+  if (resume.accumulate_grad_batches) state_.accumulate_grad_batches = *resume.accumulate_grad_batches;
+  take_over_gradients(resume);
+  if (resume.is_in_epoch()) {
+    if (rank.before_reading) set_rng_state(*rank.before_reading);
+    data_.start_epoch(state_.epoch);
   }
-  const auto& limit = runtime_.options.limit_train_batches;
-  rank_batches_ = limited_batches(train_->size(), limit, "limit_train_batches");
-  cursor_ = std::make_unique<LoaderCursor>(*train_, batch_cap(rank_batches_, limit));
-  loaded_in_epoch_ = state_.epoch;
+  if (rank.random) set_rng_state(*rank.random);
+  state_.replaying = false;
+  runtime_.resumed_from.reset();
+}
+
+void FitLoop::take_over_gradients(const ResumePoint& resume) {
+  const bool manual = !runtime_.module->automatic_optimization();
+  if (!resume.window_open && !manual) return;
+  // Gradients are divided by what makes a full window, and that may be another one now.
+  const double factor = manual ? 1.0 : static_cast<double>(resume.window_scale) / static_cast<double>(window_scale(state_));
+  set_gradients(*runtime_.module, resume.rank.gradients, factor);
+  state_.window = {.open = resume.window_open, .weight = resume.rank.window_weight};
 }
 
 void FitLoop::announce() const {
-  std::vector<LoaderInUse> loaders = {{"train", train_.get(), rank_batches_}};
-  if (validation_) {
-    const auto more = evaluation_loaders(Stage::kValidate, validation_->loaders(), validation_->num_batches());
+  std::vector<LoaderInUse> loaders = {{"train", &data_.loader(), data_.batches()}};
+  if (const EvaluationLoop* validation = validation_.loop()) {
+    const auto more = evaluation_loaders(Stage::kValidate, validation->loaders(), validation->num_batches());
     loaders.insert(loaders.end(), more.begin(), more.end());
   }
   announce_rank(runtime_, loaders);
@@ -122,13 +124,15 @@ void FitLoop::announce() const {
 void FitLoop::reload_if_due() {
   const std::int64_t every = runtime_.options.reload_dataloaders_every_n_epochs;
   if (every == 0 || state_.epoch - loaded_in_epoch_ < every) return;
-  setup_training();
-  setup_validation();
+  data_.set_up();
+  loaded_in_epoch_ = state_.epoch;
+  validation_.set_up();
 }
 
 void FitLoop::agree_on_epoch() {
-  const BoundaryOutcome outcome =
-      runtime_.meet(BoundaryKind::kEpochStart, {rank_batches_.value_or(-1), train_->batch_size().value_or(0)});
+  const BoundaryOutcome outcome = runtime_.meet(
+      BoundaryKind::kEpochStart,
+      {data_.epoch_batches().value_or(-1), data_.loader().batch_size().value_or(0), validation_.rank_batches()});
   check_signal();
   std::vector<std::int64_t> batches;
   for (const BoundaryWords& words : outcome.words) batches.push_back(words[0]);
@@ -137,9 +141,9 @@ void FitLoop::agree_on_epoch() {
   const std::int64_t batch_size = outcome.words.front()[1];
   const auto agrees = [&](const BoundaryWords& words) { return words[1] == batch_size; };
   state_.full_batch_size = std::all_of(outcome.words.begin(), outcome.words.end(), agrees) ? batch_size : 0;
-  const std::optional<std::int64_t> known = plan_.known() ? std::optional(plan_.iterations()) : std::nullopt;
-  schedule_ = ValidationSchedule(runtime_.options.val_check_interval, runtime_.options.check_val_every_n_epoch, known,
-                                 validation_ != nullptr && validation_->may_have_batches());
+  const auto validates = [](const BoundaryWords& words) { return words[2] != 0; };
+  validation_.agree(std::any_of(outcome.words.begin(), outcome.words.end(), validates),
+                    plan_.known() ? std::optional(plan_.iterations()) : std::nullopt);
   warn_of_long_interval();
 }
 
@@ -178,32 +182,82 @@ bool FitLoop::done() {
 }
 
 void FitLoop::run_epoch(const ResumePoint& resume) {
+  start_epoch(resume);
+  switch (resume.place) {
+    case Place::kEpochEnd:
+      return end_epoch(resume.completed, resume.hooks_done);
+    case Place::kBatchEnd:
+    case Place::kValidation:
+    case Place::kValidationEnd: {
+      state_.batch_idx = resume.turn.iteration;
+      state_.is_last_batch = resume.turn.is_last;
+      state_.position.turn = resume.turn;
+      if (resume.place == Place::kBatchEnd) {
+        state_.position.place = Place::kBatchEnd;
+        state_.position.hooks_done = resume.hooks_done;
+        HookCounter counter(state_.position.hooks_done);
+        end_batch_hooks_without_batch(counter, resume.turn);
+      }
+      finish_turn(resume.turn, resume.place, resume.hooks_done);
+      const bool over = is_over(resume.turn);
+      check_signal();
+      if (!over) run_turns();
+      break;
+    }
+    default:
+      run_turns();
+  }
+  end_epoch(state_.position.completed, 0);
+}
+
+bool FitLoop::is_over(const Turn& turn) {
+  const bool completed = turn.is_last || turn.end_epoch;
+  if (!completed && !stops_here()) return false;
+  at_epoch_end(completed, 0);
+  return true;
+}
+
+void FitLoop::at_epoch_end(bool completed, int hooks_done) {
+  state_.position.place = Place::kEpochEnd;
+  state_.position.completed = completed;
+  state_.position.hooks_done = hooks_done;
+}
+
+void FitLoop::start_epoch(const ResumePoint& resume) {
+  const bool inside = resume.is_in_epoch();
   state_.batch_idx = resume.batches_done - 1;
-  state_.end_epoch_wish = false;
+  state_.skip_epoch_wish = false;
+  // Where an epoch was skipped, gradients that waited for more batches are dropped.
+  state_.window = {};
+  if (resume.resumes && resume.place == Place::kEpochStart) take_over(resume);
+  if (!inside) begin(Place::kEpochStart);
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
-  // After the hooks that the interrupted run had run in this epoch, too: what they log shall not count twice.
-  if (!resume.metrics.empty()) runtime_.metrics->restore_training_epoch(resume.metrics);
-  {
-    HookScope scope(runtime_, Hook::kTrainDataloader);
-    cursor_->start_epoch(state_.epoch);
-    for (std::int64_t done = 0; done < resume.batches_done && cursor_->has_next(); ++done) cursor_->take();
+  if (inside) {
+    take_over(resume);
+  } else {
+    data_.start_epoch(state_.epoch);
   }
-  state_.loaders = {{train_.get(), resume.batches_done, resume.batches_done}};
-  bool any_has_batch = resume.batches_done == 0 || !plan_.is_last(resume.batches_done - 1);
-  if (!plan_.known() && runtime_.world_size() > 1) {
-    state_.has_next_batch = cursor_->has_next();
-    any_has_batch = runtime_.meet(BoundaryKind::kBatch).votes.has_next;
-  } else if (!plan_.known()) {
-    any_has_batch = cursor_->has_next();
-  }
-  bool completed = !any_has_batch;
-  for (std::int64_t iteration = resume.batches_done; any_has_batch; ++iteration) {
-    const Turn turn = run_turn(iteration);
-    completed = turn.is_last || turn.end_epoch;
+  state_.position.before_reading = data_.before_reading();
+  state_.position.batches_done = resume.batches_done;
+  state_.samples_done = data_.samples_done(resume.batches_done);
+  begin(Place::kBatch);
+}
+
+bool FitLoop::any_rank_has_batch() {
+  state_.has_next_batch = data_.has_next();
+  const std::int64_t done = state_.position.batches_done;
+  if (plan_.known()) return done == 0 ? plan_.iterations() != 0 : !plan_.is_last(done - 1);
+  if (runtime_.world_size() == 1) return state_.has_next_batch;
+  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch);
+  return runtime_.module->automatic_optimization() ? outcome.votes.has_next : all_have_next(outcome);
+}
+
+void FitLoop::run_turns() {
+  if (!any_rank_has_batch()) return at_epoch_end(/*completed=*/true, 0);
+  for (bool over = false; !over;) {
+    over = is_over(run_turn(state_.position.batches_done));
     check_signal();
-    if (completed || stops_here()) break;
   }
-  end_epoch(completed);
 }
 
 bool FitLoop::stops_here() const {
@@ -211,57 +265,85 @@ bool FitLoop::stops_here() const {
   return (max_steps >= 0 && state_.global_step >= max_steps) || (state_.stop_agreed && can_stop_early());
 }
 
-FitLoop::Turn FitLoop::run_turn(std::int64_t iteration) {
+Turn FitLoop::run_turn(std::int64_t iteration) {
   Turn turn;
   turn.iteration = iteration;
   std::optional<Batch> batch;
-  if (cursor_->has_next()) {
-    HookScope scope(runtime_, Hook::kTrainDataloader);
-    batch = cursor_->take();
-    ++state_.loaders.front().batches;
-  }
+  if (data_.has_next()) batch = data_.take();
+  state_.position.before_reading = data_.before_reading();
   state_.in_batch = true;
-  state_.has_next_batch = cursor_->has_next();
+  state_.has_next_batch = data_.has_next();
   state_.batch_idx = iteration;
   plan_turn(turn);
   state_.is_last_batch = turn.is_last;
   votes_.begin_batch();
-  StepOutput output;
+  const std::int64_t steps_before = state_.global_step;
   if (batch) {
     *batch = transfer_batch(runtime_, precision_, std::move(*batch), 0, 1);
     hooks_.run(Hook::kOnTrainBatchStart, &Callback::on_train_batch_start, &Module::on_train_batch_start, *batch, iteration);
   } else {
     runtime_.metrics->begin_batch({0, 0, 1});
   }
-  const bool skips = std::exchange(state_.skip_epoch_wish, false);
-  if (skips && runtime_.world_size() == 1) {
-    turn.end_epoch = true;
+  const bool alone = runtime_.world_size() == 1;
+  // On several ranks the batch is worked on all the same: a vote travels with its reduction.
+  const bool skips = alone && state_.skip_epoch_wish;
+  StepOutput output;
+  if (!skips) output = optimize(turn, batch ? &*batch : nullptr);
+  if (!alone && !runtime_.module->automatic_optimization()) {
+    agree_after_manual_step(turn, steps_before);
+  } else {
+    learn_from_votes(turn);
+  }
+  state_.position.place = Place::kBatchEnd;
+  state_.position.turn = turn;
+  ++state_.position.batches_done;
+  state_.samples_done = data_.samples_done(state_.position.batches_done);
+  state_.window.in_backward = false;
+  if (!skips && turn.ends_window) schedulers_.step("step", /*on_metric=*/false);
+  if (turn.is_last || turn.end_epoch) schedulers_.step("epoch", /*on_metric=*/false);
+  if (skips) {
     state_.in_batch = false;
     runtime_.metrics->end_batch();
-    schedulers_.step("epoch", /*on_metric=*/false);
     return turn;
   }
-  // A vote travels with a reduction, which may come only at the end of the window.
-  state_.end_epoch_wish |= skips;
-  output = optimize(turn, batch && !skips ? &*batch : nullptr);
-  learn_from_votes(turn);
-  state_.step_unfinished = turn.ends_window;
-  if (turn.ends_window) schedulers_.step("step", /*on_metric=*/false);
-  if (turn.is_last || turn.end_epoch) schedulers_.step("epoch", /*on_metric=*/false);
-  if (batch && !skips) {
-    hooks_.run(Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, &Module::on_train_batch_end, output, *batch, iteration);
-  } else {
-    // Whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too.
-    hooks_.callbacks_if(is_monitor, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, output, Batch(), iteration);
+  end_batch_hooks(turn, output, batch ? &*batch : nullptr);
+  if (alone && state_.skip_epoch_wish && !turn.end_epoch) {
+    turn.end_epoch = true;
+    if (!turn.is_last) schedulers_.step("epoch", /*on_metric=*/false);
   }
-  finish_turn(turn);
+  state_.in_batch = false;
+  runtime_.metrics->end_batch();
+  ++state_.total_batch_idx;
+  finish_turn(turn, Place::kBatchEnd, 0);
   return turn;
+}
+
+void FitLoop::end_batch_hooks(const Turn& turn, const StepOutput& output, const Batch* batch) {
+  state_.position.hooks_done = 0;
+  HookCounter counter(state_.position.hooks_done);
+  if (batch != nullptr) {
+    hooks_.run_counted(counter, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, &Module::on_train_batch_end, output,
+                       *batch, turn.iteration);
+  } else {
+    end_batch_hooks_without_batch(counter, turn);
+  }
+}
+
+void FitLoop::end_batch_hooks_without_batch(HookCounter& counter, const Turn& turn) {
+  const auto decides = [&](const Callback& callback) { return counter.next() && !is_normal(callback); };
+  const auto run = [&](const auto& filter) {
+    hooks_.callbacks_if([&](const Callback& callback) { return filter(callback) && decides(callback); },
+                        Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, StepOutput(), Batch(), turn.iteration);
+  };
+  run(HookRunner::others);
+  counter.next();  // the module
+  run(HookRunner::saves_state);
 }
 
 void FitLoop::plan_turn(Turn& turn) {
   const std::int64_t every = state_.accumulate_grad_batches;
   const bool automatic = runtime_.module->automatic_optimization();
-  turn.starts_window = turn.iteration % every == 0;
+  turn.starts_window = !state_.window.open;
   turn.ends_window = (turn.iteration + 1) % every == 0;
   if (runtime_.world_size() == 1) {
     turn.is_last = !state_.has_next_batch || plan_.is_last(turn.iteration);
@@ -270,16 +352,13 @@ void FitLoop::plan_turn(Turn& turn) {
   } else if (every > 1 || !automatic) {
     // Nothing tells in time which batch is the last, so ranks ask each other. A rare case, and the only one that pays for it.
     const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch);
-    const auto has_next = [](const Votes& votes) { return votes.has_next; };
-    turn.is_last =
-        automatic ? !outcome.votes.has_next : !std::all_of(outcome.rank_votes.begin(), outcome.rank_votes.end(), has_next);
+    turn.is_last = automatic ? !outcome.votes.has_next : !all_have_next(outcome);
   }
   turn.ends_window |= turn.is_last;
 }
 
 StepOutput FitLoop::optimize(const Turn& turn, const Batch* batch) {
-  if (runtime_.module->automatic_optimization()) {
-    if (runtime_.optimizers.empty()) return forward_only(turn, batch);
+  if (runtime_.module->automatic_optimization() && !runtime_.optimizers.empty()) {
     return automatic_.run(batch, turn.iteration, turn.starts_window, turn.ends_window);
   }
   return forward_only(turn, batch);
@@ -298,6 +377,7 @@ StepOutput FitLoop::forward_only(const Turn& turn, const Batch* batch) {
 void FitLoop::learn_from_votes(Turn& turn) {
   if (runtime_.world_size() == 1) {
     runtime_.adopt({runtime_.votes()});
+    turn.end_epoch = state_.skip_epoch_wish;
     return;
   }
   if (!votes_.reduced()) return;
@@ -308,59 +388,59 @@ void FitLoop::learn_from_votes(Turn& turn) {
   }
 }
 
-void FitLoop::finish_turn(const Turn& turn) {
-  state_.in_batch = false;
-  runtime_.metrics->end_batch();
-  ++state_.total_batch_idx;
-  if (turn.ends_window) {
-    const std::int64_t every = runtime_.options.log_every_n_steps.value_or(50);
-    const bool due = every > 0 && ((state_.logging_step + 1) % every == 0 || state_.stop_agreed);
-    rows_.write_local_step(state_.logging_step, /*to_rank_zero=*/false);
-    if (due) rows_.write(runtime_.meet(BoundaryKind::kTrainStep), state_.logging_step, /*epoch_end=*/false);
+void FitLoop::agree_after_manual_step(Turn& turn, std::int64_t steps_before) {
+  // Nobody but the user's code knows which reductions a step did, and how many optimizer steps it took.
+  const std::int64_t own_steps = std::exchange(state_.global_step, steps_before);
+  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch, {own_steps});
+  turn.end_epoch = outcome.votes.end_epoch;
+  for (const BoundaryWords& words : outcome.words) state_.global_step = std::max(state_.global_step, words[0]);
+}
+
+void FitLoop::write_step_row(const Turn& turn) {
+  if (!turn.ends_window) return;
+  const std::int64_t every = runtime_.options.log_every_n_steps.value_or(50);
+  const bool due = every > 0 && ((state_.logging_step + 1) % every == 0 || state_.stop_agreed);
+  rows_.write_local_step(state_.logging_step, /*to_rank_zero=*/false);
+  if (due) rows_.write(runtime_.meet(BoundaryKind::kTrainStep), state_.logging_step, /*epoch_end=*/false);
+}
+
+void FitLoop::finish_turn(const Turn& turn, Place from, int hooks_done) {
+  state_.position.place = from;
+  if (from == Place::kBatchEnd) {
+    write_step_row(turn);
+    if (!turn.end_epoch) validation_.run_if_due(turn, state_.stop_agreed && can_stop_early());
+  } else if (from == Place::kValidation) {
+    validation_.run(turn);
+  } else {
+    validation_.finish(hooks_done);
   }
-  if (!turn.end_epoch) validate_if_due(turn);
   if (turn.ends_window) {
     schedulers_.step("step", /*on_metric=*/true);
     ++state_.logging_step;
-    state_.step_unfinished = false;
   }
+  begin(Place::kBatch);
 }
 
-bool FitLoop::validation_time_passed() {
-  // Asking costs a meeting, so that ranks ask only now and then, in the same turns.
-  if (!validation_interval_ || !validation_interval_->batch_done()) return false;
-  const SharedInterval::Word mine = validation_interval_->propose(steady_seconds());
-  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch, {mine.passed, mine.batches_on});
-  const BoundaryWords& first = outcome.words.front();
-  return validation_interval_->accept({first[0], first[1]}, steady_seconds());
-}
-
-void FitLoop::validate_if_due(const Turn& turn) {
-  if (!validation_ || !validation_->may_have_batches()) return;
-  const bool time_passed = schedule_.epoch_enabled(state_.epoch) && validation_time_passed();
-  const bool stopping = schedule_.epoch_enabled(state_.epoch) && state_.stop_agreed && can_stop_early();
-  const std::int64_t total = state_.total_batch_idx - 1;
-  if (!stopping && !time_passed && !schedule_.due(state_.epoch, turn.iteration, total, turn.is_last)) return;
-  if (turn.ends_window) hooks_.module(Hook::kOnValidationModelZeroGrad, &Module::on_validation_model_zero_grad);
-  validation_->run();
-  if (validation_interval_) validation_interval_->start(steady_seconds());
-}
-
-void FitLoop::end_epoch(bool completed) {
-  state_.epoch_ending = true;
+void FitLoop::end_epoch(bool completed, int hooks_done) {
+  LoopPosition& position = state_.position;
+  at_epoch_end(completed, hooks_done);
   runtime_.meet(BoundaryKind::kEpochReached);
-  hooks_.callbacks_if([](const Callback& callback) { return !is_monitor(callback); }, Hook::kOnTrainEpochEnd,
-                      &Callback::on_train_epoch_end);
-  hooks_.module(Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
+  HookCounter counter(position.hooks_done);
+  hooks_.callbacks_counted(counter, is_normal, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  hooks_.module_counted(counter, Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochEnd);
-  hooks_.callbacks_if(is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   if (completed) schedulers_.step("epoch", /*on_metric=*/true);
   rows_.write(outcome, std::max<std::int64_t>(0, state_.logging_step - 1), /*epoch_end=*/true);
   rows_.save();
   runtime_.metrics->reset_epoch();
+  position.before_reading.reset();
+  begin(Place::kEpochStart);
+  ++position.epochs_done;
+  // Last, so that what they save is of an epoch that is done.
+  hooks_.callbacks_if(HookRunner::saves_state, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   ++state_.epoch;
   state_.batch_idx = -1;
-  state_.epoch_ending = false;
 }
 
 void FitLoop::check_signal() const {

@@ -1,31 +1,22 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 
-#include "levin/core/loops/data_source.h"
 #include "levin/core/loops/epoch_plan.h"
-#include "levin/core/loops/evaluation_loop.h"
+#include "levin/core/loops/fit_validation.h"
 #include "levin/core/loops/hook_runner.h"
-#include "levin/core/loops/loader_cursor.h"
 #include "levin/core/loops/metric_rows.h"
 #include "levin/core/loops/optimization.h"
+#include "levin/core/loops/resume_point.h"
 #include "levin/core/loops/scheduler_runner.h"
-#include "levin/core/loops/shared_interval.h"
 #include "levin/core/loops/step_votes.h"
+#include "levin/core/loops/training_data.h"
 
 namespace levin {
 
-/// Where in the training data a run resumes.
-struct ResumePoint {
-  std::int64_t batches_done = 0;                ///< of the epoch that was under way
-  std::vector<std::vector<std::byte>> metrics;  ///< that the epoch had logged: MetricStore::restore_training_epoch
-};
-
 /// Training: epochs, batches, validation in between, and the decisions when to stop. Every decision is made from what all ranks
 /// know, so that all ranks make the same one. An epoch is a row of turns; in each turn every rank that still has a batch works
-/// on one, and the others take part in the reduction without.
+/// on one, and the others take part in the reduction without. LoopPosition says at any time what comes next.
 class FitLoop {
  public:
   FitLoop(Trainer::Runtime& runtime, const Precision& precision, DataSource& source);
@@ -36,59 +27,58 @@ class FitLoop {
   void run(const ResumePoint& resume);
 
  private:
-  /// What all ranks know of one turn.
-  struct Turn {
-    std::int64_t iteration = 0;
-    bool starts_window = true;  ///< gradients start at zero
-    bool ends_window = true;    ///< the optimizer steps
-    bool is_last = false;       ///< no rank has another batch in this epoch
-    bool end_epoch = false;     ///< a rank asked to skip the rest of the epoch
-  };
-
-  void setup_validation();
-  void setup_training();
   void reload_if_due();
-  void sanity_check();
-  Limit sanity_limit(std::int64_t steps) const;
   void agree_on_epoch();
   void warn_of_long_interval();
   void announce() const;
 
-  void train_epochs(const ResumePoint& resume);
+  void train_epochs(ResumePoint resume);
   /// True when training is over; state_.end_reason then says why.
   bool done();
   bool can_stop_early() const;
   bool stops_here() const;
   void check_signal() const;
 
+  /// A place that begins anew begins: what changes in it is remembered as it is now.
+  void begin(Place place);
+  /// The hooks before a run comes to where it goes on set up what is in memory; what they log and draw does not count.
+  void take_over(const ResumePoint& resume);
+  void take_over_gradients(const ResumePoint& resume);
+
   void run_epoch(const ResumePoint& resume);
+  void start_epoch(const ResumePoint& resume);
+  bool any_rank_has_batch();
+  /// Turns until the epoch ends or training stops.
+  void run_turns();
+  /// The turn was the epoch's last, or training stops here: the epoch's end is due.
+  bool is_over(const Turn& turn);
+  void at_epoch_end(bool completed, int hooks_done);
   Turn run_turn(std::int64_t iteration);
   void plan_turn(Turn& turn);
   StepOutput optimize(const Turn& turn, const Batch* batch);
   StepOutput forward_only(const Turn& turn, const Batch* batch);
   void learn_from_votes(Turn& turn);
-  void finish_turn(const Turn& turn);
-  void validate_if_due(const Turn& turn);
-  /// Ranks: all, in each turn of an epoch that validates. The time between validations has passed, by rank 0's clock.
-  bool validation_time_passed();
-  void end_epoch(bool completed);
+  void agree_after_manual_step(Turn& turn, std::int64_t steps_before);
+  void end_batch_hooks(const Turn& turn, const StepOutput& output, const Batch* batch);
+  /// Whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too, and so does a
+  /// run that was interrupted before they had their turn.
+  void end_batch_hooks_without_batch(HookCounter& counter, const Turn& turn);
+  /// What follows a batch, from a place on: its row, a validation that is due, schedulers.
+  void finish_turn(const Turn& turn, Place from, int hooks_done);
+  void write_step_row(const Turn& turn);
+  void end_epoch(bool completed, int hooks_done);
 
   Trainer::Runtime& runtime_;
   LoopState& state_;
   const Precision& precision_;
-  DataSource& source_;
   HookRunner hooks_;
   StepVotes votes_;
   AutomaticOptimization automatic_;
   SchedulerRunner schedulers_;
   MetricRows rows_;
-  LoaderPtr train_;
-  std::unique_ptr<EvaluationLoop> validation_;
-  std::unique_ptr<LoaderCursor> cursor_;
-  std::optional<std::int64_t> rank_batches_;  ///< of this rank; unset when unknown
+  TrainingData data_;
+  FitValidation validation_;
   EpochPlan plan_;
-  ValidationSchedule schedule_;
-  std::optional<SharedInterval> validation_interval_;  ///< when validation goes by time
   std::int64_t loaded_in_epoch_ = 0;
 };
 

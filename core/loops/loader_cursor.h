@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/data/data_module.h"
 
 namespace levin {
@@ -19,6 +20,12 @@ class LoaderCursor {
     fetched_ = 0;
     fetch();
   }
+  /// Starts at a place in the epoch's global order: BatchLoader::start_epoch_at. `batches` count as read.
+  void start_epoch_at(std::int64_t epoch, std::int64_t samples, std::int64_t batches) {
+    loader_.start_epoch_at(epoch, samples);
+    fetched_ = batches;
+    fetch();
+  }
   bool has_next() const { return next_.has_value(); }
   /// The next batch; has_next() must hold. The one after it is fetched at once.
   Batch take() {
@@ -26,11 +33,15 @@ class LoaderCursor {
     fetch();
     return batch;
   }
+  /// Random numbers as they were before the next batch was read: a run that resumes reads it again. Unset when there is none.
+  const std::optional<RandomSnapshot>& before_reading() const { return before_reading_; }
 
  private:
   void fetch() {
     next_.reset();
+    before_reading_.reset();
     if (limit_ && fetched_ >= *limit_) return;
+    before_reading_ = RandomSnapshot::take();
     next_ = loader_.next();
     ++fetched_;
   }
@@ -39,6 +50,7 @@ class LoaderCursor {
   std::optional<std::int64_t> limit_;
   std::int64_t fetched_ = 0;
   std::optional<Batch> next_;
+  std::optional<RandomSnapshot> before_reading_;
 };
 
 }  // namespace levin

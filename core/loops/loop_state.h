@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/loops/loop_position.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/strategy.h"
 
@@ -19,11 +20,19 @@ struct LoaderProgress {
   std::int64_t skipped = 0;  ///< the first of these, which the run that this one resumes has seen
 };
 
-/// What each rank has of its own, beside the weights that all ranks share: its random state, and what it has logged in the
-/// training epoch under way. A checkpoint holds every rank's, so that a run goes on as if it had not been interrupted.
+/// What each rank has of its own, beside the weights that all ranks share. A checkpoint holds every rank's.
 struct RankState {
-  std::string random;
-  std::string metrics;  ///< as MetricStore::save_training_epoch() gives it; empty between epochs
+  std::string random;          ///< bytes of its generator's state
+  std::string before_reading;  ///< RandomState::before_reading; empty when no batch lies ready
+  std::string values;          ///< JSON: what it has logged, what it shows, its wishes
+  std::string gradients;       ///< bytes of gradients that wait for more batches, by parameter
+};
+
+/// Gradients that wait for more batches before the optimizer steps.
+struct GradientWindow {
+  bool open = false;         ///< at least one batch is in, and the step is to come
+  std::int64_t weight = 0;   ///< of this rank's batches in it
+  bool in_backward = false;  ///< the batch in work may have changed the gradients already
 };
 
 /// What all ranks together did in an evaluation.
@@ -49,8 +58,14 @@ struct LoopState {
   bool is_last_batch = false;
   std::int64_t num_training_batches = -1;
   std::vector<std::int64_t> num_evaluation_batches;
+  std::vector<std::int64_t> evaluation_steps;  ///< validation batches so far, by loader: the x axis of their rows
+  bool validates = false;  ///< fit() validates; agreed, where a rank's own number of batches may be 0
   EvaluationTotals evaluation_totals;  ///< of the last evaluation whose batches are done on all ranks
+  LoopPosition position;
+  bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
   std::int64_t accumulate_grad_batches = 1;
+  GradientWindow window;
+  std::optional<std::int64_t> samples_done;  ///< of the epoch's global order; unset when the loader cannot tell
   std::int64_t full_batch_size = 0;  ///< samples of a full batch on every rank; 0 when ranks do not agree on one
 
   bool has_next_batch = true;  ///< training: this rank has a batch after the one in work
@@ -61,10 +76,7 @@ struct LoopState {
   std::string stop_reason;   ///< as this rank gave it
   std::string end_reason;    ///< why training ended, for the person who reads the console
   int signal_agreed = 0;
-  bool skip_epoch_wish = false;  ///< asked for in a hook
-  bool end_epoch_wish = false;   ///< this rank's vote in the reduction under way
-  bool epoch_ending = false;     ///< all batches of the epoch are done and its end is under way
-  bool step_unfinished = false;  ///< an optimizer step is done, and logging_step does not count it yet
+  bool skip_epoch_wish = false;  ///< this rank asked to end the epoch under way
 
   /// Where the first error was thrown, kept while it leaves through the hooks above.
   std::optional<Whereabouts> failed_at;

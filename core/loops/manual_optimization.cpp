@@ -18,6 +18,8 @@ ManualOptimization::ManualOptimization(Trainer& trainer) : trainer_(trainer) {
 
 void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
   run_backward(trainer_.runtime(), *trainer_.runtime().step_votes, loss, synchronize);
+  // Until ranks reduce them, gradients are each rank's own.
+  trainer_.runtime().state.window.open = !synchronize;
 }
 
 void ManualOptimization::step(std::size_t index) {

@@ -4,6 +4,12 @@
 
 namespace levin {
 
+std::vector<std::int64_t> rows_written(const Trainer::Runtime& runtime) {
+  std::vector<std::int64_t> rows;
+  for (const auto& logger : runtime.loggers) rows.push_back(logger->rows_written());
+  return rows;
+}
+
 MetricRow MetricRows::row(MetricMap values, std::int64_t step, bool epoch_end) const {
   return {runtime_.state.stage, runtime_.state.epoch, step, epoch_end, std::move(values)};
 }

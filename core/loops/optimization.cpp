@@ -2,10 +2,16 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <algorithm>
+
 #include "levin/core/loops/gradients.h"
 #include "levin/core/optim/optimizer_access.h"
 
 namespace levin {
+
+std::int64_t window_scale(const LoopState& state) {
+  return std::max<std::int64_t>(1, state.full_batch_size) * state.accumulate_grad_batches;
+}
 
 void run_backward(Trainer::Runtime& runtime, StepVotes& votes, const at::Tensor& loss, bool synchronize) {
   HookRunner hooks(runtime);
@@ -20,11 +26,12 @@ void run_backward(Trainer::Runtime& runtime, StepVotes& votes, const at::Tensor&
 
 StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step) {
   output_ = {};
-  if (first_of_window) weight_before_ = 0;
+  GradientWindow& window = runtime_.state.window;
+  if (first_of_window) window = {};
   const auto closure = [&] { return forward_backward(batch, batch_idx, first_of_window, take_step); };
   if (!take_step) {
     closure();
-    weight_before_ = votes_.gradient_weight();
+    window = {.open = true, .weight = votes_.gradient_weight()};
     return std::move(output_);
   }
   torch::optim::Optimizer& optimizer = *runtime_.optimizers.front();
@@ -33,7 +40,7 @@ StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx
                   prepare_step(optimizer);
                   return loss;
                 }));
-  weight_before_ = 0;
+  window = {};
   ++runtime_.state.global_step;
   return std::move(output_);
 }
@@ -48,12 +55,14 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     output_ = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, batch_idx);
   }
   const bool has_loss = output_.loss.defined();
-  votes_.set_gradient_weight(weight_before_ + static_cast<std::int32_t>(has_loss ? weight_of(*batch) : 0));
+  GradientWindow& window = runtime_.state.window;
+  votes_.set_gradient_weight(static_cast<std::int32_t>(window.weight + (has_loss ? weight_of(*batch) : 0)));
   at::Tensor loss = has_loss ? output_.loss / static_cast<double>(runtime_.state.accumulate_grad_batches) : at::Tensor();
   if (first_of_window) {
     hooks_.run(Hook::kOnBeforeZeroGrad, &Callback::on_before_zero_grad, &Module::on_before_zero_grad, optimizer);
     hooks_.module(Hook::kOptimizerZeroGrad, &Module::optimizer_zero_grad, optimizer);
   }
+  window.in_backward = true;
   if (has_loss) {
     output_.loss = loss.detach();
     if (const std::int64_t weight = weight_of(*batch); weight != full_weight()) {

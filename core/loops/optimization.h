@@ -8,6 +8,10 @@
 
 namespace levin {
 
+/// What a batch's loss is divided by under automatic optimization, before its own weight: samples of a full batch times batches
+/// a step.
+std::int64_t window_scale(const LoopState& state);
+
 /// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
 void run_backward(Trainer::Runtime& runtime, StepVotes& votes, const at::Tensor& loss, bool synchronize);
 
@@ -36,7 +40,6 @@ class AutomaticOptimization {
   const Precision& precision_;
   HookRunner hooks_;
   StepOutput output_;
-  std::int32_t weight_before_ = 0;  ///< of this rank's batches, earlier in the window
 };
 
 }  // namespace levin

@@ -2,50 +2,23 @@
 
 #include <ATen/ops/empty.h>
 
+#include <array>
 #include <cstring>
-#include <optional>
-#include <span>
+#include <string_view>
 
 #include "levin/core/checkpoint/rng_state.h"
+#include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
-#include "levin/core/protocol/news.h"
+#include "levin/core/loops/gradient_state.h"
+#include "levin/core/loops/metric_state.h"
 
 namespace levin {
 
 namespace {
 
-constexpr const char* kMetrics = "metrics";
-
-Hook hook_of(const std::string& name) {
-  for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
-    if (hook_name(static_cast<Hook>(index)) == name) return static_cast<Hook>(index);
-  }
-  return Hook::kNone;
-}
-
-Value to_value(const detail::NewMetric& metric) {
-  return Value(Value::Map{{"hook", Value(hook_name(metric.hook))},
-                          {"name", Value(metric.name)},
-                          {"dataloader_idx", Value(static_cast<std::int64_t>(metric.dataloader_idx))},
-                          {"options", Value(static_cast<std::int64_t>(metric.options.pack()))},
-                          {"site", Value(metric.site)},
-                          {"value", Value(metric.epoch.value)},
-                          {"weight", Value(metric.epoch.weight)}});
-}
-
-/// Unset when this build of levin does not know the hook or the options.
-std::optional<detail::NewMetric> metric_of(const Value& value) {
-  const auto options = detail::MetricOptions::unpack(static_cast<std::uint16_t>(value.at("options").as_int()));
-  const Hook hook = hook_of(value.at("hook").as_string());
-  if (!options || hook == Hook::kNone) return std::nullopt;
-  return detail::NewMetric{hook,
-                           static_cast<std::int32_t>(value.at("dataloader_idx").as_int()),
-                           value.at("name").as_string(),
-                           *options,
-                           value.at("site").as_string(),
-                           {},
-                           {value.at("value").as_double(), value.at("weight").as_double()}};
-}
+constexpr const char* kRanks = "ranks";
+constexpr const char* kRandom = "rng.";
+constexpr const char* kGradients = "gradients.";
 
 std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}; }
 
@@ -55,64 +28,162 @@ at::Tensor bytes_of(const std::string& text) {
   return bytes;
 }
 
+/// "rng.1.cpu": the generator; "rng.1.read": RandomState::before_reading.
+std::string random_key(int rank, const char* which) { return kRandom + std::to_string(rank) + "." + which; }
+
+Value own_values(Trainer::Runtime& runtime) {
+  const LoopState& state = runtime.state;
+  const LoopPosition& position = state.position;
+  const bool at_start = position.begins_anew();
+  MetricSnapshot metrics = runtime.metrics->save(at_start ? MetricMoment::kMark : MetricMoment::kNow);
+  if (at_start && position.start.maps) metrics.maps = *position.start.maps;
+  Value values(Value::Map{});
+  values["metrics"] = to_value(metrics);
+  values["window_weight"] = state.window.weight;
+  // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
+  const bool in_epoch = position.place > Place::kEpochStart;
+  values["stop"] = state.stop_wish && in_epoch ? Value(state.stop_reason) : Value();
+  values["evaluation_steps"] = Value(Value::List{});
+  for (const std::int64_t steps : at_start ? position.start.evaluation_steps : state.evaluation_steps) {
+    values["evaluation_steps"].push_back(steps);
+  }
+  return values;
+}
+
+/// Under automatic optimization gradients matter while a window is open. What a user's own optimization does with them nobody
+/// else knows.
+bool gradients_matter(const Trainer::Runtime& runtime) {
+  if (runtime.state.window.open) return true;
+  return runtime.state.fitting && !runtime.module->automatic_optimization() && runtime.is_global_zero();
+}
+
+std::string pack(const RankState& state) {
+  std::string packed;
+  for (const std::string* part : {&state.random, &state.before_reading, &state.values, &state.gradients}) {
+    const std::uint64_t size = part->size();
+    packed.append(reinterpret_cast<const char*>(&size), sizeof size).append(*part);
+  }
+  return packed;
+}
+
+RankState unpack(std::string_view packed) {
+  RankState state;
+  for (std::string* part : {&state.random, &state.before_reading, &state.values, &state.gradients}) {
+    std::uint64_t size = 0;
+    if (packed.size() < sizeof size) throw DesyncError("A rank sent a state for a checkpoint that is cut off.");
+    std::memcpy(&size, packed.data(), sizeof size);
+    packed.remove_prefix(sizeof size);
+    if (packed.size() < size) throw DesyncError("A rank sent a state for a checkpoint that is cut off.");
+    part->assign(packed.substr(0, size));
+    packed.remove_prefix(size);
+  }
+  return state;
+}
+
+const at::Tensor* tensor_of(const Checkpoint& checkpoint, const std::string& key) {
+  const auto found = checkpoint.tensors.find(key);
+  return found == checkpoint.tensors.end() ? nullptr : &found->second;
+}
+
+void add_gradients(const Checkpoint& checkpoint, int rank, std::map<std::string, at::Tensor>& gradients) {
+  const std::string prefix = kGradients + std::to_string(rank) + ".";
+  for (auto entry = checkpoint.tensors.lower_bound(prefix); entry != checkpoint.tensors.end(); ++entry) {
+    if (!entry->first.starts_with(prefix)) return;
+    const auto [own, is_new] = gradients.try_emplace(entry->first.substr(prefix.size()), entry->second);
+    if (!is_new) own->second = own->second + entry->second;
+  }
+}
+
+void add_values(const Value& values, RankResume& resume) {
+  const bool first = resume.metrics.empty();
+  resume.metrics.push_back(metric_snapshot(values.at("metrics")));
+  resume.window_weight += values.at("window_weight").as_int();
+  if (const Value& stop = values.at("stop"); !stop.is_null()) {
+    resume.stop_wish = true;
+    resume.stop_reason = stop.as_string();
+  }
+  if (!first) return;
+  for (const Value& steps : values.at("evaluation_steps").as_list()) resume.evaluation_steps.push_back(steps.as_int());
+}
+
+/// A rank that the run which saved did not have shows what all ranks had alike.
+void show_like_rank_zero(const Value& values, RankResume& resume) {
+  MetricSnapshot snapshot = metric_snapshot(values.at("metrics"));
+  snapshot.training.clear();
+  snapshot.epoch_batches = snapshot.step_batches = 0;
+  resume.metrics.push_back(std::move(snapshot));
+}
+
 }  // namespace
 
 RankState own_rank_state(Trainer::Runtime& runtime) {
-  RankState state{text_of(rng_state()), {}};
-  const LoopState& loop = runtime.state;
-  if (!loop.fitting || loop.epoch_ending) return state;
-  const std::vector<std::byte> metrics = runtime.metrics->save_training_epoch();
-  state.metrics.assign(reinterpret_cast<const char*>(metrics.data()), metrics.size());
+  const LoopPosition& position = runtime.state.position;
+  const bool at_start = position.begins_anew();
+  const auto& before_reading = at_start ? position.start.random.before_reading : position.before_reading;
+  RankState state;
+  state.random = text_of(at_start ? position.start.random.now.state() : rng_state());
+  if (before_reading) state.before_reading = text_of(before_reading->state());
+  state.values = to_json(own_values(runtime));
+  if (gradients_matter(runtime)) state.gradients = pack_gradients(gradients_of(*runtime.module));
   return state;
 }
 
 std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime) {
-  const RankState mine = own_rank_state(runtime);
-  const std::string size = std::to_string(mine.random.size());
   std::vector<RankState> states;
-  for (const std::string& text : all_gather_text(runtime.strategy->control_group(), size + " " + mine.random + mine.metrics,
+  for (const std::string& text : all_gather_text(runtime.strategy->control_group(), pack(own_rank_state(runtime)),
                                                  "gathering the ranks' states for a checkpoint")) {
-    std::size_t begin = 0;
-    const std::size_t random_size = std::stoull(text, &begin);
-    ++begin;
-    states.push_back({text.substr(begin, random_size), text.substr(begin + random_size)});
+    states.push_back(unpack(text));
   }
   return states;
 }
 
-void save_rank_state(int rank, const RankState& state, Checkpoint& checkpoint) {
-  save_rng_state(rank, bytes_of(state.random), checkpoint);
-  if (state.metrics.empty()) return;
-  Value metrics(Value::List{});
-  for (const detail::NewMetric& metric : detail::unpack_news(std::as_bytes(std::span(state.metrics))).metrics) {
-    metrics.push_back(to_value(metric));
-  }
-  checkpoint.manifest[kMetrics][std::to_string(rank)] = std::move(metrics);
-}
-
-void restore_random_state(const Trainer::Runtime& runtime, const Checkpoint& checkpoint) {
-  const int rank = runtime.strategy->rank();
-  if (load_rng_state(rank, checkpoint)) return;
-  Console::instance().warn("The checkpoint has no random state for rank " + std::to_string(rank) +
-                           ", since it was written by a run on fewer ranks; random numbers go on from the seed.");
-}
-
-std::vector<std::vector<std::byte>> saved_metrics(const Trainer::Runtime& runtime, const Checkpoint& checkpoint) {
-  std::vector<std::vector<std::byte>> saved;
-  const Value* by_rank = checkpoint.manifest.find(kMetrics);
-  if (by_rank == nullptr) return saved;
-  for (int rank = runtime.strategy->rank();; rank += runtime.world_size()) {
-    const Value* metrics = by_rank->find(std::to_string(rank));
-    if (metrics == nullptr) return saved;
-    detail::News news;
-    for (const Value& value : metrics->as_list()) {
-      if (auto metric = metric_of(value)) news.metrics.push_back(std::move(*metric));
+void save_rank_states(const Trainer::Runtime& runtime, const std::vector<RankState>& states, Checkpoint& checkpoint) {
+  for (std::size_t index = 0; index < states.size(); ++index) {
+    const RankState& state = states[index];
+    const int rank = static_cast<int>(index);
+    checkpoint.tensors[random_key(rank, "cpu")] = bytes_of(state.random);
+    if (!state.before_reading.empty()) checkpoint.tensors[random_key(rank, "read")] = bytes_of(state.before_reading);
+    for (auto& [name, gradient] : unpack_gradients(*runtime.module, state.gradients)) {
+      checkpoint.tensors[kGradients + std::to_string(rank) + "." + name] = gradient;
     }
-    saved.push_back(detail::pack(news));
+    checkpoint.manifest[kRanks][std::to_string(rank)] = parse_json(state.values);
   }
+}
+
+RankResume load_rank_state(const Trainer::Runtime& runtime, const Checkpoint& checkpoint, bool gradients_are_local) {
+  RankResume resume;
+  const int rank = runtime.strategy->rank();
+  if (const at::Tensor* random = tensor_of(checkpoint, random_key(rank, "cpu"))) {
+    resume.random = *random;
+  } else {
+    Console::instance().warn("The checkpoint has no random state for rank " + std::to_string(rank) +
+                             ", since it was written by a run on fewer ranks; random numbers go on from the seed.");
+  }
+  if (const at::Tensor* read = tensor_of(checkpoint, random_key(rank, "read"))) resume.before_reading = *read;
+  // Gradients that were reduced already are the same on all ranks, and saved once.
+  if (!gradients_are_local) add_gradients(checkpoint, 0, resume.gradients);
+  const Value* by_rank = checkpoint.manifest.find(kRanks);
+  if (by_rank == nullptr) return resume;
+  for (int other = rank;; other += runtime.world_size()) {
+    const Value* values = by_rank->find(std::to_string(other));
+    if (values == nullptr) break;
+    add_values(*values, resume);
+    if (gradients_are_local) add_gradients(checkpoint, other, resume.gradients);
+  }
+  const Value* of_rank_zero = by_rank->find("0");
+  if (resume.metrics.empty() && of_rank_zero != nullptr) show_like_rank_zero(*of_rank_zero, resume);
+  return resume;
+}
+
+void copy_rank_states(const Checkpoint& source, Checkpoint& target) {
+  for (const auto& [name, tensor] : source.tensors) {
+    if (name.starts_with(kRandom) || name.starts_with(kGradients)) target.tensors[name] = tensor;
+  }
+  if (const Value* ranks = source.manifest.find(kRanks)) target.manifest[kRanks] = *ranks;
 }
 
 void keep_rank_states(Trainer::Runtime& runtime) {
+  if (runtime.state.replaying) return;
   try {
     runtime.rank_states_at_end = gather_rank_states(runtime);
   } catch (const std::exception&) {

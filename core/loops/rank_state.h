@@ -4,22 +4,22 @@
 #include <vector>
 
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/loops/resume_point.h"
 #include "levin/core/loops/runtime.h"
 
 namespace levin {
 
-/// This rank's, as it is now.
+/// This rank's, as it is now or, where a place begins anew, as it was at its beginning.
 RankState own_rank_state(Trainer::Runtime& runtime);
 /// Ranks: all. Every rank's, by rank.
 std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime);
-void save_rank_state(int rank, const RankState& state, Checkpoint& checkpoint);
+void save_rank_states(const Trainer::Runtime& runtime, const std::vector<RankState>& states, Checkpoint& checkpoint);
 
-/// This rank's random state; a warning when the checkpoint has none for it, as in a run on more ranks than the one that saved
-/// it.
-void restore_random_state(const Trainer::Runtime& runtime, const Checkpoint& checkpoint);
-/// What this rank had logged in the epoch under way, to be put back when its first hooks have run. On fewer ranks than before,
-/// one goes on in place of several.
-std::vector<std::vector<std::byte>> saved_metrics(const Trainer::Runtime& runtime, const Checkpoint& checkpoint);
+/// What this rank takes over. Says so when the run that saved had no such rank, and random numbers cannot go on. On fewer ranks
+/// than before, one goes on in place of several. `gradients_are_local`: each rank had its own.
+RankResume load_rank_state(const Trainer::Runtime& runtime, const Checkpoint& checkpoint, bool gradients_are_local);
+/// What save_rank_states() put into a checkpoint, as it is: for a run that saves before it has come to where it goes on.
+void copy_rank_states(const Checkpoint& source, Checkpoint& target);
 
 /// Ranks: all, when they have agreed to end for a signal. Gathers every rank's state for the checkpoints that rank 0 saves
 /// while the run ends.

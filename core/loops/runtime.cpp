@@ -58,7 +58,7 @@ void Trainer::Runtime::start_metrics() {
 Votes Trainer::Runtime::votes() const {
   Votes mine;
   mine.stop = state.stop_wish;
-  mine.end_epoch = state.end_epoch_wish;
+  mine.end_epoch = state.skip_epoch_wish;
   mine.has_next = state.has_next_batch;
   mine.signal = SignalScope::received();
   return mine;

@@ -42,10 +42,10 @@ const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, con
 void BoundaryExchange::settle(Level level, const std::vector<MetricEntry*>& layout) {
   failure_ = nullptr;
   try {
-    for (MetricEntry* entry : layout) level == Level::kStep ? settle_step(*entry) : settle_epoch(*entry);
+    for (MetricEntry* entry : layout) level == Level::kStep ? settle_step(*entry) : settle_epoch(*entry, entry->options.reduce);
     for (MetricEntry* entry : table_.news()) {
       settle_step(*entry);
-      settle_epoch(*entry);
+      settle_epoch(*entry, entry->options.reduce);
     }
   } catch (const std::exception& error) {
     failure_ = std::current_exception();

@@ -34,6 +34,19 @@ void check_name(const MetricKey& key, CallSite where) {
   }
 }
 
+/// The epoch values of two ranks as one.
+Slot joined(Reduce reduce, const Slot& one, const Slot& other) {
+  if (!one.present() || !other.present()) return one.present() ? one : other;
+  return {combine(reduce, one.value, other.value), one.weight + other.weight};
+}
+
+/// The step values of two ranks as one.
+Slot joined_step(Reduce reduce, const Slot& one, const Slot& other) {
+  if (!one.present() || !other.present()) return one.present() ? one : other;
+  const std::array<Slot, 2> both = {one, other};
+  return {reduce_step(both, reduce), one.weight + other.weight};
+}
+
 [[noreturn]] void level_error(const MetricKey& key, const MetricOptions& options, CallSite where) {
   if (!options.on_step && !options.on_epoch) {
     misuse(key.hook, key.name, where, "on_step and on_epoch are both false, so that the value would go nowhere");
@@ -132,6 +145,12 @@ double MetricRecorder::weight_of(const LogOptions& options, const MetricEntry& e
   return static_cast<double>(weight);
 }
 
+void MetricRecorder::keep_marked(MetricEntry& entry) {
+  if (entry.marked == mark_) return;
+  entry.marked = mark_;
+  entry.at_mark = entry;
+}
+
 void MetricRecorder::set_step(MetricEntry& entry, const Slot& slot) {
   entry.step = slot;
   entry.step_is_new = true;
@@ -142,6 +161,7 @@ void MetricRecorder::log(Hook hook, std::string_view name, double value, const L
   MetricEntry& entry = entry_of(hook, name, options, where);
   const double weight = weight_of(options, entry, where);
   if (!counts_here(entry)) return;
+  keep_marked(entry);
   if (entry.options.on_step) {
     set_step(entry, {value, weight});
     entry.deferred_step.reset();
@@ -157,6 +177,7 @@ void MetricRecorder::log(Hook hook, std::string_view name, std::shared_ptr<Defer
   MetricEntry& entry = entry_of(hook, name, options, where);
   const double weight = weight_of(options, entry, where);
   if (!counts_here(entry)) return;
+  keep_marked(entry);
   const Reduce reduce = entry.options.reduce;
   if (entry.options.on_epoch) {
     // The weight is known here and now; the value follows when it is read.
@@ -184,42 +205,58 @@ MetricMap MetricRecorder::local_step_row() const {
   return row;
 }
 
-std::vector<NewMetric> MetricRecorder::epoch_so_far(MetricGroup group) {
-  std::vector<NewMetric> metrics;
+MetricSnapshot MetricRecorder::save(MetricMoment moment) {
+  const BatchCounts& count = counts(MetricGroup::kTrain);
+  MetricSnapshot snapshot;
+  snapshot.epoch_batches = count.epoch;
+  snapshot.step_batches = count.step;
   for (MetricEntry& entry : table_.entries()) {
-    if (entry.group != group || !entry.epoch.present()) continue;
-    settle_epoch(entry);
-    metrics.push_back({entry.hook, entry.dataloader_idx, entry.name, entry.options, entry.site, {}, entry.epoch});
+    if (entry.group != MetricGroup::kTrain) continue;
+    const bool changed = moment == MetricMoment::kMark && entry.marked == mark_;
+    MetricRecord& record = changed ? entry.at_mark : entry;
+    if (!record.epoch.present() && !record.step.present()) continue;
+    settle_step(record);
+    settle_epoch(record, entry.options.reduce);
+    snapshot.training.push_back(
+        {{entry.hook, entry.dataloader_idx, entry.name, entry.options, entry.site, record.step, record.epoch},
+         record.step_is_new,
+         record.step_batch == count.run});
   }
-  return metrics;
+  return snapshot;
 }
 
-void MetricRecorder::restore_epoch(const MergedMetric& saved) {
+void MetricRecorder::restore(const std::vector<MetricSnapshot>& by_rank) {
+  reset(MetricGroup::kTrain);
+  BatchCounts& count = counts(MetricGroup::kTrain);
+  for (const MetricSnapshot& snapshot : by_rank) {
+    count.epoch += snapshot.epoch_batches;
+    count.step += snapshot.step_batches;
+    for (const SavedMetric& saved : snapshot.training) restore(saved);
+  }
+}
+
+void MetricRecorder::restore(const SavedMetric& saved) {
   const NewMetric& metric = saved.metric;
   const MetricKey key{metric.hook, metric.name, metric.dataloader_idx};
   MetricEntry* entry = table_.find(key);
   if (entry == nullptr) entry = &table_.add(key, metric.options, metric.site, rank_);
   if (!(entry->options == metric.options)) return;
-  entry->deferred_epoch.reset();
-  entry->epoch = {};
-  for (const Slot& slot : saved.epoch) {
-    if (!slot.present()) continue;
-    const bool first = !entry->epoch.present();
-    entry->epoch.value = first ? slot.value : combine(metric.options.reduce, entry->epoch.value, slot.value);
-    entry->epoch.weight = first ? slot.weight : entry->epoch.weight + slot.weight;
-  }
+  entry->epoch = joined(metric.options.reduce, entry->epoch, metric.epoch);
+  entry->step = joined_step(metric.options.reduce, entry->step, metric.step);
+  entry->step_is_new |= saved.step_is_new;
+  if (saved.of_last_batch) entry->step_batch = counts(MetricGroup::kTrain).run;
 }
 
-void settle_step(MetricEntry& entry) {
-  if (!entry.deferred_step) return;
-  entry.step.value = entry.deferred_step->read();
-  entry.deferred_step.reset();
+void settle_step(MetricRecord& record) {
+  if (!record.deferred_step) return;
+  record.step.value = record.deferred_step->read();
+  record.deferred_step.reset();
 }
 
-void settle_epoch(MetricEntry& entry) {
-  if (!entry.deferred_epoch) return;
-  entry.epoch.value = combine(entry.options.reduce, entry.epoch.value, entry.deferred_epoch->read());
-  entry.deferred_epoch.reset();
+void settle_epoch(MetricRecord& record, Reduce reduce) {
+  if (!record.deferred_epoch) return;
+  record.epoch.value = combine(reduce, record.epoch.value, record.deferred_epoch->read());
+  record.deferred_epoch.reset();
 }
 
 }  // namespace levin::detail

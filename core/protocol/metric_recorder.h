@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "levin/core/protocol/metric_snapshot.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/protocol/metric_table.h"
 #include "levin/core/protocol/metric_views.h"
@@ -37,10 +38,13 @@ class MetricRecorder {
   std::int64_t batches(MetricGroup group, Level level) const;
   MetricMap local_step_row() const;
 
-  /// The metrics of a group that have an epoch value by now, with that value.
-  std::vector<NewMetric> epoch_so_far(MetricGroup group);
-  /// Gives a metric the epoch value that was saved, of all the ranks that saved one; not when its options have changed.
-  void restore_epoch(const MergedMetric& saved);
+  /// save(MetricMoment::kMark) gives what was recorded until here.
+  void mark() { ++mark_; }
+  /// What is recorded of training, all but the maps. Waits for values that are still on a device.
+  MetricSnapshot save(MetricMoment moment);
+  /// Puts it back in place of all that is recorded of training; `by_rank`: of this rank, or of several in place of which it
+  /// goes on. A metric whose options are others now starts anew.
+  void restore(const std::vector<MetricSnapshot>& by_rank);
 
  private:
   /// A stage, and the batch that it works on.
@@ -61,6 +65,9 @@ class MetricRecorder {
   double weight_of(const LogOptions& options, const MetricEntry& entry, CallSite where) const;
   bool counts_here(const MetricEntry& entry) const { return rank_ == 0 || !entry.options.rank_zero_only; }
   void set_step(MetricEntry& entry, const Slot& slot);
+  /// Called: before an entry changes.
+  void keep_marked(MetricEntry& entry);
+  void restore(const SavedMetric& saved);
   void reset(MetricGroup group);
   BatchCounts& counts(MetricGroup group) { return counts_[static_cast<std::size_t>(group)]; }
   const BatchCounts& counts(MetricGroup group) const { return counts_[static_cast<std::size_t>(group)]; }
@@ -72,10 +79,11 @@ class MetricRecorder {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::vector<Scope> scopes_{Scope{}};  ///< the outermost is no stage at all
   std::array<BatchCounts, kMetricGroups + 1> counts_{};
+  std::int64_t mark_ = 1;
 };
 
 /// Waits for deferred values of a metric and puts them into its slot.
-void settle_step(MetricEntry& entry);
-void settle_epoch(MetricEntry& entry);
+void settle_step(MetricRecord& record);
+void settle_epoch(MetricRecord& record, Reduce reduce);
 
 }  // namespace levin::detail

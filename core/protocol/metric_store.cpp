@@ -6,7 +6,7 @@
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/boundary_result.h"
 #include "levin/core/protocol/metric_recorder.h"
-#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/metric_snapshot.h"
 
 namespace levin {
 
@@ -42,14 +42,20 @@ void MetricStore::begin_batch(const BatchScope& scope) { state_->recorder.begin_
 void MetricStore::end_batch() { state_->recorder.end_batch(); }
 void MetricStore::reset_epoch() { state_->recorder.reset_epoch(); }
 
-std::vector<std::byte> MetricStore::save_training_epoch() {
-  return detail::pack({state_->recorder.epoch_so_far(detail::MetricGroup::kTrain), {}});
+void MetricStore::mark() { state_->recorder.mark(); }
+
+MetricSnapshot MetricStore::save(MetricMoment moment) {
+  MetricSnapshot snapshot = state_->recorder.save(moment);
+  snapshot.maps = maps();
+  return snapshot;
 }
 
-void MetricStore::restore_training_epoch(const std::vector<std::vector<std::byte>>& saved) {
-  std::vector<detail::News> ranks;
-  for (const std::vector<std::byte>& bytes : saved) ranks.push_back(detail::unpack_news(bytes));
-  for (const detail::MergedMetric& merged : detail::merge(ranks)) state_->recorder.restore_epoch(merged);
+MetricMaps MetricStore::maps() const { return state_->views.maps(); }
+
+void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
+  if (by_rank.empty()) return;
+  state_->recorder.restore(by_rank);
+  state_->views.restore(by_rank.front().maps);
 }
 
 void MetricStore::log(std::string_view name, double value, const LogOptions& options, CallSite where) {

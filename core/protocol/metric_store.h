@@ -14,6 +14,12 @@
 
 namespace levin {
 
+struct MetricMaps;
+struct MetricSnapshot;
+
+/// Of which moment a snapshot is: now, or the last mark().
+enum class MetricMoment : std::uint8_t { kNow, kMark };
+
 /// A value that is still on its way, such as one on a GPU. It is added up where it is, and read once, at a boundary.
 class DeferredValue {
  public:
@@ -65,12 +71,16 @@ class MetricStore {
   /// Forgets accumulated epoch values, after an epoch's row has been written; callback_metrics keep the last values.
   void reset_epoch();
 
-  /// What this rank has accumulated in the training epoch under way, for a checkpoint. Waits for values that are still on a
-  /// device.
-  std::vector<std::byte> save_training_epoch();
-  /// Puts it back, in place of what has been logged of the same keys since the epoch began: `saved` is what this rank, or
-  /// several in place of which this one goes on, had accumulated. A key whose options are others now starts anew.
-  void restore_training_epoch(const std::vector<std::vector<std::byte>>& saved);
+  /// Remembers, for kMark, what has been recorded until here: the start of something that a resumed run does again.
+  void mark();
+  /// What this rank has recorded of training, for a checkpoint, and the maps as they are now. Waits for values that are still
+  /// on a device.
+  MetricSnapshot save(MetricMoment moment);
+  MetricMaps maps() const;
+  /// Puts a snapshot back, in place of all that has been recorded of training and shown: `by_rank` is what this rank, or
+  /// several in place of which this one goes on, had. The maps are the first one's. A key whose options are others now starts
+  /// anew. Nothing is restored from an empty list.
+  void restore(const std::vector<MetricSnapshot>& by_rank);
 
   /// Records a value. Throws MisuseError, naming hook, key and call site, when the hook does not permit it, the key's options
   /// changed, or the name is empty, reserved or contains a line break.

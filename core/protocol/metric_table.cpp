@@ -110,11 +110,10 @@ const std::vector<MetricEntry*>& MetricTable::layout(MetricGroup group, Level le
 void MetricTable::reset(MetricGroup group) {
   for (MetricEntry& entry : entries_) {
     if (entry.group != group) continue;
-    entry.step = {};
-    entry.step_is_new = false;
-    entry.epoch = {};
-    entry.deferred_step.reset();
-    entry.deferred_epoch.reset();
+    const std::int64_t step_batch = entry.step_batch;
+    static_cast<MetricRecord&>(entry) = {};
+    entry.step_batch = step_batch;
+    entry.marked = 0;
   }
 }
 

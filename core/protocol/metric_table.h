@@ -57,8 +57,18 @@ struct ViewCells {
   double* monitored_epoch = nullptr;
 };
 
+/// What one rank has recorded of a metric.
+struct MetricRecord {
+  Slot step;                                      ///< the last value logged in this epoch
+  bool step_is_new = false;                       ///< it was logged after the last step boundary
+  std::int64_t step_batch = -1;                   ///< in which batch it was logged, counted through the run
+  Slot epoch;                                     ///< everything since the epoch began
+  std::shared_ptr<DeferredValue> deferred_step;   ///< takes the place of step.value
+  std::shared_ptr<DeferredValue> deferred_epoch;  ///< still to be taken into epoch.value
+};
+
 /// One metric: its identity, what this rank has recorded of it, and whether the ranks have agreed on it.
-struct MetricEntry {
+struct MetricEntry : MetricRecord {
   MetricEntry(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank);
   MetricEntry(const MetricEntry&) = delete;
   MetricEntry& operator=(const MetricEntry&) = delete;
@@ -78,12 +88,8 @@ struct MetricEntry {
   std::string step_name;
   std::string epoch_name;
 
-  Slot step;                                      ///< the last value logged in this epoch
-  bool step_is_new = false;                       ///< it was logged after the last step boundary
-  std::int64_t step_batch = -1;                   ///< in which batch it was logged, counted through the run
-  Slot epoch;                                     ///< everything since the epoch began
-  std::shared_ptr<DeferredValue> deferred_step;   ///< takes the place of step.value
-  std::shared_ptr<DeferredValue> deferred_epoch;  ///< still to be taken into epoch.value
+  std::int64_t marked = 0;  ///< the last mark since which something was logged; at_mark is what was recorded until then
+  MetricRecord at_mark;
 
   bool agreed = false;  ///< every rank knows it and it has a slot in the frames
   bool warned = false;  ///< the ranks that do not log it have been named

@@ -1,6 +1,7 @@
 #include "levin/core/protocol/metric_views.h"
 
 #include <string>
+#include <utility>
 
 namespace levin::detail {
 
@@ -63,11 +64,13 @@ std::optional<double> MetricViews::monitored(std::string_view name) const {
   return found->second;
 }
 
-void MetricViews::clear() {
-  callback_.clear();
-  logged_.clear();
-  progress_bar_.clear();
-  monitored_.clear();
+void MetricViews::clear() { restore({}); }
+
+void MetricViews::restore(MetricMaps maps) {
+  callback_ = std::move(maps.callback);
+  logged_ = std::move(maps.logged);
+  progress_bar_ = std::move(maps.progress_bar);
+  monitored_ = std::move(maps.monitored);
   ++generation_;
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/metric_snapshot.h"
 #include "levin/core/protocol/metric_table.h"
 
 namespace levin::detail {
@@ -21,6 +22,9 @@ class MetricViews {
   /// A value that belongs to no log(): shown to callbacks and monitored.
   void set(std::string_view name, double value);
   void clear();
+  MetricMaps maps() const { return {callback_, logged_, progress_bar_, monitored_}; }
+  /// Shows these values, and no others.
+  void restore(MetricMaps maps);
 
   const MetricMap& callback() const { return callback_; }
   const MetricMap& logged() const { return logged_; }

@@ -1,3 +1,4 @@
+#include "levin/core/protocol/metric_snapshot.h"
 #include "levin/core/protocol/metric_store.h"
 
 #include <catch2/catch.hpp>
@@ -63,18 +64,18 @@ TEST_CASE("an epoch that was saved half-way goes on elsewhere, on one rank in pl
     solo.log(Hook::kTrainingStep, "min", value, {.on_step = false, .on_epoch = true, .reduce = Reduce::kMin});
     solo.store.end_batch();
   };
-  std::vector<std::vector<std::byte>> saved;
+  std::vector<MetricSnapshot> saved;
   for (const auto& [value, batch_size] : {std::pair(10.0, 3), std::pair(20.0, 1)}) {
     Solo solo;
     solo.store.begin_stage(Stage::kTrain);
     log(solo, value, batch_size);
     if (value == 10) solo.log(Hook::kOnTrainStart, "early", 5);
-    saved.push_back(solo.store.save_training_epoch());
+    saved.push_back(solo.store.save(MetricMoment::kNow));
   }
   Solo resumed;
   resumed.store.begin_stage(Stage::kTrain);
   resumed.log(Hook::kOnTrainStart, "early", 5);
-  resumed.store.restore_training_epoch(saved);
+  resumed.store.restore(saved);
   log(resumed, 30, 4);
   resumed.meet(BoundaryKind::kEpochReached);
   const MetricMap expected{{"mean_epoch", (10 * 3 + 20 + 30 * 4) / 8.0}, {"sum", 60}, {"min", 10}, {"early", 5}};
@@ -87,10 +88,50 @@ TEST_CASE("a saved epoch's key that has other options now starts anew") {
   solo.log(Hook::kTrainingStep, "loss", 1, {.on_step = false, .on_epoch = true});
   Solo resumed;
   resumed.store.begin_stage(Stage::kTrain);
-  resumed.log(Hook::kTrainingStep, "loss", 7, {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
-  resumed.store.restore_training_epoch({solo.store.save_training_epoch()});
+  const LogOptions sum{.on_step = false, .on_epoch = true, .reduce = Reduce::kSum};
+  resumed.log(Hook::kTrainingStep, "loss", 3, sum);
+  resumed.store.restore({solo.store.save(MetricMoment::kNow)});
+  resumed.log(Hook::kTrainingStep, "loss", 7, sum);
   resumed.meet(BoundaryKind::kEpochReached);
   CHECK(resumed.store.callback_metrics() == MetricMap{{"loss", 7}});
+}
+
+TEST_CASE("a snapshot of the last mark has nothing of what was logged since") {
+  Solo solo;
+  solo.store.begin_stage(Stage::kTrain);
+  const LogOptions both{.on_epoch = true};
+  solo.store.begin_batch({.batch_size = 1});
+  solo.log(Hook::kTrainingStep, "loss", 4, both);
+  solo.store.end_batch();
+  solo.store.mark();
+  solo.store.begin_batch({.batch_size = 1});
+  solo.log(Hook::kTrainingStep, "loss", 8, both);
+  solo.log(Hook::kTrainingStep, "new", 8, both);
+  for (const auto& [moment, expected] :
+       {std::pair(MetricMoment::kMark, MetricMap{{"loss_epoch", 4}}),
+        std::pair(MetricMoment::kNow, MetricMap{{"loss_epoch", 6}, {"new_epoch", 8}})}) {
+    Solo resumed;
+    resumed.store.begin_stage(Stage::kTrain);
+    resumed.store.restore({solo.store.save(moment)});
+    resumed.meet(BoundaryKind::kEpochReached);
+    CHECK(resumed.meet(BoundaryKind::kEpochEnd).logger_row == expected);
+  }
+}
+
+TEST_CASE("a snapshot brings back what monitors and bars see, and the step's row that is due") {
+  Solo solo;
+  solo.store.begin_stage(Stage::kTrain);
+  solo.store.begin_batch({.batch_size = 2});
+  solo.log(Hook::kTrainingStep, "loss", 4, {.prog_bar = true});
+  solo.store.end_batch();
+  Solo resumed;
+  resumed.store.begin_stage(Stage::kTrain);
+  resumed.store.restore({solo.store.save(MetricMoment::kNow)});
+  CHECK(resumed.store.callback_metrics() == MetricMap{{"loss", 4}});
+  CHECK(resumed.store.progress_bar_metrics() == MetricMap{{"loss", 4}});
+  CHECK(resumed.store.monitored("loss") == 4);
+  CHECK(resumed.store.local_step_row() == MetricMap{{"loss", 4}});
+  CHECK(resumed.meet(BoundaryKind::kTrainStep).logger_row == MetricMap{{"loss", 4}});
 }
 
 TEST_CASE("log() where it has no meaning names hook, key and call site") {

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/checkpoint/rng_state.h"
+#include "levin/core/protocol/metric_snapshot.h"
+
+namespace levin {
+
+/// What training does next. A checkpoint says it, and a run that resumes goes on there: what is done is not done again, and what
+/// is due is not left out. Those marked (*) begin anew when a checkpoint was written while they ran.
+enum class Place : std::uint8_t {
+  kTrainStart,     ///< (*) on_train_start, and everything after it
+  kEpochStart,     ///< (*) on_train_epoch_start
+  kBatch,          ///< (*) a batch, from reading it to its optimizer step
+  kBatchEnd,       ///< on_train_batch_end is under way: then the step's row, a validation that is due, schedulers
+  kValidation,     ///< (*) a validation, up to the hooks before on_validation_end
+  kValidationEnd,  ///< on_validation_end is under way: then schedulers
+  kEpochEnd        ///< on_train_epoch_end is under way: then schedulers and the epoch's row
+};
+const char* place_name(Place place);
+/// Unset when no place has this name.
+std::optional<Place> place_from_name(std::string_view name);
+
+/// One turn of an epoch: a batch on every rank that still has one.
+struct Turn {
+  std::int64_t iteration = 0;
+  bool starts_window = true;  ///< gradients start at zero
+  bool ends_window = true;    ///< the optimizer steps
+  bool is_last = false;       ///< no rank has another batch in this epoch
+  bool end_epoch = false;     ///< a rank asked to skip the rest of the epoch
+};
+
+/// Random numbers of a run that goes on: where they are, and where they were before the batch was read that lies ready, since
+/// reading may draw too.
+struct RandomState {
+  RandomSnapshot now = RandomSnapshot::take();
+  std::optional<RandomSnapshot> before_reading;
+};
+
+/// What changes while a place that begins anew is under way, as it was at its beginning.
+struct PlaceStart {
+  RandomState random;
+  std::vector<std::int64_t> rows;              ///< by logger
+  std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
+  std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
+};
+
+/// Where training is. Written by the loops, read by checkpoints.
+struct LoopPosition {
+  Place place = Place::kTrainStart;
+  std::int64_t epochs_done = 0;
+  std::int64_t batches_done = 0;  ///< turns of the epoch under way
+  Turn turn;                      ///< the last one, from kBatchEnd to kEpochEnd
+  bool completed = true;          ///< kEpochEnd: the epoch came to its last batch
+  int hooks_done = 0;             ///< kValidationEnd, kEpochEnd: callbacks, the module among them, that had their turn
+  std::optional<RandomSnapshot> before_reading;  ///< the batch that lies ready
+  PlaceStart start;
+
+  bool begins_anew() const {
+    return place == Place::kTrainStart || place == Place::kEpochStart || place == Place::kBatch || place == Place::kValidation;
+  }
+};
+
+}  // namespace levin

@@ -1,0 +1,74 @@
+#include "levin/core/loops/training_data.h"
+
+#include <algorithm>
+
+#include "levin/core/loops/epoch_plan.h"
+#include "levin/core/loops/hook_runner.h"
+
+namespace levin {
+
+void TrainingData::set_up() {
+  loader_ = source_.train(runtime_);
+  if (!loader_) {
+    throw MisuseError(
+        "fit needs training data: pass a loader, or a data module (`data:` in a YAML file) whose train_dataloader() gives one, "
+        "or let the module's own train_dataloader() do so.");
+  }
+  const auto& limit = runtime_.options.limit_train_batches;
+  batches_ = epoch_batches_ = limited_batches(loader_->size(), limit, "limit_train_batches");
+  cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, limit));
+}
+
+std::int64_t TrainingData::seek(const ResumePoint& resume) {
+  const DataPosition& saved = resume.data;
+  const std::int64_t world_size = runtime_.world_size();
+  const std::int64_t batch_size = loader_->batch_size().value_or(0);
+  const std::int64_t ranks_reading = runtime_.options.use_distributed_sampler ? world_size : 1;
+  const bool same = saved.world_size == world_size && saved.batch_size == batch_size;
+  const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
+  if (!left && !same) {
+    throw ConfigError(
+        "ckpt_path: the checkpoint is of the middle of an epoch, on " + std::to_string(saved.world_size) +
+        " ranks with batches of " + std::to_string(saved.batch_size) + "; this run has " + std::to_string(world_size) +
+        " with batches of " + std::to_string(batch_size) +
+        ", and its training loader cannot tell which samples are left. Resume with as many ranks and the same batch size, or "
+        "from the end of an epoch, or let the loader override samples_before(), batches_from() and start_epoch_at().");
+  }
+  batches_before_ = same ? resume.batches_done : *saved.samples / (batch_size * ranks_reading);
+  if (left) {
+    samples_before_ = saved.samples;
+    epoch_batches_ = batches_before_ + *left;
+    if (batches_ && runtime_.options.limit_train_batches) epoch_batches_ = std::min(*epoch_batches_, *batches_);
+  }
+  return batches_before_;
+}
+
+void TrainingData::start_epoch(std::int64_t epoch) {
+  HookScope scope(runtime_, Hook::kTrainDataloader);
+  LoaderProgress progress{.loader = loader_.get()};
+  if (samples_before_) {
+    cursor_->start_epoch_at(epoch, *samples_before_, batches_before_);
+  } else {
+    cursor_->start_epoch(epoch);
+    for (; progress.batches < batches_before_ && cursor_->has_next(); ++progress.batches) cursor_->take();
+    progress.skipped = progress.batches;
+  }
+  runtime_.state.loaders = {progress};
+  origin_ = samples_before_ ? batches_before_ : 0;
+  batches_before_ = 0;
+  samples_before_.reset();
+  epoch_batches_ = batches_;
+}
+
+std::optional<std::int64_t> TrainingData::samples_done(std::int64_t batches) const {
+  return loader_->samples_before(batches - origin_);
+}
+
+Batch TrainingData::take() {
+  HookScope scope(runtime_, Hook::kTrainDataloader);
+  Batch batch = cursor_->take();
+  ++runtime_.state.loaders.front().batches;
+  return batch;
+}
+
+}  // namespace levin

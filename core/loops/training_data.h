@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "levin/core/loops/data_source.h"
+#include "levin/core/loops/loader_cursor.h"
+#include "levin/core/loops/resume_point.h"
+
+namespace levin {
+
+/// The training loader of a fit, one epoch after another, and where in an epoch's data a run that resumes begins.
+class TrainingData {
+ public:
+  TrainingData(Trainer::Runtime& runtime, DataSource& source) : runtime_(runtime), source_(source) {}
+
+  /// Asks for the loader, anew when called again. Throws MisuseError when there is none.
+  void set_up();
+  const BatchLoader& loader() const { return *loader_; }
+  /// Batches of a whole epoch on this rank; unset when unknown.
+  const std::optional<std::int64_t>& batches() const { return batches_; }
+  /// Of the epoch that comes, which may begin at another place than its first batch.
+  const std::optional<std::int64_t>& epoch_batches() const { return epoch_batches_; }
+
+  /// The epoch that comes begins where the run that `resume` is of had come to. Gives how many of this run's batches lie
+  /// before. Throws ConfigError when the loader cannot tell and the run was one of other ranks or another batch size.
+  std::int64_t seek(const ResumePoint& resume);
+  /// Starts the epoch, at the place that seek() chose, once.
+  void start_epoch(std::int64_t epoch);
+
+  bool has_next() const { return cursor_->has_next(); }
+  Batch take();
+  /// Samples of the epoch's global order that its first `batches` batches take; unset when the loader cannot tell.
+  std::optional<std::int64_t> samples_done(std::int64_t batches) const;
+  const std::optional<RandomSnapshot>& before_reading() const { return cursor_->before_reading(); }
+
+ private:
+  Trainer::Runtime& runtime_;
+  DataSource& source_;
+  LoaderPtr loader_;
+  std::unique_ptr<LoaderCursor> cursor_;
+  std::optional<std::int64_t> batches_;
+  std::optional<std::int64_t> epoch_batches_;
+  std::int64_t origin_ = 0;                     ///< batches of the epoch under way that lie before the loader's first
+  std::int64_t batches_before_ = 0;             ///< of the epoch that comes
+  std::optional<std::int64_t> samples_before_;  ///< the same in its global order; unset: batches are read and dropped
+};
+
+}  // namespace levin
