@@ -102,7 +102,7 @@ Value ModelCheckpoint::decisions() const {
 }
 
 void ModelCheckpoint::load_decisions(const Value& decisions) {
-  resumed_ = true;
+  resumed_ = decisions.at("triggered_step").as_int() >= 0;  // else training had not begun
   decided_step_ = decisions.at("decided_step").as_int();
   last_saved_step_ = decisions.at("last_saved_step").as_int();
   triggered_step_ = decisions.at("triggered_step").as_int();

@@ -111,14 +111,16 @@ Checkpoint put_together(Trainer::Runtime& runtime, bool weights_only,
   return checkpoint;
 }
 
-/// In a window the gradients of its earlier batches are part of the state, and from backward on nobody can tell them from those
-/// of a batch that a resumed run does again.
+/// Where gradients of earlier batches are part of the state, from backward on nobody can tell them from those of a batch that a
+/// resumed run does again.
 void check_moment(const Trainer::Runtime& runtime, bool weights_only) {
   const LoopState& state = runtime.state;
-  if (weights_only || state.position.place != Place::kBatch || !state.window.open || !state.window.in_backward) return;
+  const bool keeps_gradients = state.window.open || !runtime.module->automatic_optimization();
+  if (weights_only || state.position.place != Place::kBatch || !state.window.in_backward || !keeps_gradients) return;
   throw MisuseError(
-      "save_checkpoint: between backward and on_train_batch_end of a batch that adds to the gradients of earlier ones "
-      "(accumulate_grad_batches), a run could not resume exactly. Save in on_train_batch_end, or with weights_only.");
+      "save_checkpoint: between backward and on_train_batch_end of a batch that may add to the gradients of earlier ones "
+      "(accumulate_grad_batches, manual optimization), a run could not resume exactly. Save in on_train_batch_end, or with "
+      "weights_only.");
 }
 
 std::int64_t count(const Value& values, const char* key) {
@@ -244,6 +246,11 @@ ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkp
   state.total_batch_idx = count(manifest.at("loops"), "total_batches_done");
   state.position.epochs_done = state.epoch;
   return resume;
+}
+
+bool is_before_training(const Checkpoint& checkpoint) {
+  const Value* loops = checkpoint.manifest.find("loops");
+  return loops != nullptr && loops->at("place") == Value(place_name(Place::kTrainStart));
 }
 
 std::int64_t logging_step_of(const Checkpoint& checkpoint) {

@@ -22,6 +22,9 @@ void restore_module(Trainer::Runtime& runtime, const Checkpoint& checkpoint);
 /// Optimizers, schedulers and counters. Gives where training goes on, and what this rank takes over when it is there.
 ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkpoint);
 
+/// The checkpoint is of a run that had not begun its first epoch.
+bool is_before_training(const Checkpoint& checkpoint);
+
 /// The x axis of training rows from which on rows are written anew.
 std::int64_t logging_step_of(const Checkpoint& checkpoint);
 /// How many rows a logger had been given; unset when the checkpoint does not know.

@@ -5,6 +5,7 @@
 #include "levin/core/error_text.h"
 #include "levin/core/loops/announcements.h"
 #include "levin/core/loops/checkpoint_state.h"
+#include "levin/core/loops/metric_rows.h"
 #include "levin/core/loops/module_attachment.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/loops/rank_agreement.h"
@@ -97,6 +98,7 @@ void EntryPoint::set_up() {
   set_up_module();
   if (fitting()) {
     configure_optimizers();
+    begin_training();
     hooks_.run(Hook::kOnFitStart, &Callback::on_fit_start, &Module::on_fit_start);
   }
   log_hyperparams();
@@ -160,6 +162,15 @@ void EntryPoint::configure_optimizers() {
   const OptimizerSetups setups = make_optimizers(runtime_);
   take_optimizers(runtime_, setups);
   check_same_optimizers(runtime_);
+}
+
+void EntryPoint::begin_training() {
+  // A run that was saved before its first epoch begins here.
+  if (checkpoint_ && is_before_training(*checkpoint_)) restore_random_state(runtime_.strategy->rank(), *checkpoint_);
+  PlaceStart& start = runtime_.state.position.start;
+  start.random.now = RandomSnapshot::take();
+  start.rows = rows_written(runtime_);
+  start.maps.emplace();  // what a sanity check shows is of no account
 }
 
 void EntryPoint::log_hyperparams() {

@@ -39,6 +39,7 @@ class EntryPoint {
   void set_up_parts();
   void set_up_module();
   void configure_optimizers();
+  void begin_training();
   void log_hyperparams();
   void finish();
   void check_signal(const std::string& when) const;

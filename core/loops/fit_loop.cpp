@@ -52,7 +52,12 @@ void FitLoop::run(const ResumePoint& resume) {
   if (from.is_in_epoch()) from.batches_done = data_.seek(resume);
   agree_on_epoch();
   announce();
-  if (from.is_in_epoch() || !done()) train_epochs(std::move(from));
+  if (from.is_in_epoch() || !done()) {
+    train_epochs(std::move(from));
+  } else {
+    runtime_.metrics->begin_stage(Stage::kTrain);
+    runtime_.metrics->restore(resume.rank.metrics);
+  }
   rank_zero_info("Training stopped: " + state_.end_reason + ".");
 }
 
@@ -61,7 +66,7 @@ void FitLoop::train_epochs(ResumePoint resume) {
   // Before the hook: what it logs belongs to the first epoch.
   runtime_.metrics->begin_stage(Stage::kTrain);
   if (resume.resumes && resume.place == Place::kTrainStart) take_over(resume);
-  begin(Place::kTrainStart);
+  runtime_.metrics->mark();
   hooks_.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
   while (true) {
     run_epoch(std::exchange(resume, {}));
@@ -77,7 +82,7 @@ void FitLoop::begin(Place place) {
   LoopPosition& position = state_.position;
   position.place = place;
   position.epochs_done = state_.epoch;
-  if (place != Place::kBatch) position.batches_done = 0;
+  if (place == Place::kEpochStart) position.batches_done = 0;
   position.start.random.now = RandomSnapshot::take();
   position.start.random.before_reading = position.before_reading;
   position.start.rows = rows_written(runtime_);
@@ -98,7 +103,7 @@ void FitLoop::take_over(const ResumePoint& resume) {
     if (rank.before_reading) set_rng_state(*rank.before_reading);
     data_.start_epoch(state_.epoch);
   }
-  if (rank.random) set_rng_state(*rank.random);
+  if (rank.random && resume.place != Place::kTrainStart) set_rng_state(*rank.random);
   state_.replaying = false;
   runtime_.resumed_from.reset();
 }
@@ -227,8 +232,6 @@ void FitLoop::start_epoch(const ResumePoint& resume) {
   const bool inside = resume.is_in_epoch();
   state_.batch_idx = resume.batches_done - 1;
   state_.skip_epoch_wish = false;
-  // Where an epoch was skipped, gradients that waited for more batches are dropped.
-  state_.window = {};
   if (resume.resumes && resume.place == Place::kEpochStart) take_over(resume);
   if (!inside) begin(Place::kEpochStart);
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
@@ -435,6 +438,8 @@ void FitLoop::end_epoch(bool completed, int hooks_done) {
   rows_.save();
   runtime_.metrics->reset_epoch();
   position.before_reading.reset();
+  // Where an epoch was skipped, gradients that waited for more batches are dropped.
+  if (runtime_.module->automatic_optimization()) state_.window = {};
   begin(Place::kEpochStart);
   ++position.epochs_done;
   // Last, so that what they save is of an epoch that is done.

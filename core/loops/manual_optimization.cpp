@@ -17,6 +17,7 @@ ManualOptimization::ManualOptimization(Trainer& trainer) : trainer_(trainer) {
 }
 
 void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
+  trainer_.runtime().state.window.in_backward = true;
   run_backward(trainer_.runtime(), *trainer_.runtime().step_votes, loss, synchronize);
   // Until ranks reduce them, gradients are each rank's own.
   trainer_.runtime().state.window.open = !synchronize;

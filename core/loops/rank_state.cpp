@@ -175,6 +175,12 @@ RankResume load_rank_state(const Trainer::Runtime& runtime, const Checkpoint& ch
   return resume;
 }
 
+bool restore_random_state(int rank, const Checkpoint& checkpoint) {
+  const at::Tensor* random = tensor_of(checkpoint, random_key(rank, "cpu"));
+  if (random != nullptr) set_rng_state(*random);
+  return random != nullptr;
+}
+
 void copy_rank_states(const Checkpoint& source, Checkpoint& target) {
   for (const auto& [name, tensor] : source.tensors) {
     if (name.starts_with(kRandom) || name.starts_with(kGradients)) target.tensors[name] = tensor;

@@ -18,6 +18,8 @@ void save_rank_states(const Trainer::Runtime& runtime, const std::vector<RankSta
 /// What this rank takes over. Says so when the run that saved had no such rank, and random numbers cannot go on. On fewer ranks
 /// than before, one goes on in place of several. `gradients_are_local`: each rank had its own.
 RankResume load_rank_state(const Trainer::Runtime& runtime, const Checkpoint& checkpoint, bool gradients_are_local);
+/// Random numbers go on as that rank's did; false when the run that saved had no such rank.
+bool restore_random_state(int rank, const Checkpoint& checkpoint);
 /// What save_rank_states() put into a checkpoint, as it is: for a run that saves before it has come to where it goes on.
 void copy_rank_states(const Checkpoint& source, Checkpoint& target);
 
