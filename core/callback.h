@@ -17,7 +17,7 @@ enum class CallbackPhase : std::uint8_t {
   kNormal,     ///< in the order given
   kProgress,   ///< progress bar and summary, after the user's
   kMonitor,    ///< decides on metrics: on_train_epoch_end runs after the module's and after the boundary
-  kCheckpoint  ///< saves state: like kMonitor, last of all
+  kCheckpoint  ///< saves state: last of all in every hook, after the module; on_train_epoch_end when the epoch is written down
 };
 
 /// Something that happens at the hooks of a run. Derive, override what you need, register the class.

@@ -105,6 +105,7 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
                                          options.find_unused_parameters, options.gradient_as_bucket_view, std::move(names),
                                          std::min<std::int64_t>(c10d::kDefaultFirstBucketBytes, cap_bytes),
                                          /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
+  if (!options.find_unused_parameters) settle_buckets();
   if (votes != nullptr) reducer_->register_comm_hook(std::make_unique<VotesInFirstBucket>(process_group, *votes));
   if (!options.find_unused_parameters) watch_gradients();
 }
@@ -113,6 +114,11 @@ GradientReducer::~GradientReducer() {
   for (std::size_t index = 0; arrivals_ && index < arrivals_->hooks.size(); ++index) {
     parameters_[index].remove_hook(arrivals_->hooks[index]);
   }
+}
+
+void GradientReducer::settle_buckets() {
+  reduce_zeros();
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
 void GradientReducer::watch_gradients() {

@@ -50,6 +50,10 @@ class GradientReducer {
  private:
   struct Arrivals;
   void watch_gradients();
+  /// LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
+  /// bucket decides in which order ranks are added up. A pass over zeros brings that forward, so that a run's first step and
+  /// all others add up alike, and a run that resumes gets the bits of one that was not interrupted.
+  void settle_buckets();
 
   Options options_;
   std::vector<std::string> names_;  ///< of parameters_

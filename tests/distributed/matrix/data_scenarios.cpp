@@ -1,9 +1,11 @@
 // Ranks with different amounts of data.
+#include <algorithm>
 #include <numeric>
 
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_process.h"
 #include "distributed/one_weight.h"
+#include "levin/callbacks/early_stopping.h"
 #include "levin/core/data/data_loader.h"
 #include "levin/core/data/tensor_dataset.h"
 #include "levin/core/optim/optimizer_access.h"
@@ -64,6 +66,29 @@ void uneven_validation(Scenario& scenario) {
   scenario.report(rank);
 }
 
+/// parameters: batches of each rank in validation, "known" or "unknown". Monitors and a ModelCheckpoint decide where ranks
+/// meet, and a rank's own number of batches is none of their business.
+void monitored_uneven_validation(Scenario& scenario) {
+  const std::vector<int> counts = counts_of(scenario.text(0));
+  TrainerOptions options = scenario.options();
+  options.enable_checkpointing = std::nullopt;
+  options.max_epochs = 2;
+  options.val_check_interval = 2;
+  EarlyStoppingOptions stopping;
+  stopping.monitor = "val_input";
+  stopping.patience = 3;
+  stopping.strict = std::accumulate(counts.begin(), counts.end(), 0) > 0;
+  options.callbacks = {std::make_shared<EarlyStopping>(stopping)};
+  Trainer trainer(options);
+  OneWeight module;
+  const auto own = static_cast<std::size_t>(trainer.rank());
+  trainer.fit(module, numbers(6, 1), {numbers(counts[own], 1, scenario.text(1) == "known")});
+  // The first value is the best, and the third that is no better is seen at the second epoch's first validation.
+  scenario.expect("global_step", trainer.global_step(), stopping.strict ? 8 : 12);
+  scenario.expect("validates", trainer.validates(), stopping.strict || scenario.text(1) != "known");
+  scenario.report(trainer.rank());
+}
+
 /// parameters: "known" or "unknown"; "2" or "00:00:00:00". val_check_interval counts batches or goes by time, and ranks have
 /// different numbers of batches: all ranks validate at the same steps.
 void validation_inside_epoch(Scenario& scenario) {
@@ -87,7 +112,8 @@ void validation_inside_epoch(Scenario& scenario) {
   scenario.report(rank);
 }
 
-/// parameters: "known" or "unknown". A module that optimizes by hand: an epoch ends with the rank that runs out first.
+/// parameters: "known" or "unknown"; batches of each rank. A module that optimizes by hand: an epoch ends with the rank that
+/// runs out first.
 void manual_optimization(Scenario& scenario) {
   struct ByHand : OneWeight {
     ByHand() { set_automatic_optimization(false); }
@@ -100,14 +126,50 @@ void manual_optimization(Scenario& scenario) {
     }
     static void zero_grad(torch::optim::Optimizer& optimizer) { levin::zero_grad(optimizer); }
   } module;
-  Trainer trainer(scenario.options());
+  const std::vector<int> counts = counts_of(scenario.text(1));
+  const int fewest = *std::min_element(counts.begin(), counts.end());
+  TrainerOptions options = scenario.options();
+  options.max_epochs = 2;
+  Trainer trainer(options);
   const int rank = trainer.rank();
-  trainer.fit(module, numbers(3 + rank, 10.0 * rank, scenario.text(0) == "known"));
+  trainer.fit(module, numbers(counts[static_cast<std::size_t>(rank)], 10.0 * rank, scenario.text(0) == "known"));
   double weight = 0;
-  for (int step = 0; step < 3; ++step) weight -= step + 10.0 * (scenario.ranks() - 1) / 2.0;
-  scenario.expect("weight", module.weight(), weight);
-  scenario.expect("global_step", trainer.global_step(), 3);
+  for (int step = 0; step < fewest; ++step) weight -= step + 10.0 * (scenario.ranks() - 1) / 2.0;
+  scenario.expect("weight", module.weight(), 2 * weight);
+  scenario.expect("global_step", trainer.global_step(), 2 * fewest);
   scenario.report(rank);
+}
+
+/// parameters: "known" or "unknown"; the rank that skips the rest of the first epoch, in the training_step of this batch;
+/// "manual" or "automatic". The epochs that follow are whole.
+void skip_in_training_step(Scenario& scenario) {
+  struct Skips : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      const StepOutput output = OneWeight::training_step(batch, batch_idx);
+      if (automatic_optimization()) return output;
+      levin::zero_grad(optimizer());
+      manual_backward(output.loss);
+      step_optimizer();
+      return output;
+    }
+  } module;
+  const int who = scenario.number(1);
+  const int when = scenario.number(2);
+  module.set_automatic_optimization(scenario.text(3) == "automatic");
+  TrainerOptions options = scenario.options();
+  options.max_epochs = 3;
+  Trainer trainer(options);
+  module.on_step = [&](OneWeight&, std::int64_t batch_idx) {
+    if (trainer.rank() == who && trainer.current_epoch() == 0 && batch_idx == when) trainer.skip_epoch();
+  };
+  std::string validated;
+  module.at_validation_end = [&](OneWeight& self) { validated += std::to_string(self.current_epoch()); };
+  const bool known = scenario.text(0) == "known";
+  trainer.fit(module, numbers(4, 1, known), {numbers(1, 1, known)});
+  scenario.expect("global_step", trainer.global_step(), when + 1 + 4 + 4);
+  scenario.expect("epochs with validation", validated, std::string("12"));
+  scenario.expect("epochs", trainer.current_epoch(), 3);
+  scenario.report(trainer.rank());
 }
 
 /// parameters: samples in all, global batch size. A DataLoader divides them; the last batch is not full, and some ranks may
@@ -235,6 +297,8 @@ void add_data_scenarios(Scenarios& scenarios) {
                     {"uneven_validation", uneven_validation},
                     {"validation_inside_epoch", validation_inside_epoch},
                     {"manual_optimization", manual_optimization},
+                    {"monitored_uneven_validation", monitored_uneven_validation},
+                    {"skip_in_training_step", skip_in_training_step},
                     {"uneven_samples", uneven_samples},
                     {"step_without_loss", step_without_loss},
                     {"unused_parameter", unused_parameter},

@@ -164,9 +164,30 @@ void add_data(Cases& cases) {
                .scenario = "validation_inside_epoch",
                .parameters = {known, "00:00:00:00"}},
               4);
-    cases.add(
-        {.row = "manual optimization, uneven batches of " + length, .scenario = "manual_optimization", .parameters = {known}},
-        2);
+    for (const auto& [counts, ranks] :
+         {std::pair("3,4", 2), std::pair("0,2", 2), std::pair("3,4,9,5", 4), std::pair("2,1,0,3", 4)}) {
+      cases.add_one({.row = std::string("manual optimization, ") + counts + " batches of " + length,
+                     .scenario = "manual_optimization",
+                     .parameters = {known, counts},
+                     .ranks = ranks,
+                     .sampled = ranks == 2});
+    }
+    for (const auto& [counts, ranks] : {std::pair("1,0", 2), std::pair("0,0", 2), std::pair("0,1,0,2", 4)}) {
+      cases.add_one({.row = std::string("monitors and checkpoints, validation of ") + counts + " batches of " + length,
+                     .scenario = "monitored_uneven_validation",
+                     .parameters = {counts, known},
+                     .ranks = ranks,
+                     .sampled = ranks == 2});
+    }
+    for (const char* how : {"manual", "automatic"}) {
+      for (const char* batch : {"1", "3"}) {
+        cases.add(
+            {.row = std::string("skip_epoch() in training_step of batch ") + batch + " on one rank, " + how + ", " + length,
+             .scenario = "skip_in_training_step",
+             .parameters = {known, "1", batch, how}},
+            2);
+      }
+    }
   }
   cases.add({.row = "a last batch that leaves ranks without samples", .scenario = "uneven_samples", .parameters = {"26", "8"}},
             4);

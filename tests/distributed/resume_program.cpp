@@ -1,0 +1,34 @@
+// A user's program that saves in its hooks and resumes from each, on several ranks: see support/resume_plans.h.
+// Arguments: ranks=… folder=… seed=… programs=… stride=…
+#include "distributed/rank_program.h"
+#include "distributed/rank_report.h"
+#include "levin/core/devices.h"
+#include "levin/core/trainer.h"
+#include "support/resume_plans.h"
+
+namespace {
+
+using namespace levin;
+
+void run(const levin::test::Settings& settings) {
+  const std::filesystem::path folder = settings.text("folder");
+  const int ranks = settings.number("ranks");
+  const Trainer trainer(levin::test::rank_options(ranks, folder));
+  levin::test::Report report(folder, trainer.rank());
+  const int first = settings.number("seed", 1);
+  for (int seed = first; seed < first + settings.number("programs", 1); ++seed) {
+    const std::filesystem::path own = folder / std::to_string(seed);
+    std::filesystem::create_directories(own);
+    const auto plan = levin::test::random_resume_plan(static_cast<std::uint64_t>(seed), ranks);
+    const std::string problems =
+        levin::test::check_resume_plan(plan, own, static_cast<std::size_t>(settings.number("stride", 1)));
+    if (!problems.empty()) std::cout << "rank " << trainer.rank() << ": " << problems << std::endl;
+    report.add("equal", problems.empty() ? 1 : 0);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return levin::test::run_program([&] { run(levin::test::Settings(argc, argv)); });
+}

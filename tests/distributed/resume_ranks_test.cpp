@@ -1,0 +1,20 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "distributed/rank_run.h"
+#include "support/matrix_report.h"
+
+// As core/loops/resume_everywhere_test.cpp, on several ranks with processes of their own. One program by hand:
+// build/bin/resume_program ranks=2 folder=$(mktemp -d) seed=5
+TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of generated programs") {
+  const int ranks = GENERATE(2, 4);
+  const bool whole = levin::test::MatrixReport::whole();
+  const int programs = whole ? 40 : ranks == 2 ? 4 : 2;
+  const std::string stride = whole ? "1" : "11";
+  for (int seed = 1; seed <= programs; ++seed) {
+    const levin::test::RankRun run("resume_program", "resume", ranks, {"seed=" + std::to_string(seed), "stride=" + stride});
+    INFO("seed " << seed << " on " << ranks << " ranks\n" << run.outcome.text());
+    REQUIRE(run.outcome.ok());
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(run.number(rank, "equal") == 1);
+  }
+}

@@ -1,0 +1,375 @@
+#include "support/resume_plans.h"
+
+#include <array>
+#include <map>
+#include <random>
+
+#include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/model_checkpoint.h"
+#include "levin/core/data/data_loader.h"
+#include "levin/core/loggers.h"
+#include "levin/core/optim/reduce_lr_on_plateau.h"
+#include "support/recording.h"
+
+namespace levin::test {
+
+std::string ResumePlan::str() const {
+  std::ostringstream text;
+  text << "seed " << seed << ", epochs " << epochs << ", samples " << samples << ", batch " << batch_size << ", accumulate "
+       << accumulate << ", val_check_interval "
+       << (val_check_interval
+               ? std::to_string(val_check_interval->limit().is_share() ? -1 : val_check_interval->limit().batches())
+               : "none")
+       << ", check_val_every_n_epoch " << check_val_every_n_epoch.value_or(-1) << ", validation " << validation_samples
+       << ", sanity " << sanity_steps << ", log_every " << log_every << ", every_n_train_steps "
+       << every_n_train_steps.value_or(-1) << ", skip " << skip_in_epoch << ", patience " << patience << ", max_steps "
+       << max_steps << ", workers " << workers << (manual ? ", manual" : "") << (plateau_each_step ? ", plateau step" : "");
+  return text.str();
+}
+
+ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](auto... choices) {
+    const std::array all = {choices...};
+    return all[random() % all.size()];
+  };
+  ResumePlan plan;
+  plan.seed = seed;
+  plan.ranks = ranks;
+  plan.epochs = pick(2, 3);
+  plan.samples = pick(4, 7, 10);
+  plan.batch_size = pick(1, 2, 3);
+  plan.manual = pick(0, 0, 0, 1) == 1;
+  plan.accumulate = plan.manual ? 1 : pick(1, 1, 2, 3);
+  const std::int64_t batches = (plan.samples + plan.batch_size - 1) / plan.batch_size;
+  switch (pick(0, 1, 2, 3)) {
+    case 1:
+      plan.val_check_interval = CheckInterval(0.5);
+      break;
+    case 2:
+      plan.val_check_interval = CheckInterval(Limit(std::min<std::int64_t>(batches, pick(1, 2, 3))));
+      break;
+    case 3:
+      plan.val_check_interval = CheckInterval(Limit(pick(3, 4, 5)));
+      plan.check_val_every_n_epoch = std::nullopt;
+      break;
+    default:
+      plan.check_val_every_n_epoch = pick(1, 1, 2);
+  }
+  plan.validation_samples = pick(0, 1, 3);
+  plan.sanity_steps = pick(0, 2);
+  plan.log_every = pick(1, 2, 3);
+  if (pick(0, 1) == 1) plan.every_n_train_steps = pick(1, 2, 3);
+  plan.skip_in_epoch = pick(-1, -1, 0, 1);
+  plan.patience = pick(1, 2, 10);
+  plan.max_steps = pick(-1, -1, -1, 5);
+  plan.workers = pick(0, 0, 2);
+  plan.plateau_each_step = pick(0, 1) == 1;
+  return plan;
+}
+
+namespace {
+
+/// Adds noise from the generator that everything draws from: reading a batch draws too.
+class NoisyDataset final : public Dataset {
+ public:
+  NoisyDataset(std::int64_t size, bool noisy) : size_(size), noisy_(noisy) {}
+  std::int64_t size() const override { return size_; }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    at::Tensor rows = torch::empty({static_cast<std::int64_t>(indices.size()), 2});
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      rows[static_cast<std::int64_t>(i)] = torch::tensor({0.1f * static_cast<float>(indices[i]), 1.0f});
+    }
+    if (noisy_) rows += 0.01 * torch::rand_like(rows);
+    return Batch{{"rows", rows}};
+  }
+
+ private:
+  std::int64_t size_;
+  bool noisy_;
+};
+
+/// Keeps rows, and goes on after those that a checkpoint says were written.
+class RowLogger final : public Logger {
+ public:
+  using Row = std::tuple<std::int64_t, std::int64_t, MetricMap>;
+  explicit RowLogger(std::vector<Row> earlier = {}) : rows(std::move(earlier)) {}
+  std::string open(const RunInfo& run) override {
+    rows.resize(run.resuming ? static_cast<std::size_t>(run.resume_rows.value()) : 0);
+    return {};
+  }
+  void log_metrics(const MetricRow& row) override { rows.emplace_back(row.epoch, row.step, row.values); }
+  std::int64_t rows_written() const override { return static_cast<std::int64_t>(rows.size()); }
+  void after_save_checkpoint(const std::filesystem::path& file) override { saved.push_back(file.filename().string()); }
+
+  std::vector<Row> rows;
+  std::vector<std::string> saved;  ///< by ModelCheckpoint
+};
+
+class Program final : public RecordingModule {
+ public:
+  Program(HookTrace& trace, const ResumePlan& plan) : RecordingModule(trace), plan_(plan) {
+    set_automatic_optimization(!plan.manual);
+  }
+
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+    trace_.add("M.training_step");
+    const at::Tensor loss = (layer_->forward(batch[0]) - torch::rand({1})).pow(2).mean();
+    log("loss", loss, {.on_epoch = true, .prog_bar = true});
+    log("samples", batch.batch_size(), {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
+    if (current_epoch() == plan_.skip_in_epoch && batch_idx == 1) trainer().skip_epoch();
+    if (!plan_.manual) return loss;
+    // Gradients of two batches make a step, without regard to epochs.
+    manual_backward(loss);
+    if (trainer().total_batch_idx() % 2 == 1) {
+      step_optimizer();
+      optimizer().zero_grad();
+    }
+    return {};
+  }
+  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+    trace_.add("M.validation_step");
+    const at::Tensor loss = (layer_->forward(batch[0]) - torch::rand({1})).pow(2).mean();
+    log("val_loss", loss);
+    log("val_step", loss, {.on_step = true});
+    return loss;
+  }
+  void on_train_start() override {
+    trace_.add("M.on_train_start");
+    log("starts", torch::rand({1}).item<double>(), {.reduce = Reduce::kSum});
+  }
+  void on_train_epoch_start() override {
+    trace_.add("M.on_train_epoch_start");
+    log("epoch_starts", torch::rand({1}).item<double>(), {.reduce = Reduce::kSum});
+  }
+  void on_train_epoch_end() override {
+    log("epoch_ends", torch::rand({1}).item<double>(), {.reduce = Reduce::kSum});
+    trace_.add("M.on_train_epoch_end");  // a hook that saves is done with that
+  }
+  void on_validation_end() override {
+    (void)torch::rand({1});
+    trace_.add("M.on_validation_end");
+  }
+  OptimizerSetups configure_optimizers() override {
+    auto adam = std::make_shared<torch::optim::Adam>(parameters(), 0.05);
+    ReduceLrOnPlateauOptions options;
+    options.patience = 0;
+    auto plateau = std::make_shared<ReduceLrOnPlateau>(*adam, options);
+    SchedulerConfig config;
+    config.scheduler = plateau;
+    config.interval = plan_.plateau_each_step ? "step" : "epoch";
+    config.monitor = plan_.validation_samples > 0 ? "val_loss" : "loss";
+    config.strict = false;
+    return {adam, {config}};
+  }
+
+ private:
+  ResumePlan plan_;
+};
+
+/// The same as a callback that saves state: its hooks come last.
+class LateCallback final : public Callback {
+ public:
+  explicit LateCallback(HookTrace& trace) : trace_(trace) {}
+  CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
+  std::string state_key() const override { return "LateCallback"; }
+  void on_train_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t) override {
+    trace_.add("L.on_train_batch_end");
+  }
+  void on_train_epoch_end(Trainer&, Module&) override { trace_.add("L.on_train_epoch_end"); }
+  void on_validation_end(Trainer&, Module&) override { trace_.add("L.on_validation_end"); }
+
+ private:
+  HookTrace& trace_;
+};
+
+struct Outcome {
+  std::vector<at::Tensor> parameters;
+  std::vector<RowLogger::Row> rows;
+  std::vector<std::string> saved;
+  MetricMap metrics;
+  std::int64_t global_step = 0;
+  std::int64_t epoch = 0;
+  std::int64_t batches = 0;
+  double lr = 0;
+  Value early_stopping;
+  std::map<std::string, double> best;
+};
+
+class Run {
+ public:
+  Run(const ResumePlan& plan, std::filesystem::path folder) : plan_(plan), folder_(std::move(folder)) {}
+
+  Outcome operator()(HookTrace& trace, const std::vector<RowLogger::Row>& earlier, const std::optional<std::string>& ckpt_path,
+                     const std::function<void(Trainer&, const RowLogger&)>& prepare = {}) {
+    auto logger = std::make_shared<RowLogger>(earlier);
+    EarlyStoppingOptions patient;
+    patient.monitor = plan_.validation_samples > 0 ? "val_loss" : "loss";
+    patient.patience = plan_.patience;
+    patient.strict = false;
+    auto stopping = std::make_shared<EarlyStopping>(patient);
+    ModelCheckpointOptions saving;
+    saving.dirpath = folder_ / "checkpoints";
+    saving.save_top_k = -1;
+    saving.every_n_train_steps = plan_.every_n_train_steps;
+    saving.enable_version_counter = false;
+    if (plan_.validation_samples > 0) saving.monitor = "val_loss";
+    auto checkpoint = std::make_shared<ModelCheckpoint>(saving);
+
+    TrainerOptions options = quiet_options();
+    options.enable_checkpointing = std::nullopt;
+    options.logger = logger;
+    options.callbacks = {std::make_shared<RecordingCallback>(trace), stopping, checkpoint,
+                         std::make_shared<LateCallback>(trace)};
+    options.accelerator = "cpu";
+    options.devices = Devices(plan_.ranks);
+    options.max_epochs = plan_.epochs;
+    options.max_steps = plan_.max_steps;
+    options.accumulate_grad_batches = plan_.accumulate;
+    options.val_check_interval = plan_.val_check_interval;
+    options.check_val_every_n_epoch = plan_.check_val_every_n_epoch;
+    options.log_every_n_steps = plan_.log_every;
+    options.num_sanity_val_steps = plan_.sanity_steps;
+
+    Trainer trainer(options);
+    torch::manual_seed(ckpt_path ? 999 : 7 + static_cast<std::uint64_t>(trainer.rank()));
+    Program module(trace, plan_);
+    if (prepare) prepare(trainer, *logger);
+    const auto loader = [&](std::int64_t samples, bool shuffle) {
+      return std::make_shared<DataLoader>(
+          std::make_shared<NoisyDataset>(samples, plan_.workers == 0),
+          DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = shuffle, .num_workers = plan_.workers, .seed = 3});
+    };
+    LoaderList validation;
+    if (plan_.validation_samples > 0) validation.push_back(loader(plan_.validation_samples, false));
+    RunOptions run;
+    run.ckpt_path = ckpt_path;
+    trainer.fit(module, loader(plan_.samples, true), validation, run);
+
+    Outcome outcome;
+    for (const at::Tensor& parameter : module.parameters()) outcome.parameters.push_back(parameter.detach().clone());
+    outcome.rows = logger->rows;
+    outcome.saved = logger->saved;
+    outcome.metrics = trainer.callback_metrics();
+    outcome.global_step = trainer.global_step();
+    outcome.epoch = trainer.current_epoch();
+    outcome.batches = trainer.total_batch_idx();
+    outcome.lr = static_cast<torch::optim::AdamOptions&>(trainer.optimizers()[0]->param_groups()[0].options()).lr();
+    outcome.early_stopping = stopping->state_dict();
+    for (const auto& [file, score] : checkpoint->best_k_models()) outcome.best[std::filesystem::path(file).filename()] = score;
+    return outcome;
+  }
+
+ private:
+  ResumePlan plan_;
+  std::filesystem::path folder_;
+};
+
+struct SavePoint {
+  std::string entry;
+  std::string file;
+  std::size_t saved_before;  ///< by ModelCheckpoint, in its hooks that were over
+};
+
+/// Hooks from which saving is not meant: those outside of a fit, those of saving itself, and those around an update.
+bool may_save(const std::string& entry) {
+  for (const char* part : {"setup", "teardown", "configure", "prepare_data", "checkpoint", "state_dict", "on_exception",
+                           "lr_scheduler_step", "optimizer_step", "gradient_clipping", "model_eval"}) {
+    if (entry.find(part) != std::string::npos && entry.find("before_optimizer_step") == std::string::npos) return false;
+  }
+  return true;
+}
+
+/// A rank without validation batches has none of their hooks.
+bool every_rank_comes(const Trainer& trainer, const std::string& entry) {
+  if (trainer.stage() == Stage::kTrain) return true;
+  return entry.find("batch") == std::string::npos && entry.find("step") == std::string::npos;
+}
+
+/// Gives what differs, or nothing.
+std::string difference(const Outcome& whole, const Outcome& resumed) {
+  std::ostringstream text;
+  for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
+    if (!torch::equal(whole.parameters[i], resumed.parameters[i])) text << "weights " << i << "; ";
+  }
+  if (whole.rows != resumed.rows) {
+    text << "rows: " << whole.rows.size() << " and " << resumed.rows.size();
+    for (std::size_t i = 0; i < std::max(whole.rows.size(), resumed.rows.size()); ++i) {
+      if (i < whole.rows.size() && i < resumed.rows.size() && whole.rows[i] == resumed.rows[i]) continue;
+      for (const auto* rows : {&whole.rows, &resumed.rows}) {
+        text << (rows == &whole.rows ? "\n    whole:   " : "\n    resumed: ");
+        if (i >= rows->size()) continue;
+        const auto& [epoch, step, values] = (*rows)[i];
+        text << "epoch " << epoch << " step " << step;
+        for (const auto& [name, value] : values) text << " " << name << "=" << value;
+      }
+      break;
+    }
+    text << "; ";
+  }
+  if (whole.metrics != resumed.metrics) text << "callback_metrics; ";
+  if (whole.global_step != resumed.global_step)
+    text << "global_step " << whole.global_step << " " << resumed.global_step << "; ";
+  if (whole.epoch != resumed.epoch) text << "epoch " << whole.epoch << " " << resumed.epoch << "; ";
+  if (whole.batches != resumed.batches) text << "batches " << whole.batches << " " << resumed.batches << "; ";
+  if (whole.lr != resumed.lr) text << "lr " << whole.lr << " " << resumed.lr << "; ";
+  if (!(whole.early_stopping == resumed.early_stopping)) text << "EarlyStopping; ";
+  if (whole.best != resumed.best) text << "best_k_models; ";
+  return text.str();
+}
+
+}  // namespace
+
+std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride) {
+  HookTrace silent;
+  const Outcome plain = Run(plan, folder)(silent, {}, std::nullopt);
+
+  HookTrace trace;
+  std::vector<SavePoint> points;
+  Trainer* trainer = nullptr;
+  const RowLogger* logger = nullptr;
+  trace.on_entry = [&](const std::string& entry) {
+    if (trainer == nullptr || !trainer->fitting() || !may_save(entry)) return;
+    if (plan.ranks > 1 && !every_rank_comes(*trainer, entry)) return;
+    const std::string file = (folder / (std::to_string(points.size()) + ".ckpt")).string();
+    try {
+      trainer->save_checkpoint(file);
+    } catch (const MisuseError& error) {
+      // From backward on, where gradients of earlier batches are kept; see docs/checkpoints.md.
+      if (std::string(error.what()).find("could not resume exactly") != std::string::npos) return;
+      throw;
+    }
+    points.push_back({entry, file, logger->saved.size()});
+  };
+  const Outcome whole = Run(plan, folder)(trace, {}, std::nullopt, [&](Trainer& its_trainer, const RowLogger& its_logger) {
+    trainer = &its_trainer;
+    logger = &its_logger;
+  });
+  trace.on_entry = {};
+  std::string problems;
+  if (const std::string changed = difference(plain, whole); !changed.empty()) problems += "saving changes the run: " + changed;
+  for (std::size_t index = plan.seed % stride; index < points.size(); index += stride) {
+    const SavePoint& point = points[index];
+    Outcome resumed;
+    std::string text;
+    try {
+      resumed = Run(plan, folder)(silent, whole.rows, point.file);
+      text = difference(whole, resumed);
+      const std::vector<std::string> rest(whole.saved.begin() + static_cast<std::ptrdiff_t>(point.saved_before),
+                                          whole.saved.end());
+      if (resumed.saved != rest) {
+        text += "saved " + std::to_string(resumed.saved.size()) + " files in place of " + std::to_string(rest.size()) + ":";
+        for (const auto& file : rest) text += " " + file;
+        text += " |";
+        for (const auto& file : resumed.saved) text += " " + file;
+      }
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    if (!text.empty()) problems += "\n  saved in " + point.entry + " (" + std::to_string(index) + "): " + text;
+    if (problems.size() > 3000) break;
+  }
+  return problems.empty() ? "" : plan.str() + ":" + problems;
+}
+
+}  // namespace levin::test

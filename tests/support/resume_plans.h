@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "levin/core/check_interval.h"
+
+namespace levin::test {
+
+/// A program that trains, validates, draws random numbers everywhere, logs, stops early, skips epochs and saves.
+struct ResumePlan {
+  std::uint64_t seed = 0;
+  std::int64_t epochs = 3;
+  std::int64_t samples = 10;
+  std::int64_t batch_size = 2;
+  std::int64_t accumulate = 1;
+  std::optional<CheckInterval> val_check_interval;
+  std::optional<std::int64_t> check_val_every_n_epoch = 1;
+  std::int64_t validation_samples = 3;
+  std::int64_t sanity_steps = 0;
+  std::int64_t log_every = 2;
+  std::optional<std::int64_t> every_n_train_steps;
+  std::int64_t skip_in_epoch = -1;  ///< in this epoch the module skips the rest after its second batch
+  std::int64_t patience = 2;
+  std::int64_t max_steps = -1;
+  int workers = 0;
+  bool manual = false;
+  bool plateau_each_step = false;
+
+  int ranks = 1;
+
+  std::string str() const;
+};
+
+/// The same for the same seed, on every rank.
+ResumePlan random_resume_plan(std::uint64_t seed, int ranks = 1);
+
+/// One run saves a checkpoint in every hook there is. Each of them, or every `stride`th, is then resumed, and must end as the
+/// one run did: the same weights to the bit, rows, decisions and counters. Gives what differs, or nothing. Ranks: all; `folder`
+/// is empty, and theirs together.
+std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::path& folder, std::size_t stride = 1);
+
+}  // namespace levin::test
