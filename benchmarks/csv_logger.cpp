@@ -48,8 +48,8 @@ int main() {
   levin::CsvLogger growing;
   growing.open(run);
   done = 0;
-  for (const std::int64_t rows : {500, 1'000, 2'000, 4'000}) {
-    std::printf("a new metric each 10 rows, up to row %5lld: %6.2f us/row\n", static_cast<long long>(rows),
+  for (const std::int64_t rows : {500, 1'000, 2'000, 4'000, 20'000, 100'000}) {
+    std::printf("a new metric each 10 rows, up to row %6lld: %6.2f us/row\n", static_cast<long long>(rows),
                 measure(growing, done, rows, 10));
     done = rows;
   }
