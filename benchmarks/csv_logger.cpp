@@ -25,6 +25,13 @@ double measure(levin::CsvLogger& logger, std::int64_t first, std::int64_t last, 
   return taken.count() / static_cast<double>(last - first);
 }
 
+void finalize(levin::CsvLogger& logger, std::int64_t rows) {
+  const auto start = std::chrono::steady_clock::now();
+  logger.finalize("success");
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  std::printf("final rewrite of %lld rows: %.2f s\n", static_cast<long long>(rows), taken.count());
+}
+
 }  // namespace
 
 int main() {
@@ -40,10 +47,7 @@ int main() {
     std::printf("fixed metrics, up to row %8lld: %6.2f us/row\n", static_cast<long long>(rows), measure(fixed, done, rows, 0));
     done = rows;
   }
-  const auto start = std::chrono::steady_clock::now();
-  fixed.finalize("success");
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  std::printf("final rewrite of %lld rows: %.2f s\n", static_cast<long long>(done), taken.count());
+  finalize(fixed, done);
 
   levin::CsvLogger growing;
   growing.open(run);
@@ -53,7 +57,7 @@ int main() {
                 measure(growing, done, rows, 10));
     done = rows;
   }
-  growing.finalize("success");
+  finalize(growing, done);
   std::filesystem::remove_all(root);
   return 0;
 }

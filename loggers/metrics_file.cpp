@@ -16,6 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kManyRows = 4096;
+constexpr std::int64_t kSmallFile = 1 << 18;
+constexpr std::size_t kMuchMemory = std::size_t(1) << 26;
 constexpr std::chrono::seconds kFlushPeriod{1};
 
 // A step that is no number (a metric called "step" may hold anything) never counts as too late.
@@ -179,7 +181,8 @@ void MetricsFile::append_to_journal() {
 }
 
 bool MetricsFile::may_rewrite() const {
-  if (!file_ || waiting_.size() >= rows_in_file_) return true;
+  if (!file_ || waiting_.bytes() >= kMuchMemory) return true;
+  if (size_ <= kSmallFile && waiting_.size() >= rows_in_file_) return true;
   return spent_rewriting_ <= (Clock::now() - made_at_) * budget_.share + budget_.allowance;
 }
 

@@ -28,9 +28,10 @@ struct RewriteBudget {
 ///
 /// Rows are appended, laid out so that no reader meets half of one (PagedText). A new name becomes a column at the end, in the
 /// header and in every earlier row: a new file with all rows takes the old one's place. Since that costs what the file is long,
-/// it happens when the rows that wait are as many as those in the file, or while rewriting has taken no more than a share of
-/// the run (RewriteBudget); until then rows wait in memory, and in a journal beside the file (MetricsJournal), which is read
-/// when the file is continued. So a row costs the same however often new names come, and short files show them at once.
+/// it happens while rewriting has taken no more than a share of the run (RewriteBudget); besides, in small files, when as many
+/// rows wait as there are, and when those that wait take much memory. Until then rows wait in memory, and in a journal beside
+/// the file (MetricsJournal), which is read when the file is continued. So a row costs the same however often new names come,
+/// and short files show them at once.
 ///
 /// Columns are `epoch`, `step` and the metrics; a metric called `step` or `epoch` stands in place of the row's own.
 class MetricsFile {

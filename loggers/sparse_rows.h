@@ -21,6 +21,8 @@ class SparseRows {
 
   std::size_t size() const { return row_ends_.size(); }
   bool empty() const { return row_ends_.empty(); }
+  /// Memory that they take.
+  std::size_t bytes() const { return numbers_.size() + cells_.size() * sizeof(Cell) + row_ends_.size() * sizeof(std::size_t); }
 
   /// Appends a row, with a cell for each of `columns` and a line end, to a CSV text.
   void append_row(std::string& text, std::size_t row, std::size_t columns) const;
