@@ -95,7 +95,7 @@ const MetricMap kNoMetrics;
 }  // namespace
 
 Trainer::Trainer(TrainerOptions options) : runtime_(std::make_unique<Runtime>(*this, std::move(options))) {}
-Trainer::~Trainer() { ModuleAttachment::detach(*this); }
+Trainer::~Trainer() { ModuleAttachment::detach(*runtime_); }
 
 void Trainer::fit(Module& module, DataModule& data, const RunOptions& run) {
   run_fit(*runtime_, module, DataSource::from(data), run);
