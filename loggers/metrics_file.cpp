@@ -71,11 +71,12 @@ void MetricsFile::flush() {
 void MetricsFile::tidy() {
   if (!open_) return;
   stay_in_place();
-  if (!waiting_.empty() && !append_to_file()) rewrite_for_columns();
-  if (!file_) return;
+  if (!file_ && waiting_.empty()) return;
   std::vector<std::string> columns = columns_;
   std::sort(columns.begin(), columns.end());
-  rewrite(path_, columns, std::nullopt, AtomicFile::Disk::kWait);
+  std::vector<std::size_t> place_of(columns.size());
+  for (std::size_t place = 0; place < columns.size(); ++place) place_of[column_of_.at(columns[place])] = place;
+  rewrite(present_file(), columns, std::nullopt, waiting_.moved(place_of), AtomicFile::Disk::kWait);
   close();
 }
 
@@ -94,7 +95,7 @@ void MetricsFile::stay_in_place() {
   std::vector<std::string> columns;
   CsvReader(path_).next(columns);
   for (const std::string& name : columns) column(name);
-  rewrite(path_, columns_, std::nullopt, AtomicFile::Disk::kWait);
+  rewrite(path_, columns_, std::nullopt, waiting_, AtomicFile::Disk::kWait);
 }
 
 void MetricsFile::open() {
@@ -109,7 +110,7 @@ void MetricsFile::close() {
   columns_.clear();
   column_of_.clear();
   waiting_.clear();
-  columns_in_file_ = rows_in_file_ = in_journal_ = 0;
+  columns_in_file_ = rows_in_file_ = in_journal_ = widest_row_ = 0;
 }
 
 void MetricsFile::continue_from(const std::filesystem::path& source, std::optional<std::int64_t> end_step) {
@@ -117,7 +118,7 @@ void MetricsFile::continue_from(const std::filesystem::path& source, std::option
   if (!CsvReader(source).next(columns)) return;
   for (const std::string& name : columns) column(name);
   take_journal(source, end_step);
-  rewrite(source, columns_, end_step, AtomicFile::Disk::kWait);
+  rewrite(source, columns_, end_step, waiting_, AtomicFile::Disk::kWait);
   open_ = true;
 }
 
@@ -188,12 +189,12 @@ bool MetricsFile::may_rewrite() const {
 
 void MetricsFile::rewrite_for_columns() {
   // The rows so far are the kernel's to bring to the disk, too.
-  rewrite(file_ ? std::optional(path_) : std::nullopt, columns_, std::nullopt, AtomicFile::Disk::kLeaveToKernel);
+  rewrite(present_file(), columns_, std::nullopt, waiting_, AtomicFile::Disk::kLeaveToKernel);
 }
 
-// Puts a file with the rows of `source` and those that wait in place of the present one, in one instant.
+// Puts a file with the rows of `source` and `more` in place of the present one, in one instant.
 void MetricsFile::rewrite(const std::optional<std::filesystem::path>& source, const std::vector<std::string>& columns,
-                          std::optional<std::int64_t> end_step, AtomicFile::Disk disk) {
+                          std::optional<std::int64_t> end_step, const SparseRows& more, AtomicFile::Disk disk) {
   const auto begin = Clock::now();
   AtomicFile file(path_, AtomicFile::MissingFolder::kRefuse);
   CsvWriter writer(file);
@@ -201,13 +202,13 @@ void MetricsFile::rewrite(const std::optional<std::filesystem::path>& source, co
   std::size_t rows = 0;
   const auto keep = [&](const std::string& step) { return is_before(step, end_step) && ++rows > 0; };
   if (source) copy_csv_rows(*source, writer, columns, "step", keep);
-  std::size_t widest = 0;
+  std::size_t widest = widest_row_ + columns.size() - columns_in_file_;  // the rows so far have the new cells too
   std::string row_text;
-  for (std::size_t row = 0; row < waiting_.size(); ++row) {
+  for (std::size_t row = 0; row < more.size(); ++row) {
     row_text.clear();
-    waiting_.append_row(row_text, row, columns.size());
+    more.append_row(row_text, row, columns.size());
     writer.add(row_text);
-    widest = std::max(widest, waiting_.widest(row, columns.size()));
+    widest = std::max(widest, more.widest(row, columns.size()));
   }
   writer.finish(widest);
   file.commit(disk);
@@ -215,7 +216,7 @@ void MetricsFile::rewrite(const std::optional<std::filesystem::path>& source, co
   file_ = file.take();
   journal_.remove();
   size_ = writer.size();
-  rows_in_file_ = rows + waiting_.size();
+  rows_in_file_ = rows + more.size();
   columns_in_file_ = columns.size();
   widest_row_ = widest;
   in_journal_ = 0;

@@ -68,7 +68,8 @@ class MetricsFile {
   bool may_rewrite() const;
   void rewrite_for_columns();
   void rewrite(const std::optional<std::filesystem::path>& source, const std::vector<std::string>& columns,
-               std::optional<std::int64_t> end_step, AtomicFile::Disk disk);
+               std::optional<std::int64_t> end_step, const SparseRows& more, AtomicFile::Disk disk);
+  std::optional<std::filesystem::path> present_file() const { return file_ ? std::optional(path_) : std::nullopt; }
 
   std::filesystem::path path_;
   std::int64_t flush_every_n_steps_;

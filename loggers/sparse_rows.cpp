@@ -64,6 +64,17 @@ void SparseRows::append_pairs(std::string& text, std::size_t row, const std::vec
   text += '\n';
 }
 
+SparseRows SparseRows::moved(const std::vector<std::size_t>& place_of) const {
+  SparseRows rows = *this;
+  for (Cell& cell : rows.cells_) cell.column = place_of[cell.column];
+  const auto begin = rows.cells_.begin();
+  for (std::size_t row = 0; row < size(); ++row) {
+    std::sort(begin + static_cast<std::ptrdiff_t>(begin_of(row)), begin + static_cast<std::ptrdiff_t>(row_ends_[row]),
+              [](const Cell& left, const Cell& right) { return left.column < right.column; });
+  }
+  return rows;
+}
+
 std::size_t SparseRows::widest(std::size_t row, std::size_t columns) const {
   return columns + (row_ends_[row] - begin_of(row)) * kWidestNumber;
 }

@@ -28,6 +28,8 @@ class SparseRows {
   void append_row(std::string& text, std::size_t row, std::size_t columns) const;
   /// Appends a row as a line of pairs: name, number, name, number, ….
   void append_pairs(std::string& text, std::size_t row, const std::vector<std::string>& names) const;
+  /// The same rows with each column at another place.
+  SparseRows moved(const std::vector<std::size_t>& place_of) const;
   /// The most bytes that a row with cells in the columns of this one can take.
   std::size_t widest(std::size_t row, std::size_t columns) const;
 
