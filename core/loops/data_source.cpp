@@ -1,5 +1,6 @@
 #include "levin/core/loops/data_source.h"
 
+#include "levin/core/loops/data_agreement.h"
 #include "levin/core/loops/hook_runner.h"
 #include "levin/core/seed.h"
 
@@ -68,6 +69,7 @@ LoaderPtr DataSource::train(Trainer::Runtime& runtime) {
   HookScope scope(runtime, Hook::kTrainDataloader);
   LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : runtime.module->train_dataloader();
   if (loader) prepare(runtime, *loader, uneven_from_name(runtime.options.uneven));
+  check_same_data(runtime, "training", loader ? LoaderList{loader} : LoaderList{});
   return loader;
 }
 
@@ -79,6 +81,7 @@ LoaderList DataSource::evaluation(Trainer::Runtime& runtime, Stage stage) {
     // Evaluation data is never padded: each sample counts once.
     prepare(runtime, *loader, Uneven::kKeep);
   }
+  check_same_data(runtime, std::string(stage_name(stage)), loaders);
   return loaders;
 }
 

@@ -51,6 +51,21 @@ void samples(const Settings& settings) {
   report_run(report, trainer, module);
 }
 
+/// Data of other sizes on the last rank: more=, of which; shared=1, divided over ranks by levin, or 0
+void uneven_data(const Settings& settings) {
+  TrainerOptions options = options_for(settings);
+  options.use_distributed_sampler = settings.number("shared") == 1;
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  OneWeight module;
+  const auto loader = [&](bool differs) {
+    const std::int64_t samples = differs && trainer.rank() == trainer.world_size() - 1 ? 10 : 8;
+    return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", torch::ones({samples, 1})}}),
+                                        DataLoaderOptions{.batch_size = 2});
+  };
+  trainer.fit(module, loader(settings.text("more") == "train"), {loader(false), loader(settings.text("more") == "val")});
+}
+
 /// part=whole, interrupted (by a signal to the last rank, in the middle of the second epoch) or resumed
 void resumes(const Settings& settings) {
   struct Noisy : OneWeight {
@@ -152,6 +167,7 @@ int main(int argc, char** argv) {
                                                                    {"resumes", resumes},
                                                                    {"starts_programs", starts_programs},
                                                                    {"stops", stops},
+                                                                   {"uneven_data", uneven_data},
                                                                    {"different_keys", different_keys},
                                                                    {"skips_epoch", skips_epoch}};
   const Settings settings(argc, argv);

@@ -54,6 +54,21 @@ TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 rank
   }
 }
 
+TEST_CASE("data that ranks share and that has another size on one of them is an error; data that they do not share is not") {
+  const Run train("uneven_data", 3, {"more=train", "shared=1"});
+  INFO(train.outcome.text());
+  CHECK(train.outcome.status == 1);
+  CHECK_THAT(train.outcome.err,
+             Catch::Contains("Ranks share the training data, but it has 8 samples on rank 0 and 10 on rank 2"));
+  const Run validation("uneven_data", 3, {"more=val", "shared=1"});
+  INFO(validation.outcome.text());
+  CHECK(validation.outcome.status == 1);
+  CHECK_THAT(validation.outcome.err, Catch::Contains("data, loader 1, but it has 8 samples on rank 0 and 10 on rank 2"));
+  const Run own("uneven_data", 3, {"more=train", "shared=0"});
+  INFO(own.outcome.text());
+  CHECK(own.outcome.ok());
+}
+
 TEST_CASE("a broken pipe does not end a rank, and ends a program that a rank has started") {
   const Run run("starts_programs", 2);
   INFO(run.outcome.text());

@@ -1,0 +1,58 @@
+#include "levin/core/loops/data_agreement.h"
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+#include <vector>
+
+#include "levin/core/data/data_loader.h"
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+constexpr std::int64_t kNotShared = -1;
+
+// A number for each loader, as a text: its samples, over all ranks.
+std::string describe(const LoaderList& loaders) {
+  std::string text;
+  for (const LoaderPtr& loader : loaders) {
+    const auto* divided = dynamic_cast<const DataLoader*>(loader.get());
+    const bool shared = divided != nullptr && divided->shard().world_size > 1;
+    text += std::to_string(shared ? divided->order_size() : kNotShared) + " ";
+  }
+  return text;
+}
+
+std::vector<std::int64_t> read(const std::string& text) {
+  std::istringstream numbers(text);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = 0; numbers >> size;) sizes.push_back(size);
+  return sizes;
+}
+
+void compare(const std::string& what, const std::vector<std::int64_t>& first, const std::vector<std::int64_t>& other,
+             std::size_t rank) {
+  for (std::size_t index = 0; index < std::min(first.size(), other.size()); ++index) {
+    if (first[index] == other[index] || first[index] == kNotShared || other[index] == kNotShared) continue;
+    const std::string which = std::max(first.size(), other.size()) > 1 ? ", loader " + std::to_string(index) : "";
+    throw MisuseError("Ranks share the " + what + " data" + which + ", but it has " + std::to_string(first[index]) +
+                      " samples on rank 0 and " + std::to_string(other[index]) + " on rank " + std::to_string(rank) +
+                      ". Give all ranks the same data, or divide it in a loader of your own.");
+  }
+}
+
+}  // namespace
+
+void check_same_data(Trainer::Runtime& runtime, const std::string& what, const LoaderList& loaders) {
+  if (runtime.world_size() == 1) return;
+  const std::string mine = describe(loaders);
+  const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
+  const BoundaryOutcome outcome = runtime.meet(BoundaryKind::kSetup, {hash});
+  const auto differs = [&](const BoundaryWords& words) { return words[0] != outcome.words.front()[0]; };
+  if (std::none_of(outcome.words.begin(), outcome.words.end(), differs)) return;
+  const auto texts = all_gather_text(runtime.strategy->control_group(), mine, "comparing the sizes of data");
+  for (std::size_t rank = 1; rank < texts.size(); ++rank) compare(what, read(texts.front()), read(texts[rank]), rank);
+}
+
+}  // namespace levin
