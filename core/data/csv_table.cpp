@@ -1,7 +1,6 @@
 #include "levin/core/data/csv_table.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cmath>
@@ -79,13 +78,29 @@ class LineReader {
   std::size_t searched_ = 0;  // before it there is no LF
 };
 
-/// A tensor that owns the numbers, without a copy of them.
-at::Tensor tensor_of(std::vector<double> values, at::IntArrayRef shape) {
-  if (values.empty()) return at::empty(shape, at::kDouble);
-  auto* const kept = new std::vector<double>(std::move(values));
-  return at::from_blob(
-      kept->data(), shape, [kept](void*) { delete kept; }, at::kDouble);
-}
+/// Numbers whose count is not known before the last one. In blocks: a vector that grows needs three times the memory.
+class Numbers {
+ public:
+  void push_back(double number) {
+    constexpr std::size_t kBlock = 1u << 20;
+    if (blocks_.empty() || blocks_.back().size() == kBlock) blocks_.emplace_back();
+    blocks_.back().push_back(number);
+  }
+
+  /// A tensor of these numbers; each block goes when it is copied.
+  at::Tensor take(at::IntArrayRef shape) {
+    at::Tensor tensor = at::empty(shape, at::kDouble);
+    double* place = tensor.mutable_data_ptr<double>();
+    for (std::vector<double>& block : blocks_) {
+      place = std::copy(block.begin(), block.end(), place);
+      block = std::vector<double>();
+    }
+    return tensor;
+  }
+
+ private:
+  std::vector<std::vector<double>> blocks_;
+};
 
 class CsvParser {
  public:
@@ -104,7 +119,7 @@ class CsvParser {
       }
       width_ = fields_.size();
     }
-    table.values = tensor_of(std::move(values_), {rows_, static_cast<std::int64_t>(width_)});
+    table.values = values_.take({rows_, static_cast<std::int64_t>(width_)});
     return table;
   }
 
@@ -207,7 +222,7 @@ class CsvParser {
   const std::string& name_;
   const CsvOptions& options_;
   std::vector<Field> fields_;  ///< of the current line
-  std::vector<double> values_;
+  Numbers values_;
   std::size_t width_ = 0;
   std::int64_t rows_ = 0;
   std::int64_t line_ = 0;

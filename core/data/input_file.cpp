@@ -77,10 +77,12 @@ std::size_t InputFile::read(char* buffer, std::size_t size) {
 }
 
 void InputFile::check_expansion() const {
-  if (read_ <= kAlwaysAllowed || static_cast<double>(read_) <= max_expansion_ * static_cast<double>(size_on_disk_)) return;
-  fail("its " + std::to_string(size_on_disk_) + " bytes expand to more than " +
-       std::to_string(static_cast<std::uint64_t>(max_expansion_)) +
-       " times as many, as a file made to fill the memory does; if that is right, raise `max_expansion`, or decompress it");
+  if (read_ <= kAlwaysAllowed) return;
+  // Of what was read so far: a file that was made to fill the memory is known long before it has.
+  const auto compressed = static_cast<std::uint64_t>(std::max<z_off_t>(gzoffset(stream_->file), 0));
+  if (static_cast<double>(read_) <= max_expansion_ * static_cast<double>(compressed)) return;
+  fail("its first " + std::to_string(compressed) + " bytes expand to " + std::to_string(read_) +
+       ", as those of a file do that was made to fill the memory; if that is right, raise `max_expansion`, or decompress it");
 }
 
 std::string read_input_file(const std::filesystem::path& path, double max_expansion) {

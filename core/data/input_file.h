@@ -9,16 +9,16 @@
 
 namespace levin {
 
-/// How many times its own size a gzip file may expand to unless a user sets another number. Tables of numbers compress 3 to 30
-/// times; the format's limit, which a file of nothing but zeros comes near, is 1032.
+/// How many times its own size what is compressed may be unless a user sets another number. Tables of measurements compress
+/// some 5 times, those with 99 zeros in 100 numbers 100 times; the format's limit, which zeros alone come near, is 1032.
 inline constexpr double kMaxExpansion = 100.0;
 
 /// A file of data, read once from its beginning, and decompressed on the way when it is a gzip file.
 class InputFile {
  public:
   /// Opens the file. Throws IoError, naming it and the system's reason, when it cannot be read or is no file: a folder, a pipe,
-  /// a device. `max_expansion`: a gzip file that expands to more than so many times its size, and to more than 64 MiB, is
-  /// refused when it gets there.
+  /// a device. `max_expansion`: a gzip file is refused at the place where what was read so far is more than 64 MiB, and more
+  /// than so many times the compressed bytes that it came from.
   explicit InputFile(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
   ~InputFile();
   InputFile(const InputFile&) = delete;

@@ -57,13 +57,12 @@ Value read_file(const std::string& text) {
   }
 }
 
-void check_reads_back(const Value& complete) {
-  for (const std::string& text : {levin::to_yaml(complete), annotated_yaml(complete, config_comments(complete))}) {
-    try {
-      FUZZ_CHECK(levin::fuzz::same(read_yaml(SourceText("saved.yaml", text)), complete), text);
-    } catch (const ConfigError& error) {
-      levin::fuzz::fail(error.what(), text);
-    }
+void check_reads_back(const Value& complete, bool with_comments) {
+  const std::string text = with_comments ? annotated_yaml(complete, config_comments(complete)) : levin::to_yaml(complete);
+  try {
+    FUZZ_CHECK(levin::fuzz::same(read_yaml(SourceText("saved.yaml", text)), complete), text);
+  } catch (const ConfigError& error) {
+    levin::fuzz::fail(error.what(), text);
   }
 }
 
@@ -85,7 +84,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_shown(error, size);
   }
   try {
-    check_reads_back(complete_config(levin::read_options<RunConfig>(config)));
+    // Writing a configuration takes ten times as long as reading it: one way at a time.
+    check_reads_back(complete_config(levin::read_options<RunConfig>(config)), size % 2 == 0);
   } catch (const ConfigError& error) {
     check_shown(error, size);
   }
