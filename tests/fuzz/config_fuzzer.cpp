@@ -58,6 +58,11 @@ Value read_file(const std::string& text) {
 }
 
 void check_reads_back(const Value& complete, bool with_comments) {
+  // Most inputs mean nothing, and give the defaults; writing takes ten times as long as reading.
+  static Value last_checked[2];
+  Value& last = last_checked[with_comments ? 1 : 0];
+  if (levin::fuzz::same(last, complete)) return;
+  last = complete;
   const std::string text = with_comments ? annotated_yaml(complete, config_comments(complete)) : levin::to_yaml(complete);
   try {
     FUZZ_CHECK(levin::fuzz::same(read_yaml(SourceText("saved.yaml", text)), complete), text);
@@ -84,7 +89,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_shown(error, size);
   }
   try {
-    // Writing a configuration takes ten times as long as reading it: one way at a time.
     check_reads_back(complete_config(levin::read_options<RunConfig>(config)), size % 2 == 0);
   } catch (const ConfigError& error) {
     check_shown(error, size);
