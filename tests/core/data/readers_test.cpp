@@ -1,5 +1,7 @@
 #include <rapidcheck.h>
+#include <sys/stat.h>
 #include <torch/torch.h>
+#include <zlib.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include "levin/core/data/input_file.h"
 #include "levin/core/data/npy_file.h"
 #include "levin/core/error.h"
+#include "support/temporary_folder.h"
 
 using Catch::Matchers::Contains;
 
@@ -112,4 +115,30 @@ TEST_CASE("damaged IDX files never crash") {
   }
   REQUIRE_THROWS_WITH(levin::parse_idx(std::string("\0\0\x08\x01\xFF\xFF\xFF\xFF", 8), "x"),
                       Contains("promises 4294967295 bytes"));
+}
+
+TEST_CASE("a compressed file may expand to 64 MiB, and beyond as far as the caller allows") {
+  const levin::test::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "zeros.gz";
+  const std::string block(1 << 20, '\0');
+  const auto write = [&](int blocks) {
+    const gzFile stream = gzopen(file.c_str(), "wb");
+    for (int written = 0; written < blocks; ++written) gzwrite(stream, block.data(), static_cast<unsigned>(block.size()));
+    gzclose(stream);
+  };
+  write(64);
+  REQUIRE(levin::read_input_file(file).size() == 64u << 20);
+  write(70);
+  REQUIRE_THROWS_AS(levin::read_input_file(file), levin::IoError);
+  REQUIRE_THROWS_WITH(levin::read_input_file(file), Contains("zeros.gz") && Contains("max_expansion"));
+  REQUIRE(levin::read_input_file(file, 1100).size() == 70u << 20);
+}
+
+TEST_CASE("data is read from files only") {
+  const levin::test::TemporaryFolder folder;
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  REQUIRE_THROWS_WITH(levin::read_input_file(folder / "pipe"), Contains("it is a pipe"));
+  REQUIRE_THROWS_WITH(levin::read_input_file("/dev/null"), Contains("it is a device"));
+  REQUIRE_THROWS_WITH(levin::read_input_file(folder.path()), Contains("it is a folder"));
+  REQUIRE_THROWS_WITH(levin::read_input_file(folder / "nothing"), Contains("No such file"));
 }
