@@ -121,7 +121,7 @@ struct ChildPlan {
   // A group of its own: Ctrl-C in the terminal reaches the launcher alone, which passes it on, once.
   setpgid(0, 0);
   // A background group must not read from the terminal: it would be stopped.
-  const int nothing = open("/dev/null", O_RDONLY);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   fcntl(plan.segment_descriptor, F_SETFD, 0);
   if (plan.store_descriptor >= 0) fcntl(plan.store_descriptor, F_SETFD, 0);

@@ -87,7 +87,7 @@ struct alignas(64) SegmentHeader {
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
 /// The shared memory itself. Nothing of it outlives the processes that use it: it has no name, or one that is removed as soon
-/// as all ranks have joined.
+/// as all ranks have joined. Its descriptor is never one of 0 to 2.
 class RunSegment {
  public:
   /// Memory without a name; a child inherits it by descriptor(). Throws IoError.

@@ -145,3 +145,20 @@ TEST_CASE("no rank outlives a launcher that is killed") {
   CHECK(program.wait() == 128 + SIGKILL);
   CHECK(all_gone(processes, std::chrono::seconds(5)));
 }
+
+TEST_CASE("closed standard descriptors are never taken for the memory that ranks share") {
+  for (int closed = 0; closed < 8; ++closed) {
+    std::string shell = "exec \"$@\"";
+    for (const int descriptor : {0, 1, 2}) {
+      if ((closed >> descriptor & 1) != 0) shell += " " + std::to_string(descriptor) + ">&-";
+    }
+    INFO(shell);
+    // A message of a failing rank, written to descriptor 2, would be written over the shared memory.
+    ChildProgram failing({"/bin/sh", "-c", shell, "sh", LEVIN_BINARY_DIR "/bin/strategies_launched_program", "throw", "2"}, clean());
+    CHECK(failing.wait(std::chrono::seconds(20)) == 1);
+    CHECK(failing.count("loss is not finite") == ((closed & 4) != 0 ? 0 : 2));
+    ChildProgram good({"/bin/sh", "-c", shell, "sh", LEVIN_BINARY_DIR "/bin/strategies_launched_program", "descriptors", "2"},
+                      clean());
+    CHECK(good.wait(std::chrono::seconds(20)) == 0);
+  }
+}
