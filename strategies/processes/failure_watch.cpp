@@ -55,6 +55,9 @@ void FailureWatch::run() {
       return;
     }
     check_reduction();
+    if (const auto ended = board_->unattended_rank()) {
+      board_->report_failure({*ended, {}, "its process ended in the middle of the run"});
+    }
   }
 }
 

@@ -165,7 +165,7 @@ std::vector<std::string> rank_environment(int rank, int ranks, int port, int seg
 
 StartedRanks start_ranks(int ranks) {
   StartedRanks started{RunSegment::create(ranks), {}};
-  started.segment->header().launcher.store(getpid());
+  started.segment->set_launcher(ProcessId::self());
   const ListeningSocket store_socket;
   ChildPlan plan;
   plan.program = own_program();

@@ -47,6 +47,9 @@ class RunBoard {
   /// A rank whose process has ended inside an entry point, as far as this can be seen from here.
   virtual std::optional<int> ended_rank() const = 0;
 
+  /// Such a rank when the launcher, which should write it down, is stopped. Costs a look at one process.
+  virtual std::optional<int> unattended_rank() const { return std::nullopt; }
+
   /// The rank that keeps the others waiting, as far as this can be seen from here: one that is stopped, or else one that waits
   /// for nobody.
   virtual std::optional<int> stalled_rank() const = 0;

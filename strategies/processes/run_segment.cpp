@@ -127,6 +127,16 @@ ProcessId RunSegment::process_of(int rank) const {
   return {number, rank_slot.process_start.load(std::memory_order_relaxed)};
 }
 
+ProcessId RunSegment::launcher() const {
+  const pid_t number = header().launcher.load(std::memory_order_acquire);
+  return {number, header().launcher_start.load(std::memory_order_relaxed)};
+}
+
+void RunSegment::set_launcher(const ProcessId& process) {
+  header().launcher_start.store(process.start_time, std::memory_order_relaxed);
+  header().launcher.store(process.number, std::memory_order_release);
+}
+
 std::int64_t monotonic_nanoseconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -121,7 +121,7 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
   if (process.number != 0 && process_state(process) == ProcessState::kGone) {
     const std::int64_t now = monotonic_nanoseconds();
     if (wait.gone_since == 0) wait.gone_since = now;
-    const bool launched = segment_->header().launcher.load(std::memory_order_relaxed) != 0;
+    const bool launched = segment_->launcher().number != 0;
     if (!launched || now - wait.gone_since > kLauncherGrace) {
       board_->report_failure(
           {peer, whereabouts_of(*segment_, peer), "its process ended while other ranks wait in " + std::string(wait.what)});

@@ -105,6 +105,14 @@ const std::map<std::string, Scenario> kScenarios = {
        if (world.rank() == 1) std::abort();
        loop_for_ever();
      }},
+    {"loop_for_ever",
+     [](World& world) -> int {
+       const levin::FailureWatch watch(world.board, {});
+       world.begin_run();
+       std::printf("rank %d is process %d\n", world.rank(), static_cast<int>(getpid()));
+       std::fflush(stdout);
+       loop_for_ever();
+     }},
     {"abort_while_others_are_stopped",
      [](World& world) -> int {
        world.begin_run();

@@ -117,6 +117,21 @@ TEST_CASE("ranks in different calls all end with both calls in the error") {
   }
 }
 
+TEST_CASE("a killed rank ends the others while the launcher is stopped, and the launcher tells how it ended") {
+  Launched program("loop_for_ever", 3);
+  REQUIRE(program.wait_for_output(" is process ", 3));
+  program.send(SIGSTOP);
+  const int killed = program.numbers_after("rank 1 is process ").at(0);
+  // A rank that is stopped too can be ended by nobody else.
+  const int stopped = program.numbers_after("rank 2 is process ").at(0);
+  kill(stopped, SIGSTOP);
+  kill(killed, SIGKILL);
+  CHECK(all_gone({program.numbers_after("rank 0 is process ").at(0), stopped}, std::chrono::seconds(10)));
+  CHECK(program.count("levin: rank 1 failed in training_step (train, epoch 2, step 31): its process ended") == 1);
+  program.send(SIGCONT);
+  CHECK(program.wait() == 128 + SIGKILL);
+}
+
 TEST_CASE("signals to the launcher reach each rank once") {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
     Launched program("wait_for_signal", 2);
