@@ -95,6 +95,7 @@ ClusterEnvironment read_levin(const Variables& variables) {
   environment.master_port = variables.number("MASTER_PORT", 1, kMaxPort);
   environment.shared_memory_fd = variables.number("LEVIN_SHM_FD", 0, kNoLimit);
   if (variables.has("LEVIN_STORE_FD")) environment.store_listen_fd = variables.number("LEVIN_STORE_FD", 0, kNoLimit);
+  if (variables.has("LEVIN_INPUTS_FD")) environment.inputs_fd = variables.number("LEVIN_INPUTS_FD", 0, kNoLimit);
   return environment;
 }
 

@@ -24,6 +24,7 @@ struct ClusterEnvironment {
   std::optional<std::string> agent_store_key;  ///< set: the launcher serves the rendezvous store, and this is our key prefix
   std::optional<int> shared_memory_fd;         ///< kLevin: the inherited segment of this run
   std::optional<int> store_listen_fd;          ///< kLevin, rank 0: the socket that already listens on master_port
+  std::optional<int> inputs_fd;                ///< kLevin: the inherited file of RunInputs, where the launcher read any
 };
 
 /// The value of an environment variable; unset when it is not set or empty.

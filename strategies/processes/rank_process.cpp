@@ -20,6 +20,7 @@
 #include <iterator>
 
 #include "levin/core/error.h"
+#include "levin/strategies/processes/run_inputs.h"
 
 namespace levin {
 
@@ -86,7 +87,7 @@ std::vector<std::string> with_changes(std::vector<std::string> changes) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name = name_of(*entry);
     const bool replaced =
-        name == "LEVIN_STORE_FD" ||
+        name == "LEVIN_STORE_FD" || name == "LEVIN_INPUTS_FD" ||
         std::any_of(changes.begin(), changes.end(), [&](const std::string& change) { return name_of(change) == name; });
     if (!replaced) entries.emplace_back(*entry);
   }
@@ -108,8 +109,7 @@ struct ChildPlan {
   std::vector<std::string> environment;
   std::vector<char*> argument_pointers;
   std::vector<char*> environment_pointers;
-  int segment_descriptor;
-  int store_descriptor;  ///< -1: none
+  InheritedFiles files;
   pid_t launcher;
   sigset_t signal_mask;
 };
@@ -123,8 +123,9 @@ struct ChildPlan {
   // A background group must not read from the terminal: it would be stopped.
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
-  fcntl(plan.segment_descriptor, F_SETFD, 0);
-  if (plan.store_descriptor >= 0) fcntl(plan.store_descriptor, F_SETFD, 0);
+  fcntl(plan.files.segment, F_SETFD, 0);
+  if (plan.files.store >= 0) fcntl(plan.files.store, F_SETFD, 0);
+  if (plan.files.inputs) fcntl(*plan.files.inputs, F_SETFD, 0);
   // The launcher's handlers write into its pipe; between here and exec, which resets them, none may run.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD}) {
     struct sigaction action {};
@@ -146,7 +147,7 @@ int usable_cores() {
 
 }  // namespace
 
-std::vector<std::string> rank_environment(int rank, int ranks, int port, int segment_descriptor, int store_descriptor) {
+std::vector<std::string> rank_environment(int rank, int ranks, int port, const InheritedFiles& files) {
   std::vector<std::string> changes = {"RANK=" + std::to_string(rank),
                                       "LOCAL_RANK=" + std::to_string(rank),
                                       "WORLD_SIZE=" + std::to_string(ranks),
@@ -155,8 +156,9 @@ std::vector<std::string> rank_environment(int rank, int ranks, int port, int seg
                                       "MASTER_ADDR=127.0.0.1",
                                       "MASTER_PORT=" + std::to_string(port),
                                       "LEVIN_LAUNCHED=" + std::to_string(getpid()),
-                                      "LEVIN_SHM_FD=" + std::to_string(segment_descriptor)};
-  if (rank == 0) changes.push_back("LEVIN_STORE_FD=" + std::to_string(store_descriptor));
+                                      "LEVIN_SHM_FD=" + std::to_string(files.segment)};
+  if (rank == 0) changes.push_back("LEVIN_STORE_FD=" + std::to_string(files.store));
+  if (files.inputs) changes.push_back("LEVIN_INPUTS_FD=" + std::to_string(*files.inputs));
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     changes.push_back("OMP_NUM_THREADS=" + std::to_string(std::max(1, usable_cores() / ranks)));
   }
@@ -171,16 +173,16 @@ StartedRanks start_ranks(int ranks) {
   plan.program = own_program();
   plan.arguments = own_arguments();
   plan.argument_pointers = pointers_to(plan.arguments);
-  plan.segment_descriptor = started.segment->descriptor();
+  plan.files.segment = started.segment->descriptor();
+  plan.files.inputs = RunInputs::instance().to_file();
   plan.launcher = getpid();
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &plan.signal_mask);
   int error = 0;
   for (int rank = 0; rank < ranks && error == 0; ++rank) {
-    plan.store_descriptor = rank == 0 ? store_socket.descriptor() : -1;
-    plan.environment =
-        with_changes(rank_environment(rank, ranks, store_socket.port(), plan.segment_descriptor, plan.store_descriptor));
+    plan.files.store = rank == 0 ? store_socket.descriptor() : -1;
+    plan.environment = with_changes(rank_environment(rank, ranks, store_socket.port(), plan.files));
     plan.environment_pointers = pointers_to(plan.environment);
     const pid_t process = fork();
     if (process == 0) become_rank(plan);
@@ -188,6 +190,7 @@ StartedRanks start_ranks(int ranks) {
     if (process > 0) started.processes.push_back(process);
   }
   sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
+  if (plan.files.inputs) close(*plan.files.inputs);
   if (error != 0) {
     for (const pid_t process : started.processes) {
       kill(process, SIGKILL);
