@@ -41,8 +41,10 @@ endfunction()
 # The levin program: a main() on top of the library.
 function(levin_add_program)
   add_executable(levin_program ${PROJECT_SOURCE_DIR}/cli/main.cpp)
-  set_target_properties(levin_program PROPERTIES OUTPUT_NAME levin EXPORT_NAME program
-                                                 INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  # Where the library is beside the program, in the build tree and in the installed one.
+  set(folders "$ORIGIN/../lib" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  list(REMOVE_DUPLICATES folders)
+  set_target_properties(levin_program PROPERTIES OUTPUT_NAME levin EXPORT_NAME program INSTALL_RPATH "${folders}")
   target_include_directories(levin_program PRIVATE ${PROJECT_BINARY_DIR}/include/cli ${PROJECT_BINARY_DIR}/include/core)
   target_link_libraries(levin_program PRIVATE levin_warnings levin)
 endfunction()
