@@ -89,3 +89,5 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace levin::cli
+
+extern "C" int levin_run(int argc, char** argv) { return levin::cli::run(argc, argv); }

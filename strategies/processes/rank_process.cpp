@@ -20,6 +20,7 @@
 #include <iterator>
 
 #include "levin/core/error.h"
+#include "levin/core/openmp_waits.h"
 #include "levin/strategies/processes/run_inputs.h"
 
 namespace levin {
@@ -162,6 +163,7 @@ std::vector<std::string> rank_environment(int rank, int ranks, int port, const I
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     changes.push_back("OMP_NUM_THREADS=" + std::to_string(std::max(1, usable_cores() / ranks)));
   }
+  if (!has_openmp_waits()) changes.push_back(std::string(kOpenMpSpinsVariable) + "=" + kOpenMpSpins);
   return changes;
 }
 
