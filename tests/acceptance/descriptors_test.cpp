@@ -52,5 +52,15 @@ TEST_CASE("a run with closed standard descriptors is the same run, and its messa
   }
 }
 
+TEST_CASE("a user's own program with closed standard descriptors runs on several ranks") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run({.arguments = {"sh", "-c", "exec \"$@\" <&- >&- 2>&-", "sh", LEVIN_BINARY_DIR "/bin/printing_program", "2", "dataset",
+                         folder.path().string(), "debug"},
+           .environment = {{"OMP_NUM_THREADS", "1"}}});
+  INFO(outcome.text());
+  CHECK(outcome.ok());
+}
+
 }  // namespace
 }  // namespace levin::test

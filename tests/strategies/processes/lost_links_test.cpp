@@ -13,6 +13,8 @@
 #include <cstring>
 #include <functional>
 
+#include "levin/strategies/processes/shared_memory_board.h"
+
 using levin::lost_connection_text;
 using levin::unanswering_hosts;
 
@@ -90,6 +92,27 @@ TEST_CASE("a host that answers for a silent program is there, and one behind a l
     if (!unanswering_hosts().empty()) return 2;
     if (!network.set_up(false)) return 3;
     return unanswering_hosts(std::chrono::seconds(30)) == std::vector<std::string>{kAddress} ? 0 : 4;
+  });
+  if (status == kNoNetworkOfItsOwn) {
+    WARN("not tested: this user may make no network of its own (unshare)");
+    return;
+  }
+  CHECK(status == 0);
+}
+
+TEST_CASE("a rank that waits behind a link that is down blames the link, and no process") {
+  const int status = status_of([] {
+    OwnNetwork network;
+    if (!network.make()) return kNoNetworkOfItsOwn;
+    const auto segment = levin::RunSegment::create(2);
+    levin::SharedMemoryBoard board(segment, 0);
+    if (!connect_to_itself() || !network.set_up(false)) return 1;
+    board.report_stall("waited 6 s in a gradient reduction");
+    const auto failure = board.failure();
+    return failure && failure->rank == 0 &&
+                   failure->error.starts_with("the connection to host 10.9.8.7 was lost: it waited 6 s in a gradient reduction")
+               ? 0
+               : 2;
   });
   if (status == kNoNetworkOfItsOwn) {
     WARN("not tested: this user may make no network of its own (unshare)");
