@@ -1,12 +1,9 @@
 #include "levin/strategies/processes/rank_process.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +17,7 @@
 #include <iterator>
 
 #include "levin/core/error.h"
+#include "levin/strategies/processes/store_sockets.h"
 
 namespace levin {
 
@@ -28,36 +26,6 @@ namespace {
 [[noreturn]] void throw_system_error(const std::string& what) {
   throw IoError("the ranks cannot be started: " + what + " failed: " + std::strerror(errno));
 }
-
-/// A socket that listens on a free port of the loopback interface. Rank 0 inherits it: nobody can take the port in between.
-class ListeningSocket {
- public:
-  ListeningSocket() : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    if (descriptor_ < 0) throw_system_error("socket");
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (bind(descriptor_, generic, size) != 0 || listen(descriptor_, SOMAXCONN) != 0 ||
-        getsockname(descriptor_, generic, &size) != 0) {
-      const int error = errno;
-      close(descriptor_);
-      errno = error;
-      throw_system_error("listening on 127.0.0.1");
-    }
-    port_ = ntohs(address.sin_port);
-  }
-  ~ListeningSocket() { close(descriptor_); }
-  ListeningSocket(const ListeningSocket&) = delete;
-  ListeningSocket& operator=(const ListeningSocket&) = delete;
-  int descriptor() const { return descriptor_; }
-  int port() const { return port_; }
-
- private:
-  int descriptor_;
-  int port_ = 0;
-};
 
 /// The words of this process's command line, as the kernel has them.
 std::vector<std::string> own_arguments() {
@@ -86,7 +54,6 @@ std::vector<std::string> with_changes(std::vector<std::string> changes) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name = name_of(*entry);
     const bool replaced =
-        name == "LEVIN_STORE_FD" ||
         std::any_of(changes.begin(), changes.end(), [&](const std::string& change) { return name_of(change) == name; });
     if (!replaced) entries.emplace_back(*entry);
   }
@@ -109,7 +76,7 @@ struct ChildPlan {
   std::vector<char*> argument_pointers;
   std::vector<char*> environment_pointers;
   int segment_descriptor;
-  int store_descriptor;  ///< -1: none
+  int store_descriptor;
   pid_t launcher;
   sigset_t signal_mask;
 };
@@ -124,7 +91,7 @@ struct ChildPlan {
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   fcntl(plan.segment_descriptor, F_SETFD, 0);
-  if (plan.store_descriptor >= 0) fcntl(plan.store_descriptor, F_SETFD, 0);
+  fcntl(plan.store_descriptor, F_SETFD, 0);
   // The launcher's handlers write into its pipe; between here and exec, which resets them, none may run.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD}) {
     struct sigaction action {};
@@ -146,17 +113,15 @@ int usable_cores() {
 
 }  // namespace
 
-std::vector<std::string> rank_environment(int rank, int ranks, int port, int segment_descriptor, int store_descriptor) {
+std::vector<std::string> rank_environment(int rank, int ranks, int segment_descriptor, int store_descriptor) {
   std::vector<std::string> changes = {"RANK=" + std::to_string(rank),
                                       "LOCAL_RANK=" + std::to_string(rank),
                                       "WORLD_SIZE=" + std::to_string(ranks),
                                       "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
                                       "GROUP_RANK=0",
-                                      "MASTER_ADDR=127.0.0.1",
-                                      "MASTER_PORT=" + std::to_string(port),
                                       "LEVIN_LAUNCHED=" + std::to_string(getpid()),
-                                      "LEVIN_SHM_FD=" + std::to_string(segment_descriptor)};
-  if (rank == 0) changes.push_back("LEVIN_STORE_FD=" + std::to_string(store_descriptor));
+                                      "LEVIN_SHM_FD=" + std::to_string(segment_descriptor),
+                                      "LEVIN_STORE_FD=" + std::to_string(store_descriptor)};
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     changes.push_back("OMP_NUM_THREADS=" + std::to_string(std::max(1, usable_cores() / ranks)));
   }
@@ -166,7 +131,7 @@ std::vector<std::string> rank_environment(int rank, int ranks, int port, int seg
 StartedRanks start_ranks(int ranks) {
   StartedRanks started{RunSegment::create(ranks), {}};
   started.segment->header().launcher.store(getpid());
-  const ListeningSocket store_socket;
+  const StoreSockets store_sockets;
   ChildPlan plan;
   plan.program = own_program();
   plan.arguments = own_arguments();
@@ -178,9 +143,8 @@ StartedRanks start_ranks(int ranks) {
   sigprocmask(SIG_SETMASK, &all, &plan.signal_mask);
   int error = 0;
   for (int rank = 0; rank < ranks && error == 0; ++rank) {
-    plan.store_descriptor = rank == 0 ? store_socket.descriptor() : -1;
-    plan.environment =
-        with_changes(rank_environment(rank, ranks, store_socket.port(), plan.segment_descriptor, plan.store_descriptor));
+    plan.store_descriptor = store_sockets.of(rank);
+    plan.environment = with_changes(rank_environment(rank, ranks, plan.segment_descriptor, plan.store_descriptor));
     plan.environment_pointers = pointers_to(plan.environment);
     const pid_t process = fork();
     if (process == 0) become_rank(plan);

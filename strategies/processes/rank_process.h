@@ -21,6 +21,6 @@ struct StartedRanks {
 StartedRanks start_ranks(int ranks);
 
 /// What a rank's environment adds to or replaces in this process's: "NAME=value" each.
-std::vector<std::string> rank_environment(int rank, int ranks, int port, int segment_descriptor, int store_descriptor);
+std::vector<std::string> rank_environment(int rank, int ranks, int segment_descriptor, int store_descriptor);
 
 }  // namespace levin

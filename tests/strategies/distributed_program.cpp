@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "levin/core/error.h"
 #include "levin/strategies/ddp.h"
@@ -247,9 +248,23 @@ const std::map<std::string, Scenario> kScenarios = {
     {"loaded", [](Context&) { say(maps().find("libtorch_cuda") == std::string::npos ? "no cuda" : "CUDA LOADED"); }},
 };
 
+/// Plays torchrun's agent: serves its store until it is killed.
+[[noreturn]] void serve_agent_store(int port) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(port);
+  options.isServer = true;
+  options.waitWorkers = false;
+  const c10d::TCPStore store("127.0.0.1", options);
+  say("serves");
+  while (true) pause();
+}
+
 }  // namespace
 
+// Arguments: a scenario, the number of ranks (0: those of the environment), the control group, and, where it is not 30, the
+// time limit in seconds; or agent and a port.
 int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]));
   if (argc < 4) return 2;
   torch::set_num_threads(1);
   levin::DdpOptions options;
@@ -258,7 +273,7 @@ int main(int argc, char** argv) {
   try {
     levin::LaunchRequest request;
     request.devices = std::atoi(argv[2]) > 0 ? levin::Devices(std::atoi(argv[2])) : levin::Devices();
-    request.timeout_seconds = 30;
+    request.timeout_seconds = argc > 4 ? std::atof(argv[4]) : 30;
     strategy.launch(request);
     const auto world = ProcessWorld::join(levin::detect_cluster_environment(), {});
     Context context{strategy, *world};

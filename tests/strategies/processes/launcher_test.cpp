@@ -30,8 +30,7 @@ TEST_CASE("the launcher starts so many ranks, which find one another, and ends w
     const std::string sum = std::to_string(ranks * (ranks + 1) / 2);
     INFO(program.output());
     CHECK(program.count(" of " + std::to_string(ranks) + ": sum " + sum + ", threads 7") == ranks);
-    CHECK(program.count("rank 0 of " + std::to_string(ranks) + ": sum " + sum + ", threads 7, listens on a socket") == 1);
-    CHECK(program.count("a socket") == 1);
+    CHECK(program.count(", reaches the store by a socket") == ranks);
   }
 }
 
