@@ -16,6 +16,7 @@
 
 #include "levin/core/error.h"
 #include "levin/core/error_text.h"
+#include "levin/strategies/distributed/deaf_listeners.h"
 #include "levin/strategies/distributed/limited_store.h"
 #include "levin/strategies/distributed/run_store.h"
 
@@ -132,6 +133,7 @@ bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment) 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                     const ClusterEnvironment& environment, bool one_host,
                                                     double timeout_seconds) {
+  const DeafListeners listeners;
   auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   if (one_host) {
@@ -142,7 +144,9 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
     options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
   }
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(name, store);
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(own_store, environment.rank, environment.world_size, options);
+  auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(own_store, environment.rank, environment.world_size, options);
+  listeners.deafen();
+  return gloo;
 }
 
 }  // namespace levin

@@ -245,6 +245,22 @@ const std::map<std::string, Scenario> kScenarios = {
        synchronizer.before_backward(loss);
        loss.backward();
      }},
+    // Works until the file that LEVIN_TEST_END names is there.
+    {"stay",
+     [](Context& context) {
+       Net net;
+       ModuleSynchronizer synchronizer(context.world, net, true, {});
+       say("process " + std::to_string(getpid()) + " is at work");
+       bool end = false;
+       while (!end) {
+         const auto loss = net.forward(torch::ones({2, 4}), true).sum();
+         synchronizer.before_backward(loss);
+         loss.backward();
+         zero_gradients(net);
+         const auto here = torch::tensor(access(std::getenv("LEVIN_TEST_END"), F_OK) == 0 ? 1.0 : 0.0);
+         end = context.strategy.all_reduce(here, "max", Here::current()).item<double>() > 0;
+       }
+     }},
     {"loaded", [](Context&) { say(maps().find("libtorch_cuda") == std::string::npos ? "no cuda" : "CUDA LOADED"); }},
 };
 
