@@ -264,23 +264,32 @@ const std::map<std::string, Scenario> kScenarios = {
     {"loaded", [](Context&) { say(maps().find("libtorch_cuda") == std::string::npos ? "no cuda" : "CUDA LOADED"); }},
 };
 
-/// Plays torchrun's agent: serves its store until it is killed.
-[[noreturn]] void serve_agent_store(int port) {
+/// Plays torchrun's agent: serves its store until it is killed. With `garbage` it also writes there what no rank would.
+[[noreturn]] void serve_agent_store(int port, bool garbage) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(port);
   options.isServer = true;
   options.waitWorkers = false;
-  const c10d::TCPStore store("127.0.0.1", options);
+  c10d::TCPStore store("127.0.0.1", options);
   say("serves");
-  while (true) pause();
+  const std::string folder = "/worker/attempt_0/levin/";
+  while (true) {
+    if (garbage) {
+      store.set(folder + "failure", std::vector<std::uint8_t>{'n', 'o'});
+      store.set(folder + "where/0", std::vector<std::uint8_t>{0xff, '{'});
+      store.set(folder + "where/1", std::vector<std::uint8_t>());
+    }
+    usleep(20'000);
+  }
 }
 
 }  // namespace
 
 // Arguments: a scenario, the number of ranks (0: those of the environment), the control group, and, where it is not 30, the
-// time limit in seconds; or agent and a port.
+// time limit in seconds; or agent, a port, and, if it is to write
+// garbage, garbage.
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]));
+  if (argc >= 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]), argc > 3);
   if (argc < 4) return 2;
   torch::set_num_threads(1);
   levin::DdpOptions options;

@@ -156,3 +156,30 @@ TEST_CASE("a thousand strangers at the port of a run's store neither stop it nor
   CHECK(ranks[0]->count("to the run's store was dropped: it does not speak levin's language") >= 1);
   CHECK(ranks[0]->count("levin: a connection from 127.0.0.1:") == 4);
 }
+
+TEST_CASE("garbage in the store of torchrun's agent is told, and left out") {
+  const TemporaryFolder folder;
+  const int port = levin_test::free_port();
+  ChildProgram agent({kProgram, "agent", std::to_string(port), "garbage"});
+  REQUIRE(agent.wait_for_output("serves"));
+  std::vector<std::unique_ptr<ChildProgram>> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back(std::make_unique<ChildProgram>(std::vector<std::string>{kProgram, "stay", "0", "gloo"},
+                                                   ChildProgram::Environment{{"RANK", std::to_string(rank)},
+                                                                             {"WORLD_SIZE", "2"},
+                                                                             {"LOCAL_RANK", std::to_string(rank)},
+                                                                             {"MASTER_ADDR", "127.0.0.1"},
+                                                                             {"MASTER_PORT", std::to_string(port)},
+                                                                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                                             {"OMP_NUM_THREADS", "1"},
+                                                                             {"LEVIN_TEST_END", (folder / "end").string()}}));
+  }
+  for (const auto& rank : ranks)
+    CHECK(rank->wait_for_output("levin: what the run's store holds under 'failure' cannot be read"));
+  std::ofstream(folder / "end") << "now";
+  for (const auto& rank : ranks) {
+    INFO(rank->output());
+    CHECK(rank->wait(kLimit) == 0);
+    CHECK(rank->count("cannot be read") == 1);
+  }
+}
