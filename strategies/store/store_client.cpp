@@ -49,7 +49,8 @@ bool StoreClient::join_once(Deadline deadline, std::string& problem) {
     if (answer->call == StoreCall::kDone) return true;
     throw DesyncError("rank 0 refused: " + (answer->values.empty() ? "it does not say why" : answer->values.front()));
   } catch (const LostConnection& error) {
-    problem = error.what();
+    // What the last, hurried try says is of less use than what was wrong before.
+    if (problem.empty() || Clock::now() < deadline) problem = error.what();
     return false;
   }
 }

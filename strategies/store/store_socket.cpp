@@ -46,31 +46,35 @@ bool wait_for(int socket, short events, Deadline deadline) {
   }
 }
 
-/// A resolver may ask servers that never answer.
-std::vector<Endpoint> resolve(const std::string& host, int port, Deadline deadline) {
-  struct Answer {
-    int error = 0;
-    std::vector<Endpoint> endpoints;
-  };
-  const auto answer = call_until(deadline, [host, port] {
-    Answer found;
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* list = nullptr;
-    found.error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-    for (const addrinfo* entry = list; found.error == 0 && entry != nullptr; entry = entry->ai_next) {
-      Endpoint& endpoint = found.endpoints.emplace_back();
-      std::memcpy(&endpoint.address, entry->ai_addr, entry->ai_addrlen);
-      endpoint.size = entry->ai_addrlen;
-    }
-    if (list != nullptr) freeaddrinfo(list);
-    return found;
-  });
-  if (!answer) throw LostConnection("the name " + host + " could not be looked up in time");
-  if (answer->error != 0) {
-    throw LostConnection("the name " + host + " could not be looked up: " + gai_strerror(answer->error));
+struct Lookup {
+  int error = 0;
+  std::vector<Endpoint> endpoints{};
+};
+
+Lookup look_up(const std::string& host, int port, int flags) {
+  Lookup found;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* list = nullptr;
+  found.error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  for (const addrinfo* entry = list; found.error == 0 && entry != nullptr; entry = entry->ai_next) {
+    Endpoint& endpoint = found.endpoints.emplace_back();
+    std::memcpy(&endpoint.address, entry->ai_addr, entry->ai_addrlen);
+    endpoint.size = entry->ai_addrlen;
   }
-  return answer->endpoints;
+  if (list != nullptr) freeaddrinfo(list);
+  return found;
+}
+
+std::vector<Endpoint> resolve(const std::string& host, int port, Deadline deadline) {
+  const Lookup numbers = look_up(host, port, AI_NUMERICHOST);
+  if (numbers.error == 0) return numbers.endpoints;
+  // A name: a resolver may ask servers that never answer.
+  const auto found = call_until(deadline, [host, port] { return look_up(host, port, 0); });
+  if (!found) throw LostConnection("the name " + host + " could not be looked up in time");
+  if (found->error != 0) throw LostConnection("the name " + host + " could not be looked up: " + gai_strerror(found->error));
+  return found->endpoints;
 }
 
 bool is_loopback(const Endpoint& endpoint) {
