@@ -2,12 +2,14 @@
 
 #include <ATen/ops/empty.h>
 
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <span>
 
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/console.h"
+#include "levin/core/error.h"
 #include "levin/core/protocol/news.h"
 
 namespace levin {
@@ -72,9 +74,13 @@ std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime) {
   std::vector<RankState> states;
   for (const std::string& text : all_gather_text(runtime.strategy->control_group(), size + " " + mine.random + mine.metrics,
                                                  "gathering the ranks' states for a checkpoint")) {
-    std::size_t begin = 0;
-    const std::size_t random_size = std::stoull(text, &begin);
-    ++begin;
+    std::size_t random_size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), random_size);
+    const auto begin = static_cast<std::size_t>(end - text.data()) + 1;
+    if (error != std::errc() || begin > text.size() || *end != ' ' || random_size > text.size() - begin) {
+      throw DesyncError("rank " + std::to_string(states.size()) +
+                        " sent what is no state of a rank for a checkpoint: do all ranks run the same build of levin?");
+    }
     states.push_back({text.substr(begin, random_size), text.substr(begin + random_size)});
   }
   return states;

@@ -24,11 +24,11 @@ StartedRanks start_ranks(int ranks);
 /// Open files that ranks inherit.
 struct InheritedFiles {
   int segment = -1;
-  int store = -1;             ///< rank 0's alone
+  int store = -1;             ///< the rank's end of the StoreSockets
   std::optional<int> inputs;  ///< see RunInputs
 };
 
 /// What a rank's environment adds to or replaces in this process's: "NAME=value" each.
-std::vector<std::string> rank_environment(int rank, int ranks, int port, const InheritedFiles& files);
+std::vector<std::string> rank_environment(int rank, int ranks, const InheritedFiles& files);
 
 }  // namespace levin

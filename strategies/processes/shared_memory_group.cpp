@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "levin/core/error.h"
+#include "levin/core/protocol/peer_limits.h"
 #include "levin/strategies/processes/futex.h"
 
 namespace levin {
@@ -148,7 +149,7 @@ void SharedMemoryGroup::check_same_call() {
   std::vector<GroupCall> calls;
   for (int peer = 0; peer < size(); ++peer) {
     const Chunk& chunk = segment_->slot(peer).chunks[parity];
-    calls.push_back({chunk.what.data(), chunk.total_bytes});
+    calls.push_back({text_in(chunk.what), chunk.total_bytes});
   }
   const std::string different = describe_different_calls(calls);
   if (!different.empty()) fail(rank(), different);

@@ -1,5 +1,6 @@
 // A program with a few behaviours that starts its own ranks, without torch. Run by launcher_test.
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -56,9 +57,11 @@ using Scenario = int (*)(World&);
 const std::map<std::string, Scenario> kScenarios = {
     {"sum",
      [](World& world) -> int {
-       std::printf("rank %d of %d: sum %d, threads %s, listens on %s\n", world.rank(), world.group.size(),
+       struct stat descriptor {};
+       fstat(std::atoi(std::getenv("LEVIN_STORE_FD")), &descriptor);
+       std::printf("rank %d of %d: sum %d, threads %s, reaches the store by %s\n", world.rank(), world.group.size(),
                    world.sum(world.rank() + 1), std::getenv("OMP_NUM_THREADS"),
-                   std::getenv("LEVIN_STORE_FD") != nullptr ? "a socket" : "nothing");
+                   S_ISSOCK(descriptor.st_mode) ? "a socket" : "nothing");
        return 0;
      }},
     {"descriptors",

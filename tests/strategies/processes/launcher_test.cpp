@@ -30,8 +30,7 @@ TEST_CASE("the launcher starts so many ranks, which find one another, and ends w
     const std::string sum = std::to_string(ranks * (ranks + 1) / 2);
     INFO(program.output());
     CHECK(program.count(" of " + std::to_string(ranks) + ": sum " + sum + ", threads 7") == ranks);
-    CHECK(program.count("rank 0 of " + std::to_string(ranks) + ": sum " + sum + ", threads 7, listens on a socket") == 1);
-    CHECK(program.count("a socket") == 1);
+    CHECK(program.count(", reaches the store by a socket") == ranks);
   }
 }
 
@@ -169,7 +168,8 @@ TEST_CASE("closed standard descriptors are never taken for the memory that ranks
     }
     INFO(shell);
     // A message of a failing rank, written to descriptor 2, would be written over the shared memory.
-    ChildProgram failing({"/bin/sh", "-c", shell, "sh", LEVIN_BINARY_DIR "/bin/strategies_launched_program", "throw", "2"}, clean());
+    ChildProgram failing({"/bin/sh", "-c", shell, "sh", LEVIN_BINARY_DIR "/bin/strategies_launched_program", "throw", "2"},
+                         clean());
     CHECK(failing.wait(std::chrono::seconds(20)) == 1);
     CHECK(failing.count("loss is not finite") == ((closed & 4) != 0 ? 0 : 2));
     ChildProgram good({"/bin/sh", "-c", shell, "sh", LEVIN_BINARY_DIR "/bin/strategies_launched_program", "descriptors", "2"},
