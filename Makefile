@@ -8,7 +8,7 @@ JOBS ?= $(shell awk '/MemAvailable/ {m = int($$2 / 1500000)} END {n = $(shell np
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo test test-tsan test-asan test-all bench format lint clean
+.PHONY: help setup configure build demo test test-tsan test-asan test-all fuzz bench format lint clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -45,6 +45,15 @@ test-all: build ## Run every test, whole matrices instead of samples (tens of mi
 	@$(MAKE) --no-print-directory test-tsan
 	@$(MAKE) --no-print-directory test-asan
 
+# SECONDS: how long each target runs.
+SECONDS ?= 60
+FUZZERS ?=
+fuzz: ## Fuzz what reads files, configurations and peers: SECONDS for each target (60), or FUZZERS="csv npy"
+	@scripts/setup.sh fuzz
+	@scripts/configure.sh build-fuzz -DCMAKE_CXX_COMPILER=clang++-14 -DLEVIN_FUZZ=ON -DLEVIN_PCH=OFF $(CMAKE_FLAGS)
+	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
+	@scripts/fuzz.sh build-fuzz $(SECONDS) $(FUZZERS)
+
 bench: build ## Run the benchmarks
 	@$(BUILD)/bin/step_overhead
 	@$(BUILD)/bin/log_cost
@@ -62,4 +71,4 @@ lint: ## Check formatting, the house's rules, and that no warning slips in
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L house
 
 clean: ## Remove the build folders
-	@cmake -E rm -rf $(BUILD) build-tsan build-asan
+	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz

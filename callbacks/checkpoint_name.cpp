@@ -6,12 +6,13 @@
 #include <string_view>
 
 #include "levin/core/error.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 namespace {
 
 bool is_integer_format(const std::string& format) {
-  return !format.empty() && std::string_view("bcdoxXn").find(format.back()) != std::string_view::npos;
+  return !format.empty() && std::string_view("bdoxXn").find(format.back()) != std::string_view::npos;
 }
 
 bool is_float_format(const std::string& format) {
@@ -24,8 +25,10 @@ std::string write_integer(std::int64_t value, const std::string& format) {
   return fmt::format(fmt::runtime("{:" + format + "}"), value);
 }
 
+bool fits_integer(double value) { return std::abs(value) < 0x1p63; }
+
 std::string write_number(double value, const std::string& format) {
-  if (is_integer_format(format) && std::isfinite(value)) return write_integer(std::llround(value), format);
+  if (is_integer_format(format) && fits_integer(value)) return write_integer(std::llround(value), format);
   if (is_integer_format(format)) return fmt::format("{}", value);
   std::string text = fmt::format(fmt::runtime("{:" + format + "}"), value);
   // The shortest form of a whole number is "1" here and "1.0" in Python.
@@ -33,12 +36,24 @@ std::string write_number(double value, const std::string& format) {
   return text;
 }
 
+// File systems take names of up to 255 bytes, and padding to a billion would take that much memory.
+bool has_large_number(const std::string& format) {
+  constexpr int kLongestName = 255;
+  int number = 0;
+  for (const char c : format) {
+    number = c >= '0' && c <= '9' ? number * 10 + (c - '0') : 0;
+    if (number > kLongestName) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 CheckpointName::CheckpointName(const std::string& pattern, bool auto_insert_metric_name) {
   Piece piece;
   const auto fail = [&pattern](const std::string& what) {
-    throw ConfigError("Checkpoint file name '" + pattern + "': " + what + ". Write fields like {val_loss:.2f}.");
+    throw ConfigError("Checkpoint file name " + quoted_text(pattern, 300) + ": " + what +
+                      ". Write fields like {val_loss:.2f}.");
   };
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     const char c = pattern[at];
@@ -57,11 +72,15 @@ CheckpointName::CheckpointName(const std::string& pattern, bool auto_insert_metr
       piece.field = inside.substr(0, colon);
       piece.format = colon == std::string::npos ? "" : inside.substr(colon + 1);
       if (piece.field.empty()) fail("a field has no name");
+      const std::string wrong_format = "the format " + quoted_text(piece.format) + " is not understood";
+      if (has_large_number(piece.format)) fail(wrong_format + " (its width or precision is above 255)");
+      // A number as a character would be any byte, NUL and '/' too.
+      if (piece.format.ends_with('c')) fail(wrong_format + " (c would make a character of a number)");
       try {
         write_integer(0, piece.format);
         write_number(0.5, piece.format);
       } catch (const fmt::format_error& error) {
-        fail("the format '" + piece.format + "' is not understood (" + error.what() + ")");
+        fail(wrong_format + " (" + error.what() + ")");
       }
       if (auto_insert_metric_name) piece.literal += piece.field + "=";
       pieces_.push_back(std::move(piece));
@@ -81,7 +100,7 @@ std::string CheckpointName::fill(std::int64_t epoch, std::int64_t step, const Me
     const bool is_counter = piece.field == "epoch" || piece.field == "step";
     if (metric == metrics.end()) {
       name += write_integer(piece.field == "epoch" ? epoch : piece.field == "step" ? step : 0, piece.format);
-    } else if (is_counter && std::isfinite(metric->second)) {
+    } else if (is_counter && fits_integer(metric->second)) {
       name += write_integer(static_cast<std::int64_t>(metric->second), piece.format);
     } else {
       name += write_number(metric->second, piece.format);

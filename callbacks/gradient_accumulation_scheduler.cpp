@@ -6,6 +6,7 @@
 
 #include "levin/core/error.h"
 #include "levin/core/module.h"
+#include "levin/core/options/quoted_text.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -17,7 +18,8 @@ AccumulationSchedule OptionType<AccumulationSchedule>::read(const Value& value) 
     std::int64_t epoch = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), epoch);
     if (error != std::errc() || end != key.data() + key.size()) {
-      throw ConfigError(batches.mark(), "'" + key + "' is no epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
+      throw ConfigError(batches.mark(),
+                        quoted_text(key) + " is no epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
     }
     schedule[epoch] = OptionType<std::int64_t>::read(batches);
   }
@@ -32,6 +34,7 @@ Value OptionType<AccumulationSchedule>::write(const AccumulationSchedule& schedu
 
 Value OptionType<AccumulationSchedule>::schema() {
   Value map = detail::schema_of_type("object");
+  map["propertyNames"]["pattern"] = "^-?[0-9]+$";
   map["additionalProperties"] = detail::schema_of_type("integer");
   return map;
 }

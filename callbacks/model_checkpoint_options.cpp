@@ -46,6 +46,7 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
   options.add("auto_insert_metric_name", &O::auto_insert_metric_name, "'{epoch}' becomes 'epoch=3', not '3'");
   options.add("every_n_train_steps", &O::every_n_train_steps, "Optimizer steps between checkpoints").min(0);
   options.add("train_time_interval", &O::train_time_interval, "Time between checkpoints, DD:HH:MM:SS");
+  detail::last_is_duration(options);
   options.add("every_n_epochs", &O::every_n_epochs, "Epochs between checkpoints; 0: only last.ckpt").min(0);
   options.add("save_on_train_epoch_end", &O::save_on_train_epoch_end,
               "Save when a training epoch ends; false: when validation ends; null: by the validation interval");

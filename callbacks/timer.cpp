@@ -18,6 +18,7 @@ constexpr std::array kStages = {Stage::kTrain, Stage::kSanityCheck, Stage::kVali
 
 void TimerOptions::declare(OptionList<TimerOptions>& options) {
   options.add("duration", &TimerOptions::duration, "Training time after which to stop, DD:HH:MM:SS; null: only measure");
+  detail::last_is_duration(options);
   options.add("interval", &TimerOptions::interval, "Look at the limit after each step or each epoch")
       .choices({"step", "epoch"});
   options.add("verbose", &TimerOptions::verbose, "Say when the limit is reached");

@@ -45,7 +45,8 @@ class Writer {
   }
 
   void entry(const std::string& key, const Value& value, int indent) {
-    text_ += scalar_text(Value(key)) + ":";
+    const bool is_long = key.size() > kLongestSimpleKey;
+    text_ += (is_long ? "? " : "") + scalar_text(Value(key)) + (is_long ? "\n" + std::string(indent, ' ') + ":" : ":");
     if (value.size() == 0) {
       text_ += " " + scalar_text(value) + "\n";
       return;

@@ -16,6 +16,7 @@
 #include "levin/core/console/told_errors.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/signals.h"
+#include "levin/core/options/quoted_text.h"
 #include "levin/strategies/processes/cluster_environment.h"
 
 namespace levin::cli {
@@ -60,7 +61,9 @@ void introduce_rank() {
 /// Shows an error that ends this process, in one text or several. One that the run has told already, with the place where it
 /// failed, goes to the log file only.
 void show(const std::exception& error, const std::vector<std::string>& texts) {
-  for (const std::string& text : texts) {
+  for (const std::string& message : texts) {
+    // Keys, names and values of the user's stand in it as they are.
+    const std::string text = printable(message);
     error_was_told(error.what()) ? Console::instance().record(LogLevel::kError, text) : Console::instance().error(text);
   }
 }

@@ -9,6 +9,7 @@
 #include "levin/cli/run_config.h"
 #include "levin/core/build_info.h"
 #include "levin/core/options/did_you_mean.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin::cli {
 namespace {
@@ -124,21 +125,22 @@ void check_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) return;
   const std::string& wrong = extras.front();
-  if (!is_flag(wrong)) {
+  const std::size_t name_start = wrong.find_first_not_of('-');
+  if (!is_flag(wrong) || name_start == std::string::npos) {
     const bool is_yaml = wrong.ends_with(".yaml") || wrong.ends_with(".yml");
     const bool lacks_command = app.get_subcommands().empty();
-    throw ConfigError(Mark{"command line"}, "unexpected argument '" + wrong + "'" +
+    throw ConfigError(Mark{"command line"}, "unexpected argument " + quoted_text(wrong) +
                                                 (is_yaml         ? "; give it with --config"
                                                  : lacks_command ? did_you_mean(wrong, command_names(), "commands")
                                                                  : ""));
   }
   std::vector<std::string> known = section_names();
   known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
-  const std::string name = wrong.substr(wrong.find_first_not_of('-'));
+  const std::string name = wrong.substr(name_start);
   const std::string head = name.substr(0, name.find_first_of(".=+"));
   const std::string nearest = nearest_name(head, known);
   throw ConfigError(Mark{"command line"},
-                    "unknown option '" + wrong + "'" +
+                    "unknown option " + quoted_text(wrong) +
                         (nearest.empty() ? "; sections are " + quoted_list(section_names())
                                          : "; did you mean '--" + nearest + name.substr(head.size()) + "'?"));
 }

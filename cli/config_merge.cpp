@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "levin/cli/class_catalog.h"
@@ -43,6 +44,20 @@ Value with_class(Value base, const Value& class_path) {
   return base;
 }
 
+constexpr std::size_t kLongestKey = 1000;
+constexpr std::size_t kDeepest = 100;
+
+// Levels of lists and maps; 0 for a scalar.
+std::size_t depth_of(const Value& value) {
+  std::size_t deepest = value.is_list() || value.is_map() ? 1 : 0;
+  if (value.is_list()) {
+    for (const Value& element : value.as_list()) deepest = std::max(deepest, 1 + depth_of(element));
+  } else if (value.is_map()) {
+    for (const auto& entry : value.as_map()) deepest = std::max(deepest, 1 + depth_of(entry.second));
+  }
+  return deepest;
+}
+
 std::vector<std::string> split(const std::string& key) {
   std::vector<std::string> parts(1);
   for (const char c : key) {
@@ -61,6 +76,10 @@ class OverrideWalk {
       : given_(given), mark_{given.name()}, value_(std::move(value)), parts_(split(given.key)) {}
 
   void apply(Value& config) {
+    // A level of the key is a level of the configuration, and each keeps the key's name for messages.
+    if (given_.key.size() > kLongestKey || parts_.size() + depth_of(value_) > kDeepest)
+      throw ConfigError(mark_, "the key leads too deep: it may have " + std::to_string(kLongestKey) +
+                                   " characters, and key and " + "value together " + std::to_string(kDeepest) + " levels");
     for (const std::string& part : parts_) {
       if (part.empty()) throw ConfigError(mark_, "the key has an empty part");
     }
@@ -91,9 +110,11 @@ class OverrideWalk {
       node = merged(std::move(node), value_);
       return;
     }
-    Value::List list = node.is_list() ? node.as_list() : node.is_null() ? Value::List{} : Value::List{node};
-    for (const Value& added : value_.is_list() ? value_.as_list() : Value::List{value_}) list.push_back(added);
-    node = Value(std::move(list));
+    if (!node.is_list()) node = node.is_null() ? Value(Value::List{}) : Value(Value::List{std::move(node)});
+    if (value_.is_list())
+      node.as_list().insert(node.as_list().end(), value_.as_list().begin(), value_.as_list().end());
+    else
+      node.push_back(value_);
     node.set_mark(mark_);
   }
 
@@ -144,6 +165,12 @@ class OverrideWalk {
 
 }  // namespace
 
+std::string Override::name() const {
+  constexpr std::size_t kMostShown = 200;
+  const bool is_long = key.size() > kMostShown;
+  return "command line: --" + key.substr(0, kMostShown) + (is_long ? "…" : append ? "+" : "");
+}
+
 Value merged(Value base, const Value& overlay) {
   if (overlay.is_null() && base.is_map() && !names_class(base)) return base;
   if (overlay.is_string() && names_class(base)) return with_class(std::move(base), overlay);
@@ -151,8 +178,14 @@ Value merged(Value base, const Value& overlay) {
   if (base.is_string() && names_class(overlay)) base = class_only(base);
   if (!base.is_map()) return overlay;
   if (const Value* class_path = overlay.find("class_path")) base = with_class(std::move(base), *class_path);
+  // Maps look their keys up one by one, which takes too long where both have many.
+  Value::Map& entries = base.as_map();
+  std::unordered_map<std::string, std::size_t> places;
+  for (std::size_t place = 0; place < entries.size(); ++place) places.emplace(entries[place].first, place);
   for (const auto& [key, value] : overlay.as_map()) {
-    Value& place = base[key];
+    const auto [found, is_new] = places.emplace(key, entries.size());
+    if (is_new) entries.emplace_back(key, Value());
+    Value& place = entries[found->second].second;
     place = merged(std::move(place), value);
   }
   return base;

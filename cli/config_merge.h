@@ -16,12 +16,13 @@ struct Override {
   std::string key;      ///< "trainer.callbacks.patience"
   std::string text;     ///< read as YAML
   bool append = false;  ///< `--trainer.callbacks+=EarlyStopping`
-  std::string name() const { return "command line: --" + key + (append ? "+" : ""); }
+  /// "command line: --trainer.callbacks+"; a long key is cut.
+  std::string name() const;
 };
 
 /// Puts an override into a configuration. A key leads through maps; through a class to its init_args (or class_path and
 /// init_args when it names them); through a list to the element of that number, else to its last element.
-/// Throws ConfigError when the key leads nowhere.
+/// Throws ConfigError when the key leads nowhere, has more than 1,000 characters, or nests the value deeper than 100 levels.
 void apply_override(Value& config, const Override& given);
 
 }  // namespace levin::cli

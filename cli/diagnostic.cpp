@@ -5,6 +5,7 @@
 
 #include "levin/cli/source_text.h"
 #include "levin/core/options/config_errors.h"
+#include "levin/core/options/error_limit.h"
 
 namespace levin::cli {
 namespace {
@@ -58,7 +59,11 @@ std::vector<std::string> diagnostics(const ConfigError& error) {
     texts.emplace_back(errors[i].what());
     if (errors[i].mark().line > 0) texts.back() += source_line_with_caret(errors[i].mark());
   }
-  if (errors.size() > kMostShown) texts.push_back("and " + std::to_string(errors.size() - kMostShown) + " more errors");
+  if (errors.size() > kMostShown) {
+    const bool all_found = errors.size() < kMostConfigErrors;
+    texts.push_back(std::string(all_found ? "and " : "and at least ") + std::to_string(errors.size() - kMostShown) +
+                    " more errors");
+  }
   return texts;
 }
 

@@ -3,6 +3,7 @@
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/cli/yaml_reader.h"
+#include "levin/core/options/option_check.h"
 
 namespace levin::cli {
 namespace {
@@ -38,6 +39,7 @@ Value merge_sources(const std::vector<ConfigSource>& sources, const std::vector<
 std::vector<std::string> load_plugins(const Value& names) {
   std::vector<std::string> files;
   for (const Value& name : names.as_list()) {
+    detail::check_text(name);
     const std::filesystem::path file = find_plugin(name);
     load_plugin(file, name.mark());
     files.push_back(file.string());

@@ -23,10 +23,10 @@ std::string sources_text(const CommandLine& line) {
   for (const ConfigSource& source : line.sources) {
     if (!text.empty()) text += ", ";
     if (const auto* file = std::get_if<ConfigFile>(&source)) {
-      text += file->path;
+      text += one_line(file->path);
     } else {
       const auto& given = std::get<Override>(source);
-      text += "--" + given.key + (given.append ? "+=" : "=") + one_line(given.text);
+      text += "--" + one_line(given.key) + (given.append ? "+=" : "=") + one_line(given.text);
     }
   }
   return text;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "levin/core/options/utf8.h"
 #include "levin/strategies/processes/run_inputs.h"
 
 namespace levin::cli {
@@ -13,20 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t kLargestFile = 16 << 20;
+constexpr std::size_t kBlock = 256;  // bytes
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
-
-// The length of the UTF-8 character at the start of `text`; 0 when there is none.
-std::size_t character_length(std::string_view text) {
-  const auto byte = static_cast<unsigned char>(text[0]);
-  if (byte < 0x80) return 1;
-  const std::size_t length = byte >= 0xf0 && byte < 0xf5   ? 4
-                             : byte >= 0xe0 && byte < 0xf0 ? 3
-                             : byte >= 0xc2 && byte < 0xe0 ? 2
-                                                           : 0;
-  if (length == 0 || text.size() < length) return 0;
-  return std::all_of(text.begin() + 1, text.begin() + length, is_continuation) ? length : 0;
-}
 
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -53,7 +43,10 @@ std::string content_of(const fs::path& file) {
 SourceText::SourceText(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {
   if (text_.starts_with("\xef\xbb\xbf")) text_.erase(0, 3);
   line_starts_.push_back(0);
+  std::size_t continuations = 0;
   for (std::size_t i = 0; i < text_.size(); ++i) {
+    if (i % kBlock == 0) continuations_before_.push_back(continuations);
+    continuations += is_continuation(text_[i]);
     if (text_[i] == '\n' || (text_[i] == '\r' && (i + 1 == text_.size() || text_[i + 1] != '\n')))
       line_starts_.push_back(i + 1);
   }
@@ -62,7 +55,7 @@ SourceText::SourceText(std::string name, std::string text) : name_(std::move(nam
 
 void SourceText::check() const {
   for (std::size_t i = 0; i < text_.size();) {
-    const std::size_t length = character_length(std::string_view(text_).substr(i));
+    const std::size_t length = utf8_length(std::string_view(text_).substr(i));
     if (length == 0 || is_control(text_[i])) {
       const auto line = std::upper_bound(line_starts_.begin(), line_starts_.end(), i) - line_starts_.begin() - 1;
       throw ConfigError(mark_at(static_cast<int>(line), static_cast<int>(i - line_starts_[line])),
@@ -95,9 +88,21 @@ std::string_view SourceText::line(int number) const {
   return line;
 }
 
+std::size_t SourceText::continuations_before(std::size_t byte) const {
+  const std::size_t block = std::min(byte / kBlock, continuations_before_.size() - 1);
+  const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(block * kBlock);
+  const auto end = text_.begin() + static_cast<std::ptrdiff_t>(byte);
+  return continuations_before_[block] + static_cast<std::size_t>(std::count_if(begin, end, is_continuation));
+}
+
 Mark SourceText::mark_at(int line_index, int byte_in_line) const {
   const std::string_view before = line(line_index + 1).substr(0, byte_in_line);
-  const auto characters = std::count_if(before.begin(), before.end(), [](char c) { return !is_continuation(c); });
+  std::size_t characters = 0;
+  if (!before.empty()) {
+    const std::size_t begin = line_starts_[line_index];
+    const std::size_t end = begin + before.size();
+    characters = before.size() - (continuations_before(end) - continuations_before(begin));
+  }
   // Past the end of a line, and after invalid bytes, bytes are all there is to count.
   const int beyond = std::max(0, byte_in_line - static_cast<int>(before.size()));
   return {name_, line_index + 1, static_cast<int>(characters) + beyond + 1};

@@ -29,9 +29,12 @@ class SourceText {
 
  private:
   void check() const;
+  /// Bytes before this one that continue a UTF-8 character. `byte`: at most the size of a text that is not empty.
+  std::size_t continuations_before(std::size_t byte) const;
   std::string name_;
   std::string text_;
   std::vector<std::size_t> line_starts_;
+  std::vector<std::size_t> continuations_before_;  // at each 256th byte, so that a place in a long line is found at once
 };
 
 }  // namespace levin::cli

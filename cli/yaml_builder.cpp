@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "levin/cli/yaml_scalar.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin::cli {
 namespace {
@@ -16,16 +17,29 @@ constexpr std::size_t kMostNodes = 200'000;
 constexpr const char* kTag = "tag:yaml.org,2002:";
 
 [[noreturn]] void throw_unknown_tag(const Mark& mark, const std::string& tag) {
-  throw ConfigError(
-      mark, "unknown tag '" + tag + "'; YAML's own are known: !!str, !!binary, !!int, !!float, !!bool, !!null, !!map, !!seq");
+  throw ConfigError(mark, "unknown tag " + quoted_text(tag) +
+                              "; YAML's own are known: !!str, !!binary, !!int, !!float, !!bool, !!null, !!map, !!seq");
+}
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// yaml-cpp's decoder takes anything: it reads before its table on a byte of another alphabet, and padding anywhere.
+bool is_base64(std::string text) {
+  std::erase_if(text, is_blank);
+  const std::size_t end = std::min(text.find('='), text.size());
+  const bool known_letters = std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
+  });
+  return known_letters && text.size() % 4 == 0 && text.size() - end <= 2 &&
+         text.find_first_not_of('=', end) == std::string::npos;
 }
 
 // A scalar with an explicit tag, such as `!!str 5`.
 Value tagged_scalar(const Mark& mark, const std::string& tag, const std::string& text) {
   if (tag == std::string(kTag) + "str") return text;
   if (tag == std::string(kTag) + "binary") {
+    if (!is_base64(text)) throw ConfigError(mark, "this is no base64, as !!binary needs");
     const std::vector<unsigned char> bytes = YAML::DecodeBase64(text);
-    if (bytes.empty() && !text.empty()) throw ConfigError(mark, "this is no base64, as !!binary needs");
     return std::string(bytes.begin(), bytes.end());
   }
   const std::vector<std::string> types = {"int", "float", "bool", "null"};
@@ -46,6 +60,13 @@ Value read_scalar(const Mark& mark, const std::string& tag, const std::string& t
     if (error.mark().line > 0) throw;
     throw ConfigError(mark, error.message());
   }
+}
+
+// Keys are texts, whatever they look like: 5 and !!int 5 are "5". Only !!binary stands for other bytes than those written.
+std::string key_text(const Mark& mark, const std::string& tag, const std::string& text) {
+  const bool is_tagged = tag.size() > 1;
+  const Value value = is_tagged ? read_scalar(mark, tag, text) : Value(text);
+  return value.is_string() ? value.as_string() : text;
 }
 
 }  // namespace
@@ -76,7 +97,7 @@ void YamlBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
 void YamlBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) {
   const Mark place_of_scalar = mark_of(mark);
   if (expects_key()) {
-    take_key({text, place_of_scalar, text == "<<" && tag == "?"});
+    take_key({key_text(place_of_scalar, tag, text), place_of_scalar, text == "<<" && tag == "?"});
     return;
   }
   Value value = read_scalar(place_of_scalar, tag, text);
@@ -125,8 +146,8 @@ void YamlBuilder::take_key(Key key) {
   Open& map = open_.back();
   if (!key.is_merge && !map.keys.insert(key.name).second) {
     const int first_line = map.container.at(key.name).key_mark().line;
-    throw ConfigError(
-        key.mark, "the key '" + key.name + "' is here for the second time; the first is in line " + std::to_string(first_line));
+    throw ConfigError(key.mark, "the key " + quoted_text(key.name) + " is here for the second time; the first is in line " +
+                                    std::to_string(first_line));
   }
   map.key = std::move(key);
 }

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <regex>
+
+#include "levin/core/options/float_text.h"
 
 namespace levin::cli {
 namespace {
@@ -32,19 +35,6 @@ std::int64_t parse_int(const std::string& digits, int base, const std::string& t
   return number;
 }
 
-double parse_float(const std::string& digits, const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  // A number too small for a double is 0, one too large is a mistake; from_chars does not tell them apart.
-  if (error == std::errc::result_out_of_range) {
-    const std::size_t exponent = digits.find_first_of("eE");
-    if (exponent != std::string::npos && digits[exponent + 1] == '-') return 0.0;
-    throw_too_large(text);
-  }
-  if (error != std::errc() || end != digits.data() + digits.size()) throw_too_large(text);
-  return number;
-}
-
 }  // namespace
 
 Value resolve_plain_scalar(const std::string& text) {
@@ -64,7 +54,10 @@ Value resolve_plain_scalar(const std::string& text) {
   std::string digits = text.substr(text[0] == '+' ? 1 : 0);
   digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
   if (is_int) return parse_int(digits, 10, text);
-  return parse_float(digits, text);
+  // A number too small for a float is 0; one too large is a mistake.
+  const std::optional<double> number = parse_float(digits);
+  if (!number || std::isinf(*number)) throw_too_large(text);
+  return *number;
 }
 
 }  // namespace levin::cli

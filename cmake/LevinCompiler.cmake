@@ -31,6 +31,16 @@ if(LEVIN_SANITIZE)
   add_link_options(${levin_sanitizers})
 endif()
 
+# libFuzzer's counters, and the sanitizers that tell what it finds. The programs in tests/fuzz link libFuzzer's main().
+if(LEVIN_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR LEVIN_SANITIZE)
+    message(FATAL_ERROR "LEVIN_FUZZ needs clang, and brings its own sanitizers: use `make fuzz`.")
+  endif()
+  set(levin_fuzz_sanitizers -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
+  add_compile_options(${levin_fuzz_sanitizers} -O1 -g1 -fno-omit-frame-pointer)
+  add_link_options(${levin_fuzz_sanitizers})
+endif()
+
 # Finds a package that Debian carries, and says in one line what to install when it is missing.
 function(levin_find_package name debian_package)
   find_package(${name} QUIET ${ARGN})

@@ -20,10 +20,6 @@ Value OptionType<CheckInterval>::write(const CheckInterval& interval) {
   return interval.is_time() ? Value(interval.time()) : OptionType<Limit>::write(interval.limit());
 }
 
-Value OptionType<CheckInterval>::schema() {
-  Value either(Value::Map{});
-  either["anyOf"] = Value(Value::List{OptionType<Limit>::schema(), detail::schema_of_type("string")});
-  return either;
-}
+Value OptionType<CheckInterval>::schema() { return detail::any_of({OptionType<Limit>::schema(), detail::duration_schema()}); }
 
 }  // namespace levin

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 namespace levin {
 
@@ -76,11 +77,23 @@ Value OptionType<Devices>::write(const Devices& devices) {
 }
 
 Value OptionType<Devices>::schema() {
-  Value either(Value::Map{});
+  Value all(Value::Map{});
+  all["const"] = -1;
+  Value count = detail::schema_of_type("integer");
+  count["minimum"] = 1;
+  count["maximum"] = std::numeric_limits<int>::max();
+  Value text = detail::schema_of_type("string");
+  // A word, a count, or indices with at least one comma.
+  text["pattern"] =
+      "^(auto|-1|0*[1-9][0-9]{0,9}|,+[0-9]{1,10}(,+[0-9]{1,10})*,*|[0-9]{1,10}(,+[0-9]{1,10})*,+|"
+      "[0-9]{1,10}(,+[0-9]{1,10})+)$";
+  Value index = detail::schema_of_type("integer");
+  index["minimum"] = 0;
   Value list = detail::schema_of_type("array");
-  list["items"] = detail::schema_of_type("integer");
-  either["anyOf"] = Value(Value::List{detail::schema_of_type("integer"), detail::schema_of_type("string"), list});
-  return either;
+  list["items"] = std::move(index);
+  list["minItems"] = 1;
+  list["uniqueItems"] = true;
+  return detail::any_of({std::move(all), std::move(count), std::move(text), std::move(list)});
 }
 
 }  // namespace levin

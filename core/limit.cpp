@@ -33,6 +33,16 @@ Limit OptionType<Limit>::read(const Value& value) {
   return Limit(share);
 }
 
+// JSON has one kind of number, so that 2.0, a share that is refused, passes for 2 here.
+Value OptionType<Limit>::schema() {
+  Value share(Value::Map{});
+  share["maximum"] = 1;
+  Value either = detail::any_of({detail::schema_of_type("integer"), std::move(share)});
+  either["type"] = "number";
+  either["minimum"] = 0;
+  return either;
+}
+
 Value OptionType<Limit>::write(const Limit& limit) {
   if (limit.is_share()) return limit.share();
   return limit.batches();

@@ -31,7 +31,7 @@ struct OptionType<Limit> {
   static Limit read(const Value& value);
   static Value write(const Limit& limit);
   static std::string name() { return "int or float"; }
-  static Value schema() { return detail::schema_of_type("number"); }
+  static Value schema();
 };
 
 }  // namespace levin

@@ -1,5 +1,7 @@
 #include "levin/core/trainer_options.h"
 
+#include "levin/core/options/duration.h"
+
 namespace levin {
 
 void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
@@ -10,6 +12,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("max_steps", &T::max_steps, "Stop after this many optimizer steps; -1: no limit").min(-1);
   options.add("min_steps", &T::min_steps, "Train at least this many optimizer steps").min(0);
   options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS");
+  detail::last_is_duration(options);
 
   options.add("accelerator", &T::accelerator, "Where tensors live").choices({"auto", "cpu", "gpu", "cuda"});
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp");

@@ -19,14 +19,16 @@ namespace fs = std::filesystem;
   throw IoError(std::string("cannot ") + what + " " + path.string() + ": " + error.message());
 }
 
-// N of "version_N", or -1.
+// N of "version_N", or -1 for another name.
 std::int64_t version_number(const std::string& name) {
   constexpr std::string_view kPrefix = "version_";
   if (!name.starts_with(kPrefix)) return -1;
   std::int64_t number = -1;
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
-  return error == std::errc() && stop == end && number >= 0 ? number : -1;
+  // A run counts from 0. What is far from there is somebody's text, and has no next number in 64 bits.
+  constexpr std::int64_t kHighest = 999'999'999'999;
+  return error == std::errc() && stop == end && number >= 0 && number <= kHighest ? number : -1;
 }
 
 }  // namespace
@@ -49,6 +51,9 @@ fs::path make_next_version_folder(const fs::path& root) {
 }
 
 void make_folder(const fs::path& folder) {
+  // The system ends a path there: what is made would be another folder than what is looked for.
+  if (folder.native().find('\0') != std::string::npos)
+    throw ConfigError("the path of a folder has a NUL character (\\0) in it");
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail("make the folder", folder, error);

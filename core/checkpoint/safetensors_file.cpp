@@ -6,6 +6,7 @@
 
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/error.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 namespace {
@@ -32,11 +33,6 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 16> kElementSiz
                                                                                        {"F64", 8}}};
 
 [[noreturn]] void fail(const std::string& problem) { throw IoError("not a whole safetensors file: " + problem); }
-
-std::string quoted(std::string_view name) {
-  constexpr std::size_t kMaxShown = 200;
-  return "'" + std::string(name.substr(0, kMaxShown)) + (name.size() > kMaxShown ? "…'" : "'");
-}
 
 std::uint64_t read_length(std::string_view file) {
   if (file.size() < kLengthBytes) fail("it has only " + std::to_string(file.size()) + " bytes");
@@ -86,7 +82,7 @@ std::map<std::string, std::string> read_metadata(const Value& value) {
   if (!value.is_map()) fail("__metadata__ is not a map");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.as_map()) {
-    if (!text.is_string()) fail("__metadata__ " + quoted(key) + " is not a text");
+    if (!text.is_string()) fail("__metadata__ " + quoted_text(key) + " is not a text");
     metadata[key] = text.as_string();
   }
   return metadata;
@@ -102,10 +98,10 @@ void check_layout(const SafetensorsHeader& header) {
   std::uint64_t place = 0;
   for (const auto& [entry, name] : by_place) {
     if (entry->begin != place) {
-      fail("tensor " + quoted(*name) + (entry->begin < place ? " overlaps another one" : " has a hole before it"));
+      fail("tensor " + quoted_text(*name, 200) + (entry->begin < place ? " overlaps another one" : " has a hole before it"));
     }
     place = entry->end;
-    if (place > header.data_size) fail("it ends within tensor " + quoted(*name));
+    if (place > header.data_size) fail("it ends within tensor " + quoted_text(*name, 200));
   }
   if (place != header.data_size) {
     fail("it has " + std::to_string(header.data_size - place) + " bytes after its last tensor");
@@ -128,7 +124,7 @@ std::uint64_t safetensors_element_size(std::string_view dtype) {
   for (const auto& [name, size] : kElementSizes) {
     if (name == dtype) return size;
   }
-  throw IoError("safetensors has no dtype " + quoted(dtype) + " that is known here");
+  throw IoError("safetensors has no dtype " + quoted_text(dtype) + " that is known here");
 }
 
 SafetensorsHeader parse_safetensors(std::string_view file) {
@@ -147,7 +143,7 @@ SafetensorsHeader parse_safetensors(std::string_view file) {
     if (name == kMetadataKey) {
       header.metadata = read_metadata(value);
     } else {
-      header.tensors[name] = read_entry(value, "tensor " + quoted(name));
+      header.tensors[name] = read_entry(value, "tensor " + quoted_text(name, 200));
     }
   }
   check_layout(header);

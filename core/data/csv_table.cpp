@@ -1,12 +1,16 @@
 #include "levin/core/data/csv_table.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
+#include <functional>
+#include <limits>
 
-#include "levin/core/data/input_file.h"
 #include "levin/core/error.h"
+#include "levin/core/options/float_text.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 
@@ -25,30 +29,68 @@ std::string_view trim(std::string_view text) {
 
 std::optional<double> parse_number(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  double value = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_float(text);
 }
 
 bool is_missing(std::string_view text) {
   return text.empty() || text == "NA" || text == "N/A" || text == "null" || text == "?";
 }
 
-/// What a user may see of a field: short, and without control characters.
-std::string quoted(std::string_view text) {
-  std::string shown;
-  for (const char letter : text.substr(0, 40))
-    shown += static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f ? '?' : letter;
-  return "'" + shown + (text.size() > 40 ? "…'" : "'");
+/// Gives the next bytes of a CSV text, up to `size`; 0 at its end.
+using CsvSource = std::function<std::size_t(char* buffer, std::size_t size)>;
+
+/// The lines of a text that comes in pieces; only the one at hand is kept.
+class LineReader {
+ public:
+  explicit LineReader(CsvSource source) : source_(std::move(source)) {}
+
+  /// The next line without its LF, which lives until the next call; nothing at the end.
+  std::optional<std::string_view> next() {
+    while (true) {
+      const std::size_t end = text_.find('\n', searched_);
+      if (end != std::string::npos) return take(end, end + 1);
+      searched_ = text_.size();
+      if (fill()) continue;
+      if (begin_ == text_.size()) return std::nullopt;
+      return take(text_.size(), text_.size());
+    }
+  }
+
+ private:
+  std::string_view take(std::size_t end, std::size_t next_begin) {
+    const std::string_view line = std::string_view(text_).substr(begin_, end - begin_);
+    begin_ = searched_ = next_begin;
+    return line;
+  }
+
+  bool fill() {
+    constexpr std::size_t kChunk = 1u << 16;
+    text_.erase(0, begin_);
+    begin_ = 0;
+    const std::size_t size = searched_ = text_.size();
+    text_.resize(size + kChunk);
+    text_.resize(size + source_(text_.data() + size, kChunk));
+    return text_.size() > size;
+  }
+
+  CsvSource source_;
+  std::string text_;
+  std::size_t begin_ = 0;     // of the line that was not taken yet
+  std::size_t searched_ = 0;  // before it there is no LF
+};
+
+/// A tensor that owns the numbers, without a copy of them.
+at::Tensor tensor_of(std::vector<double> values, at::IntArrayRef shape) {
+  if (values.empty()) return at::empty(shape, at::kDouble);
+  auto* const kept = new std::vector<double>(std::move(values));
+  return at::from_blob(
+      kept->data(), shape, [kept](void*) { delete kept; }, at::kDouble);
 }
 
 class CsvParser {
  public:
-  CsvParser(std::string_view text, const std::string& name, const CsvOptions& options)
-      : rest_(text), name_(name), options_(options) {
-    if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
-  }
+  CsvParser(CsvSource source, const std::string& name, const CsvOptions& options)
+      : lines_(std::move(source)), name_(name), options_(options) {}
 
   CsvTable parse() {
     CsvTable table;
@@ -62,14 +104,14 @@ class CsvParser {
       }
       width_ = fields_.size();
     }
-    table.values = at::empty({rows_, static_cast<std::int64_t>(width_)}, at::kDouble);
-    std::copy(values_.begin(), values_.end(), table.values.mutable_data_ptr<double>());
+    table.values = tensor_of(std::move(values_), {rows_, static_cast<std::int64_t>(width_)});
     return table;
   }
 
  private:
   [[noreturn]] void fail(int column, const std::string& message) const {
-    throw IoError(Mark{name_, line_, column}.str() + ": " + message);
+    const auto line = static_cast<int>(std::min<std::int64_t>(line_, std::numeric_limits<int>::max()));
+    throw IoError(Mark{name_, line, column}.str() + ": " + message);
   }
 
   [[noreturn]] void fail_width() const {
@@ -88,10 +130,16 @@ class CsvParser {
   }
 
   double number(const Field& field) const {
-    if (const auto value = parse_number(field.text)) return *value;
-    if (!is_missing(field.text)) fail(field.column, quoted(field.text) + " is not a number");
+    if (const auto value = parse_number(field.text)) {
+      const bool is_written_out = field.text.find_first_of("0123456789") != std::string_view::npos;
+      if (std::isinf(*value) && is_written_out)
+        fail(field.column, quoted_text(field.text, 40) + " is too large for a 64-bit float; write inf if it is meant");
+      return *value;
+    }
+    if (!is_missing(field.text)) fail(field.column, quoted_text(field.text, 40) + " is not a number");
     if (options_.missing) return *options_.missing;
-    fail(field.column, "the value is missing (" + quoted(field.text) + "): set `missing` to the number that stands for it");
+    fail(field.column,
+         "the value is missing (" + quoted_text(field.text, 40) + "): set `missing` to the number that stands for it");
   }
 
   bool is_header() const {
@@ -101,7 +149,7 @@ class CsvParser {
     const auto name = std::find_if(fields_.begin(), fields_.end(), is_name);
     if (name == fields_.end()) return false;
     if (std::any_of(fields_.begin(), fields_.end(), is_number)) {
-      fail(name->column, quoted(name->text) +
+      fail(name->column, quoted_text(name->text, 40) +
                              " is not a number, and other fields of the first line are: set `header` to true when " +
                              "the line names the columns, or correct the field");
     }
@@ -110,11 +158,9 @@ class CsvParser {
 
   /// Takes the next line that is not blank apart; false at the end.
   bool next_line() {
-    while (!rest_.empty()) {
-      ++line_;
-      const std::size_t end = rest_.find('\n');
-      std::string_view line = rest_.substr(0, end);
-      rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+    while (const auto next = lines_.next()) {
+      std::string_view line = *next;
+      if (++line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
       if (line.ends_with('\r')) line.remove_suffix(1);
       if (trim(line).empty() && options_.delimiter != '\t') continue;
       if (line.empty()) continue;
@@ -152,29 +198,36 @@ class CsvParser {
     std::size_t end = quote + 1;
     while (end < line.size() && line[end] == ' ') ++end;
     if (end < line.size() && line[end] != options_.delimiter) {
-      fail(static_cast<int>(end) + 1, "text after a closing quote: " + quoted(line.substr(end)));
+      fail(static_cast<int>(end) + 1, "text after a closing quote: " + quoted_text(line.substr(end), 40));
     }
     return end;
   }
 
-  std::string_view rest_;
+  LineReader lines_;
   const std::string& name_;
   const CsvOptions& options_;
   std::vector<Field> fields_;  ///< of the current line
   std::vector<double> values_;
   std::size_t width_ = 0;
   std::int64_t rows_ = 0;
-  int line_ = 0;
+  std::int64_t line_ = 0;
 };
 
 }  // namespace
 
 CsvTable parse_csv(std::string_view text, const std::string& name, const CsvOptions& options) {
-  return CsvParser(text, name, options).parse();
+  const auto source = [&text](char* buffer, std::size_t size) {
+    const std::size_t count = text.copy(buffer, size);
+    text.remove_prefix(count);
+    return count;
+  };
+  return CsvParser(source, name, options).parse();
 }
 
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) {
-  return parse_csv(read_input_file(path), path.string(), options);
+  InputFile file(path, options.max_expansion);
+  const auto source = [&file](char* buffer, std::size_t size) { return file.read(buffer, size); };
+  return CsvParser(source, path.string(), options).parse();
 }
 
 }  // namespace levin

@@ -64,6 +64,8 @@ at::Tensor parse_idx(std::string data, const std::string& name) {
   return tensor;
 }
 
-at::Tensor read_idx(const std::filesystem::path& path) { return parse_idx(read_input_file(path), path.string()); }
+at::Tensor read_idx(const std::filesystem::path& path, double max_expansion) {
+  return parse_idx(read_input_file(path, max_expansion), path.string());
+}
 
 }  // namespace levin

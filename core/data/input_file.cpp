@@ -1,39 +1,103 @@
 #include "levin/core/data/input_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <memory>
+#include <new>
 
 #include "levin/core/error.h"
 
 namespace levin {
 
-std::string read_input_file(const std::filesystem::path& path) {
-  const auto fail = [&path](const std::string& reason) { throw IoError(path.string() + ": cannot be read: " + reason); };
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail("it is a folder");
+namespace {
+
+constexpr std::uint64_t kAlwaysAllowed = 64u << 20;  // bytes that any file may expand to
+constexpr std::size_t kChunk = 1u << 20;
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+}  // namespace
+
+struct InputFile::Stream {
+  explicit Stream(gzFile opened) : file(opened) {}
+  ~Stream() { gzclose_r(file); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  gzFile file;
+};
+
+InputFile::InputFile(const std::filesystem::path& path, double max_expansion) : path_(path), max_expansion_(max_expansion) {
+  // A pipe without a writer would be waited for without O_NONBLOCK. On files it has no meaning.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail(std::strerror(errno));
+  struct stat status {};
+  const bool known = fstat(descriptor, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    const std::string reason = known ? "it is " + std::string(kind_of(status.st_mode)) + ", not a file" : std::strerror(errno);
+    close(descriptor);
+    fail(reason);
+  }
+  size_on_disk_ = static_cast<std::uint64_t>(status.st_size);
+  // Passes a file that is not compressed on as it is.
+  const gzFile opened = gzdopen(descriptor, "rb");
+  if (opened == nullptr) {
+    close(descriptor);
+    fail("not enough memory");
+  }
+  stream_ = std::make_unique<Stream>(opened);
+}
+
+InputFile::~InputFile() = default;
+
+void InputFile::fail(const std::string& reason) const { throw IoError(path_.string() + ": cannot be read: " + reason); }
+
+std::size_t InputFile::read(char* buffer, std::size_t size) {
   errno = 0;
-  const auto close = [](gzFile_s* file) { gzclose_r(file); };
-  const std::unique_ptr<gzFile_s, decltype(close)> file(gzopen(path.c_str(), "rb"), close);
-  if (!file) fail(errno != 0 ? std::strerror(errno) : "not enough memory");
-  // gzread passes a file that is not compressed on as it is.
-  constexpr unsigned kChunk = 1u << 20;
+  const int count = gzread(stream_->file, buffer, static_cast<unsigned>(std::min(size, kChunk)));
+  if (count > 0) {
+    read_ += static_cast<std::uint64_t>(count);
+    if (gzdirect(stream_->file) == 0) check_expansion();
+    return static_cast<std::size_t>(count);
+  }
+  int code = Z_OK;
+  const char* reason = gzerror(stream_->file, &code);
+  if (code == Z_BUF_ERROR) fail("the compressed data ends too early");
+  if (count < 0 || code != Z_OK) fail(code == Z_ERRNO ? std::strerror(errno) : reason);
+  return 0;
+}
+
+void InputFile::check_expansion() const {
+  if (read_ <= kAlwaysAllowed || static_cast<double>(read_) <= max_expansion_ * static_cast<double>(size_on_disk_)) return;
+  fail("its " + std::to_string(size_on_disk_) + " bytes expand to more than " +
+       std::to_string(static_cast<std::uint64_t>(max_expansion_)) +
+       " times as many, as a file made to fill the memory does; if that is right, raise `max_expansion`, or decompress it");
+}
+
+std::string read_input_file(const std::filesystem::path& path, double max_expansion) {
+  InputFile file(path, max_expansion);
   std::string content;
-  while (true) {
-    const std::size_t size = content.size();
-    content.resize(size + kChunk);
-    const int read = gzread(file.get(), content.data() + size, kChunk);
-    content.resize(size + static_cast<std::size_t>(std::max(read, 0)));
-    if (read > 0) continue;
-    int code = Z_OK;
-    const char* reason = gzerror(file.get(), &code);
-    if (code == Z_BUF_ERROR) fail("the compressed data ends too early");
-    if (read < 0 || code != Z_OK) fail(code == Z_ERRNO ? std::strerror(errno) : reason);
-    return content;
+  try {
+    content.reserve(file.size_on_disk() + 1);
+    while (true) {
+      const std::size_t size = content.size();
+      const std::size_t room = content.capacity() - size;
+      content.resize(size + (room > 0 ? std::min(room, kChunk) : kChunk));
+      const std::size_t count = file.read(content.data() + size, content.size() - size);
+      content.resize(size + count);
+      if (count == 0) return content;
+    }
+  } catch (const std::bad_alloc&) {
+    throw IoError(path.string() + ": cannot be read: there is not enough memory for it");
   }
 }
 

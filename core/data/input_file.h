@@ -2,15 +2,48 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 namespace levin {
 
-/// The whole content of a file, decompressed when it is a gzip file. Memory follows what the file really holds.
-/// Throws IoError, naming the file and the system's reason.
-std::string read_input_file(const std::filesystem::path& path);
+/// How many times its own size a gzip file may expand to unless a user sets another number. Tables of numbers compress 3 to 30
+/// times; the format's limit, which a file of nothing but zeros comes near, is 1032.
+inline constexpr double kMaxExpansion = 100.0;
+
+/// A file of data, read once from its beginning, and decompressed on the way when it is a gzip file.
+class InputFile {
+ public:
+  /// Opens the file. Throws IoError, naming it and the system's reason, when it cannot be read or is no file: a folder, a pipe,
+  /// a device. `max_expansion`: a gzip file that expands to more than so many times its size, and to more than 64 MiB, is
+  /// refused when it gets there.
+  explicit InputFile(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  /// Reads the next bytes, up to `size`, and gives how many they are; 0 at the end. Throws IoError when the compressed data is
+  /// damaged, ends too early or expands too much.
+  std::size_t read(char* buffer, std::size_t size);
+  /// Bytes of the file as it lies on the disk.
+  std::uint64_t size_on_disk() const { return size_on_disk_; }
+
+ private:
+  struct Stream;
+  [[noreturn]] void fail(const std::string& reason) const;
+  void check_expansion() const;
+
+  std::filesystem::path path_;
+  std::uint64_t size_on_disk_ = 0;
+  std::uint64_t read_ = 0;  // bytes given out
+  double max_expansion_;
+  std::unique_ptr<Stream> stream_;
+};
+
+/// The whole content of a file, as InputFile gives it. Memory follows what the file really holds.
+std::string read_input_file(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
 
 namespace detail {
 /// Turns each element of `width` bytes around, when the data's byte order is not the machine's.

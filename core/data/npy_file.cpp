@@ -10,6 +10,7 @@
 
 #include "levin/core/data/input_file.h"
 #include "levin/core/error.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 
@@ -44,7 +45,7 @@ class HeaderParser {
       } else if (key == "shape") {
         header.shape = shape();
       } else {
-        fail(name_, "its header has the unknown key '" + key.substr(0, 40) + "'");
+        fail(name_, "its header has the unknown key " + quoted_text(key, 40));
       }
       ++found;
       if (!accept(",") && !rest_.starts_with('}')) fail(name_, "its header cannot be read");
@@ -137,7 +138,7 @@ NpyType npy_type(const std::string& descr, const std::string& name) {
     if (kind == known) return type;
   }
   if (kind.starts_with('O')) fail(name, "it holds Python objects; save an array of numbers");
-  fail(name, "elements of type '" + descr.substr(0, 40) + "' are not supported; save bool, int, float or complex numbers");
+  fail(name, "elements of type " + quoted_text(descr, 40) + " are not supported; save bool, int, float or complex numbers");
 }
 
 /// The numbers of an array whose bit patterns were read as signed.
@@ -192,6 +193,8 @@ at::Tensor parse_npy(std::string data, const std::string& name) {
   return widen_unsigned(stored, type, name);
 }
 
-at::Tensor read_npy(const std::filesystem::path& path) { return parse_npy(read_input_file(path), path.string()); }
+at::Tensor read_npy(const std::filesystem::path& path, double max_expansion) {
+  return parse_npy(read_input_file(path, max_expansion), path.string());
+}
 
 }  // namespace levin

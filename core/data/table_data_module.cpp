@@ -15,6 +15,7 @@
 #include "levin/core/data/npy_file.h"
 #include "levin/core/data/tensor_dataset.h"
 #include "levin/core/error.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 
@@ -32,6 +33,10 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("header", &T::header, "CSV: whether the first line names the columns; null finds out");
   options.add("delimiter", &T::delimiter, "CSV: what separates fields, one character; a .tsv file has tabs");
   options.add("missing", &T::missing, "CSV: value of empty fields and NA; null makes them an error");
+  options
+      .add("max_expansion", &T::max_expansion,
+           "Compressed files: the most times its own size that one may expand to, from 64 MiB on; more is taken for an attack")
+      .min(1);
   options.add("scale", &T::scale, "Features are multiplied by it");
   options.add("standardize", &T::standardize, "Give each feature mean 0 and deviation 1 over the training data");
   options.add("shape", &T::shape, "Shape of one sample's features, such as [1, 8, 8]; empty: as in the file").min(1);
@@ -54,11 +59,13 @@ bool ends_with(const std::filesystem::path& path, std::string_view extension) {
 }
 
 CsvTable read_table(const std::filesystem::path& path, const TableDataOptions& options) {
-  if (ends_with(path, ".npy")) return {{}, read_npy(path)};
-  if (ends_with(path, "ubyte") || ends_with(path, ".idx")) return {{}, read_idx(path)};
+  if (ends_with(path, ".npy")) return {{}, read_npy(path, options.max_expansion)};
+  if (ends_with(path, "ubyte") || ends_with(path, ".idx")) return {{}, read_idx(path, options.max_expansion)};
   if (ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".txt")) {
     const char delimiter = ends_with(path, ".tsv") ? '\t' : options.delimiter[0];
-    return read_csv(path, {.delimiter = delimiter, .header = options.header, .missing = options.missing});
+    return read_csv(
+        path,
+        {.delimiter = delimiter, .header = options.header, .missing = options.missing, .max_expansion = options.max_expansion});
   }
   throw ConfigError(path.string() +
                     ": the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte" +
@@ -75,8 +82,11 @@ std::int64_t find_column(const CsvTable& table, const std::string& wanted, const
     return column < 0 ? column + width : column;
   }
   std::string known = "0 to " + std::to_string(width - 1);
-  for (const std::string& name : table.columns) known += ", '" + name + "'";
-  throw ConfigError("label_column: " + file + " has no column '" + wanted + "'; it has " + known);
+  constexpr std::size_t kMostShown = 20;
+  for (std::size_t i = 0; i < std::min(table.columns.size(), kMostShown); ++i)
+    known += ", " + quoted_text(table.columns[i], 40);
+  if (table.columns.size() > kMostShown) known += " and " + std::to_string(table.columns.size() - kMostShown) + " more";
+  throw ConfigError("label_column: " + file + " has no column " + quoted_text(wanted) + "; it has " + known);
 }
 
 at::Tensor label_tensor(const at::Tensor& labels, const TableDataOptions& options, const std::string& file) {
@@ -94,7 +104,8 @@ at::Tensor label_tensor(const at::Tensor& labels, const TableDataOptions& option
 }  // namespace
 
 TableDataModule::TableDataModule(TableDataOptions options) : options_(std::move(options)) {
-  if (options_.delimiter.size() != 1) throw ConfigError("delimiter: must be one character, got '" + options_.delimiter + "'");
+  if (options_.delimiter.size() != 1)
+    throw ConfigError("delimiter: must be one character, got " + quoted_text(options_.delimiter));
   if (options_.test_label_path && !options_.test_path) throw ConfigError("test_label_path needs test_path");
   if (options_.test_path && options_.label_path.has_value() != options_.test_label_path.has_value()) {
     throw ConfigError(
@@ -151,11 +162,10 @@ void TableDataModule::setup(Stage) {
   }
   const auto [deviation, mean] = at::std_mean(train["features"], at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
   const at::Tensor divisor = at::where(deviation > 0, deviation, at::ones_like(deviation));
-  std::int64_t elements = 1;
-  for (const std::int64_t size : options_.shape) elements *= size;
-  if (!options_.shape.empty() && elements != mean.numel()) {
-    throw ConfigError("shape: holds " + std::to_string(elements) + " features, a sample of " + options_.path.string() +
-                      " has " + std::to_string(mean.numel()));
+  const std::optional<std::size_t> elements = detail::array_bytes(options_.shape, 1);
+  if (!options_.shape.empty() && (!elements || static_cast<std::int64_t>(*elements) != mean.numel())) {
+    throw ConfigError("shape: holds " + (elements ? std::to_string(*elements) : "more than 2^63") + " features, a sample of " +
+                      options_.path.string() + " has " + std::to_string(mean.numel()));
   }
   const auto finish = [&](Batch part) -> DatasetPtr {
     at::Tensor features = part["features"];

@@ -9,6 +9,7 @@
 
 #include "levin/core/data/data_loader.h"
 #include "levin/core/data/data_module.h"
+#include "levin/core/data/input_file.h"
 #include "levin/core/data/subset.h"
 #include "levin/core/options/options.h"
 
@@ -25,6 +26,7 @@ struct TableDataOptions {
   std::optional<bool> header;
   std::string delimiter = ",";
   std::optional<double> missing;
+  double max_expansion = kMaxExpansion;
   double scale = 1.0;
   bool standardize = false;
   std::vector<std::int64_t> shape;

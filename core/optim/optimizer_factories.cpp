@@ -40,7 +40,15 @@ struct OptionType<Betas> {
   }
   static Value write(const Betas& betas) { return Value(Value::List{betas.first, betas.second}); }
   static std::string name() { return "two floats"; }
-  static Value schema() { return OptionType<std::vector<double>>::schema(); }
+  static Value schema() {
+    Value beta = detail::schema_of_type("number");
+    beta["minimum"] = 0;
+    beta["exclusiveMaximum"] = 1;
+    Value two = detail::schema_of_type("array");
+    two["items"] = std::move(beta);
+    two["minItems"] = two["maxItems"] = 2;
+    return two;
+  }
 };
 
 namespace {

@@ -1,5 +1,7 @@
 #include "levin/core/options/config_errors.h"
 
+#include "levin/core/options/error_limit.h"
+
 namespace levin {
 namespace {
 
@@ -21,6 +23,7 @@ std::vector<ConfigError> single_errors(const ConfigError& error) {
 }
 
 void ErrorCollector::run(const std::function<void()>& step) {
+  if (errors_.size() >= kMostConfigErrors) return;
   try {
     step();
   } catch (const ConfigError& error) {
@@ -29,7 +32,9 @@ void ErrorCollector::run(const std::function<void()>& step) {
 }
 
 void ErrorCollector::add(const ConfigError& error) {
-  for (ConfigError& single : single_errors(error)) errors_.push_back(std::move(single));
+  for (ConfigError& single : single_errors(error)) {
+    if (errors_.size() < kMostConfigErrors) errors_.push_back(std::move(single));
+  }
 }
 
 void ErrorCollector::throw_if_any() const {

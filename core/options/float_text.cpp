@@ -3,6 +3,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <locale>
+#include <sstream>
 
 namespace levin {
 
@@ -14,6 +17,20 @@ std::string float_text(double value) {
   std::string text(buffer.data(), end);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
+}
+
+std::optional<double> parse_float(std::string_view text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size() || error == std::errc::invalid_argument) return std::nullopt;
+  if (error == std::errc()) return value;
+  // Out of range; from_chars does not tell on which side.
+  std::istringstream stream{std::string(text)};
+  stream.imbue(std::locale::classic());
+  stream >> value;
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (stream.fail()) return text[0] == '-' ? -infinity : infinity;
+  return value;
 }
 
 }  // namespace levin

@@ -1,3 +1,5 @@
+#include "levin/core/options/option_check.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -5,6 +7,7 @@
 #include "levin/core/options/did_you_mean.h"
 #include "levin/core/options/float_text.h"
 #include "levin/core/options/options.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin::detail {
 namespace {
@@ -34,6 +37,7 @@ void check_choice(const OptionInfo& info, const Value& value) {
 
 // A list is checked element by element.
 void check_option(const OptionInfo& info, const Value& value) {
+  check_text(value);
   if (value == info.default_value) return;
   if (value.is_list()) {
     for (const Value& element : value.as_list()) check_option(info, element);
@@ -53,6 +57,12 @@ Value resolve_input_files(const OptionInfo& info, const Value& value) {
 }
 
 }  // namespace
+
+void check_text(const Value& value) {
+  // Cut off there, it would name another file, and one that is there would be looked for again and again.
+  if (!value.is_string() || value.as_string().find('\0') == std::string::npos) return;
+  throw ConfigError(value.mark(), "has a NUL character (\\0), got " + describe(value));
+}
 
 Value resolve_input_file(const Value& value) {
   namespace fs = std::filesystem;
@@ -88,9 +98,12 @@ void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
   ErrorCollector errors;
   std::vector<std::string> names;
   for (const OptionInfo* info : known) names.push_back(info->name);
-  for (const auto& [key, value] : map.is_map() ? map.as_map() : Value::Map{}) {
-    if (std::find(names.begin(), names.end(), key) == names.end())
-      errors.add({value.key_mark(), "unknown key '" + key + "'" + did_you_mean(key, names, "keys")});
+  const Value::Map no_entries;
+  for (const auto& [key, value] : map.is_map() ? map.as_map() : no_entries) {
+    if (std::find(names.begin(), names.end(), key) != names.end()) continue;
+    errors.run([&, &key = key, &value = value] {
+      throw ConfigError(value.key_mark(), "unknown key " + quoted_text(key) + did_you_mean(key, names, "keys"));
+    });
   }
   for (const OptionInfo* info : known) {
     if (info->required && !map.contains(info->name))

@@ -28,7 +28,9 @@ void restrict(Value& schema, const OptionInfo& info) {
   const bool is_number = type == "number" || type == "integer";
   if (is_number && info.minimum) schema["minimum"] = number(*info.minimum);
   if (is_number && info.maximum) schema["maximum"] = number(*info.maximum);
-  if (type == "string") {
+  const bool has_form = schema.contains("pattern") || schema.contains("const") || schema.contains("enum");
+  if (type == "string" && !has_form) {
+    if (info.input_file) schema["minLength"] = 1;
     // The reader takes digits for a string, so the schema does.
     schema["type"] = Value(Value::List{"string", "integer"});
     Value::List names;

@@ -4,6 +4,7 @@
 
 #include "levin/core/options/component.h"
 #include "levin/core/options/did_you_mean.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 namespace {
@@ -36,7 +37,7 @@ ClassPathAndArgs read_class_path(const Value& value, const std::string& expected
   const std::vector<std::string> keys = {"class_path", "init_args"};
   for (const auto& [key, content] : value.as_map()) {
     if (key != keys[0] && key != keys[1])
-      throw ConfigError(content.key_mark(), "unknown key '" + key + "'" + did_you_mean(key, keys, "keys") +
+      throw ConfigError(content.key_mark(), "unknown key " + quoted_text(key) + did_you_mean(key, keys, "keys") +
                                                 " (the arguments of a class go under init_args)");
   }
   const Value* class_path = value.find("class_path");
@@ -96,7 +97,7 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
   const std::string problem = fitting.empty() ? "unknown " : "ambiguous ";
   const std::string help =
       fitting.empty() ? did_you_mean(last_part(name), known, "known classes") : "; it may be " + quoted_list(fitting);
-  throw ConfigError(class_path.mark(), problem + kind() + " class '" + name + "'" + help);
+  throw ConfigError(class_path.mark(), problem + kind() + " class " + quoted_text(name) + help);
 }
 
 template <class Base>

@@ -1,6 +1,7 @@
 #include "levin/core/options/value.h"
 
 #include "levin/core/options/float_text.h"
+#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 namespace {
@@ -10,16 +11,6 @@ template <class Content, class Data>
 auto& content_of(Data& data, const Value& value, const char* expected) {
   if (auto* content = std::get_if<Content>(&data)) return *content;
   throw ConfigError(value.mark(), std::string("expected ") + expected + ", got " + describe(value));
-}
-
-std::string quoted(const std::string& text) {
-  constexpr std::size_t kLongest = 60;
-  std::string shown = "'";
-  for (const char c : text.substr(0, kLongest)) {
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    shown += c == '\n' ? std::string("\\n") : control ? std::string("?") : std::string(1, c);
-  }
-  return shown + (text.size() > kLongest ? "…'" : "'");
 }
 
 }  // namespace
@@ -52,7 +43,7 @@ Value* Value::find(std::string_view key) { return const_cast<Value*>(std::as_con
 const Value& Value::at(std::string_view key) const {
   as_map();
   if (const Value* value = find(key)) return *value;
-  throw ConfigError(mark_, "missing key '" + std::string(key) + "'");
+  throw ConfigError(mark_, "missing key " + quoted_text(key));
 }
 
 Value& Value::operator[](std::string_view key) {
@@ -88,7 +79,7 @@ std::string describe(const Value& value) {
   if (value.is_bool()) return type + (value.as_bool() ? " true" : " false");
   if (value.is_int()) return type + " " + std::to_string(value.as_int());
   if (value.is_double()) return type + " " + float_text(value.as_double());
-  if (value.is_string()) return type + " " + quoted(value.as_string());
+  if (value.is_string()) return type + " " + quoted_text(value.as_string(), 60);
   if (value.is_list()) return "list of " + std::to_string(value.size()) + (value.size() == 1 ? " element" : " elements");
   if (value.is_map()) return "map of " + std::to_string(value.size()) + (value.size() == 1 ? " key" : " keys");
   return type;

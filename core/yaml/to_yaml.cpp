@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "levin/core/options/float_text.h"
+#include "levin/core/options/utf8.h"
 
 namespace levin {
 namespace {
@@ -35,31 +36,26 @@ bool is_plain(std::string_view text) {
          });
 }
 
-// Length of the UTF-8 character at the beginning of `text`, 0 when there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xc2 && lead < 0xe0   ? 2
-                             : lead >= 0xe0 && lead < 0xf0 ? 3
-                             : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                           : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t index = 1; index < length; ++index) {
-    if ((byte(index) & 0xc0) != 0x80) return 0;
-  }
-  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
-  const bool surrogate_or_beyond = (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf4 && byte(1) > 0x8f);
-  return overlong || surrogate_or_beyond ? 0 : length;
+// What a YAML text may hold of a character: itself, an escape that stands for it, or neither.
+enum class Writable { kRaw, kEscaped, kNever };
+
+Writable writable(char32_t point) {
+  // The emitter puts U+FFFD in place of these, although Unicode has them as numbers.
+  if ((point & 0xfffe) == 0xfffe || (point >= 0xfdd0 && point <= 0xfdef)) return Writable::kNever;
+  // To YAML 1.1 these two break lines, and the last is no text.
+  return point == 0x2028 || point == 0x2029 || point == 0x7f ? Writable::kEscaped : Writable::kRaw;
 }
 
-bool is_utf8(std::string_view text) {
+// How a whole string can be written: as the least writable of its characters.
+Writable writable(std::string_view text) {
+  Writable least = Writable::kRaw;
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
+    if (length == 0) return Writable::kNever;
+    least = std::max(least, writable(utf8_code_point(text, length)));
     text.remove_prefix(length);
   }
-  return true;
+  return least;
 }
 
 // YAML 1.1 takes "1e-05" for a string: a float needs a point.
@@ -71,20 +67,22 @@ std::string yaml_float(double value) {
 }
 
 void emit_string(YAML::Emitter& emitter, const std::string& text) {
-  if (!is_utf8(text)) {
-    emitter << YAML::Binary(reinterpret_cast<const unsigned char*>(text.data()), text.size());
-  } else if (is_plain(text)) {
+  if (is_plain(text)) {
     emitter << text;
-  } else {
-    emitter << YAML::DoubleQuoted << text;
+    return;
   }
+  const Writable way = writable(text);
+  if (way == Writable::kNever) {
+    emitter << YAML::Binary(reinterpret_cast<const unsigned char*>(text.data()), text.size());
+    return;
+  }
+  if (way == Writable::kEscaped) emitter << YAML::EscapeNonAscii;
+  emitter << YAML::DoubleQuoted << text;
 }
 
 void emit(YAML::Emitter& emitter, const Value& value);
 
 void emit_map(YAML::Emitter& emitter, const Value::Map& map) {
-  // YAML readers take a key that stands on its line with its value only up to this length.
-  constexpr std::size_t kLongestSimpleKey = 128;
   if (map.empty()) emitter << YAML::Flow;
   emitter << YAML::BeginMap;
   for (const auto& [key, element] : map) {

@@ -59,15 +59,22 @@ TEST_CASE("integers written from metrics, braces and values that are no numbers"
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(CheckpointName("{acc:d}", false).fill(0, 0, {{"acc", 2.0}}) == "2");
   CHECK(CheckpointName("{acc:d}", false).fill(0, 0, {{"acc", -infinity}}) == "-inf");
+  CHECK(CheckpointName("{acc:d}", false).fill(0, 0, {{"acc", 1e300}}) == "1e+300");
+  CHECK(CheckpointName("{epoch:255}", false).fill(7, 0, {}).size() == 255);
   CHECK(CheckpointName("{{{acc:.1f}}}", false).fill(0, 0, {{"acc", 2.0}}) == "{2.0}");
 }
 
 TEST_CASE("a malformed checkpoint name is refused with its text") {
-  for (const char* pattern : {"{epoch", "epoch}", "{}", "{:d}", "{val_loss:.2q}", "{val_loss:{}}"}) {
+  for (const char* pattern : {"{epoch", "epoch}", "{}", "{:d}", "{val_loss:.2q}", "{val_loss:{}}", "{epoch:2000000000}",
+                              "{val_loss:.256f}", "{epoch:c}"}) {
     CAPTURE(pattern);
     CHECK_THROWS_AS(CheckpointName(pattern, true), levin::ConfigError);
   }
   CHECK_THROWS_WITH(CheckpointName("a{epoch", true), Catch::Contains("'a{epoch'") && Catch::Contains("no '}'"));
+}
+
+TEST_CASE("a long text is no duration, and takes no stack") {
+  CHECK_THROWS_WITH(levin::detail::parse_duration(std::string(1'000'000, ' ') + "x", "max_time"), Catch::Contains("max_time"));
 }
 
 TEST_CASE("durations are days, hours, minutes and seconds") {

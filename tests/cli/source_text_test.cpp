@@ -27,6 +27,15 @@ TEST_CASE("columns count characters, not bytes") {
   CHECK(source.mark_at(7, 3).str() == "a.yaml:8:4");
 }
 
+TEST_CASE("columns are found anywhere in a long line") {
+  std::string text = "x\n";
+  for (int i = 0; i < 400; ++i) text += "aä€";  // 6 bytes, 3 characters
+  const SourceText source("a.yaml", text + "\ny");
+  for (int i = 0; i <= 400; ++i) CHECK(source.mark_at(1, 6 * i).column == 3 * i + 1);
+  CHECK(source.mark_at(1, 2405).column == 1206);
+  CHECK(source.mark_at(2, 1).column == 2);
+}
+
 TEST_CASE("what is no text is refused with its place") {
   CHECK_THROWS_WITH(SourceText("a", std::string("ok\nx\0y", 6)), "a:2:2: not a text file: it has a control character here");
   CHECK_THROWS_WITH(SourceText("a", "ok: \xff"), "a:1:5: not a text file: this is no UTF-8");

@@ -81,6 +81,10 @@ TEST_CASE("explicit tags are YAML's own") {
   CHECK(read("!!bool true") == Value(true));
   CHECK(read("! 5") == Value("5"));
   CHECK(read("!!binary aGFsbG8=") == Value("hallo"));
+  CHECK(read("!!binary \"aGFs\\n bG8=\"") == Value("hallo"));
+  CHECK(read("!!binary ''") == Value(""));
+  for (const std::string wrong : {"ä", "a", "aGFsbG8", "aGFsbG8=aGFs", "a===", "=", "aG=s", "a-_b"})
+    CHECK_THAT(error_of("a: !!binary " + wrong), Catch::Contains("run.yaml:1:4: this is no base64"));
   CHECK_THAT(error_of("!!int five"), Catch::Contains("run.yaml:1:1") && Catch::Contains("expected int"));
   CHECK_THAT(error_of("a: !Mine {}"), Catch::Contains("run.yaml:1:4: unknown tag '!Mine'"));
   CHECK_THAT(error_of("a: !!python/object x"), Catch::Contains("unknown tag"));
@@ -115,6 +119,11 @@ TEST_CASE("a key written twice is an error at the second one") {
 
 TEST_CASE("keys are plain text") {
   CHECK(read("1: x").at("1") == Value("x"));
+  CHECK(read("!!int 1: x").at("1") == Value("x"));
+  CHECK(read("!!str 1: x").at("1") == Value("x"));
+  CHECK(read("!!binary /w==: x").at("\xff") == Value("x"));
+  CHECK_THAT(error_of("!!binary ä: x"), Catch::Contains("run.yaml:1:1: this is no base64"));
+  CHECK_THAT(error_of("!mine k: x"), Catch::Contains("run.yaml:1:1: unknown tag '!mine'"));
   CHECK_THAT(error_of("? [a, b]\n: 1"), Catch::Contains("a list cannot be a key"));
   CHECK_THAT(error_of("? {a: b}\n: 1"), Catch::Contains("a map cannot be a key"));
   CHECK_THAT(error_of("~: 1"), Catch::Contains("a key is empty or null"));

@@ -49,6 +49,25 @@ TEST_CASE("missing values are an error, or the number that stands for them") {
   REQUIRE(parse("1,2\n,NA\n?,4\n", {.missing = -1.0}).values.equal(rows({1, 2, -1, -1, -1, 4}, 2)));
 }
 
+TEST_CASE("a number too small for a float64 is 0, one too large an error") {
+  REQUIRE(parse("1e-999,-1e-400\n").values.equal(rows({0, 0}, 2)));
+  REQUIRE_THROWS_WITH(parse("1\n-1e999\n"), StartsWith("table.csv:2:1: '-1e999' is too large for a 64-bit float"));
+}
+
+TEST_CASE("lines are read across the pieces that a file comes in") {
+  // Rows of 7 to 13 bytes: their ends lie anywhere in pieces of 64 KiB; one line is longer than several pieces.
+  std::string text;
+  std::vector<double> values;
+  for (int row = 0; row < 50'000; ++row) {
+    values.insert(values.end(), {row + 0.5, static_cast<double>(row % 7)});
+    text += std::to_string(row) + ".5," + std::to_string(row % 7) + (row % 3 == 0 ? "\r\n" : "\n");
+  }
+  text += "1," + std::string(300'000, ' ') + "2";
+  values.insert(values.end(), {1, 2});
+  REQUIRE(parse(text).values.equal(rows(values, 2)));
+  REQUIRE_THROWS_WITH(parse(text + "\n1,x"), StartsWith("table.csv:50002:3: 'x'"));
+}
+
 TEST_CASE("an error says file, line and column, and shows the text") {
   REQUIRE_THROWS_AS(parse("1,2\n3,x4\n"), levin::IoError);
   REQUIRE_THROWS_WITH(parse("1,2\n3, x4\n"), StartsWith("table.csv:2:4: 'x4' is not a number"));

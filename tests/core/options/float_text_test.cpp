@@ -27,3 +27,22 @@ TEST_CASE("a float's text reads back to the same bits") {
     RC_ASSERT(std::bit_cast<std::uint64_t>(read) == bits);
   }));
 }
+
+TEST_CASE("a float is read from the whole of a text, and what is out of range goes to 0 or infinity") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(levin::parse_float("-1.5e3") == -1500.0);
+  CHECK(levin::parse_float("4.9e-324") == std::numeric_limits<double>::denorm_min());
+  CHECK(levin::parse_float("1e-999") == 0.0);
+  CHECK(std::signbit(levin::parse_float("-1e-999").value()));
+  CHECK(levin::parse_float("0." + std::string(400, '0') + "1") == 0.0);
+  CHECK(levin::parse_float("0." + std::string(400, '0') + "1e402") == 10.0);
+  CHECK(levin::parse_float("1e999") == infinity);
+  CHECK(levin::parse_float("-1e99999999999999999999") == -infinity);
+  CHECK(levin::parse_float(std::string(400, '9')) == infinity);
+  CHECK(levin::parse_float("-inf") == -infinity);
+  CHECK(std::isnan(levin::parse_float("nan").value()));
+  for (const char* wrong : {"", "x", "1x", "1 ", " 1", "+1", "--1", "0x10"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(levin::parse_float(wrong));
+  }
+}

@@ -54,7 +54,7 @@ TEST_CASE("a value is described for an error message, long or odd strings made r
   CHECK(describe(Value(true)) == "bool true");
   CHECK(describe(Value(-7)) == "int -7");
   CHECK(describe(Value(1.0)) == "float 1.0");
-  CHECK(describe(Value("a\nb\x01")) == "string 'a\\nb?'");
+  CHECK(describe(Value("a\nb\x01")) == "string 'a\\nb\\x01'");
   CHECK(describe(Value(std::string(1000, 'x'))) == "string '" + std::string(60, 'x') + "…'");
   CHECK(describe(Value(Value::List{1, 2})) == "list of 2 elements");
   CHECK(describe(Value(Value::Map{{"k", 1}})) == "map of 1 key");

@@ -162,6 +162,10 @@ TEST_CASE("scalars keep their type") {
   CHECK(to_yaml(Value(std::nan(""))) == ".nan\n");
   CHECK(to_yaml(Value("a\nb")) == "\"a\\nb\"\n");
   CHECK(to_yaml(Value("\xff")) == "!!binary \"/w==\"\n");
+  // No text of YAML's, a line break to YAML 1.1, a number that is no character.
+  CHECK(to_yaml(Value("ä\x7f")) == "\"\\xe4\\x7f\"\n");
+  CHECK(to_yaml(Value("a\u2028")) == "\"a\\u2028\"\n");
+  CHECK(to_yaml(Value("\uffff")) == "!!binary \"77+/\"\n");
 }
 
 TEST_CASE("a key of any length comes back") {

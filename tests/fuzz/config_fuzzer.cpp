@@ -1,0 +1,93 @@
+// A configuration file and a command line: the YAML text, a line "%%", then one argument a line.
+#include <algorithm>
+#include <vector>
+
+#include "cli/fake_classes.h"
+#include "fuzz/fuzz.h"
+#include "fuzz/same_value.h"
+#include "levin/cli/annotated_yaml.h"
+#include "levin/cli/command_line.h"
+#include "levin/cli/config_merge.h"
+#include "levin/cli/diagnostic.h"
+#include "levin/cli/help_text.h"
+#include "levin/cli/load_config.h"
+#include "levin/cli/run_config.h"
+#include "levin/cli/yaml_reader.h"
+#include "levin/core/options/quoted_text.h"
+#include "levin/core/yaml/to_yaml.h"
+
+namespace {
+
+using levin::ConfigError;
+using levin::Value;
+using namespace levin::cli;
+
+constexpr std::string_view kMark = "\n%%\n";
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    // The system ends an argument at a NUL.
+    lines.emplace_back(text.substr(0, std::min(end, text.find('\0'))));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+/// What a user would see of an error can be shown on a terminal, and is not without end.
+void check_shown(const ConfigError& error, std::size_t input_size) {
+  std::size_t size = 0;
+  for (const std::string& text : diagnostics(error)) {
+    const std::string shown = levin::printable(text);
+    FUZZ_CHECK(shown == levin::printable(shown), shown);
+    size += shown.size();
+  }
+  FUZZ_CHECK(size < 100'000 + 10 * input_size, std::to_string(size));
+}
+
+Value read_file(const std::string& text) {
+  try {
+    const Value file = read_yaml(SourceText("fuzz.yaml", text));
+    return file.is_map() ? merged(Value(Value::Map{}), file) : Value(Value::Map{});
+  } catch (const ConfigError& error) {
+    FUZZ_CHECK(error.mark().file == "fuzz.yaml", error.what());
+    check_shown(error, text.size());
+    return Value(Value::Map{});
+  }
+}
+
+void check_reads_back(const Value& complete) {
+  for (const std::string& text : {levin::to_yaml(complete), annotated_yaml(complete, config_comments(complete))}) {
+    try {
+      FUZZ_CHECK(levin::fuzz::same(read_yaml(SourceText("saved.yaml", text)), complete), text);
+    } catch (const ConfigError& error) {
+      levin::fuzz::fail(error.what(), text);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  levin::test::register_fake_classes();
+  const std::string_view input = levin::fuzz::text_of(data, size);
+  const std::size_t mark = input.find(kMark);
+  Value config = read_file(std::string(input.substr(0, mark)));
+  const std::string_view arguments = mark == std::string_view::npos ? "" : input.substr(mark + kMark.size());
+  try {
+    const CommandLine line = parse_command_line(lines_of(arguments));
+    if (line.help_topic) topic_help(*line.help_topic);
+    for (const ConfigSource& source : line.sources) {
+      if (const auto* given = std::get_if<Override>(&source)) apply_override(config, *given);
+    }
+  } catch (const ConfigError& error) {
+    check_shown(error, size);
+  }
+  try {
+    check_reads_back(complete_config(levin::read_options<RunConfig>(config)));
+  } catch (const ConfigError& error) {
+    check_shown(error, size);
+  }
+  return 0;
+}

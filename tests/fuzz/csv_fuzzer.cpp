@@ -1,0 +1,22 @@
+// A CSV text: a byte of options, the delimiter, then the text.
+#include "fuzz/fuzz.h"
+#include "levin/core/data/csv_table.h"
+#include "levin/core/error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  levin::fuzz::Bytes bytes(levin::fuzz::text_of(data, size));
+  const unsigned choice = bytes.byte();
+  levin::CsvOptions options;
+  options.delimiter = static_cast<char>(bytes.byte());
+  if (choice & 1) options.header = (choice & 2) != 0;
+  if (choice & 4) options.missing = -1.0;
+  try {
+    const levin::CsvTable table = levin::parse_csv(bytes.rest(), "fuzz.csv", options);
+    FUZZ_CHECK(table.values.dim() == 2, std::to_string(table.values.dim()));
+    FUZZ_CHECK(table.columns.empty() || table.columns.size() == static_cast<std::size_t>(table.values.size(1)),
+               std::to_string(table.columns.size()));
+    FUZZ_CHECK(table.values.numel() <= static_cast<std::int64_t>(size), std::to_string(table.values.numel()));
+  } catch (const levin::IoError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,14 @@
+// The JSON of a checkpoint's manifest.
+#include "fuzz/fuzz.h"
+#include "fuzz/same_value.h"
+#include "levin/core/checkpoint/value_json.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const levin::Value value = levin::parse_json(levin::fuzz::text_of(data, size));
+    const std::string written = levin::to_json(value);
+    FUZZ_CHECK(levin::fuzz::same(levin::parse_json(written), value), written);
+  } catch (const levin::IoError&) {
+  }
+  return 0;
+}
