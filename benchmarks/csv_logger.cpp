@@ -25,6 +25,13 @@ double measure(levin::CsvLogger& logger, std::int64_t first, std::int64_t last, 
   return taken.count() / static_cast<double>(last - first);
 }
 
+void finalize(levin::CsvLogger& logger, std::int64_t rows) {
+  const auto start = std::chrono::steady_clock::now();
+  logger.finalize("success");
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  std::printf("final rewrite of %lld rows: %.2f s\n", static_cast<long long>(rows), taken.count());
+}
+
 }  // namespace
 
 int main() {
@@ -40,20 +47,17 @@ int main() {
     std::printf("fixed metrics, up to row %8lld: %6.2f us/row\n", static_cast<long long>(rows), measure(fixed, done, rows, 0));
     done = rows;
   }
-  const auto start = std::chrono::steady_clock::now();
-  fixed.finalize("success");
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  std::printf("final rewrite of %lld rows: %.2f s\n", static_cast<long long>(done), taken.count());
+  finalize(fixed, done);
 
   levin::CsvLogger growing;
   growing.open(run);
   done = 0;
-  for (const std::int64_t rows : {500, 1'000, 2'000, 4'000}) {
-    std::printf("a new metric each 10 rows, up to row %5lld: %6.2f us/row\n", static_cast<long long>(rows),
+  for (const std::int64_t rows : {500, 1'000, 2'000, 4'000, 20'000, 100'000}) {
+    std::printf("a new metric each 10 rows, up to row %6lld: %6.2f us/row\n", static_cast<long long>(rows),
                 measure(growing, done, rows, 10));
     done = rows;
   }
-  growing.finalize("success");
+  finalize(growing, done);
   std::filesystem::remove_all(root);
   return 0;
 }

@@ -1,14 +1,15 @@
 #include "levin/callbacks/checkpoint_files.h"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstdlib>
 #include <span>
 #include <system_error>
 #include <vector>
 
+#include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
+#include "levin/core/files/atomic_file.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
 
@@ -21,6 +22,25 @@ fs::path expand_home(const fs::path& path) {
   const char* home = std::getenv("HOME");
   if (home == nullptr || path.empty() || *path.begin() != "~") return path;
   return fs::path(home) / path.lexically_relative("~");
+}
+
+// The folder that the file's name is looked up in, whatever links and ".." lead there, is `folder` or one below it.
+bool lies_in(const fs::path& file, const fs::path& folder) {
+  std::error_code error;
+  const fs::path name = file.filename();
+  if (name.empty() || name == "." || name == "..") return false;
+  const fs::path from = fs::canonical(file.parent_path(), error);
+  if (error) return false;
+  const fs::path to = fs::canonical(folder, error);
+  if (error) return false;
+  return std::mismatch(to.begin(), to.end(), from.begin(), from.end()).first == to.end();
+}
+
+// What link_checkpoint() makes: a link to a checkpoint of the same folder.
+bool is_checkpoint_link(const fs::path& file) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(file, error);
+  return !error && target.is_relative() && *target.begin() != ".." && target.extension() == ".ckpt";
 }
 
 template <class Plain>
@@ -52,20 +72,19 @@ bool file_is_there(const std::string& file) {
 }
 
 void link_checkpoint(const std::string& target, const std::string& link) {
-  const fs::path temporary = link + ".tmp-" + std::to_string(::getpid());
-  std::error_code error;
-  fs::remove(temporary, error);
-  fs::create_symlink(fs::path(target).lexically_relative(fs::path(link).parent_path()), temporary, error);
-  if (!error) fs::rename(temporary, link, error);
-  if (!error) return;
-  const std::string reason = error.message();
-  fs::remove(temporary, error);
-  throw IoError("Could not make " + link + " a link to " + target + ": " + reason + ". Use save_last: true to write a file.");
+  try {
+    replace_link(link, fs::path(target).lexically_relative(fs::path(link).parent_path()));
+  } catch (const IoError& error) {
+    throw IoError(std::string(error.what()) + " Use save_last: true to write a file.");
+  }
 }
 
 void remove_checkpoint(const std::string& file, const std::string& folder) {
-  const fs::path relative = fs::path(file).lexically_relative(folder);
-  if (relative.empty() || *relative.begin() == "..") return;
+  if (!file_is_there(file)) return;
+  if (!lies_in(file, folder) || !(is_checkpoint(file) || is_checkpoint_link(file))) {
+    rank_zero_warn("The old checkpoint " + file + " is left where it is: it is not one that levin wrote into " + folder + ".");
+    return;
+  }
   std::error_code error;
   fs::remove(file, error);
   if (error) rank_zero_warn("Could not remove the old checkpoint " + file + ": " + error.message() + ".");

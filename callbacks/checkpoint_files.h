@@ -21,7 +21,8 @@ bool file_is_there(const std::string& file);
 /// Makes `link` point to `target`, in one step: at any instant the old or the new link is there. Throws IoError.
 void link_checkpoint(const std::string& target, const std::string& link);
 
-/// Removes a checkpoint inside `folder`; one outside stays. What cannot be removed is left with a warning.
+/// Removes a checkpoint that levin wrote into `folder` or a folder below it, or a link that link_checkpoint() made there. Any
+/// other file, wherever its path leads, stays, with a warning; so does what cannot be removed.
 void remove_checkpoint(const std::string& file, const std::string& folder);
 
 /// What rank 0 has, on every rank. Ranks: all.

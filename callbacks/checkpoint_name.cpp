@@ -2,7 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string_view>
 
 #include "levin/core/error.h"
@@ -107,6 +109,12 @@ std::string CheckpointName::fill(std::int64_t epoch, std::int64_t step, const Me
     }
   }
   return name;
+}
+
+bool CheckpointName::leaves_folder() const {
+  // What the fields become are numbers.
+  const std::filesystem::path name(fill(0, 0, {}));
+  return name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end();
 }
 
 }  // namespace levin

@@ -20,6 +20,10 @@ class CheckpointName {
   /// overridden by metrics of these names.
   std::string fill(std::int64_t epoch, std::int64_t step, const MetricMap& metrics) const;
 
+  /// True when files of this name would not lie in the folder that they are saved in, or below: the name is absolute, or goes
+  /// up by "..".
+  bool leaves_folder() const;
+
  private:
   struct Piece {
     std::string literal;  ///< text in front of the field

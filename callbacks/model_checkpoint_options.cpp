@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "levin/callbacks/checkpoint_name.h"
 #include "levin/core/error.h"
 #include "levin/core/options/duration.h"
 
@@ -61,6 +62,12 @@ void ModelCheckpointOptions::check() const {
   if (every_n_train_steps.value_or(0) < 0) fail("every_n_train_steps is below 0.");
   if (every_n_epochs.value_or(0) < 0) fail("every_n_epochs is below 0.");
   if (train_time_interval) detail::parse_duration(*train_time_interval, "ModelCheckpoint: train_time_interval");
+  const bool goes_anywhere = dirpath && dirpath->is_absolute();
+  if (filename && !goes_anywhere && CheckpointName(*filename, auto_insert_metric_name).leaves_folder()) {
+    fail("filename is '" + *filename +
+         "', which leads out of the folder for checkpoints. Say with dirpath where to save, or give " +
+         "an absolute dirpath that the name starts from.");
+  }
   const int triggers =
       (every_n_train_steps.value_or(0) > 0) + (every_n_epochs.value_or(0) > 0) + train_time_interval.has_value();
   if (triggers > 1) {

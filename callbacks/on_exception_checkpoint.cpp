@@ -1,8 +1,10 @@
 #include "levin/callbacks/on_exception_checkpoint.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
+#include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/trainer.h"
@@ -17,6 +19,11 @@ void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptio
 OnExceptionCheckpoint::OnExceptionCheckpoint(OnExceptionCheckpointOptions options) : options_(std::move(options)) {
   if (options_.dirpath.empty()) throw ConfigError("OnExceptionCheckpoint: dirpath is empty. Name a folder.");
   if (options_.filename.empty()) throw ConfigError("OnExceptionCheckpoint: filename is empty.");
+  const std::filesystem::path name(options_.filename);
+  if (name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end()) {
+    throw ConfigError("OnExceptionCheckpoint: filename is '" + options_.filename +
+                      "', which leads out of dirpath. Say with dirpath where to save.");
+  }
 }
 
 void OnExceptionCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception&) {
@@ -32,7 +39,7 @@ void OnExceptionCheckpoint::on_exception(Trainer& trainer, Module&, const std::e
 
 void OnExceptionCheckpoint::on_fit_end(Trainer& trainer, Module&) {
   std::error_code ignored;
-  if (trainer.is_global_zero()) std::filesystem::remove(ckpt_path(), ignored);
+  if (trainer.is_global_zero() && is_checkpoint(ckpt_path())) std::filesystem::remove(ckpt_path(), ignored);
 }
 
 }  // namespace levin

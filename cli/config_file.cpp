@@ -1,7 +1,5 @@
 #include "levin/cli/config_file.h"
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "levin/cli/version.h"
 #include "levin/core/error.h"
+#include "levin/core/files/atomic_file.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
@@ -27,19 +26,6 @@ std::string content_of(const fs::path& file) {
   throw IoError("cannot write '" + file.string() + "': " + reason);
 }
 
-// A reader never meets half a file: the text is written beside its place and then moved there.
-void write_whole(const fs::path& file, const std::string& text) {
-  fs::path partial = file;
-  partial += ".partial";
-  std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  if (!stream) throw_not_written(file, std::strerror(errno));
-  std::error_code error;
-  fs::rename(partial, file, error);
-  if (error) throw_not_written(file, error.message());
-}
-
 }  // namespace
 
 fs::path save_config(const Value& config, const fs::path& folder) {
@@ -50,7 +36,9 @@ fs::path save_config(const Value& config, const fs::path& folder) {
   for (int number = 0;; ++number) {
     const fs::path file = folder / (number == 0 ? "config.yaml" : "config_" + std::to_string(number) + ".yaml");
     if (!fs::exists(file, error)) {
-      write_whole(file, text);
+      AtomicFile output(file);
+      output.write(text);
+      output.commit();
       return file;
     }
     if (content_of(file) == text) return file;

@@ -21,9 +21,7 @@ namespace {
 }
 }  // namespace
 
-Module::~Module() {
-  if (trainer_ != nullptr) ModuleAttachment::detach(*trainer_);
-}
+Module::~Module() { ModuleAttachment::forget(*this); }
 
 StepOutput Module::training_step(const Batch&, std::int64_t) { throw_missing_step("training_step", "fit"); }
 StepOutput Module::validation_step(const Batch&, std::int64_t) { throw_missing_step("validation_step", "validate"); }
@@ -34,21 +32,25 @@ OptimizerSetups Module::configure_optimizers() { return {}; }
 
 void Module::log(std::string_view name, double value, const LogOptions& options, SourceLocation where) {
   // Without a Trainer a module still works in a hand-written loop; its metrics then go nowhere.
-  if (metrics_ != nullptr) metrics_->log(name, value, options, where);
+  if (MetricStore* metrics = ModuleAttachment::metrics(*this, name, where)) metrics->log(name, value, options, where);
 }
 
 void Module::log(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where) {
-  if (metrics_ == nullptr) return;
-  if (!value.defined() || value.numel() != 1) {
-    const std::string what = value.defined() ? std::to_string(value.numel()) + " elements" : "no value";
+  MetricStore* const metrics = ModuleAttachment::metrics(*this, name, where);
+  if (metrics == nullptr) return;
+  const auto misuse = [&](const std::string& what) {
     throw MisuseError(CallSite(where).str() + ": log(\"" + std::string(name) + "\") in " +
-                      std::string(hook_name(metrics_->hook())) + " got a tensor with " + what +
-                      "; it takes a tensor with one element (take its mean() first?).");
+                      std::string(hook_name(metrics->hook())) + " got a tensor with " + what);
+  };
+  if (!value.defined()) misuse("no value; it takes a tensor with one element.");
+  if (value.numel() != 1) {
+    misuse(std::to_string(value.numel()) + " elements; it takes a tensor with one element (take its mean() first?).");
   }
+  if (value.is_complex()) misuse("a complex number; it takes a real one (log its abs(), or real() and imag()?).");
   if (value.is_cpu()) {
-    metrics_->log(name, scalar_value(value), options, where);
+    metrics->log(name, scalar_value(value), options, where);
   } else {
-    metrics_->log(name, std::make_shared<DeferredScalar>(value), options, where);
+    metrics->log(name, std::make_shared<DeferredScalar>(value), options, where);
   }
 }
 
@@ -132,15 +134,19 @@ void Module::on_save_checkpoint(Checkpoint&) {}
 void Module::on_load_checkpoint(const Checkpoint&) {}
 
 Trainer& Module::trainer() const {
-  if (trainer_ == nullptr) {
-    throw MisuseError("The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict.");
+  if (!has_trainer()) {
+    throw MisuseError(
+        "The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict, in the module that "
+        "was "
+        "given to them and in those that are registered below it with register_module().");
   }
-  return *trainer_;
+  return *attachment_.trainer;
 }
+bool Module::has_trainer() const { return ModuleAttachment::find(*this); }
 bool Module::is_global_zero() const { return trainer().is_global_zero(); }
 std::int64_t Module::current_epoch() const { return trainer().current_epoch(); }
 std::int64_t Module::global_step() const { return trainer().global_step(); }
-at::Device Module::device() const { return has_trainer() ? trainer_->device() : at::Device(at::kCPU); }
+at::Device Module::device() const { return has_trainer() ? attachment_.trainer->device() : at::Device(at::kCPU); }
 at::Tensor Module::all_gather(const at::Tensor& tensor, SourceLocation where) const {
   return trainer().strategy().all_gather(tensor, where);
 }

@@ -48,11 +48,12 @@ class Module : public torch::nn::Module {
 
   // ---- Logging -----------------------------------------------------------------------------------------------------------
 
-  /// Records a metric. Never communicates and never waits for a GPU; legal on any subset of ranks. Throws MisuseError where the
-  /// hook does not permit it. See LogOptions for the defaults.
+  /// Records a metric, under the name as it is, also in a module below the one that runs. Never communicates and never waits
+  /// for a GPU; legal on any subset of ranks. Throws MisuseError where the hook does not permit it. See LogOptions for the
+  /// defaults.
   void log(std::string_view name, double value, const LogOptions& options = {},
            SourceLocation where = SourceLocation::current());
-  /// `value` has one element; it is detached.
+  /// `value` has one element, a real number; it is detached.
   void log(std::string_view name, const at::Tensor& value, const LogOptions& options = {},
            SourceLocation where = SourceLocation::current());
   template <class Number>
@@ -133,9 +134,12 @@ class Module : public torch::nn::Module {
 
   // ---- The run this module is in -------------------------------------------------------------------------------------------
 
+  // A module that is registered anywhere below the one that a Trainer runs, in a ModuleList too, and whenever it was added, is
+  // part of the run: log() and what follows work in it as in the module itself.
+
   /// Throws MisuseError outside of an entry point.
   Trainer& trainer() const;
-  bool has_trainer() const { return trainer_ != nullptr; }
+  bool has_trainer() const;
   bool is_global_zero() const;
   std::int64_t current_epoch() const;
   std::int64_t global_step() const;
@@ -187,8 +191,16 @@ class Module : public torch::nn::Module {
 
  private:
   friend class ModuleAttachment;
-  Trainer* trainer_ = nullptr;
-  MetricStore* metrics_ = nullptr;
+  /// What ties this very object to a run; a copy of it is tied to none.
+  struct Attachment {
+    Attachment() = default;
+    Attachment(const Attachment&) noexcept {}
+    Attachment& operator=(const Attachment&) noexcept { return *this; }
+
+    Trainer* trainer = nullptr;
+    MetricStore* metrics = nullptr;
+  };
+  mutable Attachment attachment_;
   bool automatic_optimization_ = true;
   Value hparams_;
 };

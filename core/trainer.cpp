@@ -4,8 +4,11 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
+#include <system_error>
+
 #include "levin/core/console/core_contention.h"
 #include "levin/core/console/rank_messages.h"
+#include "levin/core/error.h"
 #include "levin/core/loops/announcements.h"
 #include "levin/core/loops/checkpoint_state.h"
 #include "levin/core/loops/entry_point.h"
@@ -105,7 +108,7 @@ const MetricMap kNoMetrics;
 }  // namespace
 
 Trainer::Trainer(TrainerOptions options) : runtime_(std::make_unique<Runtime>(*this, std::move(options))) {}
-Trainer::~Trainer() { ModuleAttachment::detach(*this); }
+Trainer::~Trainer() { ModuleAttachment::detach(*runtime_); }
 
 void Trainer::fit(Module& module, DataModule& data, const RunOptions& run) {
   run_fit(*runtime_, module, DataSource::from(data), run);
@@ -181,7 +184,12 @@ const std::vector<std::shared_ptr<torch::optim::Optimizer>>& Trainer::optimizers
 const std::vector<SchedulerConfig>& Trainer::scheduler_configs() const { return runtime_->schedulers; }
 
 std::filesystem::path Trainer::default_root_dir() const {
-  return runtime_->options.default_root_dir.value_or(std::filesystem::current_path());
+  if (runtime_->options.default_root_dir) return *runtime_->options.default_root_dir;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::current_path(error);
+  if (error)
+    throw IoError("The working folder is gone (" + error.message() + "): set default_root_dir, or start in another one.");
+  return folder;
 }
 std::filesystem::path Trainer::log_dir() const {
   for (const auto& logger : runtime_->loggers) {

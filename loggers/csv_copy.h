@@ -3,32 +3,41 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "levin/loggers/output_file.h"
+#include "levin/core/files/atomic_file.h"
 
 namespace levin {
 
-/// What a CSV file of metrics looks like.
-struct CsvLayout {
-  std::vector<std::string> columns;
-  bool rectangular = false;  ///< every row has a cell for every column; otherwise a row may end early
-  bool room = false;         ///< the header line ends in carriage returns, into which more columns can be written
+/// The rows of a new CSV file, from the first byte to the last.
+class CsvWriter {
+ public:
+  explicit CsvWriter(AtomicFile& file) : file_(file) {}
+
+  /// Adds a line with its line end. Throws: IoError.
+  void add(std::string_view line);
+  /// Writes what is left, so that a row of `next` bytes can be appended in one page (PagedText). Throws: IoError.
+  void finish(std::size_t next);
+  /// Bytes of the file, after finish().
+  std::int64_t size() const { return written_; }
+
+ private:
+  void write(std::size_t bytes);
+
+  AtomicFile& file_;
+  std::string text_;
+  std::size_t last_line_ = 0;  ///< where it begins in text_
+  std::int64_t written_ = 0;
 };
 
-/// The names parted by commas, from the `first` on, with the comma before it.
-std::string csv_header_text(const std::vector<std::string>& columns, std::size_t first = 0);
-/// The header line with its room and line end.
-std::string csv_header_line(const CsvLayout& layout);
-/// Appends a row with its line end.
-void append_csv_row(std::string& text, const std::vector<std::string>& cells);
+/// The header line of a file with these columns.
+std::string csv_header(const std::vector<std::string>& columns);
 
-/// Writes the rows of `source` that `keep` accepts to `target` in another layout, and waits until they are on the disk. `keep`
-/// sees the row's cell in the column `keep_column` ("" when it has none). Throws: IoError; `target` may then be incomplete.
-void copy_csv(const std::filesystem::path& source, OutputFile& target, const CsvLayout& layout, std::string_view keep_column,
-              const std::function<bool(const std::string& cell)>& keep);
+/// Adds to `target` the rows of `source` that `keep` accepts, with a cell for each of `columns`: empty where the source has
+/// none. `keep` sees the row's cell in the column `keep_column` ("" when it has none). Throws: IoError.
+void copy_csv_rows(const std::filesystem::path& source, CsvWriter& target, const std::vector<std::string>& columns,
+                   std::string_view keep_column, const std::function<bool(const std::string& cell)>& keep);
 
 }  // namespace levin

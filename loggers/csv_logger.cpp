@@ -1,15 +1,25 @@
 #include "levin/loggers/csv_logger.h"
 
-#include <array>
-#include <exception>
+#include <algorithm>
 
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "levin/loggers/log_folder.h"
 #include "levin/loggers/metrics_file.h"
+#include "levin/loggers/metrics_journal.h"
 
 namespace levin {
+
+namespace {
+
+void check_stays_below(const char* option, const std::filesystem::path& folder) {
+  if (!folder.is_absolute() && std::find(folder.begin(), folder.end(), "..") == folder.end()) return;
+  throw ConfigError(std::string("CSVLogger: ") + option + " is '" + folder.string() +
+                    "', which leads out of save_dir. Say with save_dir where to write.");
+}
+
+}  // namespace
 
 void CsvLoggerOptions::declare(OptionList<CsvLoggerOptions>& options) {
   using O = CsvLoggerOptions;
@@ -31,6 +41,8 @@ CsvLogger::CsvLogger(Options options) : options_(std::move(options)) {
   if (!has_meaning) {
     throw ConfigError(version.mark(), "CSVLogger: version is the number of a run (from 0 on), or the name of its folder");
   }
+  check_stays_below("name", options_.name);
+  if (version.is_string()) check_stays_below("version", version.as_string());
   if (options_.flush_logs_every_n_steps < 1) throw ConfigError("CSVLogger: flush_logs_every_n_steps is 1 or more");
   if (options_.every_n_steps < 1) throw ConfigError("CSVLogger: every_n_steps is 1 or more");
 }
@@ -78,6 +90,7 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
     if (std::filesystem::exists(history)) file->start_from(history, run.resume_step);
   } else if (exists && !used_before) {
     const std::filesystem::path aside = set_aside(path);
+    MetricsJournal::rename(path, aside);
     Console::instance().warn(path.string() + " is of an earlier run, which this run does not resume: it is kept as " +
                              aside.filename().string());
   }
@@ -123,6 +136,9 @@ void CsvLogger::save() {
 
 void CsvLogger::finalize(const std::string&) {
   save();
+  if (metrics_ && !std::filesystem::exists(folder_)) {
+    throw IoError("the log folder " + folder_.string() + " is gone: it was removed while the run was on");
+  }
   for (MetricsFile* file : {metrics_.get(), rank_metrics_.get()}) {
     if (file == nullptr) continue;
     try {
@@ -130,7 +146,7 @@ void CsvLogger::finalize(const std::string&) {
     } catch (const IoError& error) {
       // All rows are there, only not in their final form: no reason to fail a run that is done.
       Console::instance().warn(file->path().string() +
-                               " stays as it is, complete, but with earlier rows shorter than its header: " + error.what());
+                               " stays as it is, its columns in the order of their first values: " + error.what());
     }
   }
 }

@@ -25,12 +25,14 @@ void append_csv_text(std::string& line, std::string_view text) {
 
 void append_csv_number(std::string& line, double value) {
   if (std::isnan(value)) {
-    line += "nan";
+    line += "NaN";
     return;
   }
   std::array<char, 32> buffer;
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
   line.append(buffer.data(), end);
+  const std::string_view text(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
+  if (text.find_first_of(".einf") == std::string_view::npos) line += ".0";
 }
 
 void append_csv_number(std::string& line, std::int64_t value) {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "levin/core/error.h"
-#include "levin/loggers/output_file.h"
+#include "levin/core/files/atomic_file.h"
 
 namespace levin {
 namespace {
@@ -79,12 +79,9 @@ void write_file(const fs::path& file, std::string_view content) {
     if (before.view() == content) return;
     set_aside(file);
   }
-  fs::path temporary = file;
-  temporary += ".tmp";
-  OutputFile output(temporary, true);
-  output.write_at(0, content);
-  output.sync();
-  output.rename_to(file);
+  AtomicFile output(file, AtomicFile::MissingFolder::kRefuse);
+  output.write(content);
+  output.commit();
 }
 
 }  // namespace levin

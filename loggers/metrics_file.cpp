@@ -4,19 +4,24 @@
 #include <charconv>
 #include <system_error>
 
+#include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/loggers/csv_copy.h"
 #include "levin/loggers/csv_text.h"
-#include "levin/loggers/output_file.h"
+#include "levin/loggers/paged_text.h"
 
 namespace levin {
 namespace {
 
-constexpr std::size_t kLargeBuffer = 1 << 18;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kManyRows = 4096;
+constexpr std::int64_t kSmallFile = 1 << 18;
+constexpr std::size_t kMuchMemory = std::size_t(1) << 26;
 constexpr std::chrono::seconds kFlushPeriod{1};
 
 // A step that is no number (a metric called "step" may hold anything) never counts as too late.
-bool is_before(const std::string& step, std::optional<std::int64_t> end_step) {
+bool is_before(std::string_view step, std::optional<std::int64_t> end_step) {
   if (!end_step) return true;
   double number = 0;
   const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), number);
@@ -25,45 +30,52 @@ bool is_before(const std::string& step, std::optional<std::int64_t> end_step) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps)
-    : path_(std::move(path)), flush_every_n_steps_(flush_every_n_steps), flushed_at_(std::chrono::steady_clock::now()) {}
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps, RewriteBudget budget)
+    : path_(std::move(path)),
+      flush_every_n_steps_(flush_every_n_steps),
+      budget_(budget),
+      journal_(path_),
+      flushed_at_(Clock::now()),
+      made_at_(flushed_at_) {}
 
 MetricsFile::~MetricsFile() = default;
 
 void MetricsFile::append(const MetricRow& row) {
   if (!open_) open();
-  for (std::string& cell : cells_) cell.clear();
-  const auto set = [this](std::string_view name, auto value) {
-    std::string& cell = cells_[column(name)];
-    cell.clear();
-    append_csv_number(cell, value);
-  };
-  set("epoch", row.epoch);
-  set("step", row.step);
-  for (const auto& [name, value] : row.values) set(name, value);
-  append_csv_row(pending_rows_, cells_);
+  waiting_.add(column("epoch"), row.epoch);
+  waiting_.add(column("step"), row.step);
+  for (const auto& [name, value] : row.values) waiting_.add(column(name), value);
+  waiting_.end_row();
 
   if (!flushed_until_ || row.step < *flushed_until_) flushed_until_ = row.step;
-  const bool due = row.step + 1 - *flushed_until_ >= flush_every_n_steps_ || pending_rows_.size() >= kLargeBuffer ||
-                   std::chrono::steady_clock::now() - flushed_at_ >= kFlushPeriod;
+  const bool due = row.step + 1 - *flushed_until_ >= flush_every_n_steps_ || waiting_.size() - in_journal_ >= kManyRows ||
+                   Clock::now() - flushed_at_ >= kFlushPeriod;
   if (!due) return;
   flush();
   flushed_until_ = row.step + 1;
 }
 
 void MetricsFile::flush() {
-  if (pending_rows_.empty()) return;
-  write_columns();
-  write_rows();
-  flushed_at_ = std::chrono::steady_clock::now();
+  stay_in_place();
+  if (waiting_.empty()) return;
+  if (!append_to_file()) {
+    if (may_rewrite()) {
+      rewrite_for_columns();
+    } else {
+      append_to_journal();
+    }
+  }
+  flushed_at_ = Clock::now();
 }
 
 void MetricsFile::tidy() {
   if (!open_) return;
-  flush();
+  stay_in_place();
+  if (!waiting_.empty() && !append_to_file()) rewrite_for_columns();
+  if (!file_) return;
   std::vector<std::string> columns = columns_;
   std::sort(columns.begin(), columns.end());
-  rewrite(path_, {.columns = std::move(columns), .rectangular = true, .room = false}, std::nullopt);
+  rewrite(path_, columns, std::nullopt, AtomicFile::Disk::kWait);
   close();
 }
 
@@ -72,8 +84,21 @@ void MetricsFile::start_from(const std::filesystem::path& history, std::int64_t 
   continue_from(history, end_step);
 }
 
+// Rows that are appended to a file which nobody can open any more would be lost without a word.
+void MetricsFile::stay_in_place() {
+  if (!file_ || file_->is_in_place()) return;
+  if (!std::filesystem::exists(path_)) {
+    throw IoError(path_.string() + " is gone: it, or the folder it was in, was removed while the run was writing to it");
+  }
+  // Another program, such as an editor, has put a file in its place: go on from what that has.
+  std::vector<std::string> columns;
+  CsvReader(path_).next(columns);
+  for (const std::string& name : columns) column(name);
+  rewrite(path_, columns_, std::nullopt, AtomicFile::Disk::kWait);
+}
+
 void MetricsFile::open() {
-  // Written by a run that ended: without room, or, if it was killed, perhaps with half a row at its end.
+  // Its run may have been killed, or be one of a version that wrote files of another form.
   if (std::filesystem::exists(path_)) continue_from(path_, std::nullopt);
   open_ = true;
 }
@@ -83,82 +108,119 @@ void MetricsFile::close() {
   open_ = false;
   columns_.clear();
   column_of_.clear();
-  cells_.clear();
-  columns_in_file_ = 0;
-  header_end_ = 0;
+  waiting_.clear();
+  columns_in_file_ = rows_in_file_ = in_journal_ = 0;
 }
 
 void MetricsFile::continue_from(const std::filesystem::path& source, std::optional<std::int64_t> end_step) {
   std::vector<std::string> columns;
   if (!CsvReader(source).next(columns)) return;
-  rewrite(source, {.columns = columns, .rectangular = false, .room = true}, end_step);
   for (const std::string& name : columns) column(name);
+  take_journal(source, end_step);
+  rewrite(source, columns_, end_step, AtomicFile::Disk::kWait);
   open_ = true;
 }
 
+void MetricsFile::take_journal(const std::filesystem::path& source, std::optional<std::int64_t> end_step) {
+  const auto journal = MetricsJournal::to_read(source);
+  if (!journal) return;
+  CsvReader reader(*journal);
+  std::vector<std::string> cells;
+  reader.next(cells);  // its first line
+  while (reader.next(cells)) {
+    cells.resize(cells.size() / 2 * 2);
+    std::string_view step;
+    for (std::size_t index = 0; index < cells.size(); index += 2) {
+      if (cells[index] == "step") step = cells[index + 1];
+    }
+    if (!is_before(step, end_step)) continue;
+    for (std::size_t index = 0; index < cells.size(); index += 2) {
+      waiting_.add(column(cells[index]), std::string_view(cells[index + 1]));
+    }
+    waiting_.end_row();
+  }
+}
+
 std::size_t MetricsFile::column(std::string_view name) {
-  const auto found = column_of_.find(name);
-  if (found != column_of_.end()) return found->second;
-  const std::size_t index = columns_.size();
-  columns_.emplace_back(name);
-  column_of_.emplace(name, index);
-  cells_.emplace_back();
-  return index;
+  const auto [place, is_new] = column_of_.try_emplace(std::string(name), columns_.size());
+  if (is_new) columns_.emplace_back(name);
+  return place->second;
 }
 
-void MetricsFile::write_columns() {
-  if (columns_in_file_ == columns_.size()) return;
-  const std::string text = csv_header_text(columns_, columns_in_file_);
-  const std::int64_t text_end = header_end_ + static_cast<std::int64_t>(text.size());
-  const CsvLayout layout{.columns = columns_, .rectangular = false, .room = true};
-  if (columns_in_file_ == 0) {
-    replace([&](OutputFile& file) { file.write_at(0, csv_header_line(layout)); }, layout);
-  } else if (text_end <= room_end_) {
-    file_->write_at(header_end_, text);
-    header_end_ = text_end;
-    columns_in_file_ = columns_.size();
-  } else {
-    rewrite(path_, layout, std::nullopt);
+bool MetricsFile::append_to_file() {
+  if (!file_ || columns_in_file_ != columns_.size() || in_journal_ > 0) return false;
+  PagedText text(size_);
+  std::size_t widest = widest_row_;
+  std::string row_text;
+  for (std::size_t row = 0; row < waiting_.size(); ++row) {
+    row_text.clear();
+    waiting_.append_row(row_text, row, columns_.size());
+    if (!text.add(row_text)) return false;
+    widest = std::max(widest, waiting_.widest(row, columns_.size()));
   }
-}
-
-void MetricsFile::write_rows() try {
-  file_->write_at(size_, pending_rows_);
-  size_ += static_cast<std::int64_t>(pending_rows_.size());
-  pending_rows_.clear();
-} catch (const IoError&) {
-  // Half a row must not stay; when even this fails, readers still pass over a last row without a line end.
+  text.finish(widest);
   try {
-    file_->resize(size_);
+    file_->write_at(size_, text.text());
   } catch (const IoError&) {
-  }
-  throw;
-}
-
-void MetricsFile::rewrite(const std::filesystem::path& source, const CsvLayout& layout, std::optional<std::int64_t> end_step) {
-  const auto keep = [end_step](const std::string& step) { return is_before(step, end_step); };
-  replace([&](OutputFile& file) { copy_csv(source, file, layout, "step", keep); }, layout);
-}
-
-// Puts a file that `write` makes in place of the present one, in one instant.
-void MetricsFile::replace(const std::function<void(OutputFile&)>& write, const CsvLayout& layout) {
-  std::filesystem::path temporary = path_;
-  temporary += ".tmp";
-  try {
-    auto file = std::make_unique<OutputFile>(temporary, true);
-    write(*file);
-    const std::int64_t size = file->size();
-    file->rename_to(path_);
-    file_ = std::move(file);
-    size_ = size;
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
+    // Half a row must not stay.
+    file_->resize(size_);
     throw;
   }
-  header_end_ = static_cast<std::int64_t>(csv_header_text(layout.columns).size());
-  room_end_ = static_cast<std::int64_t>(csv_header_line(layout).size()) - 1;
-  columns_in_file_ = layout.columns.size();
+  widest_row_ = widest;
+  size_ += static_cast<std::int64_t>(text.text().size());
+  rows_in_file_ += waiting_.size();
+  waiting_.clear();
+  return true;
+}
+
+void MetricsFile::append_to_journal() {
+  std::string lines;
+  for (std::size_t row = in_journal_; row < waiting_.size(); ++row) waiting_.append_pairs(lines, row, columns_);
+  journal_.append(lines, size_);
+  in_journal_ = waiting_.size();
+}
+
+bool MetricsFile::may_rewrite() const {
+  if (!file_ || waiting_.bytes() >= kMuchMemory) return true;
+  if (size_ <= kSmallFile && waiting_.size() >= rows_in_file_) return true;
+  return spent_rewriting_ <= (Clock::now() - made_at_) * budget_.share + budget_.allowance;
+}
+
+void MetricsFile::rewrite_for_columns() {
+  // The rows so far are the kernel's to bring to the disk, too.
+  rewrite(file_ ? std::optional(path_) : std::nullopt, columns_, std::nullopt, AtomicFile::Disk::kLeaveToKernel);
+}
+
+// Puts a file with the rows of `source` and those that wait in place of the present one, in one instant.
+void MetricsFile::rewrite(const std::optional<std::filesystem::path>& source, const std::vector<std::string>& columns,
+                          std::optional<std::int64_t> end_step, AtomicFile::Disk disk) {
+  const auto begin = Clock::now();
+  AtomicFile file(path_, AtomicFile::MissingFolder::kRefuse);
+  CsvWriter writer(file);
+  writer.add(csv_header(columns));
+  std::size_t rows = 0;
+  const auto keep = [&](const std::string& step) { return is_before(step, end_step) && ++rows > 0; };
+  if (source) copy_csv_rows(*source, writer, columns, "step", keep);
+  std::size_t widest = 0;
+  std::string row_text;
+  for (std::size_t row = 0; row < waiting_.size(); ++row) {
+    row_text.clear();
+    waiting_.append_row(row_text, row, columns.size());
+    writer.add(row_text);
+    widest = std::max(widest, waiting_.widest(row, columns.size()));
+  }
+  writer.finish(widest);
+  file.commit(disk);
+
+  file_ = file.take();
+  journal_.remove();
+  size_ = writer.size();
+  rows_in_file_ = rows + waiting_.size();
+  columns_in_file_ = columns.size();
+  widest_row_ = widest;
+  in_journal_ = 0;
+  waiting_.clear();
+  spent_rewriting_ += Clock::now() - begin;
 }
 
 }  // namespace levin

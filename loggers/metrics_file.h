@@ -3,48 +3,54 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "levin/core/protocol/boundary.h"
+#include "levin/core/files/atomic_file.h"
+#include "levin/loggers/metrics_journal.h"
+#include "levin/loggers/sparse_rows.h"
 
 namespace levin {
 
-struct CsvLayout;
 struct MetricRow;
-class OutputFile;
 
-/// A CSV file of metrics to which rows are appended at a cost that depends neither on the number of rows nor on new names.
+/// How much of a run may be spent on rewriting its file for new columns.
+struct RewriteBudget {
+  double share = 0.02;                            ///< of the time since the file was opened
+  std::chrono::duration<double> allowance{0.01};  ///< and this much more
+};
+
+/// A CSV file of metrics that any reader reads right at every instant, while rows are appended and after the process was
+/// killed: each row has as many cells as the header, and the file ends with a whole row.
 ///
-/// While a run is on, the header line ends in spare room, filled with carriage returns that CSV readers pass over. A new name
-/// becomes a column at the end: it is written into that room, and earlier rows simply have fewer cells. (When the room is used
-/// up, the file is rewritten once with four times as much.) tidy() makes of it a rectangular file with sorted columns.
-/// The file parses at every instant: columns are written before rows that use them, rows are appended whole, and a rewritten
-/// file replaces the old one by a rename. (Who reads slowly while rows with a new column are appended may find them longer than
-/// the header it has read before.) A process that is killed loses only the rows that were not flushed.
+/// Rows are appended, laid out so that no reader meets half of one (PagedText). A new name becomes a column at the end, in the
+/// header and in every earlier row: a new file with all rows takes the old one's place. Since that costs what the file is long,
+/// it happens while rewriting has taken no more than a share of the run (RewriteBudget); besides, in small files, when as many
+/// rows wait as there are, and when those that wait take much memory. Until then rows wait in memory, and in a journal beside
+/// the file (MetricsJournal), which is read when the file is continued. So a row costs the same however often new names come,
+/// and short files show them at once.
 ///
 /// Columns are `epoch`, `step` and the metrics; a metric called `step` or `epoch` stands in place of the row's own.
 class MetricsFile {
  public:
   /// Nothing is touched on the disk before the first flush. A file that exists is continued.
-  MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps);
+  MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps, RewriteBudget budget = {});
   /// Does not flush: a destructor cannot tell of a full disk.
   ~MetricsFile();
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Adds a row. It reaches the file with the next flush(), which comes by itself after `flush_every_n_steps` steps, after a
-  /// second, or when the buffer is large. Throws: IoError, and the rows stay in the buffer.
+  /// Adds a row. It reaches the disk with the next flush(), which comes by itself after `flush_every_n_steps` steps, after a
+  /// second, or when many rows wait. Throws: IoError, and the rows stay in memory.
   void append(const MetricRow& row);
-  /// Writes what append() collected. Throws: IoError; the file then ends after its last whole row, and a later flush tries
-  /// again.
+  /// Writes what append() collected to the file, or to its journal. Throws: IoError, such as when the file is gone; whole rows
+  /// stay, and a later flush tries again.
   void flush();
-  /// Flushes, and rewrites the file as a plain rectangular CSV: no spare room, columns in alphabetical order, empty cells where
-  /// a row has no value. Rows may be appended afterwards. Throws: IoError, and the file stays as it was, complete.
+  /// Flushes, and rewrites the file with its columns in alphabetical order and numbers at their shortest; there is no journal
+  /// then. Rows may be appended afterwards. Throws: IoError, and the file stays as it was.
   void tidy();
   /// Takes over the rows of `history` (another file, or this one) whose step is below `end_step`, in place of the content.
   /// Called before the first append().
@@ -53,29 +59,37 @@ class MetricsFile {
  private:
   void open();
   void close();
+  void stay_in_place();
   void continue_from(const std::filesystem::path& source, std::optional<std::int64_t> end_step);
+  void take_journal(const std::filesystem::path& source, std::optional<std::int64_t> end_step);
   std::size_t column(std::string_view name);
-  void write_columns();
-  void write_rows();
-  void rewrite(const std::filesystem::path& source, const CsvLayout& layout, std::optional<std::int64_t> end_step);
-  void replace(const std::function<void(OutputFile&)>& write, const CsvLayout& layout);
+  bool append_to_file();
+  void append_to_journal();
+  bool may_rewrite() const;
+  void rewrite_for_columns();
+  void rewrite(const std::optional<std::filesystem::path>& source, const std::vector<std::string>& columns,
+               std::optional<std::int64_t> end_step, AtomicFile::Disk disk);
 
   std::filesystem::path path_;
   std::int64_t flush_every_n_steps_;
-  bool open_ = false;                 ///< the members below describe the file
-  std::unique_ptr<OutputFile> file_;  ///< null while there is no file
+  RewriteBudget budget_;
+  bool open_ = false;               ///< the members below describe the file
+  std::optional<OutputFile> file_;  ///< none while there is no file
 
   std::vector<std::string> columns_;
-  std::map<std::string, std::size_t, std::less<>> column_of_;
+  std::unordered_map<std::string, std::size_t> column_of_;
   std::size_t columns_in_file_ = 0;
-  std::int64_t header_end_ = 0;  ///< end of the header's text
-  std::int64_t room_end_ = 0;    ///< where its line end stands
-  std::int64_t size_ = 0;        ///< end of the last whole row
+  std::int64_t size_ = 0;  ///< of the file
+  std::size_t rows_in_file_ = 0;
+  std::size_t widest_row_ = 0;  ///< bytes that a row like those so far may have
 
-  std::string pending_rows_;
-  std::vector<std::string> cells_;             ///< of the row being made
-  std::optional<std::int64_t> flushed_until_;  ///< rows of earlier steps are in the file
+  SparseRows waiting_;          ///< rows that are not in the file
+  std::size_t in_journal_ = 0;  ///< the first of them, which are in the journal
+  MetricsJournal journal_;
+  std::optional<std::int64_t> flushed_until_;  ///< rows of earlier steps are on the disk
   std::chrono::steady_clock::time_point flushed_at_;
+  std::chrono::steady_clock::time_point made_at_;
+  std::chrono::duration<double> spent_rewriting_{0};
 };
 
 }  // namespace levin

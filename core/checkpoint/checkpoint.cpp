@@ -11,18 +11,18 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/checkpoint/atomic_file.h"
+#include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/error.h"
+#include "levin/core/files/atomic_file.h"
 
 namespace levin {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kManifestKey[] = "levin_manifest";
 constexpr char kManifestChecksumKey[] = "levin_manifest_crc32";
 constexpr char kDataChecksumKey[] = "levin_data_crc32";
 

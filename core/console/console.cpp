@@ -1,8 +1,6 @@
 #include "levin/core/console/console.h"
 
-#include <poll.h>
 #include <spdlog/logger.h>
-#include <spdlog/sinks/basic_file_sink.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "levin/core/console/log_file.h"
 #include "levin/core/console/shared_warnings.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/console/text.h"
@@ -30,21 +29,6 @@ constexpr std::array<std::pair<LogLevel, const char*>, 4> kLevelNames = {{
     {LogLevel::kWarning, "warning"},
     {LogLevel::kError, "error"},
 }};
-
-// A console that is gone (a closed pipe, a terminal that hung up) must not end a training run, so errors end the attempt only.
-void write_whole(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd ready{fd, POLLOUT, 0};
-      ::poll(&ready, 1, -1);
-    } else if (errno != EINTR) {
-      return;
-    }
-  }
-}
 
 bool same_terminal(int left, int right) {
   struct stat left_stat {
@@ -86,22 +70,6 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
     text.replace(place, placeholder.size(), number);
   }
   return text;
-}
-
-std::shared_ptr<spdlog::logger> open_log_file(const std::filesystem::path& path, int rank, int error_fd) {
-  try {
-    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>(path.string());
-    auto logger = std::make_shared<spdlog::logger>("levin", std::move(sink));
-    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %v");
-    logger->set_level(spdlog::level::trace);
-    logger->flush_on(spdlog::level::trace);
-    logger->set_error_handler([path, error_fd, told = false](const std::string& reason) mutable {
-      if (!std::exchange(told, true)) write_whole(error_fd, "error: cannot write " + path.string() + ": " + reason + "\n");
-    });
-    return logger;
-  } catch (const spdlog::spdlog_ex& error) {
-    throw IoError("log_file: rank " + std::to_string(rank) + " cannot open " + path.string() + ": " + error.what());
-  }
 }
 
 }  // namespace

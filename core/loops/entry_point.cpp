@@ -15,14 +15,13 @@
 namespace levin {
 
 EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource source, Stage stage, const RunOptions& run)
-    : runtime_(runtime), source_(std::move(source)), stage_(stage), run_(run), hooks_(runtime) {
+    : runtime_(runtime), source_(std::move(source)), stage_(stage), run_(run), hooks_(runtime), running_(runtime) {
   if (runtime_.in_entry_point) {
     throw MisuseError("This Trainer is already inside an entry point; fit, validate, test and predict do not nest.");
   }
   ModuleAttachment::release(module);
-  ModuleAttachment::detach(runtime_.trainer);
+  ModuleAttachment::detach(runtime_);
   runtime_.in_entry_point = true;
-  runtime_.module = &module;
   runtime_.data = source_.data_module();
   runtime_.failing = false;
   runtime_.rank_states_at_end.clear();
@@ -36,7 +35,7 @@ EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource sou
   state.stop_wish = state.stop_agreed = state.end_epoch_wish = state.skip_epoch_wish = false;
   state.stop_reason.clear();
   state.signal_agreed = 0;
-  ModuleAttachment::attach(module, runtime_.trainer, *runtime_.metrics);
+  ModuleAttachment::attach(module, runtime_);
 }
 
 EntryPoint::~EntryPoint() {

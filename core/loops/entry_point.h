@@ -9,6 +9,7 @@
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/fit_loop.h"
 #include "levin/core/loops/hook_runner.h"
+#include "levin/core/loops/module_attachment.h"
 #include "levin/core/loops/precision.h"
 #include "levin/core/loops/runtime.h"
 #include "levin/core/trainer.h"
@@ -52,6 +53,7 @@ class EntryPoint {
   Stage stage_;
   RunOptions run_;
   HookRunner hooks_;
+  ModuleAttachment::Scope running_;
   std::optional<Precision> precision_;
   std::filesystem::path checkpoint_file_;
   std::optional<Checkpoint> checkpoint_;

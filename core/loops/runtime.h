@@ -48,6 +48,7 @@ struct Trainer::Runtime {
   Value scheduler_settings;
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
   std::function<void(const std::filesystem::path&)> save_config;
+  std::vector<const Module*> modules_below;  ///< those below `module` that are tied to this run
 
   int world_size() const { return strategy->world_size(); }
   bool is_global_zero() const { return strategy->rank() == 0; }

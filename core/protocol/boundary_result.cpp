@@ -1,5 +1,7 @@
 #include "levin/core/protocol/boundary_result.h"
 
+#include <algorithm>
+
 #include "levin/core/error.h"
 #include "levin/core/protocol/coverage.h"
 #include "levin/core/protocol/votes.h"
@@ -14,30 +16,58 @@ bool has_rows(const Boundary& boundary) {
   return ends && boundary.stage != Stage::kSanityCheck;
 }
 
+constexpr std::size_t kToldOneByOne = 8;  // keys at a boundary
+constexpr std::size_t kToldInARun = 50;   // warnings
+
+// What to say of many keys at once: the first in full, and others by name.
+std::string summary_of(const Boundary& boundary, const std::vector<std::string>& names, const std::string& first) {
+  constexpr std::size_t kNamed = 8;
+  std::string text = std::to_string(names.size()) + " keys were not logged by every rank until " + describe(boundary) +
+                     ". The first: " + first + ". The others: ";
+  for (std::size_t index = 1; index < std::min(names.size(), kNamed); ++index) {
+    text += (index > 1 ? ", \"" : "\"") + names[index] + "\"";
+  }
+  if (names.size() > kNamed) text += " and " + std::to_string(names.size() - kNamed) + " more";
+  return text;
+}
+
+void warn_of(const std::vector<std::string>& told, const BoundaryPolicy& policy) {
+  for (const std::string& text : told) {
+    if (policy.coverage_warnings > kToldInARun) return;
+    if (++policy.coverage_warnings > kToldInARun) {
+      policy.warn("More keys are logged by some ranks only; this run says no more of them. strict_logging makes it an error.");
+      return;
+    }
+    policy.warn(text +
+                ". Log it on every rank, or pass .rank_zero_only = true. (Said once for each key; strict_logging makes it an "
+                "error.)");
+  }
+}
+
 void check_coverage(const Boundary& boundary, const Exchanged& exchanged, const BoundaryPolicy& policy) {
   const Level level = level_of(boundary.kind);
   std::vector<std::int64_t> batches;
   for (const FrameHeader& header : exchanged.headers) batches.push_back(header.batches);
 
-  std::string errors;
+  std::vector<std::string> names;
+  std::vector<std::string> told;  // of the first ones
   for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
     MetricEntry& entry = *exchanged.metrics[index];
     if (entry.warned) continue;
-    const std::string missing = missing_ranks(entry, level, exchanged.slots_of(index), batches);
+    std::string missing = missing_ranks(entry, level, exchanged.slots_of(index), batches);
     if (missing.empty()) continue;
     entry.warned = true;
-    if (policy.strict_logging) {
-      errors += "\n  " + missing;
-    } else if (policy.warn) {
-      policy.warn(missing +
-                  ". Log it on every rank, or pass .rank_zero_only = true. (Said once for each key; strict_logging makes it an "
-                  "error.)");
-    }
+    names.push_back(entry.plain_name);
+    if (told.size() < kToldOneByOne) told.push_back(std::move(missing));
   }
-  if (!errors.empty()) {
+  if (names.size() > told.size()) told = {summary_of(boundary, names, told.front())};
+  if (policy.strict_logging && !told.empty()) {
+    std::string errors;
+    for (const std::string& text : told) errors += "\n  " + text;
     throw MisuseError("strict_logging: not every rank logged the same metrics until " + describe(boundary) + ":" + errors +
                       "\nLog them on every rank, or pass .rank_zero_only = true.");
   }
+  if (policy.warn) warn_of(told, policy);
 }
 
 /// One metric at one boundary.

@@ -13,6 +13,7 @@ struct BoundaryPolicy {
   bool strict_logging = false;
   bool rank_rows = true;
   const std::function<void(const std::string&)>& warn;
+  std::size_t& coverage_warnings;  ///< of keys that only some ranks logged, so far in the run
 };
 
 /// Reduces what the ranks exchanged, brings it into this rank's views, and makes the rows for loggers. Communicates nothing.

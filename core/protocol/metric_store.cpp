@@ -23,6 +23,7 @@ struct MetricStore::State {
   detail::MetricViews views;
   detail::MetricRecorder recorder;
   detail::BoundaryExchange exchange;
+  std::size_t coverage_warnings = 0;
 };
 
 MetricStore::MetricStore(ControlGroup& group, Options options) : state_(std::make_unique<State>(group, std::move(options))) {}
@@ -66,9 +67,9 @@ BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, 
   const detail::MetricGroup group = detail::group_of(boundary.stage);
   const std::int64_t batches = state.recorder.batches(group, level);
   const detail::Exchanged& exchanged = state.exchange.meet(boundary, hook_, votes, words, batches);
-  BoundaryOutcome outcome =
-      detail::conclude(boundary, exchanged, state.group.rank(),
-                       {state.options.strict_logging, state.options.rank_rows, state.options.warn}, state.views);
+  BoundaryOutcome outcome = detail::conclude(
+      boundary, exchanged, state.group.rank(),
+      {state.options.strict_logging, state.options.rank_rows, state.options.warn, state.coverage_warnings}, state.views);
   if (boundary.kind == BoundaryKind::kTrainStep) state.recorder.end_step(group);
   return outcome;
 }

@@ -126,5 +126,36 @@ TEST_CASE("a damaged checkpoint is refused by name") {
   CHECK_THAT(outcome.err, Contains("damaged.ckpt"));
 }
 
+TEST_CASE("a run that starts in a folder which is gone says so, and nothing else") {
+  const TemporaryFolder folder;
+  Command command;
+  command.arguments = {"sh", "-c", "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" --version", levin_program()};
+  command.folder = folder.path();
+  const Outcome outcome = run(command);
+  INFO(outcome.text());
+  CHECK(outcome.status == 1);
+  CHECK(outcome.out.empty());
+  CHECK_THAT(outcome.err, Contains("levin: the folder that this was started in is gone") && !Contains("MKL"));
+}
+
+TEST_CASE("a log folder that is removed while the run is on ends it with an error") {
+  const TemporaryFolder folder;
+  const fs::path logs = version_folder(folder.path());
+  Command command;
+  // Removed when the first rows are there, of a run that would go on for long.
+  command.arguments = {"sh",
+                       "-c",
+                       "\"$0\" fit --config \"$1\" --trainer.default_root_dir=\"$2\" --trainer.max_epochs=10000 & "
+                       "until [ -s \"$3/metrics.csv\" ]; do kill -0 $! || exit 99; done; rm -rf \"$3\"; wait $!",
+                       levin_program(),
+                       digits_config(),
+                       folder.path().string(),
+                       logs.string()};
+  const Outcome outcome = run(command);
+  INFO(outcome.text());
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.err, Contains((logs / "metrics.csv").string() + " is gone"));
+}
+
 }  // namespace
 }  // namespace levin::test

@@ -77,6 +77,18 @@ TEST_CASE("a long text is no duration, and takes no stack") {
   CHECK_THROWS_WITH(levin::detail::parse_duration(std::string(1'000'000, ' ') + "x", "max_time"), Catch::Contains("max_time"));
 }
 
+TEST_CASE("a checkpoint name that leads out of its folder is known") {
+  for (const char* pattern : {"/tmp/x", "../x", "a/../../x", "{../../x}", "{epoch}/../{step}"}) {
+    CAPTURE(pattern);
+    CHECK(CheckpointName(pattern, true).leaves_folder());
+  }
+  for (const char* pattern : {"{epoch}", "a/{epoch}", "..a", "{val/loss:.2f}"}) {
+    CAPTURE(pattern);
+    CHECK_FALSE(CheckpointName(pattern, true).leaves_folder());
+  }
+  CHECK_FALSE(CheckpointName("{../../x}", false).leaves_folder());
+}
+
 TEST_CASE("durations are days, hours, minutes and seconds") {
   CHECK(levin::detail::parse_duration("00:00:00:30", "max_time") == 30);
   CHECK(levin::detail::parse_duration(" 2:01:02:03 ", "max_time") == 2 * 86400 + 3600 + 123);

@@ -214,6 +214,43 @@ TEST_CASE("a run that goes on keeps its best files, and the one it started from"
   CHECK(second.checkpoint->best_model_score() == 1.5);
 }
 
+TEST_CASE("a run that goes on removes only checkpoints in its folder, whatever the state says") {
+  const TemporaryFolder folder;
+  const auto make = [&folder](const std::string& name) { std::ofstream(folder / name) << "precious"; };
+  const std::filesystem::path dirpath = folder / "ckpt";
+  Fit first({.dirpath = dirpath, .save_last = true});
+  first.options.max_epochs = 1;
+  first.run();
+  make("victim");
+  make("ckpt/notes.txt");
+  std::filesystem::create_directory(folder / "elsewhere");
+  std::filesystem::copy_file(dirpath / "last.ckpt", folder / "elsewhere/other.ckpt");
+  std::filesystem::create_directory_symlink(folder / "elsewhere", dirpath / "link");
+  for (const std::string name : {"/./../victim", "/../victim", "/notes.txt", "/link/other.ckpt", "/link/../victim", "/."}) {
+    CAPTURE(name);
+    Checkpoint saved = Checkpoint::load(dirpath / "last.ckpt");
+    for (auto& [key, state] : saved.manifest["callbacks"].as_map()) {
+      if (key.find("ModelCheckpoint") == 0) state["last_model_path"] = dirpath.string() + name;
+      if (key.find("ModelCheckpoint") == 0) state["best_model_path"] = dirpath.string() + name;
+    }
+    saved.save(folder / "changed.ckpt");
+    Fit second({.dirpath = dirpath, .save_last = true});
+    second.options.max_epochs = 2;
+    second.run({.ckpt_path = (folder / "changed.ckpt").string()});
+    for (const char* kept : {"victim", "ckpt/notes.txt", "elsewhere/other.ckpt", "ckpt/link"}) {
+      CHECK(std::filesystem::exists(folder / kept));
+    }
+  }
+}
+
+TEST_CASE("a file name that leads out of the folder is refused, unless the folder is an absolute one") {
+  for (const char* name : {"../x", "/tmp/x", "{../../x}"}) {
+    CHECK_THROWS_WITH(ModelCheckpoint({.filename = name}), Catch::Contains("filename is '" + std::string(name) + "'"));
+    CHECK_THROWS_AS(ModelCheckpoint({.dirpath = "relative", .filename = name}), ConfigError);
+    CHECK_NOTHROW(ModelCheckpoint({.dirpath = "/tmp/folder", .filename = name}));
+  }
+}
+
 TEST_CASE("the state is the reference's, and goes round") {
   Fit fit({.monitor = "val_loss", .save_last = true, .save_top_k = 2});
   fit.run();

@@ -31,6 +31,22 @@ TEST_CASE("an equal configuration is left alone, a different one is never overwr
   CHECK(read_yaml_file(folder / "config.yaml") == with(1));
 }
 
+TEST_CASE("nothing is written through links that lie in the folder") {
+  const levin::test::TemporaryFolder folder;
+  std::ofstream(folder / "victim") << "precious";
+  for (const char* name : {"config.yaml.partial", "config_1.yaml"}) {
+    std::filesystem::create_symlink(folder / "victim", folder / name);
+  }
+  std::filesystem::create_symlink(folder / "nowhere", folder / "config.yaml");
+  const auto file = save_config(Value(Value::Map{{"n", 1}}), folder.path());
+  CHECK(file == folder / "config.yaml");
+  CHECK_FALSE(std::filesystem::exists(folder / "nowhere"));
+  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(file)));
+  std::string kept;
+  std::getline(std::ifstream(folder / "victim"), kept);
+  CHECK(kept == "precious");
+}
+
 TEST_CASE("a folder that cannot be written to is an error that says so") {
   const levin::test::TemporaryFolder folder;
   std::ofstream(folder / "file") << "in the way";

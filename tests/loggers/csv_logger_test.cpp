@@ -56,7 +56,7 @@ TEST_CASE("by default the rows are in ROOT/logs/version_0/metrics.csv, and the n
     logger.log_metrics(row_of(49, {{"val_loss", std::nan("")}, {"val_acc", -std::numeric_limits<double>::infinity()}}, true));
     logger.finalize("success");
     CHECK(content(folder / "logs" / version / "metrics.csv") ==
-          "epoch,step,train_loss,val_acc,val_loss\n0,49,0.1,,\n0,49,,-inf,nan\n");
+          "epoch,step,train_loss,val_acc,val_loss\n0,49,0.1,,\n0,49,,-inf,NaN\n");
   }
 }
 
@@ -95,6 +95,39 @@ TEST_CASE("options without meaning are refused") {
   CHECK_THROWS_AS(CsvLogger({.every_n_steps = 0}), levin::ConfigError);
 }
 
+TEST_CASE("a name or version that leads out of save_dir is refused") {
+  for (const char* folder : {"..", "../x", "a/../../x", "a/..", "/tmp/x"}) {
+    CAPTURE(folder);
+    CHECK_THROWS_WITH(CsvLogger({.name = folder}), Catch::Contains("name is '" + std::string(folder) + "'"));
+    CHECK_THROWS_AS(CsvLogger({.name = folder}), levin::ConfigError);
+    CHECK_THROWS_WITH(CsvLogger({.version = folder}), Catch::Contains("version is '" + std::string(folder) + "'"));
+  }
+  CHECK_NOTHROW(CsvLogger({.name = "a..b/c", .version = "..."}));
+}
+
+TEST_CASE("files are not written through links that lie in the folder, nor into a folder that is gone") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "victim") << "precious";
+  CsvLogger logger({.version = "mine"});
+  start(logger, run_in(folder.path()));
+  const fs::path run = folder / "logs/mine";
+  for (const char* name : {"hparams.yaml", "hparams.yaml.tmp", "metrics.csv.tmp"})
+    fs::create_symlink(folder / "victim", run / name);
+  logger.log_hyperparams(Value(Value::Map{{"lr", 1e-3}}));
+  logger.log_metrics(row_of(0, {{"loss", 1.0}}));
+  logger.save();
+  CHECK(content(folder / "victim") == "precious");
+  CHECK(content(run / "hparams.yaml") == "lr: 0.001\n");
+  fs::remove_all(run);
+  CHECK_THROWS_WITH(logger.save(), Catch::Contains((run / "metrics.csv").string() + " is gone"));
+  CHECK_THROWS_AS(logger.finalize("success"), levin::IoError);
+
+  CsvLogger silent({.version = "silent"});
+  start(silent, run_in(folder.path()));
+  fs::remove_all(folder / "logs/silent");
+  CHECK_THROWS_WITH(silent.finalize("success"), Catch::Contains((folder / "logs/silent").string() + " is gone"));
+}
+
 TEST_CASE("YAML makes it as CSVLogger") {
   levin::register_builtin_loggers();
   Value arguments(Value::Map{});
@@ -113,7 +146,7 @@ TEST_CASE("a prefix is put before metrics, not before epoch and step") {
   start(logger, run_in(folder.path()));
   logger.log_metrics(row_of(0, {{"loss", 1.0}}));
   logger.finalize("success");
-  CHECK(content(logger.log_dir() / "metrics.csv") == "epoch,fold1-loss,step\n0,1,0\n");
+  CHECK(content(logger.log_dir() / "metrics.csv") == "epoch,fold1-loss,step\n0,1.0,0\n");
 }
 
 TEST_CASE("save brings rows to the file, and so does finalize after a failure") {
@@ -122,10 +155,10 @@ TEST_CASE("save brings rows to the file, and so does finalize after a failure") 
   start(logger, run_in(folder.path()));
   logger.log_metrics(row_of(0, {{"loss", 1.0}}));
   logger.save();
-  CHECK(CsvTable(logger.log_dir() / "metrics.csv").column("loss") == std::vector<std::string>{"1"});
+  CHECK(CsvTable(logger.log_dir() / "metrics.csv").column("loss") == std::vector<std::string>{"1.0"});
   logger.log_metrics(row_of(1, {{"loss", 2.0}}));
   logger.finalize("failed");
-  CHECK(CsvTable(logger.log_dir() / "metrics.csv").column("loss") == std::vector<std::string>{"1", "2"});
+  CHECK(CsvTable(logger.log_dir() / "metrics.csv").column("loss") == std::vector<std::string>{"1.0", "2.0"});
 }
 
 TEST_CASE("hyper-parameters are gathered in hparams.yaml") {
@@ -155,8 +188,10 @@ TEST_CASE("per_rank writes each rank's own values of every n-th step and of each
   first.finalize("success");
   second.finalize("success");
   CHECK(content(folder / "logs/version_0/metrics.csv") == "epoch,step,val_loss\n0,4,0.5\n");
-  CHECK(content(folder / "logs/version_0/metrics_rank_0.csv") == "epoch,step,train_loss,val_loss\n0,1,1,\n0,3,3,\n0,4,,0\n");
-  CHECK(content(folder / "logs/version_0/metrics_rank_1.csv") == "epoch,step,train_loss,val_loss\n0,1,11,\n0,3,13,\n0,4,,1\n");
+  CHECK(content(folder / "logs/version_0/metrics_rank_0.csv") ==
+        "epoch,step,train_loss,val_loss\n0,1,1.0,\n0,3,3.0,\n0,4,,0.0\n");
+  CHECK(content(folder / "logs/version_0/metrics_rank_1.csv") ==
+        "epoch,step,train_loss,val_loss\n0,1,11.0,\n0,3,13.0,\n0,4,,1.0\n");
   CHECK_FALSE(CsvLogger().wants_rank_metrics());
 }
 
@@ -169,7 +204,7 @@ TEST_CASE("a second run with the same logger goes on in the same file") {
   start(logger, run_in(folder.path()));
   logger.log_metrics(row_of(0, {{"test_loss", 2.0}}));
   logger.finalize("success");
-  CHECK(content(folder / "logs/version_0/metrics.csv") == "epoch,step,test_loss,val_loss\n0,0,,1\n0,0,2,\n");
+  CHECK(content(folder / "logs/version_0/metrics.csv") == "epoch,step,test_loss,val_loss\n0,0,,1.0\n0,0,2.0,\n");
   CHECK_FALSE(fs::exists(folder / "logs/version_1"));
 }
 
@@ -182,9 +217,9 @@ TEST_CASE("a version folder used again without resuming keeps the old file") {
     logger.log_hyperparams(Value(Value::Map{{"value", value}}));
     logger.finalize("success");
   }
-  CHECK(content(folder / "logs/mine/metrics.csv") == "epoch,loss,step\n0,3,0\n");
-  CHECK(content(folder / "logs/mine/metrics.csv.bak-1") == "epoch,loss,step\n0,1,0\n");
-  CHECK(content(folder / "logs/mine/metrics.csv.bak-2") == "epoch,loss,step\n0,2,0\n");
+  CHECK(content(folder / "logs/mine/metrics.csv") == "epoch,loss,step\n0,3.0,0\n");
+  CHECK(content(folder / "logs/mine/metrics.csv.bak-1") == "epoch,loss,step\n0,1.0,0\n");
+  CHECK(content(folder / "logs/mine/metrics.csv.bak-2") == "epoch,loss,step\n0,2.0,0\n");
   CHECK(content(folder / "logs/mine/hparams.yaml") == "value: 3.0\n");
   CHECK(content(folder / "logs/mine/hparams.yaml.bak-1") == "value: 1.0\n");
 }
@@ -204,7 +239,7 @@ TEST_CASE("resuming in the same folder keeps the rows before the checkpoint, on 
     }
     logger.finalize("success");
   }
-  const std::string expected = "a,b,epoch,step\n0,,0,0\n1,,0,1\n,22,0,2\n,23,0,3\n,24,0,4\n";
+  const std::string expected = "a,b,epoch,step\n0.0,,0,0\n1.0,,0,1\n,22.0,0,2\n,23.0,0,3\n,24.0,0,4\n";
   CHECK(content(folder / "logs/version_0/metrics.csv") == expected);
   CHECK(content(folder / "logs/version_0/metrics_rank_0.csv") == expected);
 }
@@ -225,7 +260,7 @@ TEST_CASE("resuming in a new folder starts with the rows of the folder that the 
   start(after, run);
   after.log_metrics(row_of(2, {{"loss", 7.0}}));
   after.finalize("success");
-  CHECK(content(folder / "logs/version_1/metrics.csv") == "epoch,loss,step\n0,0,0\n0,1,1\n0,7,2\n");
+  CHECK(content(folder / "logs/version_1/metrics.csv") == "epoch,loss,step\n0,0.0,0\n0,1.0,1\n0,7.0,2\n");
   CHECK(content(folder / "logs/version_0/metrics.csv") == old_file);
 
   run.resume_checkpoint = folder / "a checkpoint from elsewhere.ckpt";
@@ -266,7 +301,7 @@ TEST_CASE("each of two loggers goes on from its own rows, wherever the checkpoin
       logger.finalize("success");
     }
   }
-  CHECK(content(folder / "first/version_1/metrics.csv") == "epoch,first,step\n0,1,0\n0,2,1\n");
-  CHECK(content(folder / "second/version_1/metrics.csv") == "epoch,second,step\n0,1,0\n0,2,1\n");
-  CHECK(content(folder / "second/version_1/metrics_rank_0.csv") == "epoch,second,step\n0,1,0\n0,2,1\n");
+  CHECK(content(folder / "first/version_1/metrics.csv") == "epoch,first,step\n0,1.0,0\n0,2.0,1\n");
+  CHECK(content(folder / "second/version_1/metrics.csv") == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
+  CHECK(content(folder / "second/version_1/metrics_rank_0.csv") == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
 }

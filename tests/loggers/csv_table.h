@@ -20,6 +20,25 @@ inline std::string content(const std::filesystem::path& file) {
   return text.str();
 }
 
+/// True for a CSV text as every reader wants it: it ends with a whole line, and each line has as many cells as the first. The
+/// cells are RFC 4180's; the line end is "\n" alone.
+inline bool is_rectangular(const std::string& text) {
+  std::size_t cells = 1;
+  std::size_t expected = 0;
+  bool quoted = false;
+  for (const char character : text) {
+    if (character == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (character == '\r' || character == '\0') return false;
+    if (character == ',') ++cells;
+    if (character != '\n') continue;
+    if (expected == 0) expected = cells;
+    if (cells != expected) return false;
+    cells = 1;
+  }
+  return !quoted && text.ends_with('\n');
+}
+
 /// A CSV file as a reader of columns (Python's csv.DictReader, pandas) sees it: missing cells are empty.
 struct CsvTable {
   explicit CsvTable(const std::filesystem::path& file) {

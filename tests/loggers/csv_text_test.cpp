@@ -53,11 +53,12 @@ TEST_CASE("cells are quoted only where RFC 4180 wants it") {
 
 TEST_CASE("numbers are short and exact") {
   CHECK(number(0.1) == "0.1");
-  CHECK(number(5.0) == "5");
-  CHECK(number(-0.0) == "-0");
+  CHECK(number(5.0) == "5.0");
+  CHECK(number(-0.0) == "-0.0");
   CHECK(number(1e-5) == "1e-05");
-  CHECK(number(std::nan("")) == "nan");
-  CHECK(number(-std::nan("")) == "nan");
+  CHECK(number(1e300) == "1e+300");
+  CHECK(number(std::nan("")) == "NaN");
+  CHECK(number(-std::nan("")) == "NaN");
   CHECK(number(std::numeric_limits<double>::infinity()) == "inf");
   CHECK(number(-std::numeric_limits<double>::infinity()) == "-inf");
   std::string line;

@@ -204,6 +204,20 @@ TEST_CASE("a log file that cannot be opened is an error that names it, and chang
   CHECK(files.output() == "still here\n");
 }
 
+TEST_CASE("a link in the log file's place is refused, and what it leads to stays") {
+  const Files files;
+  const TemporaryFolder folder;
+  std::ofstream(folder / "victim") << "precious";
+  std::filesystem::create_symlink(folder / "victim", folder / "log");
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options;
+  options.log_file = folder / "log";
+  CHECK_THROWS_WITH(console.configure(options), Catch::Contains("cannot open " + (folder / "log").string()) &&
+                                                    Catch::Contains("it is a symbolic link. Name the file that it leads to"));
+  console.info("a");
+  CHECK(content(folder / "victim") == "precious");
+}
+
 TEST_CASE("a full disk under the log file is told once on standard error") {
   const Files files;
   Console console(files.output_fd(), files.error_fd());

@@ -171,6 +171,44 @@ TEST_CASE("strict_logging: a key that only some ranks logged ends all ranks with
   }
 }
 
+TEST_CASE("many keys that some ranks lack are one warning, or one error") {
+  for (const bool strict : {false, true}) {
+    const auto errors = run(2, [&](ControlGroup& group) {
+      Rank rank(group, strict);
+      for (int key = 0; key < 5000 * (1 - group.rank()); ++key) {
+        rank.log(Hook::kOnTrainEpochEnd, "key_" + std::to_string(key), 1, {}, 7);
+      }
+      rank.meet(BoundaryKind::kEpochEnd);
+      REQUIRE(rank.warnings.size() == 1);
+      CHECK_THAT(rank.warnings[0],
+                 Catch::StartsWith("5000 keys were not logged by every rank") &&
+                     Catch::Contains("log(\"key_0\") in on_train_epoch_end (model.cpp:7) ran on rank 0 and not on rank 1") &&
+                     Catch::Contains("\"key_1\", \"key_2\", \"key_3\"") && Catch::Contains("and 4992 more"));
+    });
+    for (const std::string& error : errors) {
+      CHECK(error.empty() != strict);
+      if (strict)
+        CHECK_THAT(error, Catch::Contains("5000 keys were not logged by every rank") && Catch::Contains("and 4992 more"));
+      CHECK(error.size() < 1000);
+    }
+  }
+}
+
+TEST_CASE("a run that meets new keys of some ranks again and again stops telling of them") {
+  CHECK(run(2, [](ControlGroup& group) {
+          Rank rank(group);
+          for (int step = 0; step < 200; ++step) {
+            if (group.rank() == 0) rank.log(Hook::kTrainingStep, "key_" + std::to_string(step), 1, {.on_step = true});
+            rank.store.begin_batch({.batch_size = 1});
+            rank.store.end_batch();
+            rank.meet(BoundaryKind::kTrainStep);
+          }
+          REQUIRE(rank.warnings.size() == 51);
+          CHECK_THAT(rank.warnings[49], Catch::Contains("key_49"));
+          CHECK_THAT(rank.warnings[50], Catch::StartsWith("More keys are logged by some ranks only"));
+        }) == kNoErrors2);
+}
+
 TEST_CASE("a rank without a batch, and keys of one rank's own, are no reason to warn") {
   CHECK(run(2, [](ControlGroup& group) {
           Rank rank(group, /*strict=*/true);

@@ -310,9 +310,16 @@ class Oracle {
     return is_step(boundary) ? own.step : own.epoch;
   }
 
+  void warn(const std::vector<std::string>& texts) {
+    if (expected_.warnings.size() < 50)
+      expected_.warnings.push_back(texts);
+    else if (expected_.warnings.size() == 50)
+      expected_.warnings.push_back({"More keys are logged by some ranks only"});
+  }
+
   bool check_coverage(const Boundary& boundary) {
     if (boundary.kind != BoundaryKind::kTrainStep && boundary.kind != BoundaryKind::kEpochEnd) return true;
-    std::vector<std::string> strict_texts;
+    std::vector<std::vector<std::string>> missing;  // by key
     for (Agreed& metric : agreed_) {
       if (!is_due(metric, boundary) || metric.options.rank_zero_only || metric.warned) continue;
       std::vector<int> with;
@@ -329,15 +336,20 @@ class Oracle {
       if (with.empty() || without.empty()) continue;
       if (with.size() == 1 && std::get<1>(metric.key).starts_with("rank_" + std::to_string(with[0]) + "_")) continue;
       metric.warned = true;
-      const std::vector<std::string> texts{"log(\"" + std::get<1>(metric.key), metric.site,
-                                           "ran on " + detail::rank_list(with) + " and not on " + detail::rank_list(without)};
-      if (program_.strict) {
-        strict_texts.insert(strict_texts.end(), texts.begin(), texts.end());
-      } else {
-        expected_.warnings.push_back(texts);
-      }
+      missing.push_back({"log(\"" + std::get<1>(metric.key), metric.site,
+                         "ran on " + detail::rank_list(with) + " and not on " + detail::rank_list(without)});
     }
-    if (strict_texts.empty()) return true;
+    if (missing.size() > 8) {
+      missing[0].push_back(std::to_string(missing.size()) + " keys were not logged by every rank");
+      missing.resize(1);
+    }
+    if (!program_.strict) {
+      for (const std::vector<std::string>& texts : missing) warn(texts);
+      return true;
+    }
+    if (missing.empty()) return true;
+    std::vector<std::string> strict_texts;
+    for (const auto& texts : missing) strict_texts.insert(strict_texts.end(), texts.begin(), texts.end());
     strict_texts.emplace_back("strict_logging");
     end_all({ExpectedEnd::kMisuse, strict_texts, true});
     return false;

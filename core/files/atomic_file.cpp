@@ -1,0 +1,106 @@
+#include "levin/core/files/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "levin/core/error.h"
+#include "levin/core/files/abandoned_files.h"
+#include "levin/core/files/temporary_name.h"
+
+namespace levin {
+
+AtomicFile::AtomicFile(std::filesystem::path file, MissingFolder missing) : file_(std::move(file)) {
+  std::error_code error;
+  if (missing == MissingFolder::kMake) std::filesystem::create_directories(folder_of(file_), error);
+  if (error) fail("make its folder", error.value());
+  if (std::filesystem::is_directory(std::filesystem::symlink_status(file_, error))) fail("write it", EISDIR);
+  remove_abandoned_once(folder_of(file_));
+  make_temporary();
+}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_) unlink(temporary_.c_str());
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void AtomicFile::make_temporary() {
+  while (true) {
+    temporary_ = temporary_in(folder_of(file_));
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno == EEXIST) continue;
+    if (descriptor_ < 0) {
+      const int error = errno;
+      committed_ = true;  // there is nothing to remove
+      fail("write in its folder", error);
+    }
+    // The lock says that a living process owns the file; the kernel takes it away when that process ends, however it ends. A
+    // file system without locks refuses it: then nobody else gets one either, and the file is taken for owned.
+    const bool seen = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    struct stat status {};
+    if (!seen && fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
+    // Who looks for abandoned files came between the two calls, and has removed it or is about to.
+    close(descriptor_);
+  }
+}
+
+void AtomicFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    // Linux writes at most 2 GiB at once.
+    const ssize_t written = ::write(descriptor_, bytes.data(), std::min<std::size_t>(bytes.size(), std::size_t(1) << 30));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write it", errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::commit(Disk disk) {
+  if (disk == Disk::kWait && fsync(descriptor_) != 0) fail("bring it to disk", errno);
+  if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);
+  committed_ = true;
+  if (disk == Disk::kLeaveToKernel) return;
+  const int folder = open(folder_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0 && errno == EACCES) return;  // a folder that may be entered but not read
+  if (folder < 0) fail("open its folder", errno);
+  const int failed = fsync(folder) != 0 ? errno : 0;
+  close(folder);
+  // Some file systems have no fsync for folders; the rename itself was atomic all the same.
+  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail("bring its folder to disk", failed);
+}
+
+OutputFile AtomicFile::take() {
+  flock(descriptor_, LOCK_UN);
+  return OutputFile(file_, std::exchange(descriptor_, -1));
+}
+
+void AtomicFile::fail(const std::string& doing, int error) const {
+  // The destructor does not run when the constructor throws.
+  if (!committed_ && !temporary_.empty()) unlink(temporary_.c_str());
+  throw IoError("Cannot save '" + file_.string() + "': could not " + doing + " (" + std::generic_category().message(error) +
+                "). What was there before is unchanged.");
+}
+
+void replace_link(const std::filesystem::path& link, const std::filesystem::path& target) {
+  remove_abandoned_once(folder_of(link));
+  std::filesystem::path temporary;
+  int failed = EEXIST;
+  while (failed == EEXIST) {
+    temporary = temporary_in(folder_of(link));
+    failed = symlink(target.c_str(), temporary.c_str()) != 0 ? errno : 0;
+  }
+  if (failed == 0 && rename(temporary.c_str(), link.c_str()) != 0) {
+    failed = errno;
+    unlink(temporary.c_str());
+  }
+  if (failed == 0) return;
+  throw IoError("Could not make " + link.string() + " a link to " + target.string() + ": " +
+                std::generic_category().message(failed) + ".");
+}
+
+}  // namespace levin

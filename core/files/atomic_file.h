@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "levin/core/files/output_file.h"
+
+namespace levin {
+
+/// Writes a file such that at any instant its name leads to the old file or to the whole new one: the bytes go to a temporary
+/// file in the same folder, which takes the name when it is complete and on disk. The temporary has a name that nobody can
+/// foresee and is made anew, so that nothing which lies in the folder, such as a link to another file, is written to; a link
+/// in the file's own place is replaced, not followed.
+///
+/// A process that is killed leaves its temporary. The next one that writes to the folder removes it (remove_abandoned()).
+class AtomicFile {
+ public:
+  enum class MissingFolder { kMake, kRefuse };
+  enum class Disk { kWait, kLeaveToKernel };
+
+  /// Throws IoError, such as where `missing` is kRefuse and there is no folder.
+  explicit AtomicFile(std::filesystem::path file, MissingFolder missing = MissingFolder::kMake);
+  /// Removes the temporary file, unless commit() has succeeded.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Appends bytes. Throws IoError, such as on a full disk.
+  void write(std::string_view bytes);
+  /// Puts the new file in the old one's place. kWait: for good, by fsync, rename, and fsync of the folder.
+  /// kLeaveToKernel: at once; a kill leaves the old file or the new one, but a loss of power soon after may leave neither.
+  /// Throws IoError.
+  void commit(Disk disk = Disk::kWait);
+  /// After commit(): the file, still open.
+  OutputFile take();
+
+ private:
+  void make_temporary();
+  [[noreturn]] void fail(const std::string& doing, int error) const;
+
+  std::filesystem::path file_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+  bool committed_ = false;
+};
+
+/// Makes `link` a symbolic link to `target`, in one step: at any instant the old or the new link is there. Throws IoError.
+void replace_link(const std::filesystem::path& link, const std::filesystem::path& target);
+
+}  // namespace levin

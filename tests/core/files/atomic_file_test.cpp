@@ -1,0 +1,110 @@
+#include "levin/core/files/atomic_file.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "levin/core/error.h"
+#include "levin/core/files/temporary_name.h"
+#include "support/temporary_folder.h"
+
+using levin::AtomicFile;
+using levin::test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string content(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void write(const fs::path& file, const std::string& text) {
+  AtomicFile output(file);
+  output.write(text);
+  output.commit();
+}
+
+std::ptrdiff_t entries(const fs::path& folder) { return std::distance(fs::directory_iterator(folder), {}); }
+
+}  // namespace
+
+TEST_CASE("a file takes its name when it is complete, and not before") {
+  const TemporaryFolder folder;
+  write(folder / "made/file", "one");
+  CHECK(content(folder / "made/file") == "one");
+  {
+    AtomicFile output(folder / "made/file");
+    output.write("two");
+    CHECK(content(folder / "made/file") == "one");
+    CHECK(entries(folder / "made") == 2);
+  }
+  CHECK(content(folder / "made/file") == "one");
+  CHECK(entries(folder / "made") == 1);
+}
+
+TEST_CASE("a folder that is missing is made, or refused") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(AtomicFile(folder / "missing/file", AtomicFile::MissingFolder::kRefuse), levin::IoError);
+  CHECK_FALSE(fs::exists(folder / "missing"));
+  fs::create_directory(folder / "folder");
+  CHECK_THROWS_WITH(AtomicFile(folder / "folder"), Catch::Contains("Is a directory"));
+  CHECK(entries(folder.path()) == 1);
+}
+
+TEST_CASE("a link in the file's place is replaced, and what it leads to stays") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "victim") << "precious";
+  fs::create_symlink(folder / "victim", folder / "file");
+  write(folder / "file", "new");
+  CHECK(content(folder / "victim") == "precious");
+  CHECK(content(folder / "file") == "new");
+  CHECK_FALSE(fs::is_symlink(folder / "file"));
+}
+
+TEST_CASE("a file that has its name can be written on") {
+  const TemporaryFolder folder;
+  AtomicFile output(folder / "file");
+  output.write("one");
+  output.commit();
+  levin::OutputFile file = output.take();
+  file.write_at(3, " and two");
+  CHECK(content(folder / "file") == "one and two");
+  CHECK(file.is_in_place());
+  fs::rename(folder / "file", folder / "other");
+  CHECK_FALSE(file.is_in_place());
+  std::ofstream(folder / "file") << "another";
+  CHECK_FALSE(file.is_in_place());
+}
+
+TEST_CASE("a file is made anew, not opened") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "victim") << "precious";
+  fs::create_symlink(folder / "victim", folder / "link");
+  CHECK_THROWS_WITH(levin::OutputFile::make(folder / "link"), "cannot make " + (folder / "link").string() + ": File exists");
+  CHECK_THROWS_AS(levin::OutputFile::make(folder / "victim"), levin::IoError);
+  CHECK(content(folder / "victim") == "precious");
+}
+
+TEST_CASE("a link is replaced in one step, and its temporary is nobody's file") {
+  const TemporaryFolder folder;
+  levin::replace_link(folder / "link", "first");
+  levin::replace_link(folder / "link", "second");
+  CHECK(fs::read_symlink(folder / "link") == "second");
+  CHECK(entries(folder.path()) == 1);
+  fs::create_directory(folder / "folder");
+  std::ofstream(folder / "folder/file") << "x";
+  CHECK_THROWS_WITH(levin::replace_link(folder / "folder", "x"),
+                    Catch::Contains("Could not make " + (folder / "folder").string()));
+  CHECK(entries(folder.path()) == 2);
+}
+
+TEST_CASE("temporary names say which machine made them") {
+  CHECK(levin::host_of_temporary(levin::temporary_in("x").filename().string()) == levin::temporary_host());
+  CHECK(levin::host_of_temporary(".levin-12-345-apollo-11.tmp") == "apollo-11");
+  CHECK(levin::host_of_temporary(".levin-12-345.tmp") == "");
+  for (const char* name : {"x.tmp", ".levin-.tmp", ".levin-1.tmp", ".levin-a-1-host.tmp", ".levin-1-2-host", ".levin.tmp"}) {
+    CHECK_FALSE(levin::host_of_temporary(name));
+  }
+}

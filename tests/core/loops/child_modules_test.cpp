@@ -1,0 +1,191 @@
+#include <catch2/catch.hpp>
+
+#include "levin/core/error.h"
+#include "support/recording.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// Logs in its forward pass, as a part of a model would.
+class Part : public Module {
+ public:
+  explicit Part(std::string name) : name_(std::move(name)), weight_(register_parameter("weight", torch::ones({1}))) {}
+
+  at::Tensor forward(const at::Tensor& input) {
+    log(name_, value, {.on_step = false, .on_epoch = true});
+    had_trainer = has_trainer();
+    return input * weight_;
+  }
+
+  double value = 1;
+  bool had_trainer = false;
+
+ private:
+  std::string name_;
+  at::Tensor weight_;
+};
+
+/// Parts in every place where a module can have one.
+class Whole : public Module {
+ public:
+  Whole() {
+    direct = register_module("direct", std::make_shared<Part>("direct"));
+    deep = std::make_shared<Part>("deep");
+    plain = register_module("plain", std::make_shared<torch::nn::Module>("plain"));
+    plain->register_module("deep", deep);
+    listed = std::make_shared<Part>("listed");
+    list = register_module("list", torch::nn::ModuleList(listed));
+    hidden = std::make_shared<Part>("hidden");
+  }
+
+  void configure_model() override {
+    if (!configured) configured = register_module("configured", std::make_shared<Part>("configured"));
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+    if (batch_idx == 1 && !late) late = register_module("late", std::make_shared<Part>("late"));
+    at::Tensor x = batch[0];
+    for (const auto& part : {direct, deep, listed, configured, late}) {
+      if (part) x = part->forward(x);
+    }
+    if (use_hidden) hidden->forward(x);
+    epoch_in_part = deep->current_epoch();
+    step_in_part = deep->global_step();
+    if (on_step) on_step();
+    return x.mean();
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.0); }
+
+  std::shared_ptr<Part> direct, deep, listed, configured, late, hidden;
+  std::shared_ptr<torch::nn::Module> plain;
+  torch::nn::ModuleList list;
+  bool use_hidden = false;
+  std::int64_t epoch_in_part = -1, step_in_part = -1;
+  std::function<void()> on_step;
+};
+
+std::shared_ptr<FixedLoader> batches(int count) {
+  return std::make_shared<FixedLoader>(std::vector<Batch>(static_cast<std::size_t>(count), Batch{{"x", torch::ones({2})}}));
+}
+
+TrainerOptions two_epochs() {
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("log() in a module anywhere below the one that runs is a metric under its plain name") {
+  Whole module;
+  Trainer trainer(two_epochs());
+  module.deep->value = 3;
+  trainer.fit(module, batches(3));
+  for (const char* name : {"direct", "listed", "configured", "late"}) CHECK(trainer.callback_metrics().at(name) == 1.0);
+  CHECK(trainer.callback_metrics().at("deep") == 3.0);
+  CHECK(module.epoch_in_part == 1);
+  CHECK(module.step_in_part == 5);
+  CHECK(&module.deep->trainer() == &trainer);
+  CHECK(module.deep->is_global_zero());
+}
+
+TEST_CASE("parts that log under one name are one metric") {
+  class Twice final : public Module {
+   public:
+    Twice() {
+      for (const double value : {1.0, 3.0}) {
+        parts_.push_back(register_module("part" + std::to_string(parts_.size()), std::make_shared<Part>("same")));
+        parts_.back()->value = value;
+      }
+    }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      return parts_[1]->forward(parts_[0]->forward(batch[0])).mean();
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.0); }
+
+   private:
+    std::vector<std::shared_ptr<Part>> parts_;
+  } module;
+  Trainer trainer(two_epochs());
+  trainer.fit(module, batches(2));
+  CHECK(trainer.callback_metrics().at("same") == 2.0);
+}
+
+TEST_CASE("a part is let go with its module, with its Trainer, and when another one takes it") {
+  auto part = std::make_shared<Part>("part");
+  {
+    Whole module;
+    module.deep->value = 1;
+    part = module.direct;
+    {
+      Trainer trainer(two_epochs());
+      trainer.fit(module, batches(2));
+      CHECK(part->has_trainer());
+    }
+    CHECK_FALSE(part->has_trainer());
+    CHECK_FALSE(module.deep->has_trainer());
+    CHECK_THROWS_WITH(part->trainer(), Catch::Contains("not attached to a Trainer"));
+    Trainer again(two_epochs());
+    again.fit(module, batches(2));
+    CHECK(&part->trainer() == &again);
+    Trainer other(two_epochs());
+    other.fit(module, batches(2));
+    CHECK(&part->trainer() == &other);
+  }
+  CHECK_FALSE(part->has_trainer());
+  part->forward(torch::ones({1}));  // a hand-written loop: no error, no metric
+
+  Trainer trainer(two_epochs());
+  Whole module;
+  module.on_step = [&] {  // a part that is gone in the middle of the run
+    if (module.deep == module.direct) return;
+    module.plain->unregister_module("deep");
+    module.deep = module.direct;
+  };
+  trainer.fit(module, batches(3));
+}
+
+TEST_CASE("a copy of a module is in no run, and its end ends none") {
+  Whole module;
+  Trainer trainer(two_epochs());
+  trainer.fit(module, batches(2));
+  {
+    const Part copy = *module.direct;
+    CHECK_FALSE(copy.has_trainer());
+    const Whole whole = module;
+    CHECK_FALSE(whole.has_trainer());
+  }
+  CHECK(&module.trainer() == &trainer);
+  CHECK(&module.direct->trainer() == &trainer);
+}
+
+TEST_CASE("a module that is not registered is in no run") {
+  Whole module;
+  module.use_hidden = true;
+  Trainer trainer(two_epochs());
+  trainer.fit(module, batches(2));
+  CHECK(trainer.callback_metrics().count("hidden") == 0);
+  CHECK_FALSE(module.hidden->had_trainer);
+}
+
+TEST_CASE("a complex value is an error that names the key and the line") {
+  class Complex final : public Module {
+   public:
+    Complex() : weight_(register_parameter("weight", torch::ones({1}))) {}
+    StepOutput training_step(const Batch&, std::int64_t) override {
+      log("wave", torch::complex(torch::tensor(1.0), torch::tensor(2.0)));
+      return weight_.sum();
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.0); }
+
+   private:
+    at::Tensor weight_;
+  } module;
+  Trainer trainer(two_epochs());
+  CHECK_THROWS_AS(trainer.fit(module, batches(1)), MisuseError);
+  Trainer again(two_epochs());
+  CHECK_THROWS_WITH(again.fit(module, batches(1)), Catch::Contains("log(\"wave\") in training_step") &&
+                                                       Catch::Contains("complex number") &&
+                                                       Catch::Contains("child_modules_test.cpp"));
+}
