@@ -169,7 +169,8 @@ TEST_CASE("closed standard descriptors are never taken for the memory that ranks
     }
     INFO(shell);
     // A message of a failing rank, written to descriptor 2, would be written over the shared memory.
-    ChildProgram failing({"/bin/sh", "-c", shell, "sh", LEVIN_BINARY_DIR "/bin/strategies_launched_program", "throw", "2"}, clean());
+    ChildProgram failing({"/bin/sh", "-c", shell, "sh", LEVIN_BINARY_DIR "/bin/strategies_launched_program", "throw", "2"},
+                         clean());
     CHECK(failing.wait(std::chrono::seconds(20)) == 1);
     CHECK(failing.count("loss is not finite") == ((closed & 4) != 0 ? 0 : 2));
     ChildProgram good({"/bin/sh", "-c", shell, "sh", LEVIN_BINARY_DIR "/bin/strategies_launched_program", "descriptors", "2"},
