@@ -78,7 +78,7 @@ struct alignas(64) SegmentHeader {
   std::uint64_t magic;
   std::uint64_t layout;  ///< size of a slot: programs of different builds do not fit together
   std::int32_t world_size;
-  std::atomic<std::int32_t> launcher;        ///< process that supervises the ranks and writes down how they end; 0: none
+  std::atomic<std::int32_t> launcher;  ///< process that supervises the ranks and writes down how they end; 0: none
   std::atomic<std::uint64_t> launcher_start;
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
   FailureSlot failure;
