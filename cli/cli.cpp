@@ -33,9 +33,9 @@ int execute(const CommandLine& line) {
     return 0;
   }
   if (line.help_topic || line.command == "list" || line.command == "schema") {
-    load_plugins_of(line);
-    std::cout << (line.help_topic          ? topic_help(*line.help_topic)
-                  : line.command == "list" ? list_text(line.list_kind)
+    const std::vector<std::string> plugins = load_plugins_of(line);
+    std::cout << (line.help_topic          ? plugins_text(plugins) + topic_help(*line.help_topic)
+                  : line.command == "list" ? plugins_text(plugins) + list_text(line.list_kind)
                                            : json_text(config_schema()));
     return 0;
   }
@@ -92,3 +92,5 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace levin::cli
+
+extern "C" int levin_run(int argc, char** argv) { return levin::cli::run(argc, argv); }

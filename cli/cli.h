@@ -8,3 +8,6 @@ namespace levin::cli {
 int run(int argc, char** argv);
 
 }  // namespace levin::cli
+
+/// The same, for the levin program, which loads the library and finds this by its name.
+extern "C" int levin_run(int argc, char** argv);

@@ -28,7 +28,7 @@ std::size_t byte_of_character(std::string_view line, int index) {
 std::string source_line_with_caret(const Mark& mark) {
   std::string line;
   try {
-    line = SourceText::from_file(mark.file).line(mark.line);
+    line = SourceText::as_read(mark.file).line(mark.line);
   } catch (const ConfigError&) {
     return {};  // The file is no text, or gone: the message alone has to do.
   }

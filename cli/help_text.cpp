@@ -133,6 +133,12 @@ std::string topic_help(const std::string& topic) {
                         (nearest.empty() ? "; `levin list` names the classes" : "; did you mean '" + nearest + "'?"));
 }
 
+std::string plugins_text(const std::vector<std::string>& files) {
+  std::string text;
+  for (const std::string& file : files) text += "plug-in: " + file + "\n";
+  return text.empty() ? "" : text + "\n";
+}
+
 std::string list_text(const std::string& kind) {
   if (!kind.empty()) return kind_help(class_kind(kind));
   std::string text;

@@ -72,8 +72,8 @@ RunConfig load_config(const CommandLine& line) {
   return config;
 }
 
-void load_plugins_of(const CommandLine& line) {
-  load_plugins(plugin_names(line, merge_sources(line.sources, read_files(line.sources))));
+std::vector<std::string> load_plugins_of(const CommandLine& line) {
+  return load_plugins(plugin_names(line, merge_sources(line.sources, read_files(line.sources))));
 }
 
 void require_model(const RunConfig& config) {

@@ -9,8 +9,9 @@ namespace levin::cli {
 /// everything. Throws ConfigError.
 RunConfig load_config(const CommandLine& line);
 
-/// Loads the plug-ins that a command line and its configuration files name, and reads nothing else. Throws ConfigError.
-void load_plugins_of(const CommandLine& line);
+/// Loads the plug-ins that a command line and its configuration files name, and reads nothing else. Gives their files. Throws
+/// ConfigError.
+std::vector<std::string> load_plugins_of(const CommandLine& line);
 
 /// Throws ConfigError unless a model is given, as a run needs.
 void require_model(const RunConfig& config);

@@ -1,23 +1,38 @@
-#include <sys/syscall.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
-#include "levin/cli/cli.h"
+#include <cstdio>
+#include <cstdlib>
+
+#include "levin/core/openmp_waits.h"
 
 namespace {
 
-// MKL, in LibTorch, ends the process while its library is loaded when the working folder is gone, with a message that blames
-// something else. What stands in .preinit_array runs before any library's own code: system calls only.
-void check_working_folder(int, char**, char**) {
-  char folder[4096];
-  if (syscall(SYS_getcwd, folder, sizeof folder) >= 0) return;
-  constexpr char kMessage[] =
-      "levin: the folder that this was started in is gone: it was deleted, or cannot be read. Change to one that exists.\n";
-  syscall(SYS_write, STDERR_FILENO, kMessage, sizeof kMessage - 1);
-  syscall(SYS_exit_group, 1);
+// Of any length.
+bool has_working_folder() {
+  char* const folder = get_current_dir_name();
+  const bool found = folder != nullptr;
+  std::free(folder);
+  return found;
 }
-
-[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)(int, char**, char**) = check_working_folder;
 
 }  // namespace
 
-int main(int argc, char** argv) { return levin::cli::run(argc, argv); }
+// The library is loaded here, and not with the program. LibTorch's OpenMP reads its environment when it is loaded; and MKL, in
+// LibTorch, then ends the process when the working folder is gone, with a message that blames something else.
+int main(int argc, char** argv) {
+  if (!has_working_folder()) {
+    std::fputs(
+        "levin: the folder that this was started in is gone: it was deleted, or cannot be read. Change to one that exists.\n",
+        stderr);
+    return 1;
+  }
+  levin::shorten_openmp_waits();
+  void* const library = dlopen(LEVIN_LIBRARY, RTLD_LAZY | RTLD_GLOBAL);
+  void* const run = library == nullptr ? nullptr : dlsym(library, "levin_run");
+  if (run == nullptr) {
+    std::fprintf(stderr, "levin: %s\n", dlerror());
+    return 1;
+  }
+  return reinterpret_cast<int (*)(int, char**)>(run)(argc, argv);
+}

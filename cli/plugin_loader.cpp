@@ -38,7 +38,8 @@ fs::path find_plugin(const Value& name) {
   if (written.empty()) throw ConfigError(name.mark(), "the name of a plug-in is empty");
   std::vector<fs::path> candidates = {written};
   if (written.is_relative()) {
-    candidates.push_back(fs::path(name.mark().file).parent_path() / written);
+    // A configuration brings its own library; what lies in the folder where it is run may be anything.
+    candidates.insert(candidates.begin(), fs::path(name.mark().file).parent_path() / written);
     candidates.push_back(installed_plugins() / written);
     if (!written.has_parent_path()) candidates.push_back(installed_plugins() / ("lib" + written.string() + ".so"));
   }

@@ -8,8 +8,8 @@
 
 namespace levin::cli {
 
-/// The file that a plug-in's name stands for: tried as written, beside the YAML file that names it, and in
-/// `../lib/levin/plugins` of the program's folder; "digits" also stands for "libdigits.so".
+/// The file that a plug-in's name stands for: tried beside the YAML file that names it, as written, and in
+/// `../lib/levin/plugins` of the program's folder; there "digits" also stands for "libdigits.so".
 /// Throws ConfigError with the value's mark and the places looked at when there is none.
 std::filesystem::path find_plugin(const Value& name);
 

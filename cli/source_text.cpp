@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "levin/core/options/utf8.h"
+#include "levin/strategies/processes/run_inputs.h"
 
 namespace levin::cli {
 namespace {
@@ -20,6 +21,21 @@ bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7f;
+}
+
+std::string content_of(const fs::path& file) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (status.type() == fs::file_type::not_found)
+    throw ConfigError("there is no file '" + file.string() + "' (working folder: " + fs::current_path(error).string() + ")");
+  if (fs::is_directory(status)) throw ConfigError("'" + file.string() + "' is a folder; a YAML file is needed");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw ConfigError("cannot read '" + file.string() + "': " + std::strerror(errno));
+  std::string text(kLargestFile + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kLargestFile) throw ConfigError("'" + file.string() + "' is larger than 16 MiB; that is no configuration");
+  return text;
 }
 
 }  // namespace
@@ -50,18 +66,17 @@ void SourceText::check() const {
 }
 
 SourceText SourceText::from_file(const fs::path& file) {
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (status.type() == fs::file_type::not_found)
-    throw ConfigError("there is no file '" + file.string() + "' (working folder: " + fs::current_path(error).string() + ")");
-  if (fs::is_directory(status)) throw ConfigError("'" + file.string() + "' is a folder; a YAML file is needed");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw ConfigError("cannot read '" + file.string() + "': " + std::strerror(errno));
-  std::string text(kLargestFile + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (text.size() > kLargestFile) throw ConfigError("'" + file.string() + "' is larger than 16 MiB; that is no configuration");
-  return SourceText(file.string(), std::move(text));
+  const std::string name = file.string();
+  RunInputs& inputs = RunInputs::instance();
+  if (auto text = inputs.take(name)) return SourceText(name, std::move(*text));
+  std::string text = content_of(file);
+  inputs.keep(name, text);
+  return SourceText(name, std::move(text));
+}
+
+SourceText SourceText::as_read(const fs::path& file) {
+  const auto text = RunInputs::instance().find(file.string());
+  return text ? SourceText(file.string(), *text) : from_file(file);
 }
 
 std::string_view SourceText::line(int number) const {

@@ -9,10 +9,15 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/levinConfigVersion.cmake 
 configure_file(cmake/LevinTorch.cmake ${PROJECT_BINARY_DIR}/LevinTorch.cmake COPYONLY)
 configure_file(cmake/LevinPlugin.cmake ${PROJECT_BINARY_DIR}/LevinPlugin.cmake COPYONLY)
 
+set(levin_installed levin levin_program)
 install(TARGETS levin levin_program EXPORT levinTargets)
 if(TARGET levin_cuda)
+  list(APPEND levin_installed levin_cuda)
   install(TARGETS levin_cuda OPTIONAL) # not built by `make demo`
 endif()
+# One run path for both trees. CMake would fill up a shorter one of the build tree with colons, to write the other over it, and an
+# empty entry is the working folder: whose libraries would be run.
+set_target_properties(${levin_installed} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 export(EXPORT levinTargets NAMESPACE levin:: FILE ${PROJECT_BINARY_DIR}/levinTargets.cmake)
 install(EXPORT levinTargets NAMESPACE levin:: DESTINATION ${levin_package_folder})
 install(FILES ${PROJECT_BINARY_DIR}/levinConfig.cmake ${PROJECT_BINARY_DIR}/levinConfigVersion.cmake

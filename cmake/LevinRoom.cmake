@@ -38,11 +38,16 @@ function(levin_add_room target)
   set_property(GLOBAL APPEND PROPERTY LEVIN_ROOMS ${target})
 endfunction()
 
-# The levin program: a main() on top of the library.
+# The levin program: a main() that loads the library.
 function(levin_add_program)
   add_executable(levin_program ${PROJECT_SOURCE_DIR}/cli/main.cpp)
-  set_target_properties(levin_program PROPERTIES OUTPUT_NAME levin EXPORT_NAME program
-                                                 INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-  target_include_directories(levin_program PRIVATE ${PROJECT_BINARY_DIR}/include/cli ${PROJECT_BINARY_DIR}/include/core)
-  target_link_libraries(levin_program PRIVATE levin_warnings levin)
+  # Where the library is beside the program, in the build tree and in the installed one.
+  set(folders "$ORIGIN/../lib" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  list(REMOVE_DUPLICATES folders)
+  set_target_properties(levin_program PROPERTIES OUTPUT_NAME levin EXPORT_NAME program INSTALL_RPATH "${folders}")
+  target_include_directories(levin_program PRIVATE ${PROJECT_BINARY_DIR}/include/core)
+  # It loads the library itself: see its main().
+  target_compile_definitions(levin_program PRIVATE "LEVIN_LIBRARY=\"$<TARGET_SONAME_FILE_NAME:levin>\"")
+  target_link_libraries(levin_program PRIVATE levin_warnings ${CMAKE_DL_LIBS})
+  add_dependencies(levin_program levin)
 endfunction()

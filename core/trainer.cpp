@@ -1,10 +1,12 @@
 #include "levin/core/trainer.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <system_error>
 
+#include "levin/core/console/core_contention.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/announcements.h"
@@ -24,11 +26,17 @@ namespace {
 class ProcessSettings {
  public:
   explicit ProcessSettings(const TrainerOptions& options)
-      : deterministic_(at::globalContext().deterministicAlgorithms()), anomaly_(torch::autograd::AnomalyMode::is_enabled()) {
+      : deterministic_(at::globalContext().deterministicAlgorithms()),
+        anomaly_(torch::autograd::AnomalyMode::is_enabled()),
+        threads_(at::get_num_threads()) {
+    // Not a number that follows the load: the order of sums depends on it, and with it the last bits of results.
+    if (options.threads) at::set_num_threads(static_cast<int>(*options.threads));
+    contention_.emplace(at::get_num_threads());
     if (options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
     if (options.detect_anomaly) torch::autograd::AnomalyMode::set_enabled(true);
   }
   ~ProcessSettings() {
+    if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
     at::globalContext().setDeterministicAlgorithms(deterministic_, false);
     torch::autograd::AnomalyMode::set_enabled(anomaly_);
   }
@@ -38,6 +46,8 @@ class ProcessSettings {
  private:
   bool deterministic_;
   bool anomaly_;
+  int threads_;
+  std::optional<ContentionWatch> contention_;
   TorchWarnings warnings_;
   c10::WarningUtils::WarningHandlerGuard warnings_guard_{&warnings_};
 };

@@ -18,6 +18,11 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp");
   options.add("devices", &T::devices, "auto, a count, -1 for all, or indices such as \"0,3\"");
   options.add("num_nodes", &T::num_nodes, "Number of hosts").min(1);
+  options
+      .add("threads", &T::threads,
+           "Threads with which each rank computes on the CPU. Unset: OMP_NUM_THREADS, or else the cores, divided among ranks")
+      .min(1)
+      .max(4096);
   options.add("precision", &T::precision, "Number format of weights and computation")
       .choices({"32-true", "32", "64-true", "64", "bf16-mixed", "16-mixed", "bf16-true"});
 

@@ -29,6 +29,7 @@ struct TrainerOptions {
   Component<Strategy> strategy = "auto";
   Devices devices = {};
   std::int64_t num_nodes = 1;
+  std::optional<std::int64_t> threads = std::nullopt;  ///< of each rank, on the CPU; unset: OMP_NUM_THREADS, else the cores
   std::string precision = "32-true";
 
   Loggers logger = {};

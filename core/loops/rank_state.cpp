@@ -9,6 +9,7 @@
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
+#include "levin/core/error.h"
 #include "levin/core/loops/gradient_state.h"
 #include "levin/core/loops/metric_state.h"
 
@@ -66,14 +67,19 @@ std::string pack(const RankState& state) {
   return packed;
 }
 
-RankState unpack(std::string_view packed) {
+[[noreturn]] void throw_cut_off(std::size_t rank) {
+  throw DesyncError("rank " + std::to_string(rank) +
+                    " sent what is no state of a rank for a checkpoint: do all ranks run the same build of levin?");
+}
+
+RankState unpack(std::string_view packed, std::size_t rank) {
   RankState state;
   for (std::string* part : {&state.random, &state.before_reading, &state.values, &state.gradients}) {
     std::uint64_t size = 0;
-    if (packed.size() < sizeof size) throw DesyncError("A rank sent a state for a checkpoint that is cut off.");
+    if (packed.size() < sizeof size) throw_cut_off(rank);
     std::memcpy(&size, packed.data(), sizeof size);
     packed.remove_prefix(sizeof size);
-    if (packed.size() < size) throw DesyncError("A rank sent a state for a checkpoint that is cut off.");
+    if (packed.size() < size) throw_cut_off(rank);
     part->assign(packed.substr(0, size));
     packed.remove_prefix(size);
   }
@@ -132,7 +138,7 @@ std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime) {
   std::vector<RankState> states;
   for (const std::string& text : all_gather_text(runtime.strategy->control_group(), pack(own_rank_state(runtime)),
                                                  "gathering the ranks' states for a checkpoint")) {
-    states.push_back(unpack(text));
+    states.push_back(unpack(text, states.size()));
   }
   return states;
 }

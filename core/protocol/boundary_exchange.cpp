@@ -103,7 +103,12 @@ std::vector<News> BoundaryExchange::exchange_news(const std::vector<std::byte>& 
   std::vector<News> by_rank(headers.size());
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
     const std::uint64_t size = headers[rank].news_bytes;
-    if (size > 0) by_rank[rank] = unpack_news(std::span(all).subspan(rank * longest, size));
+    if (size == 0) continue;
+    try {
+      by_rank[rank] = unpack_news(std::span(all).subspan(rank * longest, size));
+    } catch (const DesyncError& error) {
+      throw DesyncError("rank " + std::to_string(rank) + ", " + what_ + ": " + error.what());
+    }
   }
   return by_rank;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "levin/core/error.h"
+#include "levin/core/protocol/peer_limits.h"
 
 namespace levin {
 
@@ -36,6 +37,11 @@ std::vector<std::string> all_gather_text(ControlGroup& group, const std::string&
   std::vector<std::uint64_t> lengths(ranks);
   group.all_gather(std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(std::span(lengths)), what);
 
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (lengths[rank] <= kLongestText) continue;
+    throw DesyncError("rank " + std::to_string(rank) + " announces a text of " + std::to_string(lengths[rank]) + " bytes in " +
+                      what + ", where " + std::to_string(kLongestText) + " are the most");
+  }
   const std::uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::string padded = mine;
   padded.resize(longest);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "levin/core/error.h"
+#include "levin/core/protocol/peer_limits.h"
 #include "levin/core/protocol/rank_list.h"
 
 namespace levin::detail {
@@ -33,6 +34,33 @@ Slot Frames::slot(std::size_t rank, std::size_t index) const {
   std::memcpy(&slot, all_.data() + rank * frame_bytes_ + sizeof(FrameHeader) + index * sizeof(Slot), sizeof slot);
   return slot;
 }
+
+namespace {
+
+/// Bytes that a rank did not write as a header may name what is not there, and claim any size.
+bool can_be(const FrameHeader& header) {
+  return header.kind <= BoundaryKind::kEnd && header.stage <= Stage::kPredict && header.hook < Hook::kCount &&
+         header.failed <= 1 && header.news_bytes <= kLargestNews;
+}
+
+std::string position_of(const FrameHeader& header, const FrameHeader& first) {
+  if (header.magic != FrameHeader::kMagic) return "in an exchange that is no boundary";
+  if (header.version != FrameHeader::kVersion) {
+    return "running another version of levin (protocol " + std::to_string(header.version) + ")";
+  }
+  if (header.news_bytes > kLargestNews) {
+    return "announcing " + std::to_string(header.news_bytes) + " bytes of new metrics, where " + std::to_string(kLargestNews) +
+           " are the most";
+  }
+  if (!can_be(header)) return "sending what is no header of a boundary";
+  std::string position = "in " + describe(header.boundary()) + ", hook " + std::string(hook_name(header.hook)) +
+                         ", meeting number " + std::to_string(header.sequence);
+  if (header.sequence == first.sequence && header.agreed_hash != first.agreed_hash)
+    position += ", with other metrics agreed on";
+  return position;
+}
+
+}  // namespace
 
 std::string describe(const Boundary& boundary) {
   const std::string stage(stage_name(boundary.stage));
@@ -75,7 +103,7 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
   std::vector<std::pair<std::string, std::vector<int>>> positions;  // each with its ranks, in the order of ranks
   const FrameHeader& first = headers.front();
   for (const FrameHeader& header : headers) {
-    same = same && header.magic == FrameHeader::kMagic && header.version == FrameHeader::kVersion &&
+    same = same && can_be(header) && header.magic == FrameHeader::kMagic && header.version == FrameHeader::kVersion &&
            header.kind == first.kind && header.stage == first.stage && header.epoch == first.epoch &&
            header.step == first.step && header.sequence == first.sequence && header.agreed_hash == first.agreed_hash &&
            header.slots == first.slots;
@@ -83,18 +111,7 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
   if (same) return;
 
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
-    const FrameHeader& header = headers[rank];
-    std::string position;
-    if (header.magic != FrameHeader::kMagic) {
-      position = "in an exchange that is no boundary";
-    } else if (header.version != FrameHeader::kVersion) {
-      position = "running another version of levin (protocol " + std::to_string(header.version) + ")";
-    } else {
-      position = "in " + describe(header.boundary()) + ", hook " + std::string(hook_name(header.hook)) + ", meeting number " +
-                 std::to_string(header.sequence);
-      if (header.sequence == first.sequence && header.agreed_hash != first.agreed_hash)
-        position += ", with other metrics agreed on";
-    }
+    const std::string position = position_of(headers[rank], first);
     auto place = positions.begin();
     while (place != positions.end() && place->first != position) ++place;
     if (place == positions.end()) place = positions.insert(place, {position, {}});

@@ -46,7 +46,10 @@ class Reader {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   [[noreturn]] static void damaged() {
-    throw DesyncError("a rank's description of its metrics arrived damaged: do all ranks run the same build of levin?");
+    throw DesyncError("the description of metrics arrived damaged: do all ranks run the same build of levin?");
+  }
+  void end() const {
+    if (!rest_.empty()) damaged();
   }
 
  private:
@@ -94,6 +97,7 @@ News unpack_news(std::span<const std::byte> bytes) {
     metric.step = reader.number<Slot>();
     metric.epoch = reader.number<Slot>();
   }
+  reader.end();
   return news;
 }
 

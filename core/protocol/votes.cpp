@@ -1,5 +1,7 @@
 #include "levin/core/protocol/votes.h"
 
+#include <limits>
+
 namespace levin {
 
 namespace {
@@ -19,7 +21,9 @@ Votes merge(const std::vector<Votes>& votes) {
     merged.end_epoch |= vote.end_epoch;
     merged.has_next |= vote.has_next;
     if (merged.signal == 0) merged.signal = vote.signal;
-    merged.gradient_weight += vote.gradient_weight;
+    if (__builtin_add_overflow(merged.gradient_weight, vote.gradient_weight, &merged.gradient_weight)) {
+      merged.gradient_weight = std::numeric_limits<std::int32_t>::max();
+    }
   }
   return merged;
 }

@@ -1,11 +1,14 @@
 #include "levin/strategies/distributed/failure_report.h"
 
-#include <array>
+#include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <thread>
+#include <vector>
 
 #include "levin/core/console/told_errors.h"
 #include "levin/strategies/processes/error_file.h"
+#include "levin/strategies/processes/lost_links.h"
 
 namespace levin {
 
@@ -13,18 +16,17 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(1);
 
+bool has_one_of(const std::string& error, std::initializer_list<const char*> signs) {
+  return std::any_of(signs.begin(), signs.end(), [&](const char* sign) { return error.find(sign) != std::string::npos; });
+}
+
+/// The other host has said so: it is there.
+bool is_closed_by_peer(const std::string& error) {
+  return has_one_of(error, {"Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused"});
+}
+
 bool is_lost_connection(const std::string& error) {
-  constexpr std::array kSigns = {"Connection closed by peer",
-                                 "Connection reset by peer",
-                                 "Broken pipe",
-                                 "Connection refused",
-                                 "gloo",
-                                 "recvBytes",
-                                 "sendBytes"};
-  for (const char* sign : kSigns) {
-    if (error.find(sign) != std::string::npos) return true;
-  }
-  return false;
+  return is_closed_by_peer(error) || has_one_of(error, {"gloo", "recvBytes", "sendBytes"});
 }
 
 /// Another rank may be about to write its record.
@@ -35,9 +37,12 @@ void wait_for_record(const RunBoard& board) {
   }
 }
 
-void wait_for_the_cause(RunBoard& board) {
+void wait_for_the_cause(RunBoard& board, const FailureRecord& own) {
   wait_for_record(board);
   if (board.failure()) return;
+  // A rank behind a lost connection is silent, as one whose process has ended.
+  const auto lost = is_closed_by_peer(own.error) ? std::vector<std::string>() : unanswering_hosts();
+  if (!lost.empty()) return board.report_failure({own.rank, own.where, lost_connection_text(lost)});
   if (const auto ended = board.ended_rank()) {
     board.report_failure({*ended, {}, "its process ended in the middle of the run"});
   }
@@ -55,14 +60,14 @@ std::string text_after(const FailureRecord& first, const FailureRecord& own) {
 
 std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where, const std::string& error) noexcept {
   try {
-    if (!board.failure() && is_lost_connection(error)) wait_for_the_cause(board);
     const FailureRecord own{board.rank(), where, error};
+    if (!board.failure() && is_lost_connection(error)) wait_for_the_cause(board, own);
     board.report_failure(own);
     wait_for_record(board);
     const FailureRecord first = board.failure().value_or(own);
     if (first.rank == board.rank()) {
       mark_error_told(error);
-      write_error_file(own);
+      write_error_file(first);
       return std::nullopt;
     }
     board.post_explained();

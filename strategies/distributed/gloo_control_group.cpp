@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "levin/core/error.h"
+#include "levin/core/protocol/peer_limits.h"
 
 namespace levin {
 
@@ -49,7 +50,7 @@ void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std
   exchange(std::as_bytes(std::span(&frame, 1)), std::as_writable_bytes(std::span(frames)), what);
 
   std::vector<GroupCall> calls;
-  for (const Frame& peer : frames) calls.push_back({peer.what.data(), peer.total_bytes});
+  for (const Frame& peer : frames) calls.push_back({text_in(peer.what), peer.total_bytes});
   if (const std::string different = describe_different_calls(calls); !different.empty()) fail(different);
   if (!fits) {
     exchange(mine, all, what);

@@ -20,6 +20,7 @@
 #include "levin/strategies/distributed/store_board.h"
 #include "levin/strategies/processes/shared_memory_group.h"
 #include "levin/strategies/processes/shared_memory_vote_board.h"
+#include "levin/strategies/store/store_server.h"
 
 namespace levin {
 
@@ -62,8 +63,10 @@ std::shared_ptr<RunSegment> meet_in_named_segment(c10d::Store& store, const Clus
     if (environment.rank == 0) set_text(store, "segment", "/levin-none");
   }
   set_text(store, "attached/" + std::to_string(environment.rank), segment ? "yes" : "no");
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back("attached/" + std::to_string(rank));
   bool all = true;
-  for (int rank = 0; rank < environment.world_size; ++rank) all &= get_text(store, "attached/" + std::to_string(rank)) == "yes";
+  for (const auto& answer : store.multiGet(keys)) all &= std::string(answer.begin(), answer.end()) == "yes";
   if (environment.rank == 0 && !name.empty()) RunSegment::remove_name(name);
   return all ? segment : nullptr;
 }
@@ -82,7 +85,9 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
   if (environment.world_size > 1) ignore_broken_pipes();
   try {
     if (environment.shared_memory_fd) meet_in_segment(RunSegment::attach(*environment.shared_memory_fd), options);
-    store_ = join_store(environment, options.limits.timeout_seconds);
+    JoinedStore joined = join_store(environment, options.limits.timeout_seconds);
+    store_server_ = joined.server;
+    store_ = joined.store;
     const bool one_host = environment.world_size == 1 || board_ != nullptr || all_on_one_host(*store_, environment);
     if (options.control_group == "shared_memory" && !one_host) {
       throw ConfigError("strategy ddp: control_group: shared_memory needs all ranks on one host; leave it out, or use gloo");
@@ -92,6 +97,8 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
   } catch (const std::exception& error) {
     const auto consequence = board_ ? report_own_failure(*board_, kBeforeFirstHook, error_text(error)) : std::nullopt;
     if (consequence) throw DesyncError(*consequence);
+    // Who waits in the store learns why it ends, and not only that it does.
+    if (!board_ && store_server_) store_server_->end(error_text(error));
     throw;
   }
 }

@@ -16,6 +16,7 @@ namespace levin {
 
 class BucketVoteBoard;
 class RunSegment;
+class StoreServer;
 
 /// This process's membership in the run: everything through which it talks to the other ranks. A process joins once; it stays a
 /// member, whatever number of strategies and Trainers it makes, until it ends.
@@ -50,6 +51,7 @@ class ProcessWorld {
   void join_over_network(const Options& options, bool one_host);
 
   ClusterEnvironment environment_;
+  std::shared_ptr<StoreServer> store_server_;  ///< rank 0's, where no launcher serves the store
   c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<RunBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;

@@ -15,6 +15,10 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "levin/core/error.h"
+#include "levin/core/error_text.h"
+#include "levin/strategies/distributed/deaf_listeners.h"
+#include "levin/strategies/distributed/limited_store.h"
+#include "levin/strategies/distributed/run_store.h"
 
 namespace levin {
 
@@ -37,44 +41,99 @@ std::string host_identity() {
   return boot_id + " " + name.data() + " " + std::to_string(shared_memory.st_dev);
 }
 
-}  // namespace
+std::string host_key(int rank) { return "host/" + std::to_string(rank); }
 
-c10::intrusive_ptr<c10d::Store> join_store(const ClusterEnvironment& environment, double timeout_seconds) {
-  if (environment.world_size == 1) return c10::make_intrusive<c10d::HashStore>();
+std::string place_of(const ClusterEnvironment& environment) {
+  return environment.store_fd ? "the socket of levin's launcher"
+                              : environment.master_address + ":" + std::to_string(environment.master_port);
+}
+
+/// torchrun's own, whose protocol is LibTorch's.
+JoinedStore join_agent_store(const ClusterEnvironment& environment, std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(environment.master_port);
-  options.isServer = environment.rank == 0 && !environment.agent_store_key;
   options.numWorkers = static_cast<std::size_t>(environment.world_size);
   options.waitWorkers = false;
-  options.timeout = milliseconds(std::min(timeout_seconds, kLongestRendezvous));
-  options.masterListenFd = environment.store_listen_fd;
-  // Programs that this rank starts must not keep the port open.
-  if (environment.store_listen_fd) fcntl(*environment.store_listen_fd, F_SETFD, FD_CLOEXEC);
+  options.timeout = timeout;
+  const auto connect = [address = environment.master_address, options]() -> c10::intrusive_ptr<c10d::Store> {
+    return c10::make_intrusive<c10d::TCPStore>(address, options);
+  };
+  return {nullptr, c10::make_intrusive<LimitedStore>(connect, place_of(environment), timeout)};
+}
+
+/// levin's own, which rank 0 serves.
+JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::milliseconds timeout) {
+  const std::string token = process_environment("LEVIN_RUN_TOKEN").value_or("");
+  StoreAddress address = environment.store_fd ? inherited_address(*environment.store_fd)
+                                              : tcp_address(environment.master_address, environment.master_port);
+  std::shared_ptr<StoreServer> server;
+  if (environment.rank == 0) {
+    std::vector<Descriptor> listeners;
+    Descriptor inherited;
+    if (environment.store_fd) {
+      inherited = Descriptor(*environment.store_fd);
+    } else {
+      listeners = listen_at(environment.master_address, environment.master_port);
+    }
+    server = std::make_shared<StoreServer>(StoreServer::Settings{.world_size = environment.world_size, .token = token},
+                                           std::move(listeners), std::move(inherited));
+    address = server->address();
+  }
+  const StoreMember member{environment.rank, environment.world_size, token};
+  return {server, c10::make_intrusive<RunStore>(std::move(address), member, server, timeout)};
+}
+
+/// "rank 1 of host 1, rank 3"; empty when none is missing.
+std::string missing_ranks(c10d::Store& store, const std::vector<std::string>& keys, const ClusterEnvironment& environment) {
+  const int on_host = environment.local_world_size.value_or(environment.world_size);
+  std::string missing;
+  for (int rank = 0; rank < environment.world_size; ++rank) {
+    if (store.check({keys[static_cast<std::size_t>(rank)]})) continue;
+    missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
+    if (on_host < environment.world_size) missing += " of host " + std::to_string(rank / on_host);
+  }
+  return missing;
+}
+
+}  // namespace
+
+JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds) {
+  // Programs that this rank starts must not keep it open.
+  if (environment.store_fd) fcntl(*environment.store_fd, F_SETFD, FD_CLOEXEC);
+  if (environment.world_size == 1) return {nullptr, c10::make_intrusive<c10d::HashStore>()};
+  const auto timeout = milliseconds(std::min(timeout_seconds, kLongestRendezvous));
   try {
-    c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(environment.master_address, options);
-    return c10::make_intrusive<c10d::PrefixStore>(environment.agent_store_key.value_or("") + "/levin", store);
-  } catch (const c10::Error& error) {
+    JoinedStore joined =
+        environment.agent_store_key ? join_agent_store(environment, timeout) : join_run_store(environment, timeout);
+    joined.store = c10::make_intrusive<c10d::PrefixStore>(environment.agent_store_key.value_or("") + "/levin", joined.store);
+    return joined;
+  } catch (const std::exception& error) {
     throw DesyncError("rank " + std::to_string(environment.rank) + " of " + std::to_string(environment.world_size) +
-                      " could not join the others at " + environment.master_address + ":" +
-                      std::to_string(environment.master_port) + " (started by " + cluster_kind_name(environment.kind) +
-                      "): " + error.what_without_backtrace());
+                      " could not join the others at " + place_of(environment) + " (started by " +
+                      cluster_kind_name(environment.kind) + "): " + error_text(error));
   }
 }
 
 bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment) {
   const std::string mine = host_identity();
-  store.set("host/" + std::to_string(environment.rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
-  bool same = true;
-  for (int rank = 0; rank < environment.world_size; ++rank) {
-    const std::vector<std::uint8_t> other = store.get("host/" + std::to_string(rank));
-    same &= std::string(other.begin(), other.end()) == mine;
+  store.set(host_key(environment.rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(host_key(rank));
+  try {
+    const auto hosts = store.multiGet(keys);
+    return std::all_of(hosts.begin(), hosts.end(),
+                       [&](const auto& other) { return std::string(other.begin(), other.end()) == mine; });
+  } catch (const std::exception&) {
+    const std::string missing = missing_ranks(store, keys, environment);
+    if (missing.empty()) throw;
+    throw DesyncError(missing + " did not come within " + std::to_string(store.getTimeout().count() / 1000) + " s");
   }
-  return same;
 }
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                     const ClusterEnvironment& environment, bool one_host,
                                                     double timeout_seconds) {
+  const DeafListeners listeners;
   auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   if (one_host) {
@@ -85,7 +144,9 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
     options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
   }
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(name, store);
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(own_store, environment.rank, environment.world_size, options);
+  auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(own_store, environment.rank, environment.world_size, options);
+  listeners.deafen();
+  return gloo;
 }
 
 }  // namespace levin

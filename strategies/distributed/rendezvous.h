@@ -3,21 +3,34 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <memory>
 #include <string>
 
 #include "levin/strategies/processes/cluster_environment.h"
 
 namespace levin {
 
-/// The key-value store in which the ranks of a run find one another: served by rank 0, or by torchrun's agent. Ranks: all.
-/// Throws DesyncError when the ranks do not come together in time.
-c10::intrusive_ptr<c10d::Store> join_store(const ClusterEnvironment& environment, double timeout_seconds);
+class StoreServer;
 
-/// Which ranks run on this rank's host, told by comparing what hosts say of themselves. Ranks: all.
+/// The key-value store in which the ranks of a run find one another.
+struct JoinedStore {
+  std::shared_ptr<StoreServer> server;  ///< set where this process serves it
+  c10::intrusive_ptr<c10d::Store> store;
+};
+
+/// Joins the run's store. Under levin's launcher it is reached over inherited sockets; else rank 0 serves it at the address of
+/// MASTER_ADDR, to whom knows LEVIN_RUN_TOKEN, where that is set; under torchrun it is its agent's. Ranks: all.
+/// Throws DesyncError, naming the place and this rank, when rank 0 or the agent cannot be reached within `timeout_seconds`,
+/// five minutes at most.
+JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds);
+
+/// Whether all ranks run on one host, told by comparing what hosts say of themselves. Ranks: all. Throws DesyncError, naming
+/// them, when ranks do not come within the store's timeout.
 bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment);
 
 /// Gloo among all ranks. On one host it uses the loopback interface; between hosts the one that GLOO_SOCKET_IFNAME names, or
 /// the one that the host's name resolves to. Ranks: all. `name` keeps several groups of one run apart.
+/// Gloo's ports are deaf when this returns.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                     const ClusterEnvironment& environment, bool one_host,
                                                     double timeout_seconds);

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdio>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "levin/core/quiet_thread.h"
 #include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
@@ -40,23 +40,9 @@ std::string get_text(c10d::Store& store, const std::string& key) {
   return {bytes.begin(), bytes.end()};
 }
 
-nlohmann::json to_json(const Whereabouts& where) {
-  return {static_cast<int>(where.stage), static_cast<int>(where.hook), where.epoch, where.step};
-}
-
-Whereabouts to_whereabouts(const nlohmann::json& json) {
-  return {static_cast<Stage>(json.at(0).get<int>()), static_cast<Hook>(json.at(1).get<int>()), json.at(2).get<std::int64_t>(),
-          json.at(3).get<std::int64_t>()};
-}
-
-std::string to_text(const FailureRecord& failure) {
-  const nlohmann::json json = {{"rank", failure.rank}, {"where", to_json(failure.where)}, {"error", failure.error}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-FailureRecord from_text(const std::string& text) {
-  const auto json = nlohmann::json::parse(text);
-  return {json.at("rank").get<int>(), to_whereabouts(json.at("where")), json.at("error").get<std::string>()};
+/// Whoever writes such a value is no rank of this build, and the run goes on without it.
+void note_unreadable(const std::string& key) {
+  print_report({}, "levin: what the run's store holds under '" + key + "' cannot be read, and is left out");
 }
 
 }  // namespace
@@ -95,7 +81,7 @@ void StoreBoard::end_reduction() noexcept {
   waiting_in_.clear();
 }
 
-StoreBoard::Post StoreBoard::own_post() const {
+RankPost StoreBoard::own_post() const {
   const std::lock_guard lock(mutex_);
   std::string line = "rank " + std::to_string(rank_) + ": " + describe_place(where_) + " for " + seconds_text(where_since_);
   if (!waiting_in_.empty()) line += ", waits in " + waiting_in_ + " for " + seconds_text(waiting_since_);
@@ -120,7 +106,7 @@ bool StoreBoard::ask(StoreCall call) const {
     under_way->store(false);
   });
   std::future<void> done = task.get_future();
-  std::thread(std::move(task)).detach();
+  quiet_thread(std::move(task)).detach();
   if (done.wait_until(deadline) != std::future_status::ready) return false;
   try {
     done.get();
@@ -132,15 +118,13 @@ bool StoreBoard::ask(StoreCall call) const {
   }
 }
 
-std::optional<std::vector<StoreBoard::Post>> StoreBoard::posts() const {
-  const auto read = std::make_shared<std::vector<Post>>(static_cast<std::size_t>(size_));
+std::optional<std::vector<RankPost>> StoreBoard::posts() const {
+  const auto read = std::make_shared<std::vector<RankPost>>(static_cast<std::size_t>(size_));
   const bool answered = ask([read](c10d::Store& store) {
     for (std::size_t rank = 0; rank < read->size(); ++rank) {
       const std::string key = post_key(static_cast<int>(rank));
       if (!store.check({key})) continue;
-      const auto post = nlohmann::json::parse(get_text(store, key));
-      (*read)[rank] = {post.at("number").get<std::int64_t>(), to_whereabouts(post.at("where")), post.at("waits").get<bool>(),
-                       post.at("reduction").get<std::int64_t>(), post.at("line").get<std::string>()};
+      (*read)[rank] = post_from_text(get_text(store, key)).value_or(RankPost{});
     }
   });
   if (!answered) return std::nullopt;
@@ -153,7 +137,7 @@ std::string StoreBoard::table() const {
   if (!all) return "  " + own_post().line + "\n  of the others nothing is known: the run's store does not answer";
   std::string text;
   for (int rank = 0; rank < size_; ++rank) {
-    const Post& post = (*all)[static_cast<std::size_t>(rank)];
+    const RankPost& post = (*all)[static_cast<std::size_t>(rank)];
     text += (text.empty() ? "  " : "\n  ") +
             (post.number == 0 ? "rank " + std::to_string(rank) + ": has said nothing yet" : post.line);
   }
@@ -187,7 +171,7 @@ std::optional<int> StoreBoard::stalled_rank() const {
   if (const auto silent = silent_rank()) return silent;
   const auto all = posts();
   if (!all) return std::nullopt;
-  const auto busy = std::find_if(all->begin(), all->end(), [](const Post& post) { return !post.waits; });
+  const auto busy = std::find_if(all->begin(), all->end(), [](const RankPost& post) { return !post.waits; });
   return busy == all->end() ? std::nullopt : std::optional(static_cast<int>(busy - all->begin()));
 }
 
@@ -267,23 +251,24 @@ void StoreBoard::exchange() const {
     std::string rank_zero;
   };
   const auto answer = std::make_shared<Answer>();
-  const Post post = own_post();
+  const RankPost post = own_post();
   const bool answered = ask([answer, post, rank = rank_](c10d::Store& store) {
-    const nlohmann::json text = {{"number", post.number},
-                                 {"where", to_json(post.where)},
-                                 {"waits", post.waits},
-                                 {"reduction", post.reduction},
-                                 {"line", post.line}};
-    set_text(store, post_key(rank), text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    set_text(store, post_key(rank), to_text(post));
     if (store.check({kFailureKey})) answer->failure = get_text(store, kFailureKey);
     if (store.check({post_key(0)})) answer->rank_zero = get_text(store, post_key(0));
   });
   // Without an answer, a wait for a rank that is gone notices by its connection.
   if (!answered) return;
-  if (!answer->failure.empty()) keep(from_text(answer->failure));
-  if (answer->rank_zero.empty()) return;
+  if (const auto failure = failure_from_text(answer->failure, size_)) {
+    keep(*failure);
+  } else if (!answer->failure.empty() && !unreadable_noted_) {
+    unreadable_noted_ = true;
+    note_unreadable(kFailureKey);
+  }
+  const auto rank_zero = post_from_text(answer->rank_zero);
+  if (!rank_zero) return;
   const std::lock_guard lock(mutex_);
-  rank_zero_was_ = to_whereabouts(nlohmann::json::parse(answer->rank_zero).at("where"));
+  rank_zero_was_ = rank_zero->where;
 }
 
 }  // namespace levin

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/store/store_values.h"
 
 namespace levin {
 
@@ -42,22 +43,14 @@ class StoreBoard final : public RunBoard {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// What a rank last posted.
-  struct Post {
-    std::int64_t number = 0;  ///< counts up; 0: nothing yet
-    Whereabouts where;
-    bool waits = false;
-    std::int64_t reduction = 0;  ///< the gradient reduction it is in, counted from 1; 0 outside
-    std::string line;
-  };
   using StoreCall = std::function<void(c10d::Store&)>;
 
   /// Makes calls to the store on a thread of their own. False when they failed or do not answer in time.
   bool ask(StoreCall call) const;
   /// By rank; nothing when the store does not answer.
-  std::optional<std::vector<Post>> posts() const;
+  std::optional<std::vector<RankPost>> posts() const;
   std::optional<int> silent_rank() const;
-  Post own_post() const;
+  RankPost own_post() const;
   void write_down(FailureRecord record);
   void exchange() const;
   void keep(const FailureRecord& failure) const;
@@ -80,6 +73,7 @@ class StoreBoard final : public RunBoard {
   std::int64_t reductions_ = 0;
   Clock::time_point stall_reported_{};
   mutable Clock::time_point last_exchange_{};             ///< the watch's thread alone uses it
+  mutable bool unreadable_noted_ = false;                 ///< likewise
   mutable Whereabouts rank_zero_was_ = kBeforeFirstHook;  ///< as last read
   mutable std::optional<FailureRecord> failure_;
 };

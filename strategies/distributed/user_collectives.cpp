@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <sstream>
@@ -27,8 +28,9 @@ struct TensorHeader {
 
   std::string str() const {
     std::ostringstream text;
-    text << static_cast<c10::ScalarType>(scalar_type) << " "
-         << c10::IntArrayRef(sizes.data(), static_cast<std::size_t>(dimensions));
+    // Another rank's numbers, which may be any.
+    const auto shown = static_cast<std::size_t>(std::clamp<std::int64_t>(dimensions, 0, kMostDimensions));
+    text << static_cast<c10::ScalarType>(scalar_type) << " " << c10::IntArrayRef(sizes.data(), shown);
     return text.str();
   }
 };

@@ -88,13 +88,12 @@ void check_agreement(const Variables& variables, const ClusterEnvironment& envir
 ClusterEnvironment read_levin(const Variables& variables) {
   ClusterEnvironment environment;
   environment.kind = ClusterKind::kLevin;
-  variables.require({"LEVIN_LAUNCHED", "LEVIN_SHM_FD", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"},
+  variables.require({"LEVIN_LAUNCHED", "LEVIN_SHM_FD", "LEVIN_STORE_FD", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
                     "levin's launcher", "Do not set LEVIN_LAUNCHED by hand.");
   read_ranks(variables, "WORLD_SIZE", "RANK", "LOCAL_RANK", environment);
-  environment.master_address = *variables.text("MASTER_ADDR");
-  environment.master_port = variables.number("MASTER_PORT", 1, kMaxPort);
   environment.shared_memory_fd = variables.number("LEVIN_SHM_FD", 0, kNoLimit);
-  if (variables.has("LEVIN_STORE_FD")) environment.store_listen_fd = variables.number("LEVIN_STORE_FD", 0, kNoLimit);
+  environment.store_fd = variables.number("LEVIN_STORE_FD", 0, kNoLimit);
+  if (variables.has("LEVIN_INPUTS_FD")) environment.inputs_fd = variables.number("LEVIN_INPUTS_FD", 0, kNoLimit);
   return environment;
 }
 
@@ -109,6 +108,7 @@ ClusterEnvironment read_torchrun(const Variables& variables) {
       throw ConfigError("environment variables contradict each other: LOCAL_RANK=" + std::to_string(environment.local_rank) +
                         " but LOCAL_WORLD_SIZE=" + std::to_string(local_world_size) + "; ranks count from 0.");
     }
+    environment.local_world_size = local_world_size;
   }
   if (environment.world_size == 1) return environment;
   variables.require({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}, "torchrun",
@@ -164,6 +164,7 @@ ClusterEnvironment read_open_mpi(const Variables& variables) {
   if (environment.world_size == 1) return environment;
   const int local_size = variables.number_or("OMPI_COMM_WORLD_LOCAL_SIZE", environment.world_size, 1, environment.world_size);
   environment.node_rank = environment.rank / local_size;
+  environment.local_world_size = local_size;
   if (variables.has("MASTER_ADDR")) {
     environment.master_address = *variables.text("MASTER_ADDR");
   } else if (local_size != environment.world_size) {

@@ -1,11 +1,10 @@
 #include "levin/strategies/processes/failure_watch.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <string>
 
+#include "levin/core/quiet_thread.h"
 #include "levin/strategies/processes/error_file.h"
 
 namespace levin {
@@ -22,13 +21,7 @@ FailureWatch::FailureWatch(std::shared_ptr<RunBoard> board, Settings settings)
       _exit(1);
     };
   }
-  // The program's signal handlers belong on its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([this] { run(); });
 }
 
 FailureWatch::~FailureWatch() {
@@ -55,6 +48,9 @@ void FailureWatch::run() {
       return;
     }
     check_reduction();
+    if (const auto ended = board_->unattended_rank()) {
+      board_->report_failure({*ended, {}, "its process ended in the middle of the run"});
+    }
   }
 }
 

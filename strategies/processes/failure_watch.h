@@ -15,7 +15,8 @@ namespace levin {
 
 /// A thread that ends this process when another rank has failed and this one does not notice by itself: inside a gradient
 /// reduction, which cannot be interrupted, or in an endless loop of user code. Before that the rank gets a short grace, in
-/// which its waits throw DesyncError and its own clean-up runs. It also reports a gradient reduction that does not end.
+/// which its waits throw DesyncError and its own clean-up runs. It also reports a gradient reduction that does not end, and,
+/// where the launcher is stopped, a rank whose process has ended.
 class FailureWatch {
  public:
   struct Settings {

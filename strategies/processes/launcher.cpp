@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "levin/core/console/standard_descriptors.h"
 #include "levin/strategies/processes/rank_process.h"
 #include "levin/strategies/processes/signal_pipe.h"
 #include "levin/strategies/processes/supervisor.h"
@@ -13,6 +14,8 @@
 namespace levin {
 
 void launch_ranks(int ranks) {
+  // The memory and sockets that ranks inherit must not have the numbers that messages are written to.
+  open_standard_descriptors();
   // What the program has printed so far is printed once, before anything of the ranks.
   std::fflush(nullptr);
   SignalPipe signals;

@@ -5,11 +5,11 @@ namespace levin {
 /// Turns the calling process into the supervisor of `ranks` copies of this program, started with the same arguments, and never
 /// returns: it ends with the status of the run. See docs/processes.md.
 ///
-/// Each rank finds RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LEVIN_* in its environment (see
-/// ClusterEnvironment), and OMP_NUM_THREADS, unless the user set it: the cores of this host divided among the ranks. Signals to
-/// the supervisor go to the ranks. When a rank fails the others get 3 seconds to end by themselves. When the supervisor is
-/// killed, the kernel kills the ranks. The status is 0 when every rank's is; that of the first rank that failed, 128 + n for a
-/// death by signal n, otherwise. Throws IoError when ranks cannot be started.
+/// Each rank gets the texts that this process has read (RunInputs), and finds RANK, LOCAL_RANK, WORLD_SIZE and LEVIN_*
+/// in its environment (see ClusterEnvironment), and OMP_NUM_THREADS, unless the user set it: the cores
+/// of this host divided among the ranks. Signals to the supervisor go to the ranks. When a rank fails the others get 3 seconds
+/// to end by themselves. When the supervisor is killed, the kernel kills the ranks. The status is 0 when every rank's is; that
+/// of the first rank that failed, 128 + n for a death by signal n, otherwise. Throws IoError when ranks cannot be started.
 [[noreturn]] void launch_ranks(int ranks);
 
 }  // namespace levin

@@ -1,12 +1,9 @@
 #include "levin/strategies/processes/rank_process.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +17,9 @@
 #include <iterator>
 
 #include "levin/core/error.h"
+#include "levin/core/openmp_waits.h"
+#include "levin/strategies/processes/run_inputs.h"
+#include "levin/strategies/processes/store_sockets.h"
 
 namespace levin {
 
@@ -28,36 +28,6 @@ namespace {
 [[noreturn]] void throw_system_error(const std::string& what) {
   throw IoError("the ranks cannot be started: " + what + " failed: " + std::strerror(errno));
 }
-
-/// A socket that listens on a free port of the loopback interface. Rank 0 inherits it: nobody can take the port in between.
-class ListeningSocket {
- public:
-  ListeningSocket() : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    if (descriptor_ < 0) throw_system_error("socket");
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (bind(descriptor_, generic, size) != 0 || listen(descriptor_, SOMAXCONN) != 0 ||
-        getsockname(descriptor_, generic, &size) != 0) {
-      const int error = errno;
-      close(descriptor_);
-      errno = error;
-      throw_system_error("listening on 127.0.0.1");
-    }
-    port_ = ntohs(address.sin_port);
-  }
-  ~ListeningSocket() { close(descriptor_); }
-  ListeningSocket(const ListeningSocket&) = delete;
-  ListeningSocket& operator=(const ListeningSocket&) = delete;
-  int descriptor() const { return descriptor_; }
-  int port() const { return port_; }
-
- private:
-  int descriptor_;
-  int port_ = 0;
-};
 
 /// The words of this process's command line, as the kernel has them.
 std::vector<std::string> own_arguments() {
@@ -86,7 +56,7 @@ std::vector<std::string> with_changes(std::vector<std::string> changes) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name = name_of(*entry);
     const bool replaced =
-        name == "LEVIN_STORE_FD" ||
+        name == "LEVIN_INPUTS_FD" ||
         std::any_of(changes.begin(), changes.end(), [&](const std::string& change) { return name_of(change) == name; });
     if (!replaced) entries.emplace_back(*entry);
   }
@@ -108,8 +78,7 @@ struct ChildPlan {
   std::vector<std::string> environment;
   std::vector<char*> argument_pointers;
   std::vector<char*> environment_pointers;
-  int segment_descriptor;
-  int store_descriptor;  ///< -1: none
+  InheritedFiles files;
   pid_t launcher;
   sigset_t signal_mask;
 };
@@ -121,10 +90,11 @@ struct ChildPlan {
   // A group of its own: Ctrl-C in the terminal reaches the launcher alone, which passes it on, once.
   setpgid(0, 0);
   // A background group must not read from the terminal: it would be stopped.
-  const int nothing = open("/dev/null", O_RDONLY);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
-  fcntl(plan.segment_descriptor, F_SETFD, 0);
-  if (plan.store_descriptor >= 0) fcntl(plan.store_descriptor, F_SETFD, 0);
+  fcntl(plan.files.segment, F_SETFD, 0);
+  fcntl(plan.files.store, F_SETFD, 0);
+  if (plan.files.inputs) fcntl(*plan.files.inputs, F_SETFD, 0);
   // The launcher's handlers write into its pipe; between here and exec, which resets them, none may run.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD}) {
     struct sigaction action {};
@@ -146,41 +116,41 @@ int usable_cores() {
 
 }  // namespace
 
-std::vector<std::string> rank_environment(int rank, int ranks, int port, int segment_descriptor, int store_descriptor) {
+std::vector<std::string> rank_environment(int rank, int ranks, const InheritedFiles& files) {
   std::vector<std::string> changes = {"RANK=" + std::to_string(rank),
                                       "LOCAL_RANK=" + std::to_string(rank),
                                       "WORLD_SIZE=" + std::to_string(ranks),
                                       "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
                                       "GROUP_RANK=0",
-                                      "MASTER_ADDR=127.0.0.1",
-                                      "MASTER_PORT=" + std::to_string(port),
                                       "LEVIN_LAUNCHED=" + std::to_string(getpid()),
-                                      "LEVIN_SHM_FD=" + std::to_string(segment_descriptor)};
-  if (rank == 0) changes.push_back("LEVIN_STORE_FD=" + std::to_string(store_descriptor));
+                                      "LEVIN_SHM_FD=" + std::to_string(files.segment),
+                                      "LEVIN_STORE_FD=" + std::to_string(files.store)};
+  if (files.inputs) changes.push_back("LEVIN_INPUTS_FD=" + std::to_string(*files.inputs));
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     changes.push_back("OMP_NUM_THREADS=" + std::to_string(std::max(1, usable_cores() / ranks)));
   }
+  if (!has_openmp_waits()) changes.push_back(std::string(kOpenMpSpinsVariable) + "=" + kOpenMpSpins);
   return changes;
 }
 
 StartedRanks start_ranks(int ranks) {
   StartedRanks started{RunSegment::create(ranks), {}};
-  started.segment->header().launcher.store(getpid());
-  const ListeningSocket store_socket;
+  started.segment->set_launcher(ProcessId::self());
+  const StoreSockets store_sockets;
   ChildPlan plan;
   plan.program = own_program();
   plan.arguments = own_arguments();
   plan.argument_pointers = pointers_to(plan.arguments);
-  plan.segment_descriptor = started.segment->descriptor();
+  plan.files.segment = started.segment->descriptor();
+  plan.files.inputs = RunInputs::instance().to_file();
   plan.launcher = getpid();
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &plan.signal_mask);
   int error = 0;
   for (int rank = 0; rank < ranks && error == 0; ++rank) {
-    plan.store_descriptor = rank == 0 ? store_socket.descriptor() : -1;
-    plan.environment =
-        with_changes(rank_environment(rank, ranks, store_socket.port(), plan.segment_descriptor, plan.store_descriptor));
+    plan.files.store = store_sockets.of(rank);
+    plan.environment = with_changes(rank_environment(rank, ranks, plan.files));
     plan.environment_pointers = pointers_to(plan.environment);
     const pid_t process = fork();
     if (process == 0) become_rank(plan);
@@ -188,6 +158,7 @@ StartedRanks start_ranks(int ranks) {
     if (process > 0) started.processes.push_back(process);
   }
   sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
+  if (plan.files.inputs) close(*plan.files.inputs);
   if (error != 0) {
     for (const pid_t process : started.processes) {
       kill(process, SIGKILL);

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,14 @@ struct StartedRanks {
 /// ends. Throws IoError, with no process left behind.
 StartedRanks start_ranks(int ranks);
 
+/// Open files that ranks inherit.
+struct InheritedFiles {
+  int segment = -1;
+  int store = -1;             ///< the rank's end of the StoreSockets
+  std::optional<int> inputs;  ///< see RunInputs
+};
+
 /// What a rank's environment adds to or replaces in this process's: "NAME=value" each.
-std::vector<std::string> rank_environment(int rank, int ranks, int port, int segment_descriptor, int store_descriptor);
+std::vector<std::string> rank_environment(int rank, int ranks, const InheritedFiles& files);
 
 }  // namespace levin

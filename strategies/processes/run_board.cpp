@@ -1,5 +1,7 @@
 #include "levin/strategies/processes/run_board.h"
 
+#include "levin/strategies/processes/lost_links.h"
+
 namespace levin {
 
 RunBoard::~RunBoard() = default;
@@ -12,6 +14,11 @@ std::string different_calls(int rank, const std::string& what, int other, const 
 
 void RunBoard::report_stall(const std::string& waited) noexcept {
   try {
+    // A rank behind a lost connection looks stalled from here, as this one does from there: neither process is to blame.
+    if (const std::string lost = lost_connection_text(unanswering_hosts()); !lost.empty()) {
+      return report_failure(
+          {rank(), own_whereabouts(), lost + ": it " + waited + " (timeout_seconds). Ranks are:\n" + table()});
+    }
     const int culprit = stalled_rank().value_or(rank());
     const std::string who = culprit == rank() ? "it" : "the others wait for it: rank " + std::to_string(rank());
     report_failure({culprit, own_whereabouts(), who + " " + waited + " (timeout_seconds). Ranks are:\n" + table()});

@@ -47,6 +47,9 @@ class RunBoard {
   /// A rank whose process has ended inside an entry point, as far as this can be seen from here.
   virtual std::optional<int> ended_rank() const = 0;
 
+  /// Such a rank when the launcher, which should write it down, is stopped. Costs a look at one process.
+  virtual std::optional<int> unattended_rank() const { return std::nullopt; }
+
   /// The rank that keeps the others waiting, as far as this can be seen from here: one that is stopped, or else one that waits
   /// for nobody.
   virtual std::optional<int> stalled_rank() const = 0;
@@ -55,7 +58,8 @@ class RunBoard {
   /// is known better here than by the caller. Never waits for another rank.
   virtual void report_failure(const FailureRecord& failure) noexcept = 0;
   virtual std::optional<FailureRecord> failure() const = 0;
-  /// Writes down that a rank keeps this one waiting too long, with the table of where all are. `waited`: "waited 5 s in …".
+  /// Writes down that a rank keeps this one waiting too long, or that the connection to its host was lost, with the table of
+  /// where all are. `waited`: "waited 5 s in …".
   void report_stall(const std::string& waited) noexcept;
   /// Sleeps until there is a failure, or for `limit`.
   virtual void wait_for_failure(std::chrono::milliseconds limit) const = 0;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "levin/core/console/standard_descriptors.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -73,12 +74,14 @@ std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int world_size) {
 }
 
 std::shared_ptr<RunSegment> RunSegment::create(int world_size) {
+  open_standard_descriptors();
   const int descriptor = memfd_create("levin", MFD_CLOEXEC);
   if (descriptor < 0) throw_system_error("memfd_create");
   return make(descriptor, world_size);
 }
 
 std::shared_ptr<RunSegment> RunSegment::create_named(const std::string& name, int world_size) {
+  open_standard_descriptors();
   const int descriptor = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (descriptor < 0) throw_system_error("shm_open of " + name);
   try {
@@ -105,6 +108,7 @@ std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
 }
 
 std::shared_ptr<RunSegment> RunSegment::attach_named(const std::string& name) {
+  open_standard_descriptors();
   const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
   if (descriptor < 0) throw_system_error("shm_open of " + name);
   return attach(descriptor);
@@ -121,6 +125,16 @@ ProcessId RunSegment::process_of(int rank) const {
   const RankSlot& rank_slot = slot(rank);
   const pid_t number = rank_slot.process.load(std::memory_order_acquire);
   return {number, rank_slot.process_start.load(std::memory_order_relaxed)};
+}
+
+ProcessId RunSegment::launcher() const {
+  const pid_t number = header().launcher.load(std::memory_order_acquire);
+  return {number, header().launcher_start.load(std::memory_order_relaxed)};
+}
+
+void RunSegment::set_launcher(const ProcessId& process) {
+  header().launcher_start.store(process.start_time, std::memory_order_relaxed);
+  header().launcher.store(process.number, std::memory_order_release);
 }
 
 std::int64_t monotonic_nanoseconds() {

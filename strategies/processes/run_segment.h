@@ -78,7 +78,8 @@ struct alignas(64) SegmentHeader {
   std::uint64_t magic;
   std::uint64_t layout;  ///< size of a slot: programs of different builds do not fit together
   std::int32_t world_size;
-  std::atomic<std::int32_t> launcher;        ///< process that supervises the ranks and writes down how they end; 0: none
+  std::atomic<std::int32_t> launcher;  ///< process that supervises the ranks and writes down how they end; 0: none
+  std::atomic<std::uint64_t> launcher_start;
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
   FailureSlot failure;
   SaidTexts warnings;  ///< that one of the ranks has printed
@@ -87,7 +88,7 @@ struct alignas(64) SegmentHeader {
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
 /// The shared memory itself. Nothing of it outlives the processes that use it: it has no name, or one that is removed as soon
-/// as all ranks have joined.
+/// as all ranks have joined. Its descriptor is never one of 0 to 2.
 class RunSegment {
  public:
   /// Memory without a name; a child inherits it by descriptor(). Throws IoError.
@@ -109,6 +110,9 @@ class RunSegment {
   RankSlot& slot(int rank) const;
   /// The process of a rank; number 0 while it has not joined.
   ProcessId process_of(int rank) const;
+  /// Our own launcher; number 0 where there is none.
+  ProcessId launcher() const;
+  void set_launcher(const ProcessId& process);
 
  private:
   RunSegment(int descriptor, std::size_t bytes);

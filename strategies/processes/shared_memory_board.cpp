@@ -118,6 +118,12 @@ std::optional<int> SharedMemoryBoard::ended_rank() const {
   return std::nullopt;
 }
 
+std::optional<int> SharedMemoryBoard::unattended_rank() const {
+  const ProcessId launcher = segment_->launcher();
+  if (launcher.number == 0 || process_state(launcher) != ProcessState::kStopped) return std::nullopt;
+  return ended_rank();
+}
+
 std::optional<int> SharedMemoryBoard::stalled_rank() const {
   std::optional<int> waits_for_nobody;
   for (int rank = 0; rank < size(); ++rank) {
@@ -134,8 +140,9 @@ void SharedMemoryBoard::report_failure(const FailureRecord& failure) noexcept {
 }
 
 void SharedMemoryBoard::kill_stopped_ranks() const noexcept {
-  // A stopped process cannot end by itself. Our own launcher kills it; another launcher may wait for long.
-  if (segment_->header().launcher.load(std::memory_order_relaxed) != 0) return;
+  // A stopped process cannot end by itself. Our own launcher kills it, unless it is stopped too; another may wait for long.
+  const ProcessId launcher = segment_->launcher();
+  if (launcher.number != 0 && process_state(launcher) == ProcessState::kRunning) return;
   for (int rank = 0; rank < size(); ++rank) {
     const ProcessId process = segment_->process_of(rank);
     if (process.number != 0 && process_state(process) == ProcessState::kStopped) kill(process.number, SIGKILL);

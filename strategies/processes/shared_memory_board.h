@@ -27,6 +27,7 @@ class SharedMemoryBoard final : public RunBoard {
   double seconds_in_reduction() const override;
   std::optional<int> rank_in_later_reduction() const override;
   std::optional<int> ended_rank() const override;
+  std::optional<int> unattended_rank() const override;
   std::optional<int> stalled_rank() const override;
   void report_failure(const FailureRecord& failure) noexcept override;
   std::optional<FailureRecord> failure() const override;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "levin/core/error.h"
+#include "levin/core/protocol/peer_limits.h"
 #include "levin/strategies/processes/futex.h"
 
 namespace levin {
@@ -121,7 +122,7 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
   if (process.number != 0 && process_state(process) == ProcessState::kGone) {
     const std::int64_t now = monotonic_nanoseconds();
     if (wait.gone_since == 0) wait.gone_since = now;
-    const bool launched = segment_->header().launcher.load(std::memory_order_relaxed) != 0;
+    const bool launched = segment_->launcher().number != 0;
     if (!launched || now - wait.gone_since > kLauncherGrace) {
       board_->report_failure(
           {peer, whereabouts_of(*segment_, peer), "its process ended while other ranks wait in " + std::string(wait.what)});
@@ -148,7 +149,7 @@ void SharedMemoryGroup::check_same_call() {
   std::vector<GroupCall> calls;
   for (int peer = 0; peer < size(); ++peer) {
     const Chunk& chunk = segment_->slot(peer).chunks[parity];
-    calls.push_back({chunk.what.data(), chunk.total_bytes});
+    calls.push_back({text_in(chunk.what), chunk.total_bytes});
   }
   const std::string different = describe_different_calls(calls);
   if (!different.empty()) fail(rank(), different);

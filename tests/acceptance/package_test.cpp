@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "acceptance/digits_run.h"
+#include "support/run_paths.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
@@ -37,6 +38,7 @@ TEST_CASE("the README's own project builds outside of the repository and runs") 
       run({.arguments = {"cmake", "--build", "build"}, .folder = folder.path(), .limit = std::chrono::seconds(400)});
   INFO(built.text());
   REQUIRE(built.ok());
+  CHECK(unsafe_run_paths(linked_files(folder / "build")) == std::vector<std::string>());
   const Outcome fit = run({.arguments = {levin_program(), "fit", "--config", "run.yaml"},
                            .folder = folder.path(),
                            .environment = {{"OMP_NUM_THREADS", "1"}}});
@@ -56,6 +58,7 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   const Outcome version = run({.arguments = {prefix + "/bin/levin", "--version"}});
   INFO(version.text());
   CHECK(version.ok());
+  CHECK(unsafe_run_paths(linked_files(prefix)) == std::vector<std::string>());
 
   // A header without torch, so that the compiler is done in a second.
   std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.25)\nproject(consumer LANGUAGES CXX)\n"

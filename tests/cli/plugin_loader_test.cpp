@@ -36,6 +36,28 @@ TEST_CASE("a plug-in is found as written and beside the file that names it") {
   CHECK_THROWS_AS(find_plugin(Value(1.5)), levin::ConfigError);
 }
 
+TEST_CASE("a plug-in beside the file that names it goes before one in the working folder") {
+  const levin::test::TemporaryFolder folder;
+  const fs::path before = fs::current_path();
+  fs::create_directories(folder / "working/more");
+  fs::create_directories(folder / "yaml/more");
+  for (const char* name : {"working/liba.so", "working/libb.so", "working/more/liba.so", "yaml/liba.so", "yaml/more/liba.so"})
+    std::ofstream(folder / name) << "";
+  const std::string yaml = folder / "yaml/run.yaml";
+  fs::current_path(folder / "working");
+  const fs::path beside = find_plugin(named("liba.so", yaml));
+  const fs::path below = find_plugin(named("more/liba.so", yaml));
+  const fs::path elsewhere = find_plugin(named("libb.so", yaml));
+  Value of_command_line("liba.so");
+  of_command_line.set_mark({"command line: --plugin"});
+  const fs::path given = find_plugin(of_command_line);
+  fs::current_path(before);
+  CHECK(beside == folder / "yaml/liba.so");
+  CHECK(below == folder / "yaml/more/liba.so");
+  CHECK(elsewhere == folder / "working/libb.so");
+  CHECK(given == folder / "working/liba.so");
+}
+
 TEST_CASE("the classes of a plug-in are there after it is loaded, once") {
   load_plugin(LEVIN_TEST_GOOD_PLUGIN, Mark{});
   load_plugin(LEVIN_TEST_GOOD_PLUGIN, Mark{});

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "levin/core/error.h"
 #include "levin/strategies/ddp.h"
@@ -244,12 +245,51 @@ const std::map<std::string, Scenario> kScenarios = {
        synchronizer.before_backward(loss);
        loss.backward();
      }},
+    // Works until the file that LEVIN_TEST_END names is there.
+    {"stay",
+     [](Context& context) {
+       Net net;
+       ModuleSynchronizer synchronizer(context.world, net, true, {});
+       say("process " + std::to_string(getpid()) + " is at work");
+       bool end = false;
+       while (!end) {
+         const auto loss = net.forward(torch::ones({2, 4}), true).sum();
+         synchronizer.before_backward(loss);
+         loss.backward();
+         zero_gradients(net);
+         const auto here = torch::tensor(access(std::getenv("LEVIN_TEST_END"), F_OK) == 0 ? 1.0 : 0.0);
+         end = context.strategy.all_reduce(here, "max", Here::current()).item<double>() > 0;
+       }
+     }},
     {"loaded", [](Context&) { say(maps().find("libtorch_cuda") == std::string::npos ? "no cuda" : "CUDA LOADED"); }},
 };
 
+/// Plays torchrun's agent: serves its store until it is killed. With `garbage` it also writes there what no rank would.
+[[noreturn]] void serve_agent_store(int port, bool garbage) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(port);
+  options.isServer = true;
+  options.waitWorkers = false;
+  c10d::TCPStore store("127.0.0.1", options);
+  say("serves");
+  const std::string folder = "/worker/attempt_0/levin/";
+  while (true) {
+    if (garbage) {
+      store.set(folder + "failure", std::vector<std::uint8_t>{'n', 'o'});
+      store.set(folder + "where/0", std::vector<std::uint8_t>{0xff, '{'});
+      store.set(folder + "where/1", std::vector<std::uint8_t>());
+    }
+    usleep(20'000);
+  }
+}
+
 }  // namespace
 
+// Arguments: a scenario, the number of ranks (0: those of the environment), the control group, and, where it is not 30, the
+// time limit in seconds; or agent, a port, and, if it is to write
+// garbage, garbage.
 int main(int argc, char** argv) {
+  if (argc >= 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]), argc > 3);
   if (argc < 4) return 2;
   torch::set_num_threads(1);
   levin::DdpOptions options;
@@ -258,7 +298,7 @@ int main(int argc, char** argv) {
   try {
     levin::LaunchRequest request;
     request.devices = std::atoi(argv[2]) > 0 ? levin::Devices(std::atoi(argv[2])) : levin::Devices();
-    request.timeout_seconds = 30;
+    request.timeout_seconds = argc > 4 ? std::atof(argv[4]) : 30;
     strategy.launch(request);
     const auto world = ProcessWorld::join(levin::detect_cluster_environment(), {});
     Context context{strategy, *world};

@@ -1,11 +1,14 @@
 // What travels: frames, news, texts, options and votes.
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 
 #include "levin/core/error.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/news.h"
+#include "levin/core/protocol/peer_limits.h"
 #include "levin/core/protocol/rank_list.h"
 #include "levin/core/protocol/vote_board.h"
 #include "support/simulated_ranks.h"
@@ -107,4 +110,58 @@ TEST_CASE("the board of one process gives back the last votes, and only those") 
   board.publish(4, {.stop = true, .signal = 15});
   CHECK(board.read(4) == std::vector<Votes>{{.stop = true, .signal = 15}});
   CHECK_THROWS_AS(board.read(3), MisuseError);
+}
+
+TEST_CASE("headers that no rank can have written are named, however alike they are") {
+  const auto error_for = [](const auto& change) -> std::string {
+    std::vector<FrameHeader> headers(2, {.kind = BoundaryKind::kEpochEnd, .stage = Stage::kTrain});
+    change(headers[1]);
+    try {
+      require_same_boundary(headers);
+    } catch (const DesyncError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  using Catch::Contains;
+  const auto no_header = Contains("rank 1 is sending what is no header of a boundary");
+  CHECK_THAT(error_for([](FrameHeader& header) { header.hook = static_cast<Hook>(255); }), no_header);
+  CHECK_THAT(error_for([](FrameHeader& header) { header.failed = 2; }), no_header);
+  CHECK_THAT(error_for([](FrameHeader& header) { header.kind = static_cast<BoundaryKind>(200); }), no_header);
+  CHECK_THAT(error_for([](FrameHeader& header) { header.stage = static_cast<Stage>(200); }), no_header);
+  CHECK_THAT(error_for([](FrameHeader& header) { header.news_bytes = kLargestNews + 1; }),
+             Contains("rank 1 is announcing 67108865 bytes of new metrics, where 67108864 are the most"));
+}
+
+TEST_CASE("news with more after their end are refused") {
+  std::vector<std::byte> bytes = pack(News{});
+  bytes.push_back(std::byte{0});
+  CHECK_THROWS_AS(unpack_news(bytes), DesyncError);
+}
+
+TEST_CASE("a text field without an end is read no further than it is long") {
+  const std::array<char, 3> full = {'a', 'b', 'c'};
+  const std::array<char, 4> ended = {'a', '\0', 'c', 'd'};
+  CHECK(text_in(full) == "abc");
+  CHECK(text_in(ended) == "a");
+}
+
+TEST_CASE("a rank that announces a text of any size takes no memory for it") {
+  // Another rank's length, in place of this one's.
+  struct Claiming final : ControlGroup {
+    int rank() const override { return 0; }
+    int size() const override { return 2; }
+    void all_gather(std::span<const std::byte>, std::span<std::byte> all, const char*) override {
+      const std::array<std::uint64_t, 2> lengths = {1, std::uint64_t{1} << 62};
+      REQUIRE(all.size() == sizeof(lengths));
+      std::memcpy(all.data(), lengths.data(), sizeof(lengths));
+    }
+  } group;
+  CHECK_THROWS_WITH(all_gather_text(group, "x", "opening a logger"),
+                    "rank 1 announces a text of 4611686018427387904 bytes in opening a logger, where 67108864 are the most");
+}
+
+TEST_CASE("weights of gradients that no number holds are the largest") {
+  const Votes much{.gradient_weight = 0x7fffffff};
+  CHECK(merge(std::vector<Votes>(3, much)).gradient_weight == 0x7fffffff);
 }

@@ -110,20 +110,17 @@ TEST_CASE("Open MPI's variables are read; on several hosts it must be told where
   const Variables two_hosts = with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});
   CHECK_THAT(error_of(two_hosts), Catch::Contains("MASTER_ADDR"));
   CHECK(detect(with(two_hosts, {{"MASTER_ADDR", "node-a"}})).node_rank == 1);
+  CHECK(detect(with(two_hosts, {{"MASTER_ADDR", "node-a"}})).local_world_size == 1);
 }
 
 TEST_CASE("levin's variables count in a child of the launcher, and nowhere else") {
-  Variables variables = {{"RANK", "1"},
-                         {"WORLD_SIZE", "2"},
-                         {"LOCAL_RANK", "1"},
-                         {"MASTER_ADDR", "127.0.0.1"},
-                         {"MASTER_PORT", "4000"},
-                         {"LEVIN_SHM_FD", "9"},
-                         {"LEVIN_LAUNCHED", std::to_string(getppid())}};
+  Variables variables = {{"RANK", "1"},         {"WORLD_SIZE", "2"},      {"LOCAL_RANK", "1"},
+                         {"LEVIN_SHM_FD", "9"}, {"LEVIN_STORE_FD", "10"}, {"LEVIN_LAUNCHED", std::to_string(getppid())}};
   const auto environment = detect(variables);
   CHECK(environment.kind == ClusterKind::kLevin);
   CHECK(environment.rank == 1);
   CHECK(environment.shared_memory_fd == 9);
+  CHECK(environment.store_fd == 10);
   variables["LEVIN_LAUNCHED"] = std::to_string(getpid());
   CHECK(detect(variables).kind == ClusterKind::kNone);
 }

@@ -1,10 +1,12 @@
 // A program with a few behaviours that starts its own ranks, without torch. Run by launcher_test.
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -55,10 +57,22 @@ using Scenario = int (*)(World&);
 const std::map<std::string, Scenario> kScenarios = {
     {"sum",
      [](World& world) -> int {
-       std::printf("rank %d of %d: sum %d, threads %s, listens on %s\n", world.rank(), world.group.size(),
+       struct stat descriptor {};
+       fstat(std::atoi(std::getenv("LEVIN_STORE_FD")), &descriptor);
+       std::printf("rank %d of %d: sum %d, threads %s, reaches the store by %s\n", world.rank(), world.group.size(),
                    world.sum(world.rank() + 1), std::getenv("OMP_NUM_THREADS"),
-                   std::getenv("LEVIN_STORE_FD") != nullptr ? "a socket" : "nothing");
+                   S_ISSOCK(descriptor.st_mode) ? "a socket" : "nothing");
        return 0;
+     }},
+    {"descriptors",
+     [](World& world) -> int {
+       // Rank 0's own input is empty in any case; what the user closed is /dev/null too.
+       for (const int descriptor : {0, 1, 2}) {
+         std::error_code error;
+         const auto file = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), error).string();
+         if (error || file.find("memfd") != std::string::npos || file.find("socket") != std::string::npos) return 1;
+       }
+       return world.segment->descriptor() > 2 && world.sum(1) == world.group.size() ? 0 : 1;
      }},
     {"exit_3",
      [](World& world) -> int {
@@ -92,6 +106,14 @@ const std::map<std::string, Scenario> kScenarios = {
        const levin::FailureWatch watch(world.board, {});
        world.begin_run();
        if (world.rank() == 1) std::abort();
+       loop_for_ever();
+     }},
+    {"loop_for_ever",
+     [](World& world) -> int {
+       const levin::FailureWatch watch(world.board, {});
+       world.begin_run();
+       std::printf("rank %d is process %d\n", world.rank(), static_cast<int>(getpid()));
+       std::fflush(stdout);
        loop_for_ever();
      }},
     {"abort_while_others_are_stopped",

@@ -1,0 +1,83 @@
+#include "levin/core/console/core_contention.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "levin/core/console/rank_messages.h"
+#include "levin/core/quiet_thread.h"
+
+namespace levin {
+namespace {
+
+constexpr auto kBetweenLooks = std::chrono::seconds(2);
+constexpr std::int64_t kLeast = 500'000'000;
+/// On cores of their own threads wait for a few percent of the time at most.
+constexpr double kContended = 0.2;
+
+}  // namespace
+
+CoreUse read_core_use() {
+  CoreUse use;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    CoreUse::Times times;
+    // A thread may end meanwhile; a kernel without scheduler statistics gives zeros.
+    if (std::ifstream(entry.path() / "schedstat") >> times.ran >> times.waited) {
+      use.threads[static_cast<pid_t>(std::stol(entry.path().filename().string()))] = times;
+    }
+  }
+  return use;
+}
+
+std::optional<double> waiting_share(const CoreUse& before, const CoreUse& after) {
+  std::int64_t ran = 0;
+  std::int64_t waited = 0;
+  for (const auto& [thread, now] : after.threads) {
+    const auto earlier = before.threads.find(thread);
+    if (earlier == before.threads.end()) continue;
+    ran += now.ran - earlier->second.ran;
+    waited += now.waited - earlier->second.waited;
+  }
+  if (ran <= 0 || ran + waited < kLeast) return std::nullopt;
+  return static_cast<double>(waited) / static_cast<double>(ran + waited);
+}
+
+ContentionWatch::ContentionWatch(int threads, std::function<void(const std::string&)> warn)
+    : threads_(threads), warn_(std::move(warn)) {
+  if (!warn_) warn_ = [](const std::string& text) { rank_warn_once(text); };
+  if (threads_ > 1) thread_ = quiet_thread([this] { run(); });
+}
+
+ContentionWatch::~ContentionWatch() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void ContentionWatch::run() {
+  CoreUse before = read_core_use();
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, kBetweenLooks, [this] { return stop_; })) {
+    CoreUse after = read_core_use();
+    const auto share = waiting_share(before, after);
+    if (share && *share > kContended) {
+      warn_("cores are busy: the threads of this process were ready to run but without a core for " +
+            std::to_string(std::lround(*share * 100)) +
+            " % of the last 2 s. Other programs, or more threads than cores, take them; " + "what " + std::to_string(threads_) +
+            " threads compute together waits for the slowest. trainer.threads: " +
+            (threads_ > 2 ? std::to_string(threads_ - 1) + " leaves a core to others; 1" : "1") +
+            " is the fastest for small models.");
+      return;
+    }
+    before = std::move(after);
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace levin {
+
+// What is believed of another rank's words before they have arrived.
+
+/// The most bytes of news that a rank may announce: some hundred thousand keys.
+inline constexpr std::uint64_t kLargestNews = std::uint64_t{64} << 20;
+/// The longest text that a rank may announce to all_gather_text, in bytes.
+inline constexpr std::uint64_t kLongestText = std::uint64_t{64} << 20;
+
+/// The text in a field of fixed size that another rank has filled: up to its end, or the field's.
+inline std::string_view text_in(std::span<const char> field) {
+  const std::string_view text(field.data(), field.size());
+  return text.substr(0, text.find('\0'));
+}
+
+}  // namespace levin

@@ -1,0 +1,95 @@
+#include "levin/strategies/distributed/limited_store.h"
+
+#include "levin/core/error.h"
+#include "levin/strategies/store/timed_call.h"
+
+namespace levin {
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// What the store's own limits, which say more, get to be first.
+constexpr auto kGrace = std::chrono::seconds(1);
+
+}  // namespace
+
+template <class Call>
+auto LimitedStore::limited(std::chrono::milliseconds limit, Call call) const {
+  auto result = call_until(std::chrono::steady_clock::now() + limit + kGrace, std::move(call));
+  if (!result) {
+    throw DesyncError("who listens at " + place_ + " did not answer within " + std::to_string(limit.count() / 1000) +
+                      " s: it is stopped, or another program has the port");
+  }
+  return *std::move(result);
+}
+
+LimitedStore::LimitedStore(const Connect& connect, std::string place, std::chrono::milliseconds timeout)
+    : Store(timeout), place_(std::move(place)), store_(limited(timeout, connect)) {}
+
+c10::intrusive_ptr<c10d::Store> LimitedStore::clone() {
+  return c10::make_intrusive<LimitedStore>([store = store_] { return store->clone(); }, place_, timeout_);
+}
+
+void LimitedStore::setTimeout(const std::chrono::milliseconds& timeout) {
+  Store::setTimeout(timeout);
+  store_->setTimeout(timeout);
+}
+
+void LimitedStore::set(const std::string& key, const Bytes& value) {
+  limited(timeout_, [=, store = store_] {
+    store->set(key, value);
+    return true;
+  });
+}
+
+Bytes LimitedStore::compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) {
+  return limited(timeout_, [=, store = store_] { return store->compareSet(key, expected, wanted); });
+}
+
+Bytes LimitedStore::get(const std::string& key) {
+  return limited(timeout_, [=, store = store_] { return store->get(key); });
+}
+
+std::int64_t LimitedStore::add(const std::string& key, std::int64_t number) {
+  return limited(timeout_, [=, store = store_] { return store->add(key, number); });
+}
+
+bool LimitedStore::deleteKey(const std::string& key) {
+  return limited(timeout_, [=, store = store_] { return store->deleteKey(key); });
+}
+
+bool LimitedStore::check(const std::vector<std::string>& keys) {
+  return limited(timeout_, [=, store = store_] { return store->check(keys); });
+}
+
+std::int64_t LimitedStore::getNumKeys() {
+  return limited(timeout_, [store = store_] { return store->getNumKeys(); });
+}
+
+void LimitedStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
+  limited(timeout, [=, store = store_] {
+    store->wait(keys, timeout);
+    return true;
+  });
+}
+
+void LimitedStore::append(const std::string& key, const Bytes& value) {
+  limited(timeout_, [=, store = store_] {
+    store->append(key, value);
+    return true;
+  });
+}
+
+std::vector<Bytes> LimitedStore::multiGet(const std::vector<std::string>& keys) {
+  return limited(timeout_, [=, store = store_] { return store->multiGet(keys); });
+}
+
+void LimitedStore::multiSet(const std::vector<std::string>& keys, const std::vector<Bytes>& values) {
+  limited(timeout_, [=, store = store_] {
+    store->multiSet(keys, values);
+    return true;
+  });
+}
+
+}  // namespace levin

@@ -1,0 +1,98 @@
+#include "levin/strategies/store/store_client.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "levin/core/error.h"
+#include "levin/strategies/store/store_limits.h"
+
+namespace levin {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kFirstPause = std::chrono::milliseconds(5);
+constexpr auto kLongestPause = std::chrono::milliseconds(250);
+
+std::string seconds_text(Clock::duration time) {
+  const auto tenths = std::chrono::round<std::chrono::milliseconds>(time).count() / 100;
+  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " s";
+}
+
+}  // namespace
+
+StoreClient::StoreClient(StoreAddress address, StoreMember member, Deadline deadline)
+    : address_(std::move(address)), member_(std::move(member)) {
+  const auto begin = Clock::now();
+  std::string problem;
+  for (auto pause = kFirstPause; !join_once(deadline, problem); pause = std::min(2 * pause, kLongestPause)) {
+    if (Clock::now() + pause > deadline) {
+      throw DesyncError("nobody answers there for " + seconds_text(deadline - begin) + " (" + problem +
+                        "): is rank 0 running, and can this host reach it?");
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+bool StoreClient::join_once(Deadline deadline, std::string& problem) {
+  const auto begin = Clock::now();
+  try {
+    reader_ = {};
+    connection_ = address_.connect(deadline);
+    const auto answer =
+        exchange({StoreCall::kHello, member_.rank, {std::to_string(member_.world_size)}, {member_.token}}, deadline);
+    if (!answer) {
+      throw DesyncError("who listens there did not answer within " + seconds_text(deadline - begin) +
+                        ": another program may have the port");
+    }
+    if (answer->call == StoreCall::kDone) return true;
+    throw DesyncError("rank 0 refused: " + (answer->values.empty() ? "it does not say why" : answer->values.front()));
+  } catch (const LostConnection& error) {
+    // What the last, hurried try says is of less use than what was wrong before.
+    if (problem.empty() || Clock::now() < deadline) problem = error.what();
+    return false;
+  }
+}
+
+StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  if (!broken_.empty()) throw DesyncError(broken_);
+  try {
+    auto answer = exchange(request, deadline);
+    if (!answer) give_up("rank 0 does not answer any more: it is stopped, or the network is cut");
+    if (answer->call == StoreCall::kRefused) {
+      give_up(answer->values.empty() ? "rank 0 has ended it" : answer->values.front());
+    }
+    return *std::move(answer);
+  } catch (const LostConnection& error) {
+    give_up("the connection to rank 0 is lost: " + std::string(error.what()));
+  }
+}
+
+void StoreClient::give_up(const std::string& text) {
+  // What comes later could be the answer to this call.
+  broken_ = "the run's store at " + address_.text + ": " + text;
+  connection_ = Descriptor();
+  throw DesyncError(broken_);
+}
+
+std::optional<StoreMessage> StoreClient::exchange(const StoreMessage& request, Deadline deadline) {
+  const std::string bytes = encode(request);
+  if (bytes.size() > largest_answer(member_.world_size)) {
+    throw DesyncError("the run's store takes no message of " + std::to_string(bytes.size()) + " bytes");
+  }
+  if (!send_until(connection_.number(), bytes, deadline)) return std::nullopt;
+  while (true) {
+    try {
+      if (auto answer = reader_.next(largest_answer(member_.world_size))) return answer;
+    } catch (const DesyncError& error) {
+      throw DesyncError("who listens there is no rank of levin: " + std::string(error.what()));
+    }
+    const std::string part = receive_until(connection_.number(), deadline);
+    if (part.empty()) return std::nullopt;
+    reader_.add(part);
+  }
+}
+
+}  // namespace levin

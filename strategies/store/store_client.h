@@ -1,0 +1,47 @@
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "levin/strategies/store/store_message.h"
+#include "levin/strategies/store/store_socket.h"
+
+namespace levin {
+
+/// Who asks for a place in a run.
+struct StoreMember {
+  int rank = 0;
+  int world_size = 1;
+  std::string token{};  ///< what only the run's processes know; empty: nothing is asked for
+};
+
+/// A rank's connection to the run's store. Every call has a deadline. Threading: any thread; one call at a time, others wait.
+class StoreClient {
+ public:
+  /// Connects, again and again until the deadline while nobody listens yet. Throws DesyncError; its text says what is wrong
+  /// with who listens there, and not where that is.
+  StoreClient(StoreAddress address, StoreMember member, Deadline deadline);
+
+  /// The answer. Throws DesyncError when there is none by the deadline, the connection is lost, or the run has ended.
+  StoreMessage ask(const StoreMessage& request, Deadline deadline);
+
+  const StoreAddress& address() const { return address_; }
+  const StoreMember& member() const { return member_; }
+
+ private:
+  /// The answer; nothing when there is none in time.
+  std::optional<StoreMessage> exchange(const StoreMessage& request, Deadline deadline);
+  /// False: what listens there has closed the connection, or nothing listens.
+  bool join_once(Deadline deadline, std::string& problem);
+  [[noreturn]] void give_up(const std::string& text);
+
+  StoreAddress address_;
+  StoreMember member_;
+  std::mutex mutex_;
+  Descriptor connection_;
+  StoreMessageReader reader_;
+  std::string broken_;
+};
+
+}  // namespace levin

@@ -1,0 +1,342 @@
+#include "levin/strategies/store/store_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "levin/core/error.h"
+#include "levin/core/quiet_thread.h"
+#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/store/store_limits.h"
+
+namespace levin {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kNever = Clock::time_point::max();
+constexpr auto kPauseWithoutDescriptors = std::chrono::milliseconds(100);
+constexpr auto kTimeToTell = std::chrono::seconds(1);
+
+/// Takes as long whatever differs.
+bool same_token(const std::string& left, const std::string& right) {
+  if (left.size() != right.size()) return false;
+  unsigned char different = 0;
+  for (std::size_t i = 0; i < left.size(); ++i) different |= static_cast<unsigned char>(left[i] ^ right[i]);
+  return different == 0;
+}
+
+bool is_power_of_ten(std::int64_t number) {
+  while (number % 10 == 0) number /= 10;
+  return number == 1;
+}
+
+}  // namespace
+
+struct StoreServer::Connection {
+  Descriptor socket;
+  std::string peer;
+  std::optional<int> rank;  ///< once it has said who it is
+  Deadline deadline;        ///< to say who it is; of its wait
+  StoreMessageReader reader{};
+  std::string rest{};  ///< of an answer, which the peer has not taken yet
+  std::optional<StoreMessage> wait{};
+  std::size_t keys_seen = 0;  ///< of the wait
+  bool closing = false;       ///< when the rest is sent
+};
+
+StoreServer::StoreServer(Settings settings, std::vector<Descriptor> listeners, Descriptor inherited)
+    : settings_(std::move(settings)),
+      listeners_(std::move(listeners)),
+      inherited_(std::move(inherited)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      table_(largest_store(settings_.world_size)),
+      connections_of_(static_cast<std::size_t>(settings_.world_size)) {
+  if (!settings_.print) {
+    settings_.print = [](const std::string& text) { print_report({}, text); };
+  }
+  thread_ = quiet_thread([this] { run(); });
+}
+
+StoreServer::~StoreServer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake();
+  thread_.join();
+}
+
+void StoreServer::wake() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_.number(), &one, sizeof(one));
+}
+
+StoreAddress StoreServer::address() {
+  const auto connect = [this](Deadline) {
+    auto [mine, theirs] = connected_pair();
+    {
+      const std::lock_guard lock(mutex_);
+      own_.push_back(std::move(theirs));
+    }
+    wake();
+    return std::move(mine);
+  };
+  return {"this process", connect};
+}
+
+void StoreServer::end(const std::string& reason) {
+  std::unique_lock lock(mutex_);
+  end_reason_ = reason;
+  wake();
+  told_.wait_for(lock, kTimeToTell, [this] { return all_told_; });
+}
+
+void StoreServer::run() {
+  while (true) {
+    poll_once();
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+  }
+}
+
+Deadline StoreServer::next_deadline() const {
+  Deadline next = no_accept_before_ > Clock::now() ? no_accept_before_ : kNever;
+  for (const Connection& connection : connections_) {
+    if (!connection.rank || connection.wait) next = std::min(next, connection.deadline);
+  }
+  return next;
+}
+
+void StoreServer::poll_once() {
+  std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}};
+  const bool accepts = Clock::now() >= no_accept_before_;
+  if (inherited_.is_open()) entries.push_back({accepts ? inherited_.number() : -1, POLLIN, 0});
+  for (const Descriptor& listener : listeners_) entries.push_back({accepts ? listener.number() : -1, POLLIN, 0});
+  const std::size_t first = entries.size();
+  for (const Connection& connection : connections_) {
+    // Who does not take an answer, or waits for one, is not listened to.
+    const short events = connection.rest.empty() ? POLLIN : POLLOUT;
+    entries.push_back({connection.socket.number(), events, 0});
+  }
+  const Deadline deadline = next_deadline();
+  const auto left = deadline == kNever ? std::int64_t{-1}
+                                       : std::max<std::int64_t>(
+                                             0, std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count());
+  if (poll(entries.data(), entries.size(), static_cast<int>(std::min<std::int64_t>(left, 60'000))) < 0 && errno != EINTR) {
+    // Out of memory in the kernel: a moment later there may be some.
+    std::this_thread::sleep_for(kPauseWithoutDescriptors);
+    return;
+  }
+
+  std::size_t index = first;
+  for (auto connection = connections_.begin(); connection != connections_.end(); ++index) {
+    const auto next = std::next(connection);
+    if (!serve(*connection, entries[index].revents)) {
+      if (connection->rank) --connections_of_[static_cast<std::size_t>(*connection->rank)];
+      connections_.erase(connection);
+    }
+    connection = next;
+  }
+  look_after_waits();
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t bytes = read(wake_.number(), &count, sizeof(count));
+  std::vector<Descriptor> own;
+  {
+    const std::lock_guard lock(mutex_);
+    own.swap(own_);
+    const bool sent = std::all_of(connections_.begin(), connections_.end(),
+                                  [](const Connection& connection) { return connection.rest.empty() && !connection.wait; });
+    if (!end_reason_.empty() && sent && !all_told_) {
+      all_told_ = true;
+      told_.notify_all();
+    }
+  }
+  for (Descriptor& connection : own) welcome(std::move(connection));
+  for (std::size_t i = 1; i < first; ++i) {
+    if (entries[i].revents != 0) accept_new(entries[i].fd);
+  }
+}
+
+void StoreServer::accept_new(int listener) {
+  if (listener == inherited_.number()) {
+    Descriptor connection = take_handed_over(listener);
+    if (connection.is_open()) welcome(std::move(connection));
+    // The launcher and all other ranks are gone, and with them their end.
+    else if (recv(listener, nullptr, 0, MSG_PEEK | MSG_DONTWAIT) == 0)
+      inherited_ = Descriptor();
+    return;
+  }
+  Descriptor connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (connection.is_open()) return welcome(std::move(connection));
+  if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
+  no_accept_before_ = Clock::now() + kPauseWithoutDescriptors;
+}
+
+void StoreServer::welcome(Descriptor socket) {
+  const auto unknown = [](const Connection& connection) { return !connection.rank; };
+  if (static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(), unknown)) >= kMostUnknown) {
+    const auto oldest = std::find_if(connections_.begin(), connections_.end(), unknown);
+    note_stranger(*oldest, "others came before it said who it is");
+    connections_.erase(oldest);
+  }
+  const int number = socket.number();
+  connections_.push_back({std::move(socket), peer_text(number), std::nullopt, Clock::now() + settings_.patience});
+  // What has come with it is read at once, before others can take its place.
+  if (!serve(connections_.back(), POLLIN)) connections_.pop_back();
+}
+
+bool StoreServer::serve(Connection& connection, short events) {
+  try {
+    if ((events & POLLOUT) != 0) send_rest(connection);
+    if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && connection.rest.empty()) receive(connection);
+    if (!connection.rank && !connection.closing && Clock::now() >= connection.deadline) {
+      note_stranger(connection, "it did not say who it is within " + std::to_string(settings_.patience.count() / 1000) + " s");
+      return false;
+    }
+  } catch (const LostConnection&) {
+    if (!connection.rank && !connection.closing) note_stranger(connection, "it went without saying who it is");
+    return false;
+  } catch (const DesyncError& error) {
+    note_stranger(connection, error.what());
+    if (!connection.rank) return false;
+    connection.closing = true;
+    answer(connection, {.call = StoreCall::kRefused, .values = {error.what()}});
+  }
+  return !connection.closing || !connection.rest.empty();
+}
+
+void StoreServer::receive(Connection& connection) {
+  const std::string part = receive_until(connection.socket.number(), Clock::now());
+  if (part.empty()) return;
+  connection.reader.add(part);
+  const std::size_t limit = connection.rank ? largest_request(settings_.world_size) : kLargestHello;
+  // A rank asks one thing at a time, and waits for the answer.
+  if (auto message = connection.reader.next(limit)) {
+    if (connection.wait) throw DesyncError("it asks while it waits for an answer");
+    handle(connection, *std::move(message));
+    if (!connection.reader.is_empty()) throw DesyncError("it says more than it was asked for");
+  }
+}
+
+void StoreServer::handle(Connection& connection, StoreMessage message) {
+  if (!connection.rank) return greet(connection, message);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!end_reason_.empty()) return answer(connection, {.call = StoreCall::kRefused, .values = {end_reason_}});
+  }
+  if (message.call == StoreCall::kGet || message.call == StoreCall::kWait) return begin_wait(connection, std::move(message));
+  answer(connection, table_.answer(message));
+}
+
+void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
+  const auto refuse = [&](const std::string& why, const std::string& advice) {
+    note_stranger(connection, why);
+    answer(connection, {.call = StoreCall::kRefused, .values = {advice}});
+    connection.closing = true;
+  };
+  if (hello.call != StoreCall::kHello || hello.keys.size() != 1 || hello.values.size() != 1) {
+    throw DesyncError("it did not begin by saying who it is");
+  }
+  if (!same_token(hello.values[0], settings_.token)) {
+    return refuse("it does not know the run's token", "LEVIN_RUN_TOKEN is not the one that rank 0 has");
+  }
+  if (hello.keys[0] != std::to_string(settings_.world_size) || hello.number < 0 || hello.number >= settings_.world_size) {
+    const std::string who = "rank " + std::to_string(hello.number) + " of " + hello.keys[0].substr(0, 20);
+    return refuse("it says that it is " + who, "its run has " + std::to_string(settings_.world_size) + " ranks, and this is " +
+                                                   who + ": do two runs use one MASTER_PORT?");
+  }
+  const auto rank = static_cast<std::size_t>(hello.number);
+  if (connections_of_[rank] >= kMostOfARank) {
+    return refuse("rank " + std::to_string(rank) + " has " + std::to_string(kMostOfARank) + " connections already",
+                  "this rank has too many connections");
+  }
+  ++connections_of_[rank];
+  connection.rank = static_cast<int>(rank);
+  answer(connection, {});
+}
+
+void StoreServer::begin_wait(Connection& connection, StoreMessage request) {
+  constexpr std::int64_t kLongest = std::int64_t{1000} * 3600 * 24 * 30;
+  connection.deadline = Clock::now() + std::chrono::milliseconds(std::clamp<std::int64_t>(request.number, 0, kLongest));
+  connection.wait = std::move(request);
+  connection.keys_seen = 0;
+}
+
+void StoreServer::look_after_waits() {
+  std::string reason;
+  {
+    const std::lock_guard lock(mutex_);
+    reason = end_reason_;
+  }
+  for (Connection& connection : connections_) {
+    if (!connection.wait) continue;
+    try {
+      const auto reply =
+          reason.empty() ? reply_to_wait(connection) : StoreMessage{.call = StoreCall::kRefused, .values = {reason}};
+      if (!reply) continue;
+      connection.wait.reset();
+      answer(connection, *reply);
+    } catch (const DesyncError& error) {
+      note_stranger(connection, error.what());
+      shutdown(connection.socket.number(), SHUT_RDWR);  // and is found closed
+    }
+  }
+}
+
+std::optional<StoreMessage> StoreServer::reply_to_wait(Connection& connection) const {
+  const std::vector<std::string>& keys = connection.wait->keys;
+  // Keys come, and hardly ever go: what was there is not looked for again until all are.
+  while (connection.keys_seen < keys.size() && table_.has(keys[connection.keys_seen])) ++connection.keys_seen;
+  const bool is_over = Clock::now() >= connection.deadline;
+  if (connection.keys_seen < keys.size() && !is_over) return std::nullopt;
+  StoreMessage reply;
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(reply.keys),
+               [&](const std::string& key) { return !table_.has(key); });
+  if (reply.keys.empty()) {
+    if (connection.wait->call == StoreCall::kGet) reply.values = table_.values(keys);
+    return reply;
+  }
+  connection.keys_seen = 0;
+  if (!is_over) return std::nullopt;
+  reply.call = StoreCall::kMissing;
+  return reply;
+}
+
+void StoreServer::answer(Connection& connection, const StoreMessage& message) {
+  connection.rest += encode(message);
+  try {
+    send_rest(connection);
+  } catch (const LostConnection&) {
+    connection.rest.clear();  // it is found closed when it is read
+  }
+}
+
+void StoreServer::send_rest(Connection& connection) {
+  const ssize_t sent =
+      send(connection.socket.number(), connection.rest.data(), connection.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent >= 0) {
+    connection.rest.erase(0, static_cast<std::size_t>(sent));
+  } else if (errno != EAGAIN && errno != EINTR) {
+    throw LostConnection(std::strerror(errno));
+  }
+}
+
+void StoreServer::note_stranger(const Connection& connection, const std::string& why) {
+  ++strangers_;
+  if (!is_power_of_ten(strangers_)) return;
+  const std::string who = connection.rank ? "rank " + std::to_string(*connection.rank) : connection.peer;
+  std::string text = "levin: a connection from " + who + " to the run's store was dropped: " + why;
+  if (strangers_ > 1) text += " (" + std::to_string(strangers_) + " so far)";
+  settings_.print(text);
+}
+
+}  // namespace levin

@@ -1,0 +1,277 @@
+#include "levin/strategies/store/store_socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "levin/core/error.h"
+#include "levin/strategies/store/timed_call.h"
+
+namespace levin {
+
+namespace {
+
+constexpr std::size_t kReceiveBytes = 64 * 1024;
+
+/// Where a name leads.
+struct Endpoint {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+  int family() const { return address.ss_family; }
+  const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+std::string error_text(int error) { return std::strerror(error); }
+
+/// False when nothing has happened by the deadline.
+bool wait_for(int socket, short events, Deadline deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0) return false;
+    pollfd entry{socket, events, 0};
+    const int ready = poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) throw LostConnection(error_text(errno));
+  }
+}
+
+struct Lookup {
+  int error = 0;
+  std::vector<Endpoint> endpoints{};
+};
+
+Lookup look_up(const std::string& host, int port, int flags) {
+  Lookup found;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* list = nullptr;
+  found.error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  for (const addrinfo* entry = list; found.error == 0 && entry != nullptr; entry = entry->ai_next) {
+    Endpoint& endpoint = found.endpoints.emplace_back();
+    std::memcpy(&endpoint.address, entry->ai_addr, entry->ai_addrlen);
+    endpoint.size = entry->ai_addrlen;
+  }
+  if (list != nullptr) freeaddrinfo(list);
+  return found;
+}
+
+std::vector<Endpoint> resolve(const std::string& host, int port, Deadline deadline) {
+  const Lookup numbers = look_up(host, port, AI_NUMERICHOST);
+  if (numbers.error == 0) return numbers.endpoints;
+  // A name: a resolver may ask servers that never answer.
+  const auto found = call_until(deadline, [host, port] { return look_up(host, port, 0); });
+  if (!found) throw LostConnection("the name " + host + " could not be looked up in time");
+  if (found->error != 0) throw LostConnection("the name " + host + " could not be looked up: " + gai_strerror(found->error));
+  return found->endpoints;
+}
+
+bool is_loopback(const Endpoint& endpoint) {
+  if (endpoint.family() == AF_INET) {
+    return (ntohl(reinterpret_cast<const sockaddr_in&>(endpoint.address).sin_addr.s_addr) >> 24) == 127;
+  }
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(endpoint.address).sin6_addr);
+}
+
+bool means_loopback(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  return host == "localhost" || inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
+}
+
+Endpoint any_interface(int port) {
+  Endpoint endpoint;
+  auto& any = reinterpret_cast<sockaddr_in&>(endpoint.address);
+  any.sin_family = AF_INET;
+  any.sin_port = htons(static_cast<std::uint16_t>(port));
+  endpoint.size = sizeof(any);
+  return endpoint;
+}
+
+Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
+  Descriptor connection(socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!connection.is_open()) throw LostConnection(error_text(errno));
+  if (connect(connection.number(), endpoint.generic(), endpoint.size) != 0) {
+    if (errno != EINPROGRESS) throw LostConnection(error_text(errno));
+    if (!wait_for(connection.number(), POLLOUT, deadline)) throw LostConnection(error_text(ETIMEDOUT));
+    int error = 0;
+    socklen_t size = sizeof(error);
+    getsockopt(connection.number(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) throw LostConnection(error_text(error));
+  }
+  const int on = 1;
+  setsockopt(connection.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return connection;
+}
+
+/// The error's number in `error` when it cannot be done.
+Descriptor listen_on(const Endpoint& endpoint, int& error) {
+  Descriptor listener(socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  if (listener.is_open()) setsockopt(listener.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (listener.is_open() && endpoint.family() == AF_INET6) {
+    setsockopt(listener.number(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+  }
+  const bool listens = listener.is_open() && bind(listener.number(), endpoint.generic(), endpoint.size) == 0 &&
+                       listen(listener.number(), SOMAXCONN) == 0;
+  error = listens ? 0 : errno;
+  return listens ? std::move(listener) : Descriptor();
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+StoreAddress tcp_address(const std::string& host, int port) {
+  const auto connect = [host, port](Deadline deadline) {
+    std::string problem = "the name " + host + " leads nowhere";
+    for (const Endpoint& endpoint : resolve(host, port, deadline)) {
+      try {
+        return connect_to(endpoint, deadline);
+      } catch (const LostConnection& error) {
+        problem = error.what();
+      }
+    }
+    throw LostConnection(problem);
+  };
+  return {host + ":" + std::to_string(port), connect};
+}
+
+std::pair<Descriptor, Descriptor> connected_pair() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    throw LostConnection(error_text(errno));
+  }
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+StoreAddress inherited_address(int socket) {
+  const auto connect = [socket](Deadline deadline) {
+    auto [mine, theirs] = connected_pair();
+    char byte = 0;
+    iovec part{&byte, 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = space.data();
+    message.msg_controllen = space.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int handed_over = theirs.number();
+    std::memcpy(CMSG_DATA(header), &handed_over, sizeof(int));
+    while (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+      if (errno != EAGAIN && errno != EINTR) throw LostConnection(error_text(errno));
+      if (!wait_for(socket, POLLOUT, deadline)) throw LostConnection(error_text(ETIMEDOUT));
+    }
+    return std::move(mine);
+  };
+  return {"the socket of levin's launcher", connect};
+}
+
+Descriptor take_handed_over(int socket) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0) return {};
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
+  int handed_over = -1;
+  std::memcpy(&handed_over, CMSG_DATA(header), sizeof(int));
+  return Descriptor(handed_over);
+}
+
+std::vector<Descriptor> listen_at(const std::string& host, int port) {
+  const std::string place = host + ":" + std::to_string(port);
+  std::vector<Endpoint> endpoints;
+  try {
+    endpoints = resolve(host, port, std::chrono::steady_clock::now() + std::chrono::seconds(30));
+  } catch (const LostConnection& error) {
+    throw DesyncError("rank 0 cannot listen at " + place + ": " + error.what());
+  }
+  // Some hosts call themselves 127.0.1.1, and others know them by another address.
+  const bool only_here = std::all_of(endpoints.begin(), endpoints.end(), is_loopback) && !means_loopback(host);
+  std::vector<Descriptor> listeners;
+  int error = EADDRNOTAVAIL;
+  for (const Endpoint& endpoint : endpoints) {
+    if (only_here) break;
+    Descriptor listener = listen_on(endpoint, error);
+    if (listener.is_open()) listeners.push_back(std::move(listener));
+    if (error == EADDRINUSE || error == EACCES) break;
+  }
+  if (listeners.empty() && error == EADDRNOTAVAIL) {
+    Descriptor listener = listen_on(any_interface(port), error);
+    if (listener.is_open()) listeners.push_back(std::move(listener));
+  }
+  if (listeners.empty() || error == EADDRINUSE) {
+    throw DesyncError("rank 0 cannot listen at " + place + ": " + error_text(error) +
+                      (error == EADDRINUSE ? ". Give the run another MASTER_PORT" : ""));
+  }
+  return listeners;
+}
+
+std::string peer_text(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (getpeername(socket, generic, &size) != 0 || address.ss_family == AF_UNIX ||
+      getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "this host";
+  }
+  return std::string(host.data()) + ":" + port.data();
+}
+
+bool send_until(int socket, std::string_view bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket, POLLOUT, deadline)) return false;
+    } else if (errno != EINTR) {
+      throw LostConnection(error_text(errno));
+    }
+  }
+  return true;
+}
+
+std::string receive_until(int socket, Deadline deadline) {
+  std::string bytes(kReceiveBytes, '\0');
+  while (true) {
+    const ssize_t received = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (received > 0) {
+      bytes.resize(static_cast<std::size_t>(received));
+      return bytes;
+    }
+    if (received == 0) throw LostConnection("Connection closed by peer");
+    if (errno == EAGAIN) {
+      if (!wait_for(socket, POLLIN, deadline)) return {};
+    } else if (errno != EINTR) {
+      throw LostConnection(error_text(errno));
+    }
+  }
+}
+
+}  // namespace levin

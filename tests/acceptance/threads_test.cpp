@@ -1,0 +1,73 @@
+#include <catch2/catch.hpp>
+
+#include "acceptance/digits_run.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+/// What OpenMP says about itself when a program loads it, once for each process.
+std::string openmp_settings(const std::vector<std::string>& arguments, Environment environment) {
+  environment.insert(
+      environment.begin(),
+      {{"OMP_DISPLAY_ENV", "VERBOSE"}, {"OMP_WAIT_POLICY", ""}, {"GOMP_SPINCOUNT", ""}, {"OMP_NUM_THREADS", "1"}});
+  const Outcome outcome = run({.arguments = arguments, .environment = environment});
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  return outcome.err;
+}
+
+TEST_CASE("OpenMP's threads wait for a short time only, unless the user has chosen how they wait") {
+  const std::vector<std::string> version = {levin_program(), "--version"};
+  CHECK_THAT(openmp_settings(version, {}), Contains("GOMP_SPINCOUNT = '1000'"));
+  CHECK_THAT(openmp_settings(version, {{"GOMP_SPINCOUNT", "77"}}), Contains("GOMP_SPINCOUNT = '77'"));
+  CHECK_THAT(openmp_settings(version, {{"OMP_WAIT_POLICY", "passive"}}), Contains("GOMP_SPINCOUNT = '0'"));
+}
+
+TEST_CASE("the ranks of a user's own program wait for a short time only") {
+  const TemporaryFolder folder;
+  const std::string settings =
+      openmp_settings({LEVIN_BINARY_DIR "/bin/printing_program", "2", "dataset", folder.path().string(), "info"}, {});
+  CHECK(count(settings, "GOMP_SPINCOUNT = '1000'") == 2);
+}
+
+TEST_CASE("trainer.threads goes before OMP_NUM_THREADS, for each rank") {
+  const TemporaryFolder folder;
+  for (const int ranks : {1, 2}) {
+    for (const int threads : {1, 3}) {
+      const Outcome fit =
+          digits("fit", folder.path(),
+                 {"--trainer.max_epochs=1", "--trainer.accelerator=cpu", "--trainer.devices=" + std::to_string(ranks),
+                  "--trainer.threads=" + std::to_string(threads)});
+      INFO(fit.text());
+      REQUIRE(fit.ok());
+      CHECK(count(fit.out, threads == 1 ? "device cpu (1 thread)" : "device cpu (3 threads)") == ranks);
+    }
+  }
+}
+
+TEST_CASE("a run whose threads wait for cores says so once") {
+  const TemporaryFolder folder;
+  // Two threads on one core.
+  const Outcome contended =
+      run({.arguments = {"sh", "-c", "exec taskset -c \"$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')\" \"$@\"", "sh",
+                         levin_program(), "fit", "--config", digits_config(), "--trainer.max_epochs=-1",
+                         "--trainer.max_time=00:00:00:07", "--trainer.threads=2",
+                         "--trainer.default_root_dir=" + folder.path().string()}});
+  INFO(contended.text());
+  REQUIRE(contended.ok());
+  CHECK(count(contended.err, "warning: cores are busy: ") == 1);
+  CHECK_THAT(contended.err, Contains("trainer.threads: 1 is the fastest for small models"));
+}
+
+}  // namespace
+}  // namespace levin::test

@@ -1,0 +1,84 @@
+// What a rank sends at a boundary: frames, and the news of the second exchange.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "levin/core/error.h"
+#include "levin/core/protocol/frame.h"
+#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/peer_limits.h"
+#include "levin/core/protocol/votes.h"
+
+namespace {
+
+using namespace levin;
+using namespace levin::detail;
+
+constexpr std::size_t kRanks = 3;
+constexpr std::size_t kSlots = 4;
+
+/// The frames of all ranks, as far as the input goes; a byte before each says whether it is to begin as a frame does.
+void read_frames(std::span<const std::byte>& input) {
+  Frames frames;
+  frames.prepare(kRanks, kSlots);
+  const std::size_t bytes = frames.all().size() / kRanks;
+  std::vector<FrameHeader> headers;
+  for (std::size_t rank = 0; rank < kRanks && !input.empty(); ++rank) {
+    const bool good = input.front() != std::byte{0};
+    input = input.subspan(1);
+    const auto part = input.first(std::min(bytes, input.size()));
+    const std::span<std::byte> frame = frames.all().subspan(rank * bytes, bytes);
+    if (!part.empty()) std::memcpy(frame.data(), part.data(), part.size());
+    const FrameHeader header;
+    if (good) std::memcpy(frame.data(), &header, 8);
+    input = input.subspan(part.size());
+    headers.push_back(frames.header(rank));
+  }
+  if (headers.empty()) return;
+  try {
+    require_same_boundary(headers);
+    for (const FrameHeader& header : headers) {
+      if (header.news_bytes > kLargestNews || header.hook >= Hook::kCount) std::abort();
+    }
+  } catch (const DesyncError&) {
+  }
+  std::vector<Votes> votes;
+  for (const FrameHeader& header : headers) votes.push_back(unpack_votes(header.votes));
+  static_cast<void>(merge(votes));
+  for (std::size_t index = 0; index < kSlots; ++index) {
+    std::vector<Slot> slots;
+    for (std::size_t rank = 0; rank < kRanks; ++rank) slots.push_back(frames.slot(rank, index));
+    if (std::none_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.present(); })) continue;
+    for (const Reduce reduce : {Reduce::kMean, Reduce::kSum, Reduce::kMin, Reduce::kMax}) {
+      static_cast<void>(reduce_epoch(slots, reduce));
+      static_cast<void>(reduce_step(slots, reduce));
+    }
+  }
+}
+
+void read_news(std::span<const std::byte> bytes) {
+  try {
+    const News news = unpack_news(bytes);
+    const std::vector<std::byte> again = pack(news);
+    if (again.size() != bytes.size() || std::memcmp(again.data(), bytes.data(), again.size()) != 0) std::abort();
+    static_cast<void>(merge(std::vector<News>{news, news}));
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::span<const std::byte> input = std::as_bytes(std::span(data, size));
+  if (input.empty()) return 0;
+  const bool frames = input.front() != std::byte{0};
+  input = input.subspan(1);
+  static_cast<void>(text_in({reinterpret_cast<const char*>(input.data()), input.size()}));
+  if (frames) read_frames(input);
+  read_news(input);
+  return 0;
+}

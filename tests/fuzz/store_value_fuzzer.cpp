@@ -1,0 +1,56 @@
+// What is found in the run's store: posts of ranks, failures, and the messages of its own protocol, in pieces.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "levin/core/error.h"
+#include "levin/strategies/store/store_message.h"
+#include "levin/strategies/store/store_table.h"
+#include "levin/strategies/store/store_values.h"
+
+namespace {
+
+using namespace levin;
+
+constexpr int kRanks = 4;
+constexpr std::size_t kLargestMessage = 64 << 10;
+constexpr std::size_t kLargestTable = 1 << 20;
+
+void read_values(const std::string& text) {
+  if (const auto post = post_from_text(text)) {
+    if (!post_from_text(to_text(*post)) || describe(post->where).empty()) std::abort();
+  }
+  if (const auto failure = failure_from_text(text, kRanks)) {
+    if (failure->rank < 0 || failure->rank >= kRanks || !failure_from_text(to_text(*failure), kRanks)) std::abort();
+  }
+}
+
+/// As a server reads a connection, whose bytes come in pieces of `step`.
+void read_messages(std::string_view bytes, std::size_t step) {
+  StoreMessageReader reader;
+  StoreTable table(kLargestTable);
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(step, bytes.size()))) {
+    reader.add(bytes.substr(0, step));
+    while (const auto message = reader.next(kLargestMessage)) {
+      const StoreMessage answer = table.answer(*message);
+      StoreMessageReader again;
+      again.add(encode(answer));
+      if (!again.next(2 * kLargestTable)) std::abort();
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  read_values(std::string(text));
+  try {
+    read_messages(text, std::size_t{1} + data[0]);
+  } catch (const DesyncError&) {
+  }
+  return 0;
+}

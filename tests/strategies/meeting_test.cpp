@@ -1,0 +1,150 @@
+// Ranks that somebody else started, and that cannot meet: each ends in time, and says what is in the way.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <memory>
+
+#include "strategies/support/child_program.h"
+#include "strategies/support/odd_listener.h"
+
+using levin_test::ChildProgram;
+using levin_test::Oddity;
+using levin_test::OddListener;
+
+namespace {
+
+constexpr const char* kProgram = LEVIN_BINARY_DIR "/bin/strategies_distributed_program";
+/// The ranks' own limit is two seconds; starting them on a busy machine takes some more.
+constexpr auto kLimit = std::chrono::seconds(30);
+
+struct Rank : ChildProgram {
+  Rank(int rank, int ranks, int port, ChildProgram::Environment more = {}, const std::string& control_group = "auto")
+      : ChildProgram({kProgram, "collectives", "0", control_group, "2"}, with(rank, ranks, port, std::move(more))) {}
+
+  static ChildProgram::Environment with(int rank, int ranks, int port, ChildProgram::Environment more) {
+    more.insert(more.end(), {{"RANK", std::to_string(rank)},
+                             {"WORLD_SIZE", std::to_string(ranks)},
+                             {"LOCAL_RANK", "0"},
+                             {"MASTER_ADDR", "127.0.0.1"},
+                             {"MASTER_PORT", std::to_string(port)},
+                             {"OMP_NUM_THREADS", "1"}});
+    return more;
+  }
+};
+
+const ChildProgram::Environment kAgent = {{"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+
+std::string beginning(int rank, int ranks, int port) {
+  return "throws: rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+         " could not join the others at 127.0.0.1:" + std::to_string(port) + " (started by torchrun): ";
+}
+
+/// The program that plays torchrun's agent.
+struct Agent : ChildProgram {
+  explicit Agent(int port) : ChildProgram({kProgram, "agent", std::to_string(port)}) { REQUIRE(wait_for_output("serves")); }
+};
+
+}  // namespace
+
+TEST_CASE("a rank does not wait for ever for whoever listens at MASTER_PORT") {
+  const auto [oddity, text] = GENERATE(table<Oddity, std::string>({
+      {Oddity::kSilent, "who listens there did not answer within 2 s: another program may have the port"},
+      {Oddity::kSlowBytes, "who listens there did not answer within 2 s: another program may have the port"},
+      {Oddity::kCloses, "nobody answers there for 2 s ("},
+      {Oddity::kSendsGarbage, "who listens there is no rank of levin: it does not speak levin's language"},
+      {Oddity::kHugeLength, "who listens there is no rank of levin: it announced a message of 4294967295 bytes"},
+  }));
+  const OddListener listener(oddity);
+  Rank rank(1, 2, listener.port());
+  const int status = rank.wait(kLimit);
+  INFO(rank.output());
+  CHECK(status == 1);
+  CHECK(rank.count(beginning(1, 2, listener.port()) + text) == 1);
+}
+
+TEST_CASE("a rank does not wait for ever for whoever listens in place of torchrun's agent") {
+  const auto oddity =
+      GENERATE(Oddity::kSilent, Oddity::kSlowBytes, Oddity::kCloses, Oddity::kSendsGarbage, Oddity::kHugeLength);
+  const OddListener listener(oddity);
+  Rank rank(1, 2, listener.port(), kAgent);
+  const int status = rank.wait(kLimit);
+  INFO(rank.output());
+  CHECK(status == 1);
+  CHECK(rank.count(beginning(1, 2, listener.port())) == 1);
+}
+
+TEST_CASE("a rank does not wait for ever where nobody listens") {
+  const auto environment = GENERATE(ChildProgram::Environment{}, kAgent);
+  const int port = levin_test::free_port();
+  Rank rank(1, 2, port, environment);
+  const int status = rank.wait(kLimit);
+  INFO(rank.output());
+  CHECK(status == 1);
+  CHECK(rank.count(beginning(1, 2, port)) == 1);
+  if (environment.empty()) CHECK(rank.count("nobody answers there for 2 s (Connection refused): is rank 0 running") == 1);
+}
+
+TEST_CASE("rank 0 says at once that its port is taken") {
+  const OddListener listener(Oddity::kSilent);
+  Rank rank(0, 2, listener.port());
+  CHECK(rank.wait(kLimit) == 1);
+  CHECK(rank.count(beginning(0, 2, listener.port()) + "rank 0 cannot listen at 127.0.0.1:" + std::to_string(listener.port()) +
+                   ": Address already in use. Give the run another MASTER_PORT") == 1);
+}
+
+TEST_CASE("a rank that does not come is named by those that did") {
+  const bool agent_serves = GENERATE(false, true);
+  const int port = levin_test::free_port();
+  std::unique_ptr<Agent> agent;
+  if (agent_serves) agent = std::make_unique<Agent>(port);
+  ChildProgram::Environment environment = agent_serves ? kAgent : ChildProgram::Environment{};
+  environment.emplace_back("LOCAL_WORLD_SIZE", "1");
+  Rank zero(0, 3, port, environment);
+  Rank two(2, 3, port, environment);
+  for (Rank* rank : {&zero, &two}) {
+    const int status = rank->wait(kLimit);
+    INFO(rank->output());
+    CHECK(status == 1);
+    CHECK(rank->count("rank 1 of host 1 did not come within 2 s") == 1);
+  }
+}
+
+TEST_CASE("a run does not wait for ever for an agent of torchrun that is stopped") {
+  const int port = levin_test::free_port();
+  Agent agent(port);
+  agent.send(SIGSTOP);
+  Rank rank(1, 2, port, kAgent);
+  const int status = rank.wait(kLimit);
+  INFO(rank.output());
+  CHECK(status == 1);
+  CHECK(rank.count(beginning(1, 2, port) + "who listens at 127.0.0.1:" + std::to_string(port) +
+                   " did not answer within 2 s: it is stopped, or another program has the port") == 1);
+}
+
+TEST_CASE("ranks of which one has another token do not meet") {
+  const int port = levin_test::free_port();
+  Rank zero(0, 2, port, {{"LEVIN_RUN_TOKEN", "right"}});
+  Rank one(1, 2, port, {{"LEVIN_RUN_TOKEN", "wrong"}});
+  CHECK(one.wait(kLimit) == 1);
+  CHECK(one.count(beginning(1, 2, port) + "rank 0 refused: LEVIN_RUN_TOKEN is not the one that rank 0 has") == 1);
+  CHECK(zero.wait(kLimit) == 1);
+  CHECK(zero.count(" to the run's store was dropped: it does not know the run's token") == 1);
+  CHECK(zero.count("rank 1 did not come within 2 s") == 1);
+}
+
+TEST_CASE("ranks meet over torchrun's agent, and with one token over rank 0") {
+  const bool agent_serves = GENERATE(false, true);
+  const std::string control_group = GENERATE("auto", "gloo");
+  const int port = levin_test::free_port();
+  std::unique_ptr<Agent> agent;
+  if (agent_serves) agent = std::make_unique<Agent>(port);
+  const ChildProgram::Environment environment = agent_serves ? kAgent : ChildProgram::Environment{{"LEVIN_RUN_TOKEN", "right"}};
+  Rank zero(0, 2, port, environment, control_group);
+  Rank one(1, 2, port, environment, control_group);
+  for (Rank* rank : {&zero, &one}) {
+    const int status = rank->wait(kLimit);
+    INFO(rank->output());
+    CHECK(status == 0);
+    CHECK(rank->count("good ") == 13);
+  }
+}

@@ -1,0 +1,66 @@
+#include "levin/strategies/store/store_message.h"
+
+#include <catch2/catch.hpp>
+
+#include "levin/core/error.h"
+
+using namespace levin;
+
+namespace {
+
+constexpr std::size_t kLimit = 1 << 20;
+
+const StoreMessage kExample{StoreCall::kSet, -7, {"a", ""}, {std::string("\0x", 2), std::string(300, 'v')}};
+
+}  // namespace
+
+TEST_CASE("a store's message arrives as it was sent, also byte by byte, and several at once") {
+  const std::string bytes = encode(kExample) + encode({StoreCall::kCount});
+  const std::size_t step = GENERATE(1, 7, 1000);
+  StoreMessageReader reader;
+  std::vector<StoreMessage> arrived;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += step) {
+    reader.add(std::string_view(bytes).substr(begin, step));
+    while (auto message = reader.next(kLimit)) arrived.push_back(*message);
+  }
+  REQUIRE(arrived.size() == 2);
+  CHECK(arrived[0].call == StoreCall::kSet);
+  CHECK(arrived[0].number == -7);
+  CHECK(arrived[0].keys == kExample.keys);
+  CHECK(arrived[0].values == kExample.values);
+  CHECK(arrived[1].call == StoreCall::kCount);
+  CHECK(reader.is_empty());
+}
+
+TEST_CASE("what is no message of a store is refused by its first bytes") {
+  StoreMessageReader web;
+  web.add("GE");
+  CHECK_THROWS_WITH(web.next(kLimit), "it does not speak levin's language");
+  StoreMessageReader huge;
+  huge.add(std::string("LEVS\xff\xff\xff\x7f", 8));
+  CHECK_THROWS_WITH(huge.next(kLimit), "it announced a message of 2147483647 bytes, where 1048576 are the most");
+}
+
+TEST_CASE("counts and lengths inside a message are held against what arrived") {
+  // Every byte of a message in turn becomes the largest there is: no reading past the end, and no memory for what is not there.
+  const std::string good = encode(kExample);
+  int refused = 0;
+  for (std::size_t at = 8; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = '\xff';
+    StoreMessageReader reader;
+    reader.add(bad);
+    try {
+      static_cast<void>(reader.next(kLimit));
+    } catch (const DesyncError&) {
+      ++refused;
+    }
+  }
+  CHECK(refused >= 20);
+  // A count of four thousand million texts.
+  std::string many = encode({StoreCall::kGet, 0, {}, {}});
+  many.replace(17, 4, "\xff\xff\xff\xff");
+  StoreMessageReader reader;
+  reader.add(many);
+  CHECK_THROWS_WITH(reader.next(kLimit), "it says that there are more texts than arrived");
+}

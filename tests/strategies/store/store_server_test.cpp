@@ -1,0 +1,161 @@
+// The run's store and its clients, as ranks use them.
+#include "levin/strategies/store/store_server.h"
+
+#include <catch2/catch.hpp>
+#include <future>
+
+#include "levin/core/error.h"
+#include "levin/strategies/processes/store_sockets.h"
+#include "levin/strategies/store/store_limits.h"
+#include "strategies/support/odd_listener.h"
+
+using namespace levin;
+using namespace std::chrono_literals;
+
+namespace {
+
+Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+
+/// A store of three ranks in this process.
+struct Store {
+  explicit Store(const std::string& token = "") : server({.world_size = 3, .token = token}, {}, Descriptor()) {}
+  std::unique_ptr<StoreClient> join(int rank, const std::string& token = "") {
+    return std::make_unique<StoreClient>(server.address(), StoreMember{rank, 3, token}, in(10s));
+  }
+  StoreServer server;
+};
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const DesyncError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("ranks set, get, add, compare, append, check and remove") {
+  Store store;
+  const auto zero = store.join(0);
+  const auto one = store.join(1);
+  zero->ask({StoreCall::kSet, 0, {"a", "b"}, {"1", std::string("\0z", 2)}}, in(10s));
+  CHECK(one->ask({StoreCall::kGet, 1000, {"b", "a"}, {}}, in(10s)).values ==
+        std::vector<std::string>{std::string("\0z", 2), "1"});
+  CHECK(one->ask({StoreCall::kAdd, 5, {"n"}, {}}, in(10s)).number == 5);
+  CHECK(zero->ask({StoreCall::kAdd, -7, {"n"}, {}}, in(10s)).number == -2);
+  CHECK(zero->ask({StoreCall::kAppend, 0, {"a", "new"}, {"23", "x"}}, in(10s)).call == StoreCall::kDone);
+  CHECK(one->ask({StoreCall::kGet, 0, {"a", "new"}, {}}, in(10s)).values == std::vector<std::string>{"123", "x"});
+  CHECK(one->ask({StoreCall::kCompareSet, 0, {"a"}, {"no", "y"}}, in(10s)).values.at(0) == "123");
+  CHECK(one->ask({StoreCall::kCompareSet, 0, {"a"}, {"123", "y"}}, in(10s)).values.at(0) == "y");
+  CHECK(one->ask({StoreCall::kCompareSet, 0, {"first"}, {"", "w"}}, in(10s)).values.at(0) == "w");
+  CHECK(one->ask({StoreCall::kCheck, 0, {"a", "n"}, {}}, in(10s)).number == 1);
+  CHECK(one->ask({StoreCall::kCheck, 0, {"a", "never"}, {}}, in(10s)).number == 0);
+  CHECK(zero->ask({StoreCall::kCount}, in(10s)).number == 5);
+  CHECK(zero->ask({StoreCall::kRemove, 0, {"a"}, {}}, in(10s)).number == 1);
+  CHECK(zero->ask({StoreCall::kRemove, 0, {"a"}, {}}, in(10s)).number == 0);
+}
+
+TEST_CASE("a rank that waits gets the values when the last of them comes") {
+  Store store;
+  const auto zero = store.join(0);
+  auto waiting = std::async(std::launch::async, [one = store.join(1)] {
+    return one->ask({StoreCall::kGet, 60'000, {"a", "b"}, {}}, in(60s)).values;
+  });
+  zero->ask({StoreCall::kSet, 0, {"b"}, {"2"}}, in(10s));
+  zero->ask({StoreCall::kSet, 0, {"a"}, {"1"}}, in(10s));
+  REQUIRE(waiting.wait_for(30s) == std::future_status::ready);
+  CHECK(waiting.get() == std::vector<std::string>{"1", "2"});
+}
+
+TEST_CASE("a wait that is over names what did not come, and the connection goes on") {
+  Store store;
+  const auto one = store.join(1);
+  one->ask({StoreCall::kSet, 0, {"a"}, {"1"}}, in(10s));
+  const StoreMessage answer = one->ask({StoreCall::kWait, 20, {"a", "b", "c"}, {}}, in(10s));
+  CHECK(answer.call == StoreCall::kMissing);
+  CHECK(answer.keys == std::vector<std::string>{"b", "c"});
+  CHECK(one->ask({StoreCall::kCount}, in(10s)).number == 1);
+}
+
+TEST_CASE("the end of the store reaches who waits and who asks later, with its reason") {
+  Store store;
+  const auto two = store.join(2);
+  auto waiting = std::async(std::launch::async, [one = store.join(1)] {
+    return error_of([&] { one->ask({StoreCall::kGet, 60'000, {"never"}, {}}, in(60s)); });
+  });
+  store.server.end("rank 1 of host 1 did not come within 6 s");
+  REQUIRE(waiting.wait_for(30s) == std::future_status::ready);
+  CHECK(waiting.get() == "the run's store at this process: rank 1 of host 1 did not come within 6 s");
+  CHECK_THAT(error_of([&] { two->ask({StoreCall::kCount}, in(10s)); }), Catch::Contains("did not come within 6 s"));
+}
+
+TEST_CASE("a store that is gone is a lost connection for who waits") {
+  auto store = std::make_unique<Store>();
+  auto waiting = std::async(std::launch::async, [one = store->join(1)] {
+    return error_of([&] { one->ask({StoreCall::kGet, 60'000, {"never"}, {}}, in(60s)); });
+  });
+  store->join(0)->ask({StoreCall::kCount}, in(10s));
+  store.reset();
+  REQUIRE(waiting.wait_for(30s) == std::future_status::ready);
+  CHECK_THAT(waiting.get(), Catch::Contains("the run's store at this process: the connection to rank 0 is lost: "));
+}
+
+TEST_CASE("who does not know the run's token, or is of another run, is refused with the reason") {
+  Store store("secret");
+  CHECK_NOTHROW(store.join(1, "secret"));
+  CHECK_THAT(error_of([&] { store.join(1, "secreT"); }), Catch::Contains("LEVIN_RUN_TOKEN is not the one that rank 0 has"));
+  CHECK_THAT(error_of([&] { store.join(1, ""); }), Catch::Contains("LEVIN_RUN_TOKEN"));
+  CHECK_THAT(error_of([&] { store.join(3, "secret"); }), Catch::Contains("its run has 3 ranks, and this is rank 3 of 3"));
+  CHECK_THAT(error_of([&] {
+               StoreClient(store.server.address(), {1, 4, "secret"}, in(10s));
+             }),
+             Catch::Contains("its run has 3 ranks, and this is rank 1 of 4: do two runs use one MASTER_PORT?"));
+}
+
+TEST_CASE("one rank cannot take all connections") {
+  Store store;
+  std::vector<std::unique_ptr<StoreClient>> connections;
+  for (int i = 0; i < kMostOfARank; ++i) connections.push_back(store.join(1));
+  CHECK_THAT(error_of([&] { store.join(1); }), Catch::Contains("too many connections"));
+  CHECK_NOTHROW(store.join(2));
+  // What is closed makes room again, once the store has seen it.
+  connections.clear();
+  const Deadline limit = in(30s);
+  std::string error = "not tried";
+  while (error != "no error" && std::chrono::steady_clock::now() < limit) {
+    error = error_of([&] { store.join(1); });
+  }
+  CHECK(error == "no error");
+}
+
+TEST_CASE("the store holds so much and no more") {
+  Store store;
+  const auto one = store.join(1);
+  const std::string value(1 << 20, 'x');
+  const auto fill = [&] {
+    for (int i = 0; i < 8; ++i) one->ask({StoreCall::kSet, 0, {std::to_string(i)}, {value}}, in(10s));
+  };
+  CHECK_THAT(error_of(fill), Catch::Contains("the run's store is full: it holds at most 4980736 bytes"));
+  CHECK(store.join(2)->ask({StoreCall::kCount}, in(10s)).number == 4);
+}
+
+TEST_CASE("ranks of levin's launcher hand rank 0 their connections") {
+  const StoreSockets sockets;
+  StoreServer server({.world_size = 2}, {}, Descriptor(dup(sockets.of(0))));
+  StoreClient zero(server.address(), {0, 2}, in(10s));
+  StoreClient one(inherited_address(sockets.of(1)), {1, 2}, in(10s));
+  one.ask({StoreCall::kSet, 0, {"k"}, {"v"}}, in(10s));
+  CHECK(zero.ask({StoreCall::kGet, 10'000, {"k"}, {}}, in(20s)).values.at(0) == "v");
+}
+
+TEST_CASE("rank 0 listens where MASTER_ADDR says and nowhere else, and says when the port is taken") {
+  const int port = levin_test::free_port();
+  const auto listeners = listen_at("127.0.0.1", port);
+  CHECK(listeners.size() == 1);
+  CHECK(error_of([&] { listen_at("127.0.0.1", port); }) == "rank 0 cannot listen at 127.0.0.1:" + std::to_string(port) +
+                                                               ": Address already in use. Give the run another MASTER_PORT");
+  // The port of another address of this host is free.
+  CHECK(listen_at("127.0.0.2", port).size() == 1);
+}
