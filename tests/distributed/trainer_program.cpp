@@ -9,6 +9,7 @@
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
+#include "levin/callbacks/lambda_callback.h"
 #include "levin/core/data/data_loader.h"
 #include "levin/core/data/tensor_dataset.h"
 #include "levin/core/module.h"
@@ -98,6 +99,38 @@ void resumes(const Settings& settings) {
   report.add("random", torch::rand({1}).item<double>());
 }
 
+/// part=saves: after `steps` steps of batches of batch=, on each rank; resumes: with those of this run. Reports the samples that this
+/// rank sees after that, and the step that ends the epoch.
+void resumes_elsewhere(const Settings& settings) {
+  struct Sees : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      const auto* values = batch[0].const_data_ptr<float>();
+      for (std::int64_t i = 0; i < batch[0].numel(); ++i) seen += std::to_string(static_cast<int>(values[i])) + ",";
+      return OneWeight::training_step(batch, batch_idx);
+    }
+    std::string seen;
+  } module;
+  const bool resumes = settings.text("part") == "resumes";
+  const std::string file = settings.text("folder") + "/middle.ckpt";
+  TrainerOptions options = options_for(settings);
+  options.use_distributed_sampler = true;
+  options.uneven = "keep";
+  options.max_steps = resumes ? -1 : settings.number("steps");
+  LambdaCallbackOptions functions;
+  functions.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
+    if (!resumes && trainer.global_step() == settings.number("steps")) trainer.save_checkpoint(file);
+  };
+  options.callbacks = {std::make_shared<LambdaCallback>(functions)};
+  Trainer trainer(options);
+  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::arange(64, torch::kFloat).reshape({-1, 1})}});
+  const DataLoaderOptions loader{.batch_size = settings.number("batch"), .shuffle = true, .seed = 5};
+  RunOptions run;
+  if (resumes) run.ckpt_path = file;
+  trainer.fit(module, std::make_shared<DataLoader>(dataset, loader), {}, run);
+  Report report(settings.text("folder"), trainer.rank());
+  report.add("seen", module.seen.empty() ? "-" : module.seen);
+}
+
 /// A program that a rank starts, and that dies of a signal which levin keeps from ending the rank itself.
 void starts_programs(const Settings& settings) {
   Trainer trainer(options_for(settings));
@@ -165,6 +198,7 @@ void skips_epoch(const Settings& settings) {
 int main(int argc, char** argv) {
   const std::map<std::string, void (*)(const Settings&)> scenarios{{"samples", samples},
                                                                    {"resumes", resumes},
+                                                                   {"resumes_elsewhere", resumes_elsewhere},
                                                                    {"starts_programs", starts_programs},
                                                                    {"stops", stops},
                                                                    {"uneven_data", uneven_data},

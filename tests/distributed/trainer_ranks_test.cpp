@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <set>
+#include <sstream>
 
 #include "distributed/rank_run.h"
 
@@ -38,6 +40,34 @@ TEST_CASE("a run that a signal stopped in an epoch ends, resumed, with the bits 
     }
     if (rank > 0) CHECK(whole.text(rank, "random") != whole.text(0, "random"));
   }
+}
+
+TEST_CASE("a run resumed inside an epoch on other ranks, with other batches, sees exactly the samples that are left") {
+  // 64 samples; the first run sees `steps` global batches of ranks x batch.
+  const auto [ranks, batch, steps, other_ranks, other_batch] =
+      GENERATE(table<int, int, int, int, int>({{2, 4, 3, 4, 4}, {4, 4, 1, 2, 4}, {2, 3, 5, 1, 7}, {1, 5, 7, 2, 3}}));
+  Run run("resumes_elsewhere", ranks,
+          {"part=saves", "batch=" + std::to_string(batch), "steps=" + std::to_string(steps)});
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  std::multiset<int> seen;
+  const auto add = [&seen, &run] {
+    for (std::size_t rank = 0; rank < run.by_rank.size(); ++rank) {
+      std::istringstream samples(run.text(rank, "seen"));
+      for (std::string sample; std::getline(samples, sample, ',');) {
+        if (sample != "-") seen.insert(std::stoi(sample));
+      }
+    }
+  };
+  add();
+  REQUIRE(seen.size() == static_cast<std::size_t>(ranks * batch * steps));
+  run.start("trainer_program", "resumes_elsewhere", other_ranks, {"part=resumes", "batch=" + std::to_string(other_batch)});
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  add();
+  std::multiset<int> each_once;
+  for (int sample = 0; sample < 64; ++sample) each_once.insert(sample);
+  CHECK(seen == each_once);
 }
 
 TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 ranks") {

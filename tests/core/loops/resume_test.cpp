@@ -1,5 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/model_checkpoint.h"
+#include "levin/core/data/data_loader.h"
 #include "levin/core/optim/step_lr.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
@@ -80,6 +83,111 @@ TEST_CASE("a resumed run goes on bit for bit like the one that was not interrupt
   const int first_epoch = batch < 0 ? epoch + 1 : epoch;
   CHECK(resumed.epochs == std::vector<std::vector<double>>(whole.epochs.begin() + first_epoch, whole.epochs.end()));
   for (const std::vector<double>& values : whole.epochs) CHECK((values[1] == 3 && values[2] == 1));
+}
+
+namespace {
+
+/// Gives numbers, and counts how many batches are read.
+class CountingDataset final : public Dataset {
+ public:
+  explicit CountingDataset(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    ++reads;
+    return Batch{{"rows", torch::ones({static_cast<std::int64_t>(indices.size()), 2})}};
+  }
+  mutable std::int64_t reads = 0;
+
+ private:
+  std::int64_t size_;
+};
+
+}  // namespace
+
+TEST_CASE("resuming inside an epoch reads nothing of what is done") {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 89)};
+  Regression module;
+  const auto loader = [](const std::shared_ptr<CountingDataset>& dataset) {
+    return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true});
+  };
+  Trainer(options).fit(module, loader(std::make_shared<CountingDataset>(200)));
+  options.callbacks = {};
+  Regression resumed;
+  const auto dataset = std::make_shared<CountingDataset>(200);
+  Trainer(options).fit(resumed, loader(dataset), {}, {.ckpt_path = (folder / "a.ckpt").string()});
+  CHECK(resumed.losses.size() == 10);
+  CHECK(dataset->reads == 10);
+}
+
+TEST_CASE("a loader that cannot tell its place resumes with the same batches only") {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 1)};
+  Regression module;
+  Trainer(options).fit(module, FixedLoader::of_rows(4, 4));
+  options.callbacks = {};
+  Regression resumed;
+  Trainer(options).fit(resumed, FixedLoader::of_rows(4, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
+  CHECK(resumed.losses.size() == 2);
+  struct OtherBatches : FixedLoader {
+    using FixedLoader::FixedLoader;
+    std::optional<std::int64_t> batch_size() const override { return 8; }
+  };
+  Trainer other(options);
+  CHECK_THROWS_WITH(other.fit(resumed, std::make_shared<OtherBatches>(std::vector<Batch>{}), {},
+                              {.ckpt_path = (folder / "a.ckpt").string()}),
+                    Catch::Contains("middle of an epoch") && Catch::Contains("batches of 8"));
+}
+
+TEST_CASE("the sanity check leaves no trace in random numbers") {
+  struct DrawsInValidation : Regression {
+    StepOutput validation_step(const Batch&, std::int64_t) override {
+      log("val_noise", torch::randn({1}));
+      return {};
+    }
+  };
+  std::vector<std::vector<double>> losses;
+  for (const int steps : {0, 2}) {
+    TrainerOptions options = quiet_options();
+    options.max_epochs = 1;
+    options.num_sanity_val_steps = steps;
+    torch::manual_seed(4);
+    DrawsInValidation module;
+    Trainer(options).fit(module, FixedLoader::of_rows(3, 4), {FixedLoader::of_rows(2, 4)});
+    losses.push_back(module.losses);
+  }
+  CHECK(losses[0] == losses[1]);
+}
+
+TEST_CASE("a run that EarlyStopping has ended ends at once when it is resumed, unless its patience is larger now") {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.enable_checkpointing = std::nullopt;
+  options.max_epochs = 10;
+  const auto stopping = [](std::int64_t patience) {
+    EarlyStoppingOptions early;
+    early.monitor = "batches";  // never changes
+    early.patience = patience;
+    return std::make_shared<EarlyStopping>(early);
+  };
+  ModelCheckpointOptions saving;
+  saving.dirpath = folder.path();
+  saving.save_last = true;
+  const auto fit = [&](std::int64_t patience, RunOptions run) {
+    options.callbacks = {stopping(patience), std::make_shared<ModelCheckpoint>(saving)};
+    Regression module;
+    Trainer trainer(options);
+    trainer.fit(module, FixedLoader::of_rows(2, 4), {}, run);
+    return trainer.current_epoch();
+  };
+  CHECK(fit(2, {}) == 3);
+  const RunOptions resume{.ckpt_path = (folder / "last.ckpt").string()};
+  CHECK(fit(2, resume) == 3);
+  CHECK(fit(4, resume) == 5);
 }
 
 TEST_CASE("a checkpoint of weights only evaluates but does not resume") {
