@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/early_stopping.h"
@@ -183,6 +184,14 @@ TEST_CASE("a run that fails leaves its state, one that ends well does not") {
   ScriptedModule healthy;
   Trainer(options).fit(healthy, std::make_shared<CountedLoader>(4));
   CHECK(file_names(folder / "failed").empty());
+  std::ofstream(saving->ckpt_path()) << "another program's";
+  Trainer(options).fit(healthy, std::make_shared<CountedLoader>(4));
+  CHECK(file_names(folder / "failed") == std::set<std::string>{"on_exception.ckpt"});
+
+  for (const char* name : {"../x", "a/../../x", "/tmp/x"}) {
+    CHECK_THROWS_WITH(OnExceptionCheckpoint({.dirpath = folder / "failed", .filename = name}),
+                      Catch::Contains("leads out of dirpath"));
+  }
 }
 
 TEST_CASE("built-in callbacks are made by name") {
