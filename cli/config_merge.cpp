@@ -78,8 +78,8 @@ class OverrideWalk {
   void apply(Value& config) {
     // A level of the key is a level of the configuration, and each keeps the key's name for messages.
     if (given_.key.size() > kLongestKey || parts_.size() + depth_of(value_) > kDeepest)
-      throw ConfigError(mark_, "the key leads too deep: it may have " + std::to_string(kLongestKey) +
-                                   " characters, and key and " + "value together " + std::to_string(kDeepest) + " levels");
+      throw ConfigError(mark_, "the key leads too deep: it may have " + std::to_string(kLongestKey) + " characters, and " +
+                                   std::to_string(kDeepest) + " levels together with the value");
     for (const std::string& part : parts_) {
       if (part.empty()) throw ConfigError(mark_, "the key has an empty part");
     }

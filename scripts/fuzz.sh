@@ -24,7 +24,7 @@ for target in "${targets[@]}"; do
   learnt=$build/corpus/$target
   mkdir -p "$learnt"
   dictionary=tests/fuzz/$target.dict
-  options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=3000 -malloc_limit_mb=1000 -artifact_prefix="$build/finds/$target-")
+  options=(-max_total_time="$seconds" -timeout=30 -report_slow_units=30 -rss_limit_mb=3000 -malloc_limit_mb=1000 -artifact_prefix="$build/finds/$target-")
   [[ ! -e $dictionary ]] || options+=(-dict="$dictionary")
   echo "== $target"
   "$build/bin/${target}_fuzzer" "${options[@]}" -print_final_stats=1 "$learnt" "tests/fuzz/corpus/$target" || failed+=("$target")

@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kMaxDimensions = 64;  // LibTorch's
 
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 16> kElementSizes = {{{"BOOL", 1},
                                                                                        {"U8", 1},
@@ -131,7 +132,8 @@ SafetensorsHeader parse_safetensors(std::string_view file) {
   const std::uint64_t length = read_length(file);
   Value json;
   try {
-    json = parse_json(file.substr(kLengthBytes, length));
+    // A tensor is a map of a text and two lists of numbers.
+    json = parse_json(file.substr(kLengthBytes, length), {.depth = 3, .list_size = kMaxDimensions});
   } catch (const IoError& error) {
     fail(std::string("its header is wrong: ") + error.what());
   }

@@ -50,12 +50,15 @@ bool append_quoted(std::string& out, const std::string& text) {
   }
 }
 
+std::string too_many_values() { return "more than " + std::to_string(kMaxJsonValues) + " values"; }
+
 class Writer {
  public:
   std::string out;
 
   void write(const Value& value, std::size_t depth) {
     if (depth > kMaxJsonDepth) throw IoError("values nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
+    if (++values_ > kMaxJsonValues) throw IoError(too_many_values());
     if (value.is_null()) {
       out += "null";
     } else if (value.is_bool()) {
@@ -113,11 +116,14 @@ class Writer {
     }
     out += '}';
   }
+
+  std::size_t values_ = 0;
 };
 
 // Builds values from the events of the parser, so that nothing is nested deeper than allowed at any time.
 class Reader final : public json::json_sax_t {
  public:
+  explicit Reader(const JsonLimits& limits) : limits_(limits) {}
   Value take() { return std::move(root_); }
 
   bool null() override { return add(Value()); }
@@ -159,7 +165,7 @@ class Reader final : public json::json_sax_t {
   [[noreturn]] static void fail_integer() { throw IoError("an integer of more than 64 bits"); }
 
   bool open(Value value) {
-    if (open_.size() >= kMaxJsonDepth) throw IoError("JSON nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
+    if (open_.size() >= limits_.depth) throw IoError("JSON nested deeper than " + std::to_string(limits_.depth) + " levels");
     open_.push_back({std::move(value), {}, {}});
     return true;
   }
@@ -171,10 +177,14 @@ class Reader final : public json::json_sax_t {
   }
 
   bool add(Value value) {
+    if (++values_ > kMaxJsonValues) throw IoError(too_many_values());
     if (open_.empty()) {
       root_ = std::move(value);
     } else if (Frame& frame = open_.back(); frame.value.is_list()) {
-      frame.value.as_list().push_back(std::move(value));
+      Value::List& list = frame.value.as_list();
+      if (list.size() >= limits_.list_size)
+        throw IoError("a list of more than " + std::to_string(limits_.list_size) + " elements");
+      list.push_back(std::move(value));
     } else {
       frame.value.as_map().emplace_back(std::move(frame.key), std::move(value));
     }
@@ -207,8 +217,10 @@ class Reader final : public json::json_sax_t {
     throw IoError("unknown float \"" + name.substr(0, 100) + "\"");
   }
 
+  const JsonLimits limits_;
   std::vector<Frame> open_;
   Value root_;
+  std::size_t values_ = 0;
 };
 
 }  // namespace
@@ -219,8 +231,8 @@ std::string to_json(const Value& value) {
   return std::move(writer.out);
 }
 
-Value parse_json(std::string_view text) {
-  Reader reader;
+Value parse_json(std::string_view text, const JsonLimits& limits) {
+  Reader reader(limits);
   if (!json::sax_parse(text, &reader)) throw IoError("not JSON");
   return reader.take();
 }

@@ -60,6 +60,9 @@ TEST_CASE("a hostile or damaged file is refused with what is wrong") {
   refused(file_with("{\"a\":", 0), "not JSON");
   refused(file_with("[]", 0), "not a map");
   refused(file_with(std::string(100000, '['), 0), "deeper");
+  std::string sizes = "0";
+  for (int i = 0; i < 100'000; ++i) sizes += ",0";
+  refused(file_with("{\"a\":{\"dtype\":\"U8\",\"shape\":[" + sizes + "],\"data_offsets\":[0,0]}}", 0), "more than 64 elements");
   refused(file_with(R"({"a":)" + tensor("F32", "[1]", "[0,4]") + R"(,"a":)" + tensor("F32", "[1]", "[4,8]") + "}", 8), "twice");
   refused(one("[]", 0), "not described");
   refused(one(R"({"dtype":"F32","shape":[1]})", 4), "not described");

@@ -68,6 +68,15 @@ TEST_CASE("text that is not strict JSON is refused with the reason") {
   CHECK_THROWS_AS(parse_json(R"({"$hex":"0g"})"), levin::IoError);
 }
 
+TEST_CASE("the number of values is limited, which each take fifty times the memory of their text") {
+  std::string text = "[0";
+  while (text.size() < 2 * levin::kMaxJsonValues) text += ",0";
+  CHECK_THROWS_WITH(parse_json(text + "]"), Contains("more than 2000000 values"));
+  CHECK_THROWS_WITH(parse_json("[1,2,3]", {.list_size = 2}), Contains("more than 2 elements"));
+  CHECK_THROWS_WITH(parse_json("[[[1]]]", {.depth = 2}), Contains("deeper than 2"));
+  CHECK(parse_json("[[1,2],[3]]", {.depth = 2, .list_size = 2}).size() == 2);
+}
+
 TEST_CASE("nesting is limited, in reading and in writing") {
   for (const std::size_t depth : {levin::kMaxJsonDepth, levin::kMaxJsonDepth + 1, std::size_t(1000000)}) {
     const std::string text = std::string(depth, '[') + std::string(depth, ']');
