@@ -22,7 +22,7 @@ namespace levin {
 
 namespace {
 
-constexpr std::size_t kReceiveBytes = 64 * 1024;
+constexpr std::size_t kReceiveBytes = 16 * 1024;
 
 /// Where a name leads.
 struct Endpoint {
@@ -258,13 +258,10 @@ bool send_until(int socket, std::string_view bytes, Deadline deadline) {
 }
 
 std::string receive_until(int socket, Deadline deadline) {
-  std::string bytes(kReceiveBytes, '\0');
+  std::array<char, kReceiveBytes> bytes;
   while (true) {
     const ssize_t received = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (received > 0) {
-      bytes.resize(static_cast<std::size_t>(received));
-      return bytes;
-    }
+    if (received > 0) return {bytes.data(), static_cast<std::size_t>(received)};
     if (received == 0) throw LostConnection("Connection closed by peer");
     if (errno == EAGAIN) {
       if (!wait_for(socket, POLLIN, deadline)) return {};
