@@ -12,7 +12,7 @@ bool Logger::wants_all_ranks() const { return false; }
 void Logger::log_all_ranks(const MetricRow&, const std::vector<MetricMap>&) {}
 void Logger::log_hyperparams(const Value&) {}
 void Logger::after_save_checkpoint(const std::filesystem::path&) {}
-std::int64_t Logger::rows_written() const { return -1; }
+RowCounts Logger::rows_written() const { return {}; }
 void Logger::save() {}
 void Logger::finalize(const std::string&) {}
 Value Logger::settings() const { return {}; }

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,12 @@
 #include "levin/core/options/value.h"
 
 namespace levin {
+
+/// How many rows a logger has been given since its run began, those before a resume included; -1: not counted.
+struct RowCounts {
+  std::int64_t rows = -1;       ///< log_metrics(), on rank 0
+  std::int64_t rank_rows = -1;  ///< log_rank_metrics(), on this rank
+};
 
 /// What a logger is told when a run starts.
 struct RunInfo {
@@ -19,9 +24,9 @@ struct RunInfo {
   bool resuming = false;         ///< fit() continues a run from a checkpoint (false when only its weights are used)
   std::int64_t resume_step = 0;  ///< its global step: rows of this step and later ones will be logged anew
   std::filesystem::path resume_checkpoint = {};  ///< its file
-  /// What rows_written() of this logger gave on rank 0 when the checkpoint was written: the rows after these will be logged
-  /// anew. Unset when that is not known; resume_step then tells.
-  std::optional<std::int64_t> resume_rows = std::nullopt;
+  /// What rows_written() of this logger gave when the checkpoint was written: the rows after these will be logged anew. -1 where
+  /// that is not known; resume_step then tells.
+  RowCounts resume_rows = {};
 };
 
 /// Writes metrics and hyper-parameters somewhere. Derive from it, override what you need, and register the class.
@@ -51,9 +56,9 @@ class Logger {
   virtual void log_hyperparams(const Value& hyperparams);
   /// Called: on rank 0 after ModelCheckpoint wrote a file.
   virtual void after_save_checkpoint(const std::filesystem::path& file);
-  /// How many rows log_metrics() has taken since the run began, those before a resume included: what a checkpoint remembers, so
-  /// that a resumed run keeps these rows and no others. Called: often. Default: -1, not counted.
-  virtual std::int64_t rows_written() const;
+  /// What a checkpoint remembers of this logger, so that a resumed run keeps these rows and no others. Called: on every rank,
+  /// often. Default: not counted.
+  virtual RowCounts rows_written() const;
   /// Called: on every rank after each epoch and at the end; brings buffered rows to the disk.
   virtual void save();
   /// Called: on every rank at the end of a run. status is "success", "failed" or "interrupted".

@@ -52,7 +52,7 @@ CsvLogger::~CsvLogger() = default;
 std::string CsvLogger::open(const RunInfo& run) {
   // A second run with the same logger (a test after a fit) goes on in the same folder.
   if (folder_.empty()) use_folder(choose_folder(run));
-  prepare(metrics_, "metrics.csv", run);
+  prepare(metrics_, "metrics.csv", run, run.resume_rows.rows);
   return folder_.string();
 }
 
@@ -60,7 +60,7 @@ void CsvLogger::attach(const RunInfo& run, const std::string& token) {
   use_folder(token);
   if (!options_.per_rank) return;
   make_folder(folder_);  // another host may not share rank 0's disk
-  prepare(rank_metrics_, "metrics_rank_" + std::to_string(run.rank) + ".csv", run);
+  prepare(rank_metrics_, "metrics_rank_" + std::to_string(run.rank) + ".csv", run, run.resume_rows.rank_rows);
 }
 
 std::filesystem::path CsvLogger::choose_folder(const RunInfo& run) const {
@@ -78,16 +78,18 @@ void CsvLogger::use_folder(const std::filesystem::path& folder) {
   version_ = options_.version.is_string() ? options_.version.as_string() : folder_.filename().string();
 }
 
-void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run) {
+void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run,
+                        std::int64_t rows) {
+  const RowFilter earlier{.end_step = run.resume_step, .rows = rows < 0 ? std::nullopt : std::optional(rows)};
   const std::filesystem::path path = folder_ / file_name;
   const bool used_before = file != nullptr;
   if (!used_before) file = std::make_unique<MetricsFile>(path, options_.flush_logs_every_n_steps);
   const bool exists = std::filesystem::exists(path);
   if (run.resuming && exists) {
-    file->start_from(path, run.resume_step);
+    file->start_from(path, earlier);
   } else if (run.resuming && !run.resume_checkpoint.empty()) {
     const std::filesystem::path history = earlier_folder(run, file_name) / file_name;
-    if (std::filesystem::exists(history)) file->start_from(history, run.resume_step);
+    if (std::filesystem::exists(history)) file->start_from(history, earlier);
   } else if (exists && !used_before) {
     const std::filesystem::path aside = set_aside(path);
     MetricsJournal::rename(path, aside);
@@ -127,6 +129,13 @@ void CsvLogger::log_hyperparams(const Value& hyperparams) {
   if (hyperparams.size() == 0) return;
   for (const auto& [name, value] : hyperparams.as_map()) hyperparams_[name] = value;
   write_file(folder_ / "hparams.yaml", to_yaml(hyperparams_));
+}
+
+RowCounts CsvLogger::rows_written() const {
+  RowCounts counts;
+  if (metrics_) counts.rows = metrics_->rows();
+  if (rank_metrics_) counts.rank_rows = rank_metrics_->rows();
+  return counts;
 }
 
 void CsvLogger::save() {

@@ -53,6 +53,7 @@ class CsvLogger final : public Logger {
   bool wants_rank_metrics() const override { return options_.per_rank; }
   void log_rank_metrics(const MetricRow& row) override;
   void log_hyperparams(const Value& hyperparams) override;
+  RowCounts rows_written() const override;
   void save() override;
   void finalize(const std::string& status) override;
 
@@ -63,7 +64,8 @@ class CsvLogger final : public Logger {
  private:
   std::filesystem::path choose_folder(const RunInfo& run) const;
   void use_folder(const std::filesystem::path& folder);
-  void prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run);
+  /// `rows`: how many of an earlier run's to keep; -1: those before RunInfo::resume_step.
+  void prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run, std::int64_t rows);
   /// Where the run that this one resumes kept that file; run.resume_checkpoint is set.
   std::filesystem::path earlier_folder(const RunInfo& run, const std::string& file_name) const;
   void append(MetricsFile& file, const MetricRow& row);

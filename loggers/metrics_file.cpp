@@ -28,6 +28,19 @@ bool is_before(std::string_view step, std::optional<std::int64_t> end_step) {
   return error != std::errc() || end != step.data() + step.size() || !(number >= static_cast<double>(*end_step));
 }
 
+/// `index`: of the row, in the order in which rows were written.
+bool keeps(const RowFilter& filter, std::string_view step, std::int64_t index) {
+  return filter.rows ? index < *filter.rows : is_before(step, filter.end_step);
+}
+
+std::int64_t rows_of(const std::filesystem::path& file) {
+  CsvReader reader(file);
+  std::vector<std::string> cells;
+  std::int64_t rows = -1;  // the header
+  while (reader.next(cells)) ++rows;
+  return rows;
+}
+
 }  // namespace
 
 MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps, RewriteBudget budget)
@@ -46,6 +59,7 @@ void MetricsFile::append(const MetricRow& row) {
   waiting_.add(column("step"), row.step);
   for (const auto& [name, value] : row.values) waiting_.add(column(name), value);
   waiting_.end_row();
+  ++rows_;
 
   if (!flushed_until_ || row.step < *flushed_until_) flushed_until_ = row.step;
   const bool due = row.step + 1 - *flushed_until_ >= flush_every_n_steps_ || waiting_.size() - in_journal_ >= kManyRows ||
@@ -76,13 +90,14 @@ void MetricsFile::tidy() {
   std::sort(columns.begin(), columns.end());
   std::vector<std::size_t> place_of(columns.size());
   for (std::size_t place = 0; place < columns.size(); ++place) place_of[column_of_.at(columns[place])] = place;
-  rewrite(present_file(), columns, std::nullopt, waiting_.moved(place_of), AtomicFile::Disk::kWait);
+  rewrite(present_file(), columns, {}, waiting_.moved(place_of), AtomicFile::Disk::kWait);
   close();
 }
 
-void MetricsFile::start_from(const std::filesystem::path& history, std::int64_t end_step) {
+void MetricsFile::start_from(const std::filesystem::path& history, const RowFilter& filter) {
   close();
-  continue_from(history, end_step);
+  continue_from(history, filter);
+  rows_ = static_cast<std::int64_t>(rows_in_file_);
 }
 
 // Rows that are appended to a file which nobody can open any more would be lost without a word.
@@ -95,12 +110,12 @@ void MetricsFile::stay_in_place() {
   std::vector<std::string> columns;
   CsvReader(path_).next(columns);
   for (const std::string& name : columns) column(name);
-  rewrite(path_, columns_, std::nullopt, waiting_, AtomicFile::Disk::kWait);
+  rewrite(path_, columns_, {}, waiting_, AtomicFile::Disk::kWait);
 }
 
 void MetricsFile::open() {
   // Its run may have been killed, or be one of a version that wrote files of another form.
-  if (std::filesystem::exists(path_)) continue_from(path_, std::nullopt);
+  if (std::filesystem::exists(path_)) continue_from(path_, {});
   open_ = true;
 }
 
@@ -113,16 +128,16 @@ void MetricsFile::close() {
   columns_in_file_ = rows_in_file_ = in_journal_ = widest_row_ = 0;
 }
 
-void MetricsFile::continue_from(const std::filesystem::path& source, std::optional<std::int64_t> end_step) {
+void MetricsFile::continue_from(const std::filesystem::path& source, const RowFilter& filter) {
   std::vector<std::string> columns;
   if (!CsvReader(source).next(columns)) return;
   for (const std::string& name : columns) column(name);
-  take_journal(source, end_step);
-  rewrite(source, columns_, end_step, waiting_, AtomicFile::Disk::kWait);
+  take_journal(source, filter, filter.rows ? rows_of(source) : 0);
+  rewrite(source, columns_, filter, waiting_, AtomicFile::Disk::kWait);
   open_ = true;
 }
 
-void MetricsFile::take_journal(const std::filesystem::path& source, std::optional<std::int64_t> end_step) {
+void MetricsFile::take_journal(const std::filesystem::path& source, const RowFilter& filter, std::int64_t kept) {
   const auto journal = MetricsJournal::to_read(source);
   if (!journal) return;
   CsvReader reader(*journal);
@@ -134,7 +149,7 @@ void MetricsFile::take_journal(const std::filesystem::path& source, std::optiona
     for (std::size_t index = 0; index < cells.size(); index += 2) {
       if (cells[index] == "step") step = cells[index + 1];
     }
-    if (!is_before(step, end_step)) continue;
+    if (!keeps(filter, step, kept++)) continue;
     for (std::size_t index = 0; index < cells.size(); index += 2) {
       waiting_.add(column(cells[index]), std::string_view(cells[index + 1]));
     }
@@ -189,18 +204,19 @@ bool MetricsFile::may_rewrite() const {
 
 void MetricsFile::rewrite_for_columns() {
   // The rows so far are the kernel's to bring to the disk, too.
-  rewrite(present_file(), columns_, std::nullopt, waiting_, AtomicFile::Disk::kLeaveToKernel);
+  rewrite(present_file(), columns_, {}, waiting_, AtomicFile::Disk::kLeaveToKernel);
 }
 
 // Puts a file with the rows of `source` and `more` in place of the present one, in one instant.
 void MetricsFile::rewrite(const std::optional<std::filesystem::path>& source, const std::vector<std::string>& columns,
-                          std::optional<std::int64_t> end_step, const SparseRows& more, AtomicFile::Disk disk) {
+                          const RowFilter& filter, const SparseRows& more, AtomicFile::Disk disk) {
   const auto begin = Clock::now();
   AtomicFile file(path_, AtomicFile::MissingFolder::kRefuse);
   CsvWriter writer(file);
   writer.add(csv_header(columns));
   std::size_t rows = 0;
-  const auto keep = [&](const std::string& step) { return is_before(step, end_step) && ++rows > 0; };
+  std::int64_t index = 0;
+  const auto keep = [&](const std::string& step) { return keeps(filter, step, index++) && ++rows > 0; };
   if (source) copy_csv_rows(*source, writer, columns, "step", keep);
   std::size_t widest = widest_row_ + columns.size() - columns_in_file_;  // the rows so far have the new cells too
   std::string row_text;

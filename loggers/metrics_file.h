@@ -23,6 +23,12 @@ struct RewriteBudget {
   std::chrono::duration<double> allowance{0.01};  ///< and this much more
 };
 
+/// Which rows of a file are taken over: the first so many or, when that is not known, those of steps before one.
+struct RowFilter {
+  std::optional<std::int64_t> end_step = {};
+  std::optional<std::int64_t> rows = {};
+};
+
 /// A CSV file of metrics that any reader reads right at every instant, while rows are appended and after the process was
 /// killed: each row has as many cells as the header, and the file ends with a whole row.
 ///
@@ -52,23 +58,25 @@ class MetricsFile {
   /// Flushes, and rewrites the file with its columns in alphabetical order and numbers at their shortest; there is no journal
   /// then. Rows may be appended afterwards. Throws: IoError, and the file stays as it was.
   void tidy();
-  /// Takes over the rows of `history` (another file, or this one) whose step is below `end_step`, in place of the content.
-  /// Called before the first append().
-  void start_from(const std::filesystem::path& history, std::int64_t end_step);
+  /// Takes over rows of `history` (another file, or this one) in place of the content. Called before the first append().
+  void start_from(const std::filesystem::path& history, const RowFilter& filter);
+  /// Rows that the file has, those that wait included: taken over and appended since this object was made.
+  std::int64_t rows() const { return rows_; }
 
  private:
   void open();
   void close();
   void stay_in_place();
-  void continue_from(const std::filesystem::path& source, std::optional<std::int64_t> end_step);
-  void take_journal(const std::filesystem::path& source, std::optional<std::int64_t> end_step);
+  void continue_from(const std::filesystem::path& source, const RowFilter& filter);
+  /// `kept`: rows that come before those of the journal.
+  void take_journal(const std::filesystem::path& source, const RowFilter& filter, std::int64_t kept);
   std::size_t column(std::string_view name);
   bool append_to_file();
   void append_to_journal();
   bool may_rewrite() const;
   void rewrite_for_columns();
   void rewrite(const std::optional<std::filesystem::path>& source, const std::vector<std::string>& columns,
-               std::optional<std::int64_t> end_step, const SparseRows& more, AtomicFile::Disk disk);
+               const RowFilter& filter, const SparseRows& more, AtomicFile::Disk disk);
   std::optional<std::filesystem::path> present_file() const { return file_ ? std::optional(path_) : std::nullopt; }
 
   std::filesystem::path path_;
@@ -82,6 +90,7 @@ class MetricsFile {
   std::size_t columns_in_file_ = 0;
   std::int64_t size_ = 0;  ///< of the file
   std::size_t rows_in_file_ = 0;
+  std::int64_t rows_ = 0;
   std::size_t widest_row_ = 0;  ///< bytes that a row like those so far may have
 
   SparseRows waiting_;          ///< rows that are not in the file

@@ -51,7 +51,7 @@ Value loops_state(const Trainer::Runtime& runtime) {
 Value logger_rows(const Trainer::Runtime& runtime) {
   const LoopPosition& position = runtime.state.position;
   Value rows(Value::List{});
-  for (const std::int64_t count : position.begins_anew() ? position.start.rows : rows_written(runtime)) rows.push_back(count);
+  for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(runtime)) rows.push_back(count.rows);
   return rows;
 }
 
@@ -261,11 +261,11 @@ std::int64_t logging_step_of(const Checkpoint& checkpoint) {
   return loops->at("logging_step").as_int() + (validated ? 1 : 0);
 }
 
-std::optional<std::int64_t> logger_rows_of(const Checkpoint& checkpoint, std::size_t logger) {
-  const Value* rows = checkpoint.manifest.find("logger_rows");
-  if (rows == nullptr || logger >= rows->size()) return std::nullopt;
-  const std::int64_t count = rows->as_list()[logger].as_int();
-  return count < 0 ? std::nullopt : std::optional(count);
+RowCounts logger_rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger) {
+  const auto count = [logger](const Value* rows) {
+    return rows == nullptr || logger >= rows->size() ? std::int64_t{-1} : rows->as_list()[logger].as_int();
+  };
+  return {.rows = count(checkpoint.manifest.find("logger_rows")), .rank_rows = count(saved_rank_rows(checkpoint, rank))};
 }
 
 }  // namespace levin

@@ -126,7 +126,7 @@ void EntryPoint::open_loggers() {
   HookScope scope(runtime_, Hook::kSetup);
   for (std::size_t index = 0; index < runtime_.loggers.size(); ++index) {
     const auto& logger = runtime_.loggers[index];
-    if (info.resuming) info.resume_rows = logger_rows_of(*checkpoint_, index);
+    if (info.resuming) info.resume_rows = logger_rows_of(*checkpoint_, info.rank, index);
     const std::string token = runtime_.is_global_zero() ? logger->open(info) : std::string();
     const std::vector<std::string> tokens = all_gather_text(runtime_.strategy->control_group(), token, "opening a logger");
     logger->attach(info, tokens.front());

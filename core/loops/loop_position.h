@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "levin/core/checkpoint/rng_state.h"
+#include "levin/core/logger.h"
 #include "levin/core/protocol/metric_snapshot.h"
 
 namespace levin {
@@ -44,7 +45,7 @@ struct RandomState {
 /// What changes while a place that begins anew is under way, as it was at its beginning.
 struct PlaceStart {
   RandomState random;
-  std::vector<std::int64_t> rows;              ///< by logger
+  std::vector<RowCounts> rows;                 ///< by logger
   std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
   std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
 };

@@ -4,8 +4,8 @@
 
 namespace levin {
 
-std::vector<std::int64_t> rows_written(const Trainer::Runtime& runtime) {
-  std::vector<std::int64_t> rows;
+std::vector<RowCounts> rows_written(const Trainer::Runtime& runtime) {
+  std::vector<RowCounts> rows;
   for (const auto& logger : runtime.loggers) rows.push_back(logger->rows_written());
   return rows;
 }

@@ -4,8 +4,8 @@
 
 namespace levin {
 
-/// How many rows each logger has been given on this rank; -1 for one that does not count them.
-std::vector<std::int64_t> rows_written(const Trainer::Runtime& runtime);
+/// What each logger has been given.
+std::vector<RowCounts> rows_written(const Trainer::Runtime& runtime);
 
 /// Hands what a boundary gave to the loggers: rows on rank 0, and each rank's own values where a logger
 /// wants them; and to the callbacks.

@@ -11,6 +11,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/gradient_state.h"
+#include "levin/core/loops/metric_rows.h"
 #include "levin/core/loops/metric_state.h"
 
 namespace levin {
@@ -44,6 +45,10 @@ Value own_values(Trainer::Runtime& runtime) {
   // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
   const bool in_epoch = position.place > Place::kEpochStart;
   values["stop"] = state.stop_wish && in_epoch ? Value(state.stop_reason) : Value();
+  values["rank_rows"] = Value(Value::List{});
+  for (const RowCounts& count : at_start ? position.start.rows : rows_written(runtime)) {
+    values["rank_rows"].push_back(count.rank_rows);
+  }
   values["evaluation_steps"] = Value(Value::List{});
   for (const std::int64_t steps : at_start ? position.start.evaluation_steps : state.evaluation_steps) {
     values["evaluation_steps"].push_back(steps);
@@ -179,6 +184,12 @@ RankResume load_rank_state(const Trainer::Runtime& runtime, const Checkpoint& ch
   const Value* of_rank_zero = by_rank->find("0");
   if (resume.metrics.empty() && of_rank_zero != nullptr) show_like_rank_zero(*of_rank_zero, resume);
   return resume;
+}
+
+const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank) {
+  const Value* by_rank = checkpoint.manifest.find(kRanks);
+  const Value* values = by_rank == nullptr ? nullptr : by_rank->find(std::to_string(rank));
+  return values == nullptr ? nullptr : values->find("rank_rows");
 }
 
 bool restore_random_state(int rank, const Checkpoint& checkpoint) {

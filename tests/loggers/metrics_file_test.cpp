@@ -197,7 +197,7 @@ TEST_CASE("resuming keeps the rows before the step, drops the others and a half 
   const fs::path path = folder / "metrics.csv";
   std::ofstream(path) << "epoch,step,loss\r\r\r\r\n0,0,1\n0,1,0.5\n0,2,0.25\n0,9e99,7\n0,,8\n0,2,0.1";
   MetricsFile file(path, 100);
-  file.start_from(path, 2);
+  file.start_from(path, {.end_step = 2});
   file.append(row_of(2, {{"loss", 0.3}, {"new", 1.0}}));
   file.tidy();
   CHECK(content(path) == "epoch,loss,new,step\n0,1,,0\n0,0.5,,1\n0,8,,\n0,0.3,1.0,2\n");
@@ -208,7 +208,7 @@ TEST_CASE("a file can start with the rows of another, which stays as it was") {
   const std::string before = "epoch,loss,step\n0,1,0\n1,0.5,1\n";
   std::ofstream(folder / "old.csv") << before;
   MetricsFile file(folder / "metrics.csv", 100);
-  file.start_from(folder / "old.csv", 1);
+  file.start_from(folder / "old.csv", {.end_step = 1});
   CHECK(CsvTable(file.path()).rows == std::vector<std::vector<std::string>>{{"0", "1", "0"}});
   file.tidy();
   CHECK(content(file.path()) == "epoch,loss,step\n0,1,0\n");
@@ -294,9 +294,32 @@ TEST_CASE("rows of a new column wait in the journal until there is time to rewri
     CHECK(fs::exists(journal));
   }
   MetricsFile resumed(folder / "metrics.csv", 1, kNoTime);
-  resumed.start_from(folder / "metrics.csv", 4);
+  resumed.start_from(folder / "metrics.csv", {.end_step = 4});
   CHECK(content(resumed.path()) == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,1.0,\n0,3,,0.5\n");
   CHECK_FALSE(fs::exists(journal));
+}
+
+TEST_CASE("resuming keeps as many rows as were counted, whatever their steps, those of a journal too") {
+  for (const std::int64_t rows : {2, 4, 5}) {
+    const TemporaryFolder folder;
+    {
+      MetricsFile file(folder / "metrics.csv", 1, kNoTime);
+      for (const std::int64_t step : {7, 7, 0}) file.append(row_of(step, {{"x", 1.0}}));
+      for (const std::int64_t step : {7, 1}) file.append(row_of(step, {{"late", 0.5}}));
+      CHECK(fs::exists(folder / "metrics.csv.journal"));
+      CHECK(file.rows() == 5);
+    }
+    MetricsFile resumed(folder / "metrics.csv", 1, kNoTime);
+    resumed.start_from(folder / "metrics.csv", {.end_step = 0, .rows = rows});
+    CHECK(resumed.rows() == rows);
+    const std::vector<std::string> lines = {"0,7,1.0,\n", "0,7,1.0,\n", "0,0,1.0,\n", "0,7,,0.5\n", "0,1,,0.5\n"};
+    std::string expected = rows > 3 ? "epoch,step,x,late\n" : "epoch,step,x\n";
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::string& line = lines[static_cast<std::size_t>(row)];
+      expected += rows > 3 ? line : line.substr(0, line.size() - 2) + "\n";
+    }
+    CHECK(content(resumed.path()) == expected);
+  }
 }
 
 TEST_CASE("a journal whose rows are in the file already counts no more") {
@@ -308,11 +331,11 @@ TEST_CASE("a journal whose rows are in the file already counts no more") {
     file.append(row_of(2, {{"late", 1.0}}));
   }
   fs::copy_file(folder / "metrics.csv.journal", folder / "kept");
-  MetricsFile(folder / "metrics.csv", 1).start_from(folder / "metrics.csv", 99);
+  MetricsFile(folder / "metrics.csv", 1).start_from(folder / "metrics.csv", {.end_step = 99});
   const std::string merged = content(folder / "metrics.csv");
   CHECK(merged == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,,1.0\n");
   fs::rename(folder / "kept", folder / "metrics.csv.journal");  // as if killed before it was removed
-  MetricsFile(folder / "metrics.csv", 1).start_from(folder / "metrics.csv", 99);
+  MetricsFile(folder / "metrics.csv", 1).start_from(folder / "metrics.csv", {.end_step = 99});
   CHECK(content(folder / "metrics.csv") == merged);
 }
 

@@ -119,7 +119,7 @@ TEST_CASE("who reads while rows and columns are added meets a whole, rectangular
     }
     CHECK(reads == static_cast<std::size_t>(3000 / flush_every));
     MetricsFile file(path, 1);
-    file.start_from(path, 3000);
+    file.start_from(path, {.end_step = 3000});
     check_rows(path, 3000, 3000);
   }
 }
@@ -142,7 +142,7 @@ TEST_CASE("a process killed at any instant leaves a rectangular file, and all ro
     check_rows(path, 1, flushed + static_cast<std::size_t>(flush_every));
     // The next run has all of it.
     MetricsFile file(path, 1);
-    file.start_from(path, 1'000'000);
+    file.start_from(path, {.end_step = 1'000'000});
     file.tidy();
     check_rows(path, flushed, flushed + static_cast<std::size_t>(flush_every));
   }

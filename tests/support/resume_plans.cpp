@@ -97,11 +97,11 @@ class RowLogger final : public Logger {
   using Row = std::tuple<std::int64_t, std::int64_t, MetricMap>;
   explicit RowLogger(std::vector<Row> earlier = {}) : rows(std::move(earlier)) {}
   std::string open(const RunInfo& run) override {
-    rows.resize(run.resuming ? static_cast<std::size_t>(run.resume_rows.value()) : 0);
+    rows.resize(run.resuming ? static_cast<std::size_t>(run.resume_rows.rows) : 0);
     return {};
   }
   void log_metrics(const MetricRow& row) override { rows.emplace_back(row.epoch, row.step, row.values); }
-  std::int64_t rows_written() const override { return static_cast<std::int64_t>(rows.size()); }
+  RowCounts rows_written() const override { return {.rows = static_cast<std::int64_t>(rows.size())}; }
   void after_save_checkpoint(const std::filesystem::path& file) override { saved.push_back(file.filename().string()); }
 
   std::vector<Row> rows;
