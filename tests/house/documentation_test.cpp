@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -50,11 +51,42 @@ TEST_CASE("links in the documentation lead to files") {
   CHECK(broken == std::vector<std::string>());
 }
 
-TEST_CASE("the rows and tests that the deadlock matrix names exist") {
+std::string all_tests() {
   std::string tests;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
     if (entry.path().extension() == ".cpp") tests += read(entry.path());
   }
+  return tests;
+}
+
+std::vector<std::string> missing_tests(const std::vector<std::string>& named) {
+  const std::string tests = all_tests();
+  std::vector<std::string> missing;
+  for (const std::string& test : named) {
+    if (tests.find("TEST_CASE(\"" + test + "\"") == std::string::npos) missing.push_back(test);
+  }
+  return missing;
+}
+
+TEST_CASE("each sentence of docs/promises.md stands in its page, beside tests that exist") {
+  const std::string document = read(kRoot / "docs/promises.md");
+  const auto flat = [](std::string text) { return std::regex_replace(text, std::regex("\\s+"), " "); };
+  std::vector<std::string> missing = missing_tests(matches(document, std::regex(R"~([|;] test "([^\n"]+)")~")));
+  std::string page;
+  std::istringstream lines(document);
+  int sentences = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, std::regex(R"~(## \[.*\]\((.*)\))~"))) page = flat(read(kRoot / "docs" / match[1].str()));
+    if (!std::regex_match(line, match, std::regex(R"~(\| (.*) \| (test|row) .*)~"))) continue;
+    ++sentences;
+    if (page.find(match[1].str()) == std::string::npos) missing.push_back(match[1].str());
+  }
+  CHECK(sentences > 40);
+  CHECK(missing == std::vector<std::string>());
+}
+
+TEST_CASE("the rows and tests that the deadlock matrix names exist") {
   const std::string document = read(kRoot / "docs/deadlock-matrix.md");
   const std::vector<std::string> rows = matches(document, std::regex(R"~(\| row "([^\n]+)" \|\n)~"));
   const std::vector<std::string> named = matches(document, std::regex(R"~(\| test "([^\n]+)" \|\n)~"));
@@ -66,9 +98,7 @@ TEST_CASE("the rows and tests that the deadlock matrix names exist") {
         document.find("\n| " + row + " | – | yes |") == std::string::npos)
       missing.push_back(row);
   }
-  for (const std::string& test : named) {
-    if (tests.find("TEST_CASE(\"" + test + "\")") == std::string::npos) missing.push_back(test);
-  }
+  for (const std::string& test : missing_tests(named)) missing.push_back(test);
   CHECK(missing == std::vector<std::string>());
 }
 
