@@ -35,8 +35,12 @@ struct Descriptor {
 // Names of temporaries in the folder, with the host that made each.
 std::vector<std::pair<std::string, std::string>> temporaries_in(int folder) {
   std::vector<std::pair<std::string, std::string>> found;
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(dup(folder)), closedir);
-  if (!entries) return found;
+  const int copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : fdopendir(copy), closedir);
+  if (!entries) {
+    if (copy >= 0) close(copy);
+    return found;
+  }
   while (const dirent* entry = readdir(entries.get())) {
     if (const auto host = host_of_temporary(entry->d_name)) found.emplace_back(entry->d_name, *host);
   }

@@ -63,7 +63,7 @@ void AtomicFile::write(std::string_view bytes) {
 void AtomicFile::commit(Disk disk) {
   if (disk == Disk::kWait && fsync(descriptor_) != 0) fail("bring it to disk", errno);
   if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);
-  committed_ = true;
+  committed_ = is_in_place_ = true;
   if (disk == Disk::kLeaveToKernel) return;
   const int folder = open(folder_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0 && errno == EACCES) return;  // a folder that may be entered but not read
@@ -82,8 +82,9 @@ OutputFile AtomicFile::take() {
 void AtomicFile::fail(const std::string& doing, int error) const {
   // The destructor does not run when the constructor throws.
   if (!committed_ && !temporary_.empty()) unlink(temporary_.c_str());
-  throw IoError("Cannot save '" + file_.string() + "': could not " + doing + " (" + std::generic_category().message(error) +
-                "). What was there before is unchanged.");
+  const std::string why = "could not " + doing + " (" + std::generic_category().message(error) + ")";
+  if (is_in_place_) throw IoError("'" + file_.string() + "' is saved, but may not survive a loss of power: " + why + ".");
+  throw IoError("Cannot save '" + file_.string() + "': " + why + ". What was there before is unchanged.");
 }
 
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target) {

@@ -42,7 +42,8 @@ class AtomicFile {
   std::filesystem::path file_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
-  bool committed_ = false;
+  bool committed_ = false;    ///< there is no temporary file, or none any more
+  bool is_in_place_ = false;  ///< the new file has the name
 };
 
 /// Makes `link` a symbolic link to `target`, in one step: at any instant the old or the new link is there. Throws IoError.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <string_view>
 
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
@@ -51,14 +53,21 @@ Value loops_state(const Trainer::Runtime& runtime) {
 Value logger_rows(const Trainer::Runtime& runtime) {
   const LoopPosition& position = runtime.state.position;
   Value rows(Value::List{});
-  for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(runtime)) rows.push_back(count.rows);
+  for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(runtime))
+    rows.push_back(count.rows);
   return rows;
 }
 
 /// A run that has not come to where it goes on saves what it was given.
 void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
-  checkpoint.manifest["loops"] = resumed.manifest.at("loops");
-  if (const Value* rows = resumed.manifest.find("logger_rows")) checkpoint.manifest["logger_rows"] = *rows;
+  for (const char* key : {"epoch", "global_step", "loops", "logger_rows", "optimizer_states", "lr_schedulers"}) {
+    if (const Value* value = resumed.manifest.find(key)) checkpoint.manifest[key] = *value;
+  }
+  constexpr std::string_view kOptimizer = "optimizer_states.";
+  std::erase_if(checkpoint.tensors, [&](const auto& entry) { return entry.first.starts_with(kOptimizer); });
+  for (const auto& [name, tensor] : resumed.tensors) {
+    if (name.starts_with(kOptimizer)) checkpoint.tensors[name] = tensor;
+  }
   copy_rank_states(resumed, checkpoint);
 }
 
@@ -113,10 +122,20 @@ Checkpoint put_together(Trainer::Runtime& runtime, bool weights_only,
 
 /// Where gradients of earlier batches are part of the state, from backward on nobody can tell them from those of a batch that a
 /// resumed run does again.
-void check_moment(const Trainer::Runtime& runtime, bool weights_only) {
+bool gradients_are_between(const Trainer::Runtime& runtime) {
   const LoopState& state = runtime.state;
   const bool keeps_gradients = state.window.open || !runtime.module->automatic_optimization();
-  if (weights_only || state.position.place != Place::kBatch || !state.window.in_backward || !keeps_gradients) return;
+  return state.position.place == Place::kBatch && state.window.in_backward && keeps_gradients;
+}
+
+void check_moment(const Trainer::Runtime& runtime, bool weights_only) {
+  if (weights_only) return;
+  const Hook hook = runtime.state.hook;
+  if (hook == Hook::kOptimizerStep || hook == Hook::kLrSchedulerStep) {
+    throw MisuseError("save_checkpoint: inside " + std::string(hook_name(hook)) +
+                      " nobody can tell whether the step is taken. Save in on_train_batch_end, or with weights_only.");
+  }
+  if (!gradients_are_between(runtime)) return;
   throw MisuseError(
       "save_checkpoint: between backward and on_train_batch_end of a batch that may add to the gradients of earlier ones "
       "(accumulate_grad_batches, manual optimization), a run could not resume exactly. Save in on_train_batch_end, or with "
@@ -125,7 +144,10 @@ void check_moment(const Trainer::Runtime& runtime, bool weights_only) {
 
 std::int64_t count(const Value& values, const char* key) {
   const std::int64_t number = values.at(key).as_int();
-  if (number < 0) throw ConfigError("ckpt_path: the checkpoint says " + std::string(key) + ": " + std::to_string(number) + ".");
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (number < 0 || number > kMost) {
+    throw ConfigError("ckpt_path: the checkpoint says " + std::string(key) + ": " + std::to_string(number) + ".");
+  }
   return number;
 }
 
@@ -148,7 +170,7 @@ ResumePoint resume_point(const Value& loops) {
                  .end_epoch = turn.at("end_epoch").as_bool()};
   resume.completed = loops.at("completed").as_bool();
   resume.stop_agreed = loops.at("stop_agreed").as_bool();
-  resume.hooks_done = static_cast<int>(count(loops, "hooks_done"));
+  resume.hooks_done = static_cast<int>(std::min<std::int64_t>(count(loops, "hooks_done"), std::numeric_limits<int>::max()));
   resume.data = {.samples = optional_count(loops, "samples_done"),
                  .world_size = count(loops, "world_size"),
                  .batch_size = count(loops, "batch_size")};
@@ -166,6 +188,8 @@ void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool
   }
   if (runtime.failing) {
     if (!runtime.is_global_zero()) return;
+    // Rather without the gradients of a window than with those of one batch twice.
+    if (gradients_are_between(runtime)) runtime.state.window = {};
     put_together(runtime, weights_only, [&] {
       const bool alone = runtime.rank_states_at_end.empty();
       return alone ? std::vector{own_rank_state(runtime)} : runtime.rank_states_at_end;

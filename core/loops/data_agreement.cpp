@@ -33,9 +33,14 @@ std::vector<std::int64_t> read(const std::string& text) {
 
 void compare(const std::string& what, const std::vector<std::int64_t>& first, const std::vector<std::int64_t>& other,
              std::size_t rank) {
-  for (std::size_t index = 0; index < std::min(first.size(), other.size()); ++index) {
+  if (first.size() != other.size()) {
+    throw MisuseError("The " + what + " data has " + std::to_string(first.size()) + " loaders on rank 0 and " +
+                      std::to_string(other.size()) + " on rank " + std::to_string(rank) +
+                      ". Give every rank as many; one without data has none of its batches.");
+  }
+  for (std::size_t index = 0; index < first.size(); ++index) {
     if (first[index] == other[index] || first[index] == kNotShared || other[index] == kNotShared) continue;
-    const std::string which = std::max(first.size(), other.size()) > 1 ? ", loader " + std::to_string(index) : "";
+    const std::string which = first.size() > 1 ? ", loader " + std::to_string(index) : "";
     throw MisuseError("Ranks share the " + what + " data" + which + ", but it has " + std::to_string(first[index]) +
                       " samples on rank 0 and " + std::to_string(other[index]) + " on rank " + std::to_string(rank) +
                       ". Give all ranks the same data, or divide it in a loader of your own.");

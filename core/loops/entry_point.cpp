@@ -51,6 +51,7 @@ EntryPoint::~EntryPoint() {
   runtime_.in_entry_point = false;
   runtime_.data = nullptr;
   runtime_.state.fitting = false;
+  runtime_.state.replaying = false;
   runtime_.resumed_from.reset();
   runtime_.state.hook = Hook::kNone;
 }
@@ -87,6 +88,12 @@ void EntryPoint::set_up() {
   if (run_.ckpt_path) {
     checkpoint_file_ = resolve_checkpoint(runtime_, *run_.ckpt_path);
     checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::load(checkpoint_file_));
+    const Value* loops = checkpoint_->manifest.find("loops");
+    if (fitting() && loops != nullptr && loops->find("place") == nullptr) {
+      throw ConfigError("ckpt_path: '" + checkpoint_file_.string() +
+                        "' was written by an earlier levin, which did not say where its run goes on. It can be tested and "
+                        "validated; to train on, load its weights in the module's setup().");
+    }
     runtime_.resumed_from = checkpoint_;
     runtime_.state.replaying = fitting();
   }

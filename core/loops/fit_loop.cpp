@@ -47,7 +47,8 @@ void FitLoop::run(const ResumePoint& resume) {
   validation_.sanity_check();
   check_signal();
   data_.set_up();
-  loaded_in_epoch_ = state_.epoch;
+  const std::int64_t every = options.reload_dataloaders_every_n_epochs;
+  loaded_in_epoch_ = every == 0 ? state_.epoch : state_.epoch - state_.epoch % every;
   ResumePoint from = resume;
   if (from.is_in_epoch()) from.batches_done = data_.seek(resume);
   agree_on_epoch();
@@ -56,7 +57,8 @@ void FitLoop::run(const ResumePoint& resume) {
     train_epochs(std::move(from));
   } else {
     runtime_.metrics->begin_stage(Stage::kTrain);
-    runtime_.metrics->restore(resume.rank.metrics);
+    if (resume.resumes) take_over(resume);
+    begin(Place::kEpochStart);
   }
   rank_zero_info("Training stopped: " + state_.end_reason + ".");
 }
@@ -87,6 +89,7 @@ void FitLoop::begin(Place place) {
   position.start.random.before_reading = position.before_reading;
   position.start.rows = rows_written(runtime_);
   position.start.evaluation_steps = state_.evaluation_steps;
+  position.start.skip_epoch_wish = state_.skip_epoch_wish;
   position.start.maps.reset();
   runtime_.metrics->mark();
 }
@@ -97,11 +100,11 @@ void FitLoop::take_over(const ResumePoint& resume) {
   state_.evaluation_steps = rank.evaluation_steps;
   if (rank.stop_wish) runtime_.trainer.stop(rank.stop_reason);
   state_.stop_agreed |= resume.stop_agreed;
+  state_.skip_epoch_wish = rank.skip_epoch_wish;
   if (resume.accumulate_grad_batches) state_.accumulate_grad_batches = *resume.accumulate_grad_batches;
   take_over_gradients(resume);
   if (resume.is_in_epoch()) {
-    if (rank.before_reading) set_rng_state(*rank.before_reading);
-    data_.start_epoch(state_.epoch);
+    data_.start_epoch(state_.epoch, rank.before_reading);
   }
   if (rank.random && resume.place != Place::kTrainStart) set_rng_state(*rank.random);
   state_.replaying = false;
@@ -135,9 +138,9 @@ void FitLoop::reload_if_due() {
 }
 
 void FitLoop::agree_on_epoch() {
-  const BoundaryOutcome outcome = runtime_.meet(
-      BoundaryKind::kEpochStart,
-      {data_.epoch_batches().value_or(-1), data_.loader().batch_size().value_or(0), validation_.rank_batches()});
+  const BoundaryOutcome outcome =
+      runtime_.meet(BoundaryKind::kEpochStart,
+                    {data_.epoch_batches().value_or(-1), data_.loader().batch_size().value_or(0), validation_.rank_batches()});
   check_signal();
   std::vector<std::int64_t> batches;
   for (const BoundaryWords& words : outcome.words) batches.push_back(words[0]);
@@ -194,17 +197,25 @@ void FitLoop::run_epoch(const ResumePoint& resume) {
     case Place::kBatchEnd:
     case Place::kValidation:
     case Place::kValidationEnd: {
-      state_.batch_idx = resume.turn.iteration;
-      state_.is_last_batch = resume.turn.is_last;
-      state_.position.turn = resume.turn;
+      Turn turn = resume.turn;
+      state_.batch_idx = turn.iteration;
+      state_.is_last_batch = turn.is_last;
+      state_.position.turn = turn;
       if (resume.place == Place::kBatchEnd) {
         state_.position.place = Place::kBatchEnd;
         state_.position.hooks_done = resume.hooks_done;
         HookCounter counter(state_.position.hooks_done);
-        end_batch_hooks_without_batch(counter, resume.turn);
+        end_batch_hooks_without_batch(counter, turn);
+        obey_wish_to_skip(turn);
       }
-      finish_turn(resume.turn, resume.place, resume.hooks_done);
-      const bool over = is_over(resume.turn);
+      if (!turn.is_last && plan_.known() && !any_rank_has_batch()) {
+        // With other batches than those of the run that was interrupted this one was the last.
+        turn.is_last = true;
+        schedulers_.step("epoch", /*on_metric=*/false);
+      }
+      state_.position.turn = turn;
+      finish_turn(turn, resume.place, resume.hooks_done);
+      const bool over = is_over(turn);
       check_signal();
       if (!over) run_turns();
       break;
@@ -292,13 +303,14 @@ Turn FitLoop::run_turn(std::int64_t iteration) {
   const bool skips = alone && state_.skip_epoch_wish;
   StepOutput output;
   if (!skips) output = optimize(turn, batch ? &*batch : nullptr);
-  if (!alone && !runtime_.module->automatic_optimization()) {
+  if (!alone && !reduces_gradients()) {
     agree_after_manual_step(turn, steps_before);
   } else {
     learn_from_votes(turn);
   }
   state_.position.place = Place::kBatchEnd;
   state_.position.turn = turn;
+  state_.position.hooks_done = 0;
   ++state_.position.batches_done;
   state_.samples_done = data_.samples_done(state_.position.batches_done);
   state_.window.in_backward = false;
@@ -310,15 +322,19 @@ Turn FitLoop::run_turn(std::int64_t iteration) {
     return turn;
   }
   end_batch_hooks(turn, output, batch ? &*batch : nullptr);
-  if (alone && state_.skip_epoch_wish && !turn.end_epoch) {
-    turn.end_epoch = true;
-    if (!turn.is_last) schedulers_.step("epoch", /*on_metric=*/false);
-  }
+  obey_wish_to_skip(turn);
   state_.in_batch = false;
   runtime_.metrics->end_batch();
   ++state_.total_batch_idx;
   finish_turn(turn, Place::kBatchEnd, 0);
   return turn;
+}
+
+void FitLoop::obey_wish_to_skip(Turn& turn) {
+  if (runtime_.world_size() > 1 || !state_.skip_epoch_wish || turn.end_epoch) return;
+  turn.end_epoch = true;
+  state_.position.turn = turn;
+  if (!turn.is_last) schedulers_.step("epoch", /*on_metric=*/false);
 }
 
 void FitLoop::end_batch_hooks(const Turn& turn, const StepOutput& output, const Batch* batch) {
@@ -335,8 +351,8 @@ void FitLoop::end_batch_hooks(const Turn& turn, const StepOutput& output, const 
 void FitLoop::end_batch_hooks_without_batch(HookCounter& counter, const Turn& turn) {
   const auto decides = [&](const Callback& callback) { return counter.next() && !is_normal(callback); };
   const auto run = [&](const auto& filter) {
-    hooks_.callbacks_if([&](const Callback& callback) { return filter(callback) && decides(callback); },
-                        Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, StepOutput(), Batch(), turn.iteration);
+    hooks_.callbacks_if([&](const Callback& callback) { return filter(callback) && decides(callback); }, Hook::kOnTrainBatchEnd,
+                        &Callback::on_train_batch_end, StepOutput(), Batch(), turn.iteration);
   };
   run(HookRunner::others);
   counter.next();  // the module
@@ -352,7 +368,7 @@ void FitLoop::plan_turn(Turn& turn) {
     turn.is_last = !state_.has_next_batch || plan_.is_last(turn.iteration);
   } else if (plan_.known()) {
     turn.is_last = plan_.is_last(turn.iteration);
-  } else if (every > 1 || !automatic) {
+  } else if (every > 1 || !reduces_gradients()) {
     // Nothing tells in time which batch is the last, so ranks ask each other. A rare case, and the only one that pays for it.
     const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch);
     turn.is_last = automatic ? !outcome.votes.has_next : !all_have_next(outcome);
@@ -360,8 +376,10 @@ void FitLoop::plan_turn(Turn& turn) {
   turn.ends_window |= turn.is_last;
 }
 
+bool FitLoop::reduces_gradients() const { return runtime_.module->automatic_optimization() && !runtime_.optimizers.empty(); }
+
 StepOutput FitLoop::optimize(const Turn& turn, const Batch* batch) {
-  if (runtime_.module->automatic_optimization() && !runtime_.optimizers.empty()) {
+  if (reduces_gradients()) {
     return automatic_.run(batch, turn.iteration, turn.starts_window, turn.ends_window);
   }
   return forward_only(turn, batch);
@@ -385,7 +403,7 @@ void FitLoop::learn_from_votes(Turn& turn) {
   }
   if (!votes_.reduced()) return;
   turn.end_epoch = votes_.agreed().end_epoch;
-  if (!plan_.known() && state_.accumulate_grad_batches == 1 && runtime_.module->automatic_optimization()) {
+  if (!plan_.known() && state_.accumulate_grad_batches == 1) {
     turn.is_last = !votes_.agreed().has_next;
     state_.is_last_batch = turn.is_last;
   }
@@ -412,10 +430,9 @@ void FitLoop::finish_turn(const Turn& turn, Place from, int hooks_done) {
   if (from == Place::kBatchEnd) {
     write_step_row(turn);
     if (!turn.end_epoch) validation_.run_if_due(turn, state_.stop_agreed && can_stop_early());
-  } else if (from == Place::kValidation) {
-    validation_.run(turn);
-  } else {
-    validation_.finish(hooks_done);
+  } else if (state_.validates) {
+    // A run that resumes may have no validation any more.
+    from == Place::kValidation ? validation_.run(turn) : validation_.finish(hooks_done);
   }
   if (turn.ends_window) {
     schedulers_.step("step", /*on_metric=*/true);

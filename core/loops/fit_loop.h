@@ -58,7 +58,11 @@ class FitLoop {
   StepOutput optimize(const Turn& turn, const Batch* batch);
   StepOutput forward_only(const Turn& turn, const Batch* batch);
   void learn_from_votes(Turn& turn);
+  /// Each turn's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
+  bool reduces_gradients() const;
   void agree_after_manual_step(Turn& turn, std::int64_t steps_before);
+  /// On one process, a wish from on_train_batch_end: there is nobody to agree with.
+  void obey_wish_to_skip(Turn& turn);
   void end_batch_hooks(const Turn& turn, const StepOutput& output, const Batch* batch);
   /// Whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too, and so does a
   /// run that was interrupted before they had their turn.

@@ -13,11 +13,13 @@ FitValidation::FitValidation(Trainer::Runtime& runtime, const Precision& precisi
 
 void FitValidation::set_up() {
   state_.num_evaluation_batches.clear();
+  loop_.reset();
   const auto& limit = runtime_.options.limit_val_batches;
   if (limit && *limit == Limit(0)) return;
   LoaderList loaders = source_.evaluation(runtime_, Stage::kValidate);
   if (loaders.empty()) return;
-  loop_ = std::make_unique<EvaluationLoop>(runtime_, precision_, Stage::kValidate, std::move(loaders), limit, "limit_val_batches");
+  loop_ =
+      std::make_unique<EvaluationLoop>(runtime_, precision_, Stage::kValidate, std::move(loaders), limit, "limit_val_batches");
   state_.num_evaluation_batches = loop_->num_batches();
 }
 
@@ -90,7 +92,8 @@ void FitValidation::run(const Turn& turn) {
   position.start = {{RandomSnapshot::take(), position.before_reading},
                     rows_written(runtime_),
                     state_.evaluation_steps,
-                    runtime_.metrics->maps()};
+                    runtime_.metrics->maps(),
+                    state_.skip_epoch_wish};
   runtime_.metrics->mark();
   if (turn.ends_window) hooks_.module(Hook::kOnValidationModelZeroGrad, &Module::on_validation_model_zero_grad);
   loop_->run();

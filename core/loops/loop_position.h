@@ -11,8 +11,8 @@
 
 namespace levin {
 
-/// What training does next. A checkpoint says it, and a run that resumes goes on there: what is done is not done again, and what
-/// is due is not left out. Those marked (*) begin anew when a checkpoint was written while they ran.
+/// What training does next. A checkpoint says it, and a run that resumes goes on there: what is done is not done again, and
+/// what is due is not left out. Those marked (*) begin anew when a checkpoint was written while they ran.
 enum class Place : std::uint8_t {
   kTrainStart,     ///< (*) on_train_start, and everything after it
   kEpochStart,     ///< (*) on_train_epoch_start
@@ -48,6 +48,7 @@ struct PlaceStart {
   std::vector<RowCounts> rows;                 ///< by logger
   std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
   std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
+  bool skip_epoch_wish = false;
 };
 
 /// Where training is. Written by the loops, read by checkpoints.

@@ -45,6 +45,7 @@ Value own_values(Trainer::Runtime& runtime) {
   // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
   const bool in_epoch = position.place > Place::kEpochStart;
   values["stop"] = state.stop_wish && in_epoch ? Value(state.stop_reason) : Value();
+  values["skip_epoch"] = in_epoch && (at_start ? position.start.skip_epoch_wish : state.skip_epoch_wish);
   values["rank_rows"] = Value(Value::List{});
   for (const RowCounts& count : at_start ? position.start.rows : rows_written(runtime)) {
     values["rank_rows"].push_back(count.rank_rows);
@@ -101,7 +102,11 @@ void add_gradients(const Checkpoint& checkpoint, int rank, std::map<std::string,
   for (auto entry = checkpoint.tensors.lower_bound(prefix); entry != checkpoint.tensors.end(); ++entry) {
     if (!entry->first.starts_with(prefix)) return;
     const auto [own, is_new] = gradients.try_emplace(entry->first.substr(prefix.size()), entry->second);
-    if (!is_new) own->second = own->second + entry->second;
+    if (is_new) continue;
+    if (own->second.sizes() != entry->second.sizes()) {
+      throw ConfigError("ckpt_path: the checkpoint has gradients of '" + own->first + "' that differ in shape.");
+    }
+    own->second = own->second + entry->second;
   }
 }
 
@@ -113,6 +118,7 @@ void add_values(const Value& values, RankResume& resume) {
     resume.stop_wish = true;
     resume.stop_reason = stop.as_string();
   }
+  resume.skip_epoch_wish |= values.at("skip_epoch").as_bool();
   if (!first) return;
   for (const Value& steps : values.at("evaluation_steps").as_list()) resume.evaluation_steps.push_back(steps.as_int());
 }

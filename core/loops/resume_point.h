@@ -27,6 +27,7 @@ struct RankResume {
   std::int64_t window_weight = 0;
   bool stop_wish = false;
   std::string stop_reason;
+  bool skip_epoch_wish = false;
   std::vector<std::int64_t> evaluation_steps;
 };
 

@@ -26,13 +26,14 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const std::int64_t ranks_reading = runtime_.options.use_distributed_sampler ? world_size : 1;
   const bool same = saved.world_size == world_size && saved.batch_size == batch_size;
   const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
-  if (!left && !same) {
+  if (!same && (!left || batch_size == 0)) {
     throw ConfigError(
         "ckpt_path: the checkpoint is of the middle of an epoch, on " + std::to_string(saved.world_size) +
         " ranks with batches of " + std::to_string(saved.batch_size) + "; this run has " + std::to_string(world_size) +
         " with batches of " + std::to_string(batch_size) +
         ", and its training loader cannot tell which samples are left. Resume with as many ranks and the same batch size, or "
-        "from the end of an epoch, or let the loader override samples_before(), batches_from() and start_epoch_at().");
+        "from the end of an epoch, or let the loader override batch_size(), samples_before(), batches_from() and "
+        "start_epoch_at().");
   }
   batches_before_ = same ? resume.batches_done : *saved.samples / (batch_size * ranks_reading);
   if (left) {
@@ -43,14 +44,20 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   return batches_before_;
 }
 
-void TrainingData::start_epoch(std::int64_t epoch) {
+void TrainingData::start_epoch(std::int64_t epoch, const std::optional<at::Tensor>& random) {
   HookScope scope(runtime_, Hook::kTrainDataloader);
   LoaderProgress progress{.loader = loader_.get()};
+  const bool drops = !samples_before_ && batches_before_ > 0;
+  if (random && !drops) set_rng_state(*random);
   if (samples_before_) {
     cursor_->start_epoch_at(epoch, *samples_before_, batches_before_);
   } else {
     cursor_->start_epoch(epoch);
-    for (; progress.batches < batches_before_ && cursor_->has_next(); ++progress.batches) cursor_->take();
+    for (; progress.batches < batches_before_ && cursor_->has_next(); ++progress.batches) {
+      // Taking a batch reads the one after it.
+      if (random && progress.batches + 1 == batches_before_) set_rng_state(*random);
+      cursor_->take();
+    }
     progress.skipped = progress.batches;
   }
   runtime_.state.loaders = {progress};

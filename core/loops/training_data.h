@@ -26,8 +26,9 @@ class TrainingData {
   /// The epoch that comes begins where the run that `resume` is of had come to. Gives how many of this run's batches lie
   /// before. Throws ConfigError when the loader cannot tell and the run was one of other ranks or another batch size.
   std::int64_t seek(const ResumePoint& resume);
-  /// Starts the epoch, at the place that seek() chose, once.
-  void start_epoch(std::int64_t epoch);
+  /// Starts the epoch, at the place that seek() chose, once. `random`: random numbers as they were before the batch was read
+  /// that comes first.
+  void start_epoch(std::int64_t epoch, const std::optional<at::Tensor>& random = std::nullopt);
 
   bool has_next() const { return cursor_->has_next(); }
   Batch take();

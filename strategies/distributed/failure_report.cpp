@@ -41,7 +41,8 @@ void wait_for_the_cause(RunBoard& board, const FailureRecord& own) {
   wait_for_record(board);
   if (board.failure()) return;
   // A rank behind a lost connection is silent, as one whose process has ended.
-  const auto lost = is_closed_by_peer(own.error) ? std::vector<std::string>() : unanswering_hosts();
+  const bool may_be_lost = board.spans_hosts() && !is_closed_by_peer(own.error);
+  const auto lost = may_be_lost ? unanswering_hosts() : std::vector<std::string>();
   if (!lost.empty()) return board.report_failure({own.rank, own.where, lost_connection_text(lost)});
   if (const auto ended = board.ended_rank()) {
     board.report_failure({*ended, {}, "its process ended in the middle of the run"});

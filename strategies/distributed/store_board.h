@@ -31,6 +31,7 @@ class StoreBoard final : public RunBoard {
   void begin_reduction() noexcept override;
   void end_reduction() noexcept override;
   std::optional<int> rank_in_later_reduction() const override;
+  bool spans_hosts() const override { return true; }
   /// Both take about a second: a rank that is gone or stopped shows by posting nothing new.
   std::optional<int> ended_rank() const override { return silent_rank(); }
   std::optional<int> stalled_rank() const override;

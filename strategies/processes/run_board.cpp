@@ -15,7 +15,8 @@ std::string different_calls(int rank, const std::string& what, int other, const 
 void RunBoard::report_stall(const std::string& waited) noexcept {
   try {
     // A rank behind a lost connection looks stalled from here, as this one does from there: neither process is to blame.
-    if (const std::string lost = lost_connection_text(unanswering_hosts()); !lost.empty()) {
+    const auto hosts = spans_hosts() ? unanswering_hosts() : std::vector<std::string>();
+    if (const std::string lost = lost_connection_text(hosts); !lost.empty()) {
       return report_failure(
           {rank(), own_whereabouts(), lost + ": it " + waited + " (timeout_seconds). Ranks are:\n" + table()});
     }

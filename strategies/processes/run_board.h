@@ -50,6 +50,9 @@ class RunBoard {
   /// Such a rank when the launcher, which should write it down, is stopped. Costs a look at one process.
   virtual std::optional<int> unattended_rank() const { return std::nullopt; }
 
+  /// Ranks are on several hosts, whose links may be lost.
+  virtual bool spans_hosts() const { return false; }
+
   /// The rank that keeps the others waiting, as far as this can be seen from here: one that is stopped, or else one that waits
   /// for nobody.
   virtual std::optional<int> stalled_rank() const = 0;

@@ -8,7 +8,7 @@
 namespace levin {
 
 /// The board of ranks on one host.
-class SharedMemoryBoard final : public RunBoard {
+class SharedMemoryBoard : public RunBoard {
  public:
   /// Joins: from now on others see when this process ends.
   SharedMemoryBoard(std::shared_ptr<RunSegment> segment, int rank);

@@ -56,7 +56,10 @@ bool StoreClient::join_once(Deadline deadline, std::string& problem) {
 }
 
 StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_, deadline);
+  if (!lock.owns_lock()) {
+    throw DesyncError("the run's store at " + address_.text + ": another call of this rank, which waits, takes too long");
+  }
   if (!broken_.empty()) throw DesyncError(broken_);
   try {
     auto answer = exchange(request, deadline);

@@ -38,7 +38,7 @@ class StoreClient {
 
   StoreAddress address_;
   StoreMember member_;
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   Descriptor connection_;
   StoreMessageReader reader_;
   std::string broken_;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "levin/core/error.h"
@@ -60,6 +61,7 @@ StoreServer::StoreServer(Settings settings, std::vector<Descriptor> listeners, D
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       table_(largest_store(settings_.world_size)),
       connections_of_(static_cast<std::size_t>(settings_.world_size)) {
+  if (!wake_.is_open()) throw IoError("the run's store cannot start: " + std::generic_category().message(errno));
   if (!settings_.print) {
     settings_.print = [](const std::string& text) { print_report({}, text); };
   }

@@ -138,9 +138,13 @@ Descriptor::~Descriptor() {
 StoreAddress tcp_address(const std::string& host, int port) {
   const auto connect = [host, port](Deadline deadline) {
     std::string problem = "the name " + host + " leads nowhere";
-    for (const Endpoint& endpoint : resolve(host, port, deadline)) {
+    const std::vector<Endpoint> endpoints = resolve(host, port, deadline);
+    for (const Endpoint& endpoint : endpoints) {
+      // An address that never answers must not use up the time of the others; whoever calls tries again.
+      const Deadline own =
+          endpoints.size() == 1 ? deadline : std::min(deadline, std::chrono::steady_clock::now() + std::chrono::seconds(5));
       try {
-        return connect_to(endpoint, deadline);
+        return connect_to(endpoint, own);
       } catch (const LostConnection& error) {
         problem = error.what();
       }
@@ -213,13 +217,15 @@ std::vector<Descriptor> listen_at(const std::string& host, int port) {
   const bool only_here = std::all_of(endpoints.begin(), endpoints.end(), is_loopback) && !means_loopback(host);
   std::vector<Descriptor> listeners;
   int error = EADDRNOTAVAIL;
+  bool not_ours = only_here;  // some address is none of this machine's
   for (const Endpoint& endpoint : endpoints) {
     if (only_here) break;
     Descriptor listener = listen_on(endpoint, error);
     if (listener.is_open()) listeners.push_back(std::move(listener));
     if (error == EADDRINUSE || error == EACCES) break;
+    not_ours |= error == EADDRNOTAVAIL;
   }
-  if (listeners.empty() && error == EADDRNOTAVAIL) {
+  if (listeners.empty() && not_ours && error != EADDRINUSE && error != EACCES) {
     Descriptor listener = listen_on(any_interface(port), error);
     if (listener.is_open()) listeners.push_back(std::move(listener));
   }

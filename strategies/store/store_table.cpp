@@ -60,7 +60,10 @@ StoreMessage StoreTable::answer(const StoreMessage& request) {
       return {};
     case StoreCall::kAppend:
       require(keys.size() == request.values.size());
-      for (std::size_t i = 0; i < keys.size(); ++i) put(keys[i], values_[keys[i]] + request.values[i]);
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        const auto place = values_.find(keys[i]);
+        put(keys[i], (place == values_.end() ? std::string() : place->second) + request.values[i]);
+      }
       return {};
     case StoreCall::kCheck:
       return {.number = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return has(key); }) ? 1 : 0};

@@ -119,7 +119,7 @@ TEST_CASE("early stopping goes on from its state") {
   for (std::size_t cut = 0; cut <= scores.size(); ++cut) {
     EarlyStopping whole({.monitor = "m", .patience = 3});
     EarlyStopping first({.monitor = "m", .patience = 3});
-    EarlyStopping second({.monitor = "m", .patience = 7});  // the state's patience counts
+    EarlyStopping second({.monitor = "m", .patience = 2});  // the state's patience counts
     const auto middle = scores.begin() + static_cast<std::ptrdiff_t>(cut);
     const auto expected = checks(whole, scores);
     auto seen = checks(first, {scores.begin(), middle});
@@ -138,7 +138,7 @@ TEST_CASE("early stopping's state has the reference's keys") {
   const levin::Value state = stopping.state_dict();
   for (const auto& [key, value] : state.as_map()) keys.push_back(key);
   CHECK(keys == std::vector<std::string>{"wait_count", "stopped_epoch", "best_score", "patience", "stopping_reason",
-                                         "stopping_reason_message"});
+                                         "stopping_reason_message", "asked_to_stop"});
 }
 
 TEST_CASE("early stopping refuses options without meaning") {

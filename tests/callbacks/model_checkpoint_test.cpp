@@ -258,7 +258,8 @@ TEST_CASE("the state is the reference's, and goes round") {
   std::vector<std::string> keys;
   for (const auto& [key, value] : state.as_map()) keys.push_back(key);
   CHECK(keys == std::vector<std::string>{"monitor", "best_model_score", "best_model_path", "current_score", "dirpath",
-                                         "best_k_models", "kth_best_model_path", "kth_value", "last_model_path", "saved_as"});
+                                         "best_k_models", "kth_best_model_path", "kth_value", "last_model_path", "saved_as",
+                                         "decisions"});
   CHECK(fit.checkpoint->state_key() ==
         "ModelCheckpoint{'monitor': 'val_loss', 'mode': 'min', 'every_n_train_steps': 0, 'every_n_epochs': 1, "
         "'train_time_interval': None}");

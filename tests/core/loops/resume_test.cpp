@@ -107,6 +107,7 @@ class CountingDataset final : public Dataset {
 TEST_CASE("resuming inside an epoch reads nothing of what is done") {
   const TemporaryFolder folder;
   TrainerOptions options = quiet_options();
+  options.enable_checkpointing = std::nullopt;
   options.max_epochs = 1;
   options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 89)};
   Regression module;
@@ -114,7 +115,7 @@ TEST_CASE("resuming inside an epoch reads nothing of what is done") {
     return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true});
   };
   Trainer(options).fit(module, loader(std::make_shared<CountingDataset>(200)));
-  options.callbacks = {};
+  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 99, 0)};
   Regression resumed;
   const auto dataset = std::make_shared<CountingDataset>(200);
   Trainer(options).fit(resumed, loader(dataset), {}, {.ckpt_path = (folder / "a.ckpt").string()});
@@ -125,11 +126,12 @@ TEST_CASE("resuming inside an epoch reads nothing of what is done") {
 TEST_CASE("a loader that cannot tell its place resumes with the same batches only") {
   const TemporaryFolder folder;
   TrainerOptions options = quiet_options();
+  options.enable_checkpointing = std::nullopt;
   options.max_epochs = 1;
   options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 1)};
   Regression module;
   Trainer(options).fit(module, FixedLoader::of_rows(4, 4));
-  options.callbacks = {};
+  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 99, 0)};
   Regression resumed;
   Trainer(options).fit(resumed, FixedLoader::of_rows(4, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
   CHECK(resumed.losses.size() == 2);
@@ -138,9 +140,54 @@ TEST_CASE("a loader that cannot tell its place resumes with the same batches onl
     std::optional<std::int64_t> batch_size() const override { return 8; }
   };
   Trainer other(options);
-  CHECK_THROWS_WITH(other.fit(resumed, std::make_shared<OtherBatches>(std::vector<Batch>{}), {},
-                              {.ckpt_path = (folder / "a.ckpt").string()}),
-                    Catch::Contains("middle of an epoch") && Catch::Contains("batches of 8"));
+  CHECK_THROWS_WITH(
+      other.fit(resumed, std::make_shared<OtherBatches>(std::vector<Batch>{}), {}, {.ckpt_path = (folder / "a.ckpt").string()}),
+      Catch::Contains("middle of an epoch") && Catch::Contains("batches of 8"));
+}
+
+TEST_CASE("a run that resumes with nothing to do saves where it stands") {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  Regression module;
+  Trainer trainer(options);
+  trainer.fit(module, FixedLoader::of_rows(2, 4));
+  trainer.save_checkpoint(folder / "a.ckpt");
+  Regression again;
+  Trainer resumed(options);
+  resumed.fit(again, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
+  CHECK(again.losses.empty());
+  resumed.save_checkpoint(folder / "b.ckpt");
+  options.max_epochs = 3;
+  std::vector<std::vector<double>> losses;
+  for (const char* file : {"a.ckpt", "b.ckpt"}) {
+    Regression more;
+    Trainer(options).fit(more, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = (folder / file).string()});
+    losses.push_back(more.losses);
+  }
+  CHECK(losses[0].size() == 2);
+  CHECK(losses[0] == losses[1]);
+}
+
+TEST_CASE("a run whose validation was due may resume without any") {
+  struct SavesInValidation : Regression {
+    StepOutput validation_step(const Batch&, std::int64_t) override {
+      if (trainer().current_epoch() == 0 && !file.empty()) trainer().save_checkpoint(file);
+      return {};
+    }
+    std::filesystem::path file;
+  };
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  SavesInValidation module;
+  module.file = folder / "a.ckpt";
+  Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {FixedLoader::of_rows(1, 4)});
+  SavesInValidation resumed;
+  Trainer trainer(options);
+  trainer.fit(resumed, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
+  CHECK(trainer.current_epoch() == 2);
+  CHECK(resumed.losses.size() == 2);
 }
 
 TEST_CASE("the sanity check leaves no trace in random numbers") {

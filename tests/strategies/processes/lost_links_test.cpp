@@ -105,7 +105,10 @@ TEST_CASE("a rank that waits behind a link that is down blames the link, and no 
     OwnNetwork network;
     if (!network.make()) return kNoNetworkOfItsOwn;
     const auto segment = levin::RunSegment::create(2);
-    levin::SharedMemoryBoard board(segment, 0);
+    struct BetweenHosts : levin::SharedMemoryBoard {
+      using SharedMemoryBoard::SharedMemoryBoard;
+      bool spans_hosts() const override { return true; }
+    } board(segment, 0);
     if (!connect_to_itself() || !network.set_up(false)) return 1;
     board.report_stall("waited 6 s in a gradient reduction");
     const auto failure = board.failure();

@@ -36,6 +36,22 @@ std::string error_of(const std::function<void()>& call) {
 
 }  // namespace
 
+TEST_CASE("what is appended counts, and gives its room back when it is removed") {
+  levin::StoreTable table(4096);
+  for (int round = 0; round < 100; ++round) {
+    table.answer({StoreCall::kAppend, 0, {"key"}, {std::string(1000, 'v')}});
+    table.answer({StoreCall::kRemove, 0, {"key"}});
+  }
+  table.answer({StoreCall::kSet, 0, {"key"}, {std::string(3000, 'v')}});
+  CHECK_THROWS_AS(table.answer({StoreCall::kSet, 0, {"other"}, {std::string(3000, 'v')}}), levin::DesyncError);
+  for (int key = 0; key < 3; ++key) table.answer({StoreCall::kAppend, 0, {"empty" + std::to_string(key)}, {""}});
+  CHECK_THROWS_AS(
+      [&] {
+        for (int key = 0; key < 100; ++key) table.answer({StoreCall::kAppend, 0, {"more" + std::to_string(key)}, {""}});
+      }(),
+      levin::DesyncError);
+}
+
 TEST_CASE("ranks set, get, add, compare, append, check and remove") {
   Store store;
   const auto zero = store.join(0);
