@@ -39,9 +39,7 @@ std::int64_t DistributedSampler::own() const {
   return left > rank_ ? divide_up(left - rank_, world_size_) : 0;
 }
 
-std::int64_t DistributedSampler::padding() const {
-  return std::max<std::int64_t>(0, size_ - own());
-}
+std::int64_t DistributedSampler::padding() const { return std::max<std::int64_t>(0, size_ - own()); }
 
 std::int64_t DistributedSampler::batches(std::int64_t batch_size, bool drop_last) const {
   if (!drop_last) return divide_up(size_, batch_size);

@@ -13,11 +13,12 @@ namespace levin {
 /// are, as long as batch_size * world_size stays the same.
 class DistributedSampler {
  public:
-  /// `samples`: length of the global order; `first`: where in it the ranks begin. Throws MisuseError when rank and world size do
-  /// not fit, or there is no such place.
+  /// `samples`: length of the global order; `first`: where in it the ranks begin. Throws MisuseError when rank and world size
+  /// do not fit, or there is no such place.
   DistributedSampler(std::int64_t samples, const Shard& shard, std::int64_t first = 0);
 
-  /// Samples this rank reads, from the first on. kPad: samples / world_size rounded up; kDrop: rounded down; kKeep: what there is.
+  /// Samples this rank reads, from the first on. kPad: samples / world_size rounded up; kDrop: rounded down; kKeep: what there
+  /// is.
   std::int64_t size() const { return size_; }
   /// How many of size(), the last ones, repeat the samples at the start of the order.
   std::int64_t padding() const;
