@@ -24,8 +24,8 @@ struct RunInfo {
   bool resuming = false;         ///< fit() continues a run from a checkpoint (false when only its weights are used)
   std::int64_t resume_step = 0;  ///< its global step: rows of this step and later ones will be logged anew
   std::filesystem::path resume_checkpoint = {};  ///< its file
-  /// What rows_written() of this logger gave when the checkpoint was written: the rows after these will be logged anew. -1 where
-  /// that is not known; resume_step then tells.
+  /// What rows_written() of this logger gave when the checkpoint was written: the rows after these will be logged anew. -1
+  /// where that is not known; resume_step then tells.
   RowCounts resume_rows = {};
 };
 

@@ -59,14 +59,14 @@ struct LoopState {
   std::int64_t num_training_batches = -1;
   std::vector<std::int64_t> num_evaluation_batches;
   std::vector<std::int64_t> evaluation_steps;  ///< validation batches so far, by loader: the x axis of their rows
-  bool validates = false;  ///< fit() validates; agreed, where a rank's own number of batches may be 0
-  EvaluationTotals evaluation_totals;  ///< of the last evaluation whose batches are done on all ranks
+  bool validates = false;                      ///< fit() validates; agreed, where a rank's own number of batches may be 0
+  EvaluationTotals evaluation_totals;          ///< of the last evaluation whose batches are done on all ranks
   LoopPosition position;
   bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
   std::int64_t accumulate_grad_batches = 1;
   GradientWindow window;
   std::optional<std::int64_t> samples_done;  ///< of the epoch's global order; unset when the loader cannot tell
-  std::int64_t full_batch_size = 0;  ///< samples of a full batch on every rank; 0 when ranks do not agree on one
+  std::int64_t full_batch_size = 0;          ///< samples of a full batch on every rank; 0 when ranks do not agree on one
 
   bool has_next_batch = true;  ///< training: this rank has a batch after the one in work
 

@@ -38,8 +38,8 @@ struct Trainer::Runtime {
   Module* module = nullptr;
   DataModule* data = nullptr;
   bool in_entry_point = false;
-  bool failing = false;                       ///< an error is leaving the entry point: nothing may communicate any more
-  std::vector<RankState> rank_states_at_end;  ///< by rank, where all ranks end alike; see keep_rank_states
+  bool failing = false;                            ///< an error is leaving the entry point: nothing may communicate any more
+  std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
   std::shared_ptr<const Checkpoint> resumed_from;  ///< until the run has come to where it goes on
   std::vector<std::shared_ptr<torch::optim::Optimizer>> optimizers;
   std::vector<SchedulerConfig> schedulers;

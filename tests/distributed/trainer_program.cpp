@@ -99,8 +99,8 @@ void resumes(const Settings& settings) {
   report.add("random", torch::rand({1}).item<double>());
 }
 
-/// part=saves: after `steps` steps of batches of batch=, on each rank; resumes: with those of this run. Reports the samples that this
-/// rank sees after that, and the step that ends the epoch.
+/// part=saves: after `steps` steps of batches of batch=, on each rank; resumes: with those of this run. Reports the samples
+/// that this rank sees after that, and the step that ends the epoch.
 void resumes_elsewhere(const Settings& settings) {
   struct Sees : OneWeight {
     StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {

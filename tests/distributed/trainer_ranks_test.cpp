@@ -46,8 +46,7 @@ TEST_CASE("a run resumed inside an epoch on other ranks, with other batches, see
   // 64 samples; the first run sees `steps` global batches of ranks x batch.
   const auto [ranks, batch, steps, other_ranks, other_batch] =
       GENERATE(table<int, int, int, int, int>({{2, 4, 3, 4, 4}, {4, 4, 1, 2, 4}, {2, 3, 5, 1, 7}, {1, 5, 7, 2, 3}}));
-  Run run("resumes_elsewhere", ranks,
-          {"part=saves", "batch=" + std::to_string(batch), "steps=" + std::to_string(steps)});
+  Run run("resumes_elsewhere", ranks, {"part=saves", "batch=" + std::to_string(batch), "steps=" + std::to_string(steps)});
   INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   std::multiset<int> seen;

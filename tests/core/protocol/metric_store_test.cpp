@@ -1,5 +1,5 @@
-#include "levin/core/protocol/metric_snapshot.h"
 #include "levin/core/protocol/metric_store.h"
+#include "levin/core/protocol/metric_snapshot.h"
 
 #include <catch2/catch.hpp>
 #include <thread>
@@ -107,9 +107,8 @@ TEST_CASE("a snapshot of the last mark has nothing of what was logged since") {
   solo.store.begin_batch({.batch_size = 1});
   solo.log(Hook::kTrainingStep, "loss", 8, both);
   solo.log(Hook::kTrainingStep, "new", 8, both);
-  for (const auto& [moment, expected] :
-       {std::pair(MetricMoment::kMark, MetricMap{{"loss_epoch", 4}}),
-        std::pair(MetricMoment::kNow, MetricMap{{"loss_epoch", 6}, {"new_epoch", 8}})}) {
+  for (const auto& [moment, expected] : {std::pair(MetricMoment::kMark, MetricMap{{"loss_epoch", 4}}),
+                                         std::pair(MetricMoment::kNow, MetricMap{{"loss_epoch", 6}, {"new_epoch", 8}})}) {
     Solo resumed;
     resumed.store.begin_stage(Stage::kTrain);
     resumed.store.restore({solo.store.save(moment)});
