@@ -42,7 +42,8 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.batch_size = pick(1, 2, 3);
   plan.manual = pick(0, 0, 0, 1) == 1;
   plan.accumulate = plan.manual ? 1 : pick(1, 1, 2, 3);
-  const std::int64_t batches = (plan.samples + plan.batch_size - 1) / plan.batch_size;
+  const std::int64_t own_samples = (plan.samples + ranks - 1) / ranks;
+  const std::int64_t batches = (own_samples + plan.batch_size - 1) / plan.batch_size;
   switch (pick(0, 1, 2, 3)) {
     case 1:
       plan.val_check_interval = CheckInterval(0.5);
