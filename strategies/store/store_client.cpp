@@ -55,11 +55,25 @@ bool StoreClient::join_once(Deadline deadline, std::string& problem) {
   }
 }
 
-StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
-  const std::unique_lock lock(mutex_, deadline);
-  if (!lock.owns_lock()) {
-    throw DesyncError("the run's store at " + address_.text + ": another call of this rank, which waits, takes too long");
+StoreClient::Turn::Turn(StoreClient& client, Deadline deadline) : client_(client) {
+  std::unique_lock lock(client_.mutex_);
+  if (!client_.free_.wait_until(lock, deadline, [this] { return !client_.busy_; })) {
+    throw DesyncError("the run's store at " + client_.address_.text +
+                      ": another call of this rank, which waits, takes too long");
   }
+  client_.busy_ = true;
+}
+
+StoreClient::Turn::~Turn() {
+  {
+    const std::lock_guard lock(client_.mutex_);
+    client_.busy_ = false;
+  }
+  client_.free_.notify_one();
+}
+
+StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
+  const Turn turn(*this, deadline);
   if (!broken_.empty()) throw DesyncError(broken_);
   try {
     auto answer = exchange(request, deadline);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -30,6 +31,18 @@ class StoreClient {
   const StoreMember& member() const { return member_; }
 
  private:
+  /// The time in which one call has the connection. Throws DesyncError when it does not come to have it until the deadline.
+  class Turn {
+   public:
+    Turn(StoreClient& client, Deadline deadline);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    StoreClient& client_;
+  };
+
   /// The answer; nothing when there is none in time.
   std::optional<StoreMessage> exchange(const StoreMessage& request, Deadline deadline);
   /// False: what listens there has closed the connection, or nothing listens.
@@ -38,7 +51,9 @@ class StoreClient {
 
   StoreAddress address_;
   StoreMember member_;
-  std::timed_mutex mutex_;
+  std::mutex mutex_;
+  std::condition_variable free_;
+  bool busy_ = false;  ///< a call is under way: the others wait for their turn, each until its own deadline
   Descriptor connection_;
   StoreMessageReader reader_;
   std::string broken_;

@@ -36,6 +36,25 @@ std::string error_of(const std::function<void()>& call) {
 
 }  // namespace
 
+TEST_CASE("a call that waits for its turn ends by its deadline, and breaks nothing") {
+  Store store;
+  const auto client = store.join(1);
+  const auto other = store.join(0);
+  std::promise<void> began;
+  auto long_call = std::async(std::launch::async, [&] {
+    began.set_value();
+    return client->ask({StoreCall::kWait, 20000, {"late"}, {}}, in(20s)).call;
+  });
+  began.get_future().wait();
+  // Whichever call came first: this one ends in time, with an answer or without.
+  std::string error;
+  while (error.empty()) error = error_of([&] { client->ask({StoreCall::kSet, 0, {"a"}, {"1"}}, in(50ms)); });
+  CHECK(error.find("another call of this rank") != std::string::npos);
+  other->ask({StoreCall::kSet, 0, {"late"}, {"here"}}, in(10s));
+  CHECK(long_call.get() == StoreCall::kDone);
+  CHECK(client->ask({StoreCall::kSet, 0, {"a"}, {"1"}}, in(10s)).call == StoreCall::kDone);
+}
+
 TEST_CASE("what is appended counts, and gives its room back when it is removed") {
   levin::StoreTable table(4096);
   for (int round = 0; round < 100; ++round) {
