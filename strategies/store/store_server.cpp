@@ -155,9 +155,10 @@ void StoreServer::poll_once() {
   {
     const std::lock_guard lock(mutex_);
     own.swap(own_);
-    const bool sent = std::all_of(connections_.begin(), connections_.end(),
-                                  [](const Connection& connection) { return connection.rest.empty() && !connection.wait; });
-    if (!end_reason_.empty() && sent && !all_told_) {
+    // Who has been told closes its connection. A rank that is between two calls has yet to ask.
+    const bool left = std::none_of(connections_.begin(), connections_.end(),
+                                   [](const Connection& connection) { return connection.rank.value_or(0) != 0; });
+    if (!end_reason_.empty() && left && !all_told_) {
       all_told_ = true;
       told_.notify_all();
     }

@@ -36,7 +36,8 @@ class StoreServer {
 
   /// How this process itself reaches it. The server outlives what connects here.
   StoreAddress address();
-  /// The run is over before it has begun: whoever waits, or asks later, is told why. Returns when they have been told.
+  /// The run is over before it has begun: whoever waits, or asks later, is told why. Returns when they have been told and are
+  /// gone, or after a second.
   void end(const std::string& reason);
 
  private:
