@@ -22,7 +22,7 @@ struct ResumePlan {
   std::int64_t sanity_steps = 0;
   std::int64_t log_every = 2;
   std::optional<std::int64_t> every_n_train_steps;
-  std::int64_t skip_in_epoch = -1;  ///< in this epoch the module skips the rest after its second batch
+  std::int64_t skip_in_epoch = -1;        ///< in this epoch the module skips the rest after its second batch
   std::string skip_in = "training_step";  ///< or on_train_batch_start, on_train_batch_end
   std::int64_t patience = 2;
   std::int64_t max_steps = -1;
