@@ -1,5 +1,6 @@
 #include "levin/cli/cli.h"
 
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -18,6 +19,7 @@
 #include "levin/core/loops/signals.h"
 #include "levin/core/options/quoted_text.h"
 #include "levin/strategies/processes/cluster_environment.h"
+#include "levin/strategies/processes/fork_server.h"
 
 namespace levin::cli {
 namespace {
@@ -25,6 +27,25 @@ namespace {
 std::string config_text(const RunConfig& config) {
   const Value complete = complete_config(config);
   return annotated_yaml(complete, config_comments(complete));
+}
+
+/// Lets the console say whose lines they are, also when the run ends before its ranks have met.
+void introduce_rank() {
+  try {
+    const ClusterEnvironment environment = detect_cluster_environment();
+    Console::instance().configure({.rank = environment.rank, .world_size = environment.world_size});
+  } catch (const ConfigError&) {
+    // The Trainer says what is wrong with the launcher's variables, when it needs them.
+  }
+}
+
+/// Comes back in this process and in each rank that it starts.
+void prepare_ranks() {
+  const bool chosen = std::getenv("OMP_NUM_THREADS") != nullptr;
+  if (!ForkServer::instance().start()) return;
+  introduce_rank();
+  // OpenMP has read its variables before.
+  if (!chosen) set_number_of_threads(std::atoi(std::getenv("OMP_NUM_THREADS")));
 }
 
 int execute(const CommandLine& line) {
@@ -39,6 +60,8 @@ int execute(const CommandLine& line) {
                                            : json_text(config_schema()));
     return 0;
   }
+  // Before anything of the user's runs: ranks begin here.
+  if (!line.print_config) prepare_ranks();
   const RunConfig config = load_config(line);
   if (line.print_config) {
     std::cout << config_text(config);
@@ -46,16 +69,6 @@ int execute(const CommandLine& line) {
   }
   require_model(config);
   return run_command(line, config);
-}
-
-/// Lets the console say whose lines they are, also when the run ends before its ranks have met.
-void introduce_rank() {
-  try {
-    const ClusterEnvironment environment = detect_cluster_environment();
-    Console::instance().configure({.rank = environment.rank, .world_size = environment.world_size});
-  } catch (const ConfigError&) {
-    // The Trainer says what is wrong with the launcher's variables, when it needs them.
-  }
 }
 
 /// Shows an error that ends this process, in one text or several. One that the run has told already, with the place where it

@@ -38,7 +38,7 @@ Value loops_state(const Trainer::Runtime& runtime) {
   loops["logging_step"] = state.logging_step;
   loops["turn"] = turn_state(position.turn);
   loops["completed"] = position.completed;
-  loops["stop_agreed"] = state.stop_agreed && position.place > Place::kEpochStart;
+  loops["stop_agreed"] = state.stop_agreed && !position.is_between_epochs();
   loops["hooks_done"] = std::int64_t{position.hooks_done};
   loops["world_size"] = std::int64_t{runtime.world_size()};
   loops["batch_size"] = state.full_batch_size;

@@ -194,6 +194,8 @@ void FitLoop::run_epoch(const ResumePoint& resume) {
   switch (resume.place) {
     case Place::kEpochEnd:
       return end_epoch(resume.completed, resume.hooks_done);
+    case Place::kEpochDone:
+      return save_epoch(resume.hooks_done);
     case Place::kBatchEnd:
     case Place::kValidation:
     case Place::kValidationEnd: {
@@ -457,10 +459,28 @@ void FitLoop::end_epoch(bool completed, int hooks_done) {
   position.before_reading.reset();
   // Where an epoch was skipped, gradients that waited for more batches are dropped.
   if (runtime_.module->automatic_optimization()) state_.window = {};
-  begin(Place::kEpochStart);
-  ++position.epochs_done;
-  // Last, so that what they save is of an epoch that is done.
-  hooks_.callbacks_if(HookRunner::saves_state, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  save_epoch(0);
+}
+
+void FitLoop::save_epoch(int hooks_done) {
+  LoopPosition& position = state_.position;
+  position.place = Place::kEpochDone;
+  position.hooks_done = hooks_done;
+  HookCounter counter(position.hooks_done);
+  std::size_t left = static_cast<std::size_t>(std::count_if(
+      runtime_.callbacks.begin(), runtime_.callbacks.end(), [](const auto& callback) { return HookRunner::saves_state(*callback); }));
+  const auto end = [&] {
+    begin(Place::kEpochStart);
+    ++position.epochs_done;
+  };
+  if (left == 0) end();
+  const auto has_turn = [&](const Callback& callback) {
+    if (!HookRunner::saves_state(callback)) return false;
+    // What the last one saves is of a run that goes on with the next epoch.
+    if (--left == 0) end();
+    return counter.next();
+  };
+  hooks_.callbacks_if(has_turn, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   ++state_.epoch;
   state_.batch_idx = -1;
 }

@@ -71,6 +71,8 @@ class FitLoop {
   void finish_turn(const Turn& turn, Place from, int hooks_done);
   void write_step_row(const Turn& turn);
   void end_epoch(bool completed, int hooks_done);
+  /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
+  void save_epoch(int hooks_done);
 
   Trainer::Runtime& runtime_;
   LoopState& state_;

@@ -5,8 +5,8 @@
 namespace levin {
 
 namespace {
-constexpr std::array<const char*, 7> kNames = {"train_start", "epoch_start",    "batch",    "batch_end",
-                                               "validation",  "validation_end", "epoch_end"};
+constexpr std::array<const char*, 8> kNames = {"train_start", "epoch_start",    "batch",    "batch_end",
+                                               "validation",  "validation_end", "epoch_end", "epoch_done"};
 }  // namespace
 
 const char* place_name(Place place) { return kNames[static_cast<std::size_t>(place)]; }

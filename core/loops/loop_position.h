@@ -20,7 +20,8 @@ enum class Place : std::uint8_t {
   kBatchEnd,       ///< on_train_batch_end is under way: then the step's row, a validation that is due, schedulers
   kValidation,     ///< (*) a validation, up to the hooks before on_validation_end
   kValidationEnd,  ///< on_validation_end is under way: then schedulers
-  kEpochEnd        ///< on_train_epoch_end is under way: then schedulers and the epoch's row
+  kEpochEnd,       ///< on_train_epoch_end is under way: then schedulers and the epoch's row
+  kEpochDone       ///< the epoch's row is written; callbacks that save state have their turn in on_train_epoch_end
 };
 const char* place_name(Place place);
 /// Unset when no place has this name.
@@ -56,12 +57,14 @@ struct LoopPosition {
   Place place = Place::kTrainStart;
   std::int64_t epochs_done = 0;
   std::int64_t batches_done = 0;  ///< turns of the epoch under way
-  Turn turn;                      ///< the last one, from kBatchEnd to kEpochEnd
+  Turn turn;                      ///< the last one, from kBatchEnd on
   bool completed = true;          ///< kEpochEnd: the epoch came to its last batch
-  int hooks_done = 0;             ///< kValidationEnd, kEpochEnd: callbacks, the module among them, that had their turn
+  int hooks_done = 0;             ///< from kBatchEnd on: callbacks, the module among them, that had their turn in this place
   std::optional<RandomSnapshot> before_reading;  ///< the batch that lies ready
   PlaceStart start;
 
+  /// Nothing of an epoch is left to train: a wish to stop or to skip has had its effect.
+  bool is_between_epochs() const { return place <= Place::kEpochStart || place == Place::kEpochDone; }
   bool begins_anew() const {
     return place == Place::kTrainStart || place == Place::kEpochStart || place == Place::kBatch || place == Place::kValidation;
   }

@@ -43,7 +43,7 @@ Value own_values(Trainer::Runtime& runtime) {
   values["metrics"] = to_value(metrics);
   values["window_weight"] = state.window.weight;
   // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
-  const bool in_epoch = position.place > Place::kEpochStart;
+  const bool in_epoch = !position.is_between_epochs();
   values["stop"] = state.stop_wish && in_epoch ? Value(state.stop_reason) : Value();
   values["skip_epoch"] = in_epoch && (at_start ? position.start.skip_epoch_wish : state.skip_epoch_wish);
   values["rank_rows"] = Value(Value::List{});

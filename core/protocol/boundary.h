@@ -23,7 +23,7 @@ enum class BoundaryKind : std::uint8_t {
   kEpochReached,   ///< the last batch of an epoch is done, before the epoch-end hooks
   kEpochEnd,       ///< the epoch-end hooks of callbacks and module are done, before monitoring callbacks and loggers
   kEvaluationEnd,  ///< an evaluation and its monitors are done: votes count at once
-  kCheckpoint,     ///< a checkpoint is written
+  kCheckpoint,     ///< a checkpoint is written; no metrics, so that saving changes nothing
   kEnd             ///< end of an entry point
 };
 const char* boundary_kind_name(BoundaryKind kind);

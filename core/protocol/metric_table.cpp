@@ -39,7 +39,6 @@ MetricGroup group_of(Stage stage) {
 Level level_of(BoundaryKind kind) {
   switch (kind) {
     case BoundaryKind::kTrainStep:
-    case BoundaryKind::kCheckpoint:
       return Level::kStep;
     case BoundaryKind::kEpochReached:
     case BoundaryKind::kEpochEnd:
@@ -48,6 +47,7 @@ Level level_of(BoundaryKind kind) {
     case BoundaryKind::kEpochStart:
     case BoundaryKind::kBatch:
     case BoundaryKind::kEvaluationEnd:
+    case BoundaryKind::kCheckpoint:
     case BoundaryKind::kEnd:
       break;
   }

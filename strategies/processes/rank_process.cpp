@@ -1,23 +1,22 @@
 #include "levin/strategies/processes/rank_process.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include "levin/core/error.h"
-#include "levin/core/openmp_waits.h"
+#include "levin/strategies/processes/fork_server.h"
+#include "levin/strategies/processes/rank_setup.h"
 #include "levin/strategies/processes/run_inputs.h"
 #include "levin/strategies/processes/store_sockets.h"
 
@@ -84,14 +83,7 @@ struct ChildPlan {
 };
 
 [[noreturn]] void become_rank(const ChildPlan& plan) {
-  // Killed with the launcher. When it died before this call, the parent has changed.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != plan.launcher) _exit(1);
-  // A group of its own: Ctrl-C in the terminal reaches the launcher alone, which passes it on, once.
-  setpgid(0, 0);
-  // A background group must not read from the terminal: it would be stopped.
-  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  if (!tie_to_launcher(plan.launcher)) _exit(1);
   fcntl(plan.files.segment, F_SETFD, 0);
   fcntl(plan.files.store, F_SETFD, 0);
   if (plan.files.inputs) fcntl(*plan.files.inputs, F_SETFD, 0);
@@ -108,62 +100,59 @@ struct ChildPlan {
   _exit(127);
 }
 
-int usable_cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
-  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+/// Starts the program anew for each rank. Gives the error's number, with no process left behind, when it cannot be done.
+int exec_ranks(int ranks, const std::function<InheritedFiles(int rank)>& files_of, const sigset_t& signal_mask,
+               std::vector<pid_t>& processes) {
+  ChildPlan plan;
+  plan.program = own_program();
+  plan.arguments = own_arguments();
+  plan.argument_pointers = pointers_to(plan.arguments);
+  plan.launcher = getpid();
+  plan.signal_mask = signal_mask;
+  for (int rank = 0; rank < ranks; ++rank) {
+    plan.files = files_of(rank);
+    plan.environment = with_changes(rank_environment(rank, ranks, plan.launcher, plan.files));
+    plan.environment_pointers = pointers_to(plan.environment);
+    const pid_t process = fork();
+    if (process == 0) become_rank(plan);
+    if (process > 0) {
+      processes.push_back(process);
+      continue;
+    }
+    const int error = errno;
+    for (const pid_t started : processes) {
+      kill(started, SIGKILL);
+      waitpid(started, nullptr, 0);
+    }
+    return error;
+  }
+  return 0;
 }
 
 }  // namespace
-
-std::vector<std::string> rank_environment(int rank, int ranks, const InheritedFiles& files) {
-  std::vector<std::string> changes = {"RANK=" + std::to_string(rank),
-                                      "LOCAL_RANK=" + std::to_string(rank),
-                                      "WORLD_SIZE=" + std::to_string(ranks),
-                                      "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
-                                      "GROUP_RANK=0",
-                                      "LEVIN_LAUNCHED=" + std::to_string(getpid()),
-                                      "LEVIN_SHM_FD=" + std::to_string(files.segment),
-                                      "LEVIN_STORE_FD=" + std::to_string(files.store)};
-  if (files.inputs) changes.push_back("LEVIN_INPUTS_FD=" + std::to_string(*files.inputs));
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    changes.push_back("OMP_NUM_THREADS=" + std::to_string(std::max(1, usable_cores() / ranks)));
-  }
-  if (!has_openmp_waits()) changes.push_back(std::string(kOpenMpSpinsVariable) + "=" + kOpenMpSpins);
-  return changes;
-}
 
 StartedRanks start_ranks(int ranks) {
   StartedRanks started{RunSegment::create(ranks), {}};
   started.segment->set_launcher(ProcessId::self());
   const StoreSockets store_sockets;
-  ChildPlan plan;
-  plan.program = own_program();
-  plan.arguments = own_arguments();
-  plan.argument_pointers = pointers_to(plan.arguments);
-  plan.files.segment = started.segment->descriptor();
-  plan.files.inputs = RunInputs::instance().to_file();
-  plan.launcher = getpid();
+  const std::optional<int> inputs = RunInputs::instance().to_file();
+  const auto files_of = [&](int rank) {
+    return InheritedFiles{.segment = started.segment->descriptor(), .store = store_sockets.of(rank), .inputs = inputs};
+  };
+  // Whoever is told to stop stops a run whose ranks are known.
   sigset_t all;
+  sigset_t before;
   sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &plan.signal_mask);
+  sigprocmask(SIG_SETMASK, &all, &before);
   int error = 0;
-  for (int rank = 0; rank < ranks && error == 0; ++rank) {
-    plan.files.store = store_sockets.of(rank);
-    plan.environment = with_changes(rank_environment(rank, ranks, plan.files));
-    plan.environment_pointers = pointers_to(plan.environment);
-    const pid_t process = fork();
-    if (process == 0) become_rank(plan);
-    if (process < 0) error = errno;
-    if (process > 0) started.processes.push_back(process);
+  if (auto processes = ForkServer::instance().make_ranks(ranks, files_of)) {
+    started.processes = std::move(*processes);
+  } else {
+    error = exec_ranks(ranks, files_of, before, started.processes);
   }
-  sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
-  if (plan.files.inputs) close(*plan.files.inputs);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (inputs) close(*inputs);
   if (error != 0) {
-    for (const pid_t process : started.processes) {
-      kill(process, SIGKILL);
-      waitpid(process, nullptr, 0);
-    }
     errno = error;
     throw_system_error("fork");
   }

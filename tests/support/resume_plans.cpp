@@ -68,8 +68,6 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.max_steps = pick(-1, -1, -1, 5);
   plan.workers = pick(0, 0, 2);
   plan.plateau_each_step = pick(0, 1) == 1;
-  // Ranks that save meet, and a meeting renews what monitors see of a step's value.
-  if (ranks > 1 && plan.validation_samples == 0) plan.plateau_each_step = false;
   return plan;
 }
 
@@ -189,17 +187,18 @@ class Program final : public RecordingModule {
 /// The same as a callback that saves state: its hooks come last.
 class LateCallback final : public Callback {
  public:
-  explicit LateCallback(HookTrace& trace) : trace_(trace) {}
+  LateCallback(HookTrace& trace, std::string name) : trace_(trace), name_(std::move(name)) {}
   CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
-  std::string state_key() const override { return "LateCallback"; }
+  std::string state_key() const override { return "LateCallback " + name_; }
   void on_train_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t) override {
-    trace_.add("L.on_train_batch_end");
+    trace_.add(name_ + ".on_train_batch_end");
   }
-  void on_train_epoch_end(Trainer&, Module&) override { trace_.add("L.on_train_epoch_end"); }
-  void on_validation_end(Trainer&, Module&) override { trace_.add("L.on_validation_end"); }
+  void on_train_epoch_end(Trainer&, Module&) override { trace_.add(name_ + ".on_train_epoch_end"); }
+  void on_validation_end(Trainer&, Module&) override { trace_.add(name_ + ".on_validation_end"); }
 
  private:
   HookTrace& trace_;
+  std::string name_;
 };
 
 struct Outcome {
@@ -238,8 +237,9 @@ class Run {
     TrainerOptions options = quiet_options();
     options.enable_checkpointing = std::nullopt;
     options.logger = logger;
-    options.callbacks = {std::make_shared<RecordingCallback>(trace), stopping, checkpoint,
-                         std::make_shared<LateCallback>(trace)};
+    options.callbacks = {std::make_shared<RecordingCallback>(trace), stopping,
+                         std::make_shared<LateCallback>(trace, "before ModelCheckpoint"), checkpoint,
+                         std::make_shared<LateCallback>(trace, "after ModelCheckpoint")};
     options.accelerator = "cpu";
     options.devices = Devices(plan_.ranks);
     options.max_epochs = plan_.epochs;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,12 +15,24 @@
 #include "levin/core/error.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/failure_watch.h"
+#include "levin/strategies/processes/fork_server.h"
 #include "levin/strategies/processes/launcher.h"
 #include "levin/strategies/processes/shared_memory_group.h"
 
 namespace {
 
 volatile sig_atomic_t received_signal = 0;
+/// The process that loaded this program: a rank of a fork server has not.
+const pid_t loading_process = getpid();
+
+/// WITH_FORK_SERVER=1 starts one; =killed kills it at once.
+void start_fork_server() {
+  const char* wish = std::getenv("WITH_FORK_SERVER");
+  if (wish == nullptr || levin::ForkServer::instance().start() || wish != std::string("killed")) return;
+  pid_t server = 0;
+  std::ifstream("/proc/thread-self/children") >> server;
+  if (server > 0) kill(server, SIGKILL);
+}
 
 struct World {
   explicit World(const levin::ClusterEnvironment& environment)
@@ -59,9 +72,10 @@ const std::map<std::string, Scenario> kScenarios = {
      [](World& world) -> int {
        struct stat descriptor {};
        fstat(std::atoi(std::getenv("LEVIN_STORE_FD")), &descriptor);
-       std::printf("rank %d of %d: sum %d, threads %s, reaches the store by %s\n", world.rank(), world.group.size(),
-                   world.sum(world.rank() + 1), std::getenv("OMP_NUM_THREADS"),
-                   S_ISSOCK(descriptor.st_mode) ? "a socket" : "nothing");
+       std::printf("rank %d of %d: sum %d, threads %s, reaches the store by %s, loaded by %s\n", world.rank(),
+                   world.group.size(), world.sum(world.rank() + 1), std::getenv("OMP_NUM_THREADS"),
+                   S_ISSOCK(descriptor.st_mode) ? "a socket" : "nothing",
+                   loading_process == getpid() ? "itself" : "its launcher");
        return 0;
      }},
     {"descriptors",
@@ -160,6 +174,7 @@ const std::map<std::string, Scenario> kScenarios = {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
+  start_fork_server();
   const auto environment = levin::detect_cluster_environment();
   if (environment.kind == levin::ClusterKind::kNone) levin::launch_ranks(std::atoi(argv[2]));
   World world(environment);

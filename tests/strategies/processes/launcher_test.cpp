@@ -9,8 +9,14 @@ using levin_test::ChildProgram;
 
 namespace {
 
+/// Each test runs with ranks that the program starts anew, and with those of a fork server.
+bool with_fork_server() { return GENERATE(false, true); }
+
 ChildProgram::Environment clean() {
-  return {{"RANK", ""}, {"WORLD_SIZE", ""}, {"LOCAL_RANK", ""}, {"SLURM_NTASKS", ""}, {"OMPI_COMM_WORLD_SIZE", ""}};
+  ChildProgram::Environment environment = {
+      {"RANK", ""}, {"WORLD_SIZE", ""}, {"LOCAL_RANK", ""}, {"SLURM_NTASKS", ""}, {"OMPI_COMM_WORLD_SIZE", ""}};
+  if (with_fork_server()) environment.emplace_back("WITH_FORK_SERVER", "1");
+  return environment;
 }
 
 struct Launched : ChildProgram {
@@ -31,7 +37,15 @@ TEST_CASE("the launcher starts so many ranks, which find one another, and ends w
     INFO(program.output());
     CHECK(program.count(" of " + std::to_string(ranks) + ": sum " + sum + ", threads 7") == ranks);
     CHECK(program.count(", reaches the store by a socket") == ranks);
+    CHECK(program.count(", loaded by its launcher") == (with_fork_server() ? ranks : 0));
   }
+}
+
+TEST_CASE("ranks are started anew where the fork server is gone") {
+  Launched killed("sum", 2, {{"WITH_FORK_SERVER", "killed"}});
+  REQUIRE(killed.wait() == 0);
+  CHECK(killed.count(" of 2: sum 3, ") == 2);
+  CHECK(killed.count(", loaded by itself") == 2);
 }
 
 TEST_CASE("ranks share the cores unless the user says otherwise") {

@@ -297,13 +297,13 @@ class Oracle {
   }
 
   static bool is_due(const Agreed& metric, const Boundary& boundary) {
-    const bool step = boundary.kind == BoundaryKind::kTrainStep || boundary.kind == BoundaryKind::kCheckpoint;
+    const bool step = boundary.kind == BoundaryKind::kTrainStep;
     const bool epoch = boundary.kind == BoundaryKind::kEpochReached || boundary.kind == BoundaryKind::kEpochEnd;
     return metric.group() == detail::group_of(boundary.stage) &&
            ((step && metric.options.on_step) || (epoch && metric.options.on_epoch));
   }
   static bool is_step(const Boundary& boundary) {
-    return boundary.kind == BoundaryKind::kTrainStep || boundary.kind == BoundaryKind::kCheckpoint;
+    return boundary.kind == BoundaryKind::kTrainStep;
   }
   const std::vector<Sample>& samples(int rank, const Agreed& metric, const Boundary& boundary) {
     const Own& own = at(rank).own.at(metric.key);

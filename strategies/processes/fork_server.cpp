@@ -1,0 +1,220 @@
+#include "levin/strategies/processes/fork_server.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "levin/core/error.h"
+#include "levin/strategies/processes/cluster_environment.h"
+
+namespace levin {
+
+namespace {
+
+constexpr int kRankMilliseconds = 10'000;  // until the next rank has said that it is there
+constexpr std::size_t kMostFiles = 3;
+
+/// What a rank is to become; its files come with it: segment, store and, where there are any, inputs.
+struct Request {
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+  std::int32_t launcher = 0;
+  std::int32_t files = 0;
+};
+
+/// What a rank says when it is there.
+struct Arrival {
+  std::int32_t rank = 0;
+  std::int32_t process = 0;
+};
+
+/// A message with room for files.
+class RequestMessage {
+ public:
+  explicit RequestMessage(Request& request) : part_{&request, sizeof(request)} {
+    message_.msg_iov = &part_;
+    message_.msg_iovlen = 1;
+    message_.msg_control = space_.data();
+  }
+  bool send(int socket, const std::vector<int>& files) {
+    const std::size_t bytes = files.size() * sizeof(int);
+    message_.msg_controllen = CMSG_SPACE(bytes);
+    cmsghdr* header = CMSG_FIRSTHDR(&message_);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(header), files.data(), bytes);
+    return sendmsg(socket, &message_, MSG_NOSIGNAL) == static_cast<ssize_t>(part_.iov_len);
+  }
+  /// False when no more requests come.
+  bool receive(int socket, std::array<int, kMostFiles>& files) {
+    message_.msg_controllen = space_.size();
+    ssize_t received = 0;
+    do {
+      received = recvmsg(socket, &message_, MSG_CMSG_CLOEXEC);
+    } while (received < 0 && errno == EINTR);
+    const cmsghdr* header = received > 0 ? CMSG_FIRSTHDR(&message_) : nullptr;
+    if (received != static_cast<ssize_t>(part_.iov_len) || header == nullptr || header->cmsg_type != SCM_RIGHTS) return false;
+    std::memcpy(files.data(), CMSG_DATA(header), std::min(header->cmsg_len - CMSG_LEN(0), sizeof(files)));
+    return true;
+  }
+
+ private:
+  iovec part_;
+  msghdr message_{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> space_{};
+};
+
+bool has_one_thread() {
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return !error && std::distance(begin(threads), end(threads)) == 1;
+}
+
+bool is_started_by_a_person() {
+  try {
+    return detect_cluster_environment().kind == ClusterKind::kNone;
+  } catch (const ConfigError&) {
+    return false;  // who needs the variables says what is wrong with them
+  }
+}
+
+/// In a process that the server has made: becomes a rank, or ends.
+void become_rank(int socket, pid_t maker, const Request& request, const std::array<int, kMostFiles>& files) {
+  // Its maker ends at once, and it becomes the launcher's child.
+  while (getppid() == maker) usleep(100);
+  if (!tie_to_launcher(request.launcher)) _exit(1);
+  InheritedFiles inherited{.segment = files[0], .store = files[1], .inputs = std::nullopt};
+  if (request.files == 3) inherited.inputs = files[2];
+  unsetenv("LEVIN_INPUTS_FD");
+  for (const std::string& change : rank_environment(request.rank, request.ranks, request.launcher, inherited)) {
+    const std::size_t equals = change.find('=');
+    setenv(change.substr(0, equals).c_str(), change.c_str() + equals + 1, /*overwrite=*/1);
+  }
+  const Arrival arrival{request.rank, getpid()};
+  if (send(socket, &arrival, sizeof(arrival), MSG_NOSIGNAL) != sizeof(arrival)) _exit(1);
+  close(socket);
+}
+
+/// Makes ranks until none is asked for any more, and then ends the process; comes back in each rank.
+void serve(int socket, pid_t program) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != program) _exit(0);
+  // What is typed in the terminal is for the program.
+  setpgid(0, 0);
+  while (true) {
+    Request request;
+    std::array<int, kMostFiles> files{};
+    if (!RequestMessage(request).receive(socket, files)) _exit(0);
+    // A child of this process that ends at once leaves its own child to the launcher, which takes in orphans meanwhile.
+    const pid_t maker = fork();
+    if (maker == 0) {
+      const pid_t self = getpid();
+      const pid_t rank = fork();
+      if (rank == 0) return become_rank(socket, self, request, files);
+      _exit(rank > 0 ? 0 : 1);
+    }
+    for (std::int32_t i = 0; i < request.files; ++i) close(files[static_cast<std::size_t>(i)]);
+    int status = 1;
+    while (maker > 0 && waitpid(maker, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0) _exit(1);
+  }
+}
+
+bool ask_for(int socket, int rank, int ranks, const InheritedFiles& inherited) {
+  std::vector<int> files = {inherited.segment, inherited.store};
+  if (inherited.inputs) files.push_back(*inherited.inputs);
+  Request request{rank, ranks, getpid(), static_cast<std::int32_t>(files.size())};
+  return RequestMessage(request).send(socket, files);
+}
+
+/// False when none has come in time.
+bool await_rank(int socket, std::vector<pid_t>& processes) {
+  pollfd entry{socket, POLLIN, 0};
+  Arrival arrival;
+  if (poll(&entry, 1, kRankMilliseconds) != 1 || recv(socket, &arrival, sizeof(arrival), 0) != sizeof(arrival)) return false;
+  processes.at(static_cast<std::size_t>(arrival.rank)) = arrival.process;
+  return true;
+}
+
+/// Takes in processes whose parent has ended.
+class OrphanParent {
+ public:
+  OrphanParent() {
+    prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~OrphanParent() { prctl(PR_SET_CHILD_SUBREAPER, static_cast<unsigned long>(before_)); }
+  OrphanParent(const OrphanParent&) = delete;
+  OrphanParent& operator=(const OrphanParent&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace
+
+ForkServer& ForkServer::instance() {
+  static ForkServer server;
+  return server;
+}
+
+bool ForkServer::start() {
+  std::array<int, 2> ends{};
+  if (socket_ >= 0 || !is_started_by_a_person() || !has_one_thread()) return false;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
+  const pid_t program = getpid();
+  const pid_t process = fork();
+  if (process == 0) {
+    close(ends[0]);
+    serve(ends[1], program);
+    return true;
+  }
+  close(ends[1]);
+  socket_ = ends[0];
+  process_ = process;
+  if (process < 0) end();
+  return false;
+}
+
+std::optional<std::vector<pid_t>> ForkServer::make_ranks(int ranks, const std::function<InheritedFiles(int)>& files_of) {
+  if (socket_ < 0) return std::nullopt;
+  std::vector<pid_t> processes(static_cast<std::size_t>(ranks), 0);
+  bool all = true;
+  {
+    const OrphanParent takes_in_orphans;
+    for (int rank = 0; rank < ranks && all; ++rank) all = ask_for(socket_, rank, ranks, files_of(rank));
+    for (int rank = 0; rank < ranks && all; ++rank) all = await_rank(socket_, processes);
+  }
+  end();
+  if (all) return processes;
+  for (const pid_t process : processes) {
+    if (process == 0) continue;
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, 0);
+  }
+  return std::nullopt;
+}
+
+void ForkServer::end() {
+  if (socket_ >= 0) close(socket_);
+  socket_ = -1;
+  // It has nothing that could be lost.
+  if (process_ > 0 && kill(process_, SIGKILL) == 0) waitpid(process_, nullptr, 0);
+  process_ = 0;
+}
+
+}  // namespace levin

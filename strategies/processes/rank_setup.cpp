@@ -1,0 +1,55 @@
+#include "levin/strategies/processes/rank_setup.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "levin/core/openmp_waits.h"
+
+namespace levin {
+
+namespace {
+
+int usable_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+}  // namespace
+
+std::vector<std::string> rank_environment(int rank, int ranks, pid_t launcher, const InheritedFiles& files) {
+  std::vector<std::string> changes = {"RANK=" + std::to_string(rank),
+                                      "LOCAL_RANK=" + std::to_string(rank),
+                                      "WORLD_SIZE=" + std::to_string(ranks),
+                                      "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
+                                      "GROUP_RANK=0",
+                                      "LEVIN_LAUNCHED=" + std::to_string(launcher),
+                                      "LEVIN_SHM_FD=" + std::to_string(files.segment),
+                                      "LEVIN_STORE_FD=" + std::to_string(files.store)};
+  if (files.inputs) changes.push_back("LEVIN_INPUTS_FD=" + std::to_string(*files.inputs));
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    changes.push_back("OMP_NUM_THREADS=" + std::to_string(std::max(1, usable_cores() / ranks)));
+  }
+  if (!has_openmp_waits()) changes.push_back(std::string(kOpenMpSpinsVariable) + "=" + kOpenMpSpins);
+  return changes;
+}
+
+bool tie_to_launcher(pid_t launcher) noexcept {
+  // When it died before this call, the parent has changed.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) return false;
+  // A group of its own: Ctrl-C in the terminal reaches the launcher alone, which passes it on, once.
+  setpgid(0, 0);
+  // A background group must not read from the terminal: it would be stopped.
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  return true;
+}
+
+}  // namespace levin
