@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 
 #include "levin/core/openmp_waits.h"
 
@@ -14,6 +15,24 @@ bool has_working_folder() {
   const bool found = folder != nullptr;
   std::free(folder);
   return found;
+}
+
+// LibTorch takes out its operators one by one when a process ends, for a tenth of a second, although all of them go with it.
+// What was registered later has run by then: destructors of plug-ins, and what they and whoever they use left for the end.
+void end_process(int status, void*) {
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+// Whoever watches a process from within was there before LibTorch, and has its turn after it.
+bool is_watched() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#else
+  return std::getenv("LD_PRELOAD") != nullptr;
+#endif
 }
 
 }  // namespace
@@ -34,5 +53,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "levin: %s\n", dlerror());
     return 1;
   }
+  if (!is_watched()) on_exit(end_process, nullptr);
   return reinterpret_cast<int (*)(int, char**)>(run)(argc, argv);
 }

@@ -71,7 +71,8 @@ JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::m
     std::vector<Descriptor> listeners;
     Descriptor inherited;
     if (environment.store_fd) {
-      inherited = Descriptor(*environment.store_fd);
+      // The environment's own stays, for who joins again after an error.
+      inherited = Descriptor(fcntl(*environment.store_fd, F_DUPFD_CLOEXEC, 0));
     } else {
       listeners = listen_at(environment.master_address, environment.master_port);
     }

@@ -1,14 +1,12 @@
 #include "levin/strategies/processes/error_file.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+
+#include "levin/core/files/atomic_file.h"
 
 namespace levin {
 
@@ -25,11 +23,11 @@ void write(const std::string& message, std::chrono::system_clock::time_point tim
     const nlohmann::json content = {
         {"message",
          {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", std::to_string(seconds)}}}}}};
-    // Written beside and renamed: torchrun may read at any moment.
-    const std::string temporary = std::string(path) + "." + std::to_string(gettid());
+    // torchrun may read at any moment.
+    AtomicFile file(path, AtomicFile::MissingFolder::kRefuse);
     // An error text may hold any bytes; JSON holds UTF-8 only.
-    std::ofstream(temporary) << content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
-    std::filesystem::rename(temporary, path);
+    file.write(content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    file.commit(AtomicFile::Disk::kLeaveToKernel);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "TORCHELASTIC_ERROR_FILE=%s could not be written: %s\n", path, error.what());
   }

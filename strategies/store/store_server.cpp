@@ -172,10 +172,10 @@ void StoreServer::poll_once() {
 void StoreServer::accept_new(int listener) {
   if (listener == inherited_.number()) {
     Descriptor connection = take_handed_over(listener);
-    if (connection.is_open()) welcome(std::move(connection));
-    // The launcher and all other ranks are gone, and with them their end.
-    else if (recv(listener, nullptr, 0, MSG_PEEK | MSG_DONTWAIT) == 0)
-      inherited_ = Descriptor();
+    if (connection.is_open()) return welcome(std::move(connection));
+    // The launcher and all other ranks are gone, and with them their end; otherwise there would be a byte, or an error.
+    char byte = 0;
+    if (recv(listener, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) inherited_ = Descriptor();
     return;
   }
   Descriptor connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -12,7 +12,8 @@ namespace {
 using Catch::Matchers::Contains;
 
 /// Two ranks, on one of which `fault` happens in the fourth training step.
-Outcome fit_with_fault(const TemporaryFolder& folder, const std::string& fault) {
+Outcome fit_with_fault(const TemporaryFolder& folder, const std::string& fault,
+                       const std::vector<std::pair<std::string, std::string>>& environment = {}) {
   std::ofstream(folder / "faulty.yaml") << "plugins: [" LEVIN_BINARY_DIR
                                            "/tests/plugins/libfaulty.so]\n"
                                            "model: {class_path: Faulty, init_args: {fault: "
@@ -20,7 +21,9 @@ Outcome fit_with_fault(const TemporaryFolder& folder, const std::string& fault) 
                                         << "}}\n"
                                            "data: OnesData\n"
                                            "trainer: {max_epochs: 2, devices: 2, accelerator: cpu}\n";
-  return levin({"fit", "--config", (folder / "faulty.yaml").string(), "--trainer.default_root_dir=" + folder.path().string()});
+  return run({.arguments = {levin_program(), "fit", "--config", (folder / "faulty.yaml").string(),
+                            "--trainer.default_root_dir=" + folder.path().string()},
+              .environment = environment});
 }
 
 TEST_CASE("an exception on one rank ends all of them, with its text, rank and hook") {
@@ -65,6 +68,14 @@ TEST_CASE("a metric that one rank logs hangs nobody, and is written") {
   REQUIRE(outcome.ok());
   CHECK_THAT(outcome.err, Contains("lonely") && Contains("faulty.cpp:"));
   CHECK(CsvTable::read(version_folder(folder.path()) / "metrics.csv").values("lonely_epoch").at(0) == 4.0);
+}
+
+TEST_CASE("what a plug-in leaves for the end of the process is done, in each rank") {
+  const TemporaryFolder folder;
+  const Outcome outcome = fit_with_fault(folder, "none", {{"LEVIN_TEST_FAREWELL", "1"}});
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  for (const char* rank : {"0", "1"}) CHECK_THAT(outcome.out, Contains(std::string("farewell of rank ") + rank + "\n"));
 }
 
 }  // namespace

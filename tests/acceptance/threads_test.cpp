@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "acceptance/digits_run.h"
@@ -52,6 +55,20 @@ TEST_CASE("trainer.threads goes before OMP_NUM_THREADS, for each rank") {
       REQUIRE(fit.ok());
       CHECK(count(fit.out, threads == 1 ? "device cpu (1 thread)" : "device cpu (3 threads)") == ranks);
     }
+  }
+}
+
+TEST_CASE("ranks share the cores among their threads") {
+  const TemporaryFolder folder;
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  for (const auto& [chosen, threads] : std::vector<std::pair<std::string, int>>{{"", std::max(1, cores / 2)}, {"3", 3}}) {
+    const Outcome fit = run({.arguments = {levin_program(), "fit", "--config", digits_config(), "--trainer.max_epochs=1",
+                                           "--trainer.accelerator=cpu", "--trainer.devices=2", "--trainer.threads=null",
+                                           "--trainer.default_root_dir=" + folder.path().string()},
+                             .environment = {{"OMP_NUM_THREADS", chosen}}});
+    INFO(fit.text());
+    REQUIRE(fit.ok());
+    CHECK(count(fit.out, "device cpu (" + std::to_string(threads) + (threads == 1 ? " thread)" : " threads)")) == 2);
   }
 }
 

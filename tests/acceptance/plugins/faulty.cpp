@@ -1,6 +1,8 @@
 #include <levin/levin.h>
 
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
@@ -18,6 +20,13 @@ struct FaultyOptions {
     options.add("step", &FaultyOptions::step, "At which batch").min(0);
   }
 };
+
+/// Tells when objects of the plug-in are destroyed, where someone asks.
+struct Farewell {
+  ~Farewell() {
+    if (std::getenv("LEVIN_TEST_FAREWELL") != nullptr) std::printf("farewell of rank %s\n", std::getenv("RANK"));
+  }
+} farewell;
 
 /// A linear model in whose training step something goes wrong on one rank.
 class Faulty : public levin::Module {

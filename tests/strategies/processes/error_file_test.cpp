@@ -1,10 +1,14 @@
 #include "levin/strategies/processes/error_file.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "support/temporary_folder.h"
 
 TEST_CASE("a failure is written in torchrun's format to the file that torchrun names") {
   const auto path = std::filesystem::temp_directory_path() / ("levin_error_file_" + std::to_string(std::rand()) + ".json");
@@ -38,6 +42,22 @@ TEST_CASE("what another rank's failure entails is dated after it, and left out w
   };
   CHECK(seconds(content) >= seconds(first) + 2);
   std::filesystem::remove(path);
+}
+
+TEST_CASE("a link that another user laid beside the file is not followed") {
+  const levin::test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "error.json";
+  std::ofstream(folder / "victim") << "mine";
+  std::filesystem::create_symlink(folder / "victim", path.string() + "." + std::to_string(gettid()));
+  std::filesystem::create_symlink(folder / "victim", path);
+  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+  levin::write_error_file({0, {}, "x"});
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  std::string victim;
+  std::getline(std::ifstream(folder / "victim"), victim);
+  CHECK(victim == "mine");
+  CHECK_FALSE(std::filesystem::is_symlink(path));
+  CHECK(nlohmann::json::parse(std::ifstream(path)).contains("message"));
 }
 
 TEST_CASE("without the variable, or with a path that cannot be written, a failure is no second failure") {

@@ -1,6 +1,8 @@
 // The run's store and its clients, as ranks use them.
 #include "levin/strategies/store/store_server.h"
 
+#include <sys/socket.h>
+
 #include <catch2/catch.hpp>
 #include <future>
 
@@ -183,6 +185,15 @@ TEST_CASE("ranks of levin's launcher hand rank 0 their connections") {
   StoreClient one(inherited_address(sockets.of(1)), {1, 2}, in(10s));
   one.ask({StoreCall::kSet, 0, {"k"}, {"v"}}, in(10s));
   CHECK(zero.ask({StoreCall::kGet, 10'000, {"k"}, {}}, in(20s)).values.at(0) == "v");
+}
+
+TEST_CASE("a message without a connection does not keep the next rank from joining") {
+  const StoreSockets sockets;
+  REQUIRE(send(sockets.of(1), "x", 1, 0) == 1);
+  REQUIRE(send(sockets.of(1), "x", 1, 0) == 1);
+  StoreServer server({.world_size = 2}, {}, Descriptor(dup(sockets.of(0))));
+  StoreClient one(inherited_address(sockets.of(1)), {1, 2}, in(10s));
+  CHECK(one.ask({StoreCall::kSet, 0, {"k"}, {"v"}}, in(10s)).call == StoreCall::kDone);
 }
 
 TEST_CASE("rank 0 listens where MASTER_ADDR says and nowhere else, and says when the port is taken") {
