@@ -1,6 +1,5 @@
 #include "levin/cli/cli.h"
 
-#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -19,7 +18,7 @@
 #include "levin/core/loops/signals.h"
 #include "levin/core/options/quoted_text.h"
 #include "levin/strategies/processes/cluster_environment.h"
-#include "levin/strategies/processes/fork_server.h"
+#include "levin/strategies/rank_start.h"
 
 namespace levin::cli {
 namespace {
@@ -39,15 +38,6 @@ void introduce_rank() {
   }
 }
 
-/// Comes back in this process and in each rank that it starts.
-void prepare_ranks() {
-  const bool chosen = std::getenv("OMP_NUM_THREADS") != nullptr;
-  if (!ForkServer::instance().start()) return;
-  introduce_rank();
-  // OpenMP has read its variables before.
-  if (!chosen) set_number_of_threads(std::atoi(std::getenv("OMP_NUM_THREADS")));
-}
-
 int execute(const CommandLine& line) {
   if (!line.output.empty()) {
     std::cout << line.output;
@@ -60,8 +50,8 @@ int execute(const CommandLine& line) {
                                            : json_text(config_schema()));
     return 0;
   }
-  // Before anything of the user's runs: ranks begin here.
-  if (!line.print_config) prepare_ranks();
+  // Before anything of the user's runs.
+  if (!line.print_config && start_ranks_here()) introduce_rank();
   const RunConfig config = load_config(line);
   if (line.print_config) {
     std::cout << config_text(config);

@@ -1,7 +1,5 @@
 #include "levin/cli/run.h"
 
-#include <ATen/Parallel.h>
-
 #include <filesystem>
 #include <memory>
 
@@ -14,7 +12,6 @@
 #include "levin/core/module.h"
 #include "levin/core/seed.h"
 #include "levin/core/trainer.h"
-#include "levin/strategies/processes/fork_server.h"
 
 namespace levin::cli {
 
@@ -39,8 +36,6 @@ void run_entry_point(const CommandLine& line, const RunConfig& config) {
   const std::string& command = line.command;
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
   Trainer trainer(config.trainer);
-  // The ranks are there, or there are none.
-  ForkServer::instance().end();
   rank_zero_info("configuration: ", sources_text(line));
   trainer.on_log_dir(
       [complete = complete_config(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
@@ -70,7 +65,5 @@ int run_command(const CommandLine& line, const RunConfig& config) {
   }
   return 0;
 }
-
-void set_number_of_threads(int threads) { at::set_num_threads(threads); }
 
 }  // namespace levin::cli

@@ -10,7 +10,4 @@ namespace levin::cli {
 /// Ranks: all.
 int run_command(const CommandLine& line, const RunConfig& config);
 
-/// With how many threads LibTorch works on an operation.
-void set_number_of_threads(int threads);
-
 }  // namespace levin::cli

@@ -7,6 +7,7 @@
 #include "levin/strategies/distributed/module_synchronizer.h"
 #include "levin/strategies/distributed/process_world.h"
 #include "levin/strategies/distributed/user_collectives.h"
+#include "levin/strategies/processes/fork_server.h"
 #include "levin/strategies/processes/launcher.h"
 
 namespace levin {
@@ -100,6 +101,7 @@ DdpStrategy::State& DdpStrategy::joined() const {
 void DdpStrategy::launch(const LaunchRequest& request) {
   const ClusterEnvironment environment = detect_cluster_environment();
   start_ranks_if_needed(environment, request);
+  ForkServer::instance().end();
   check_request(environment, request);
   device_ = select_device(request, environment.local_rank);
   if (options_.process_group_backend == "nccl" && !device_.is_cuda()) {

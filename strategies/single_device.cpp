@@ -5,11 +5,13 @@
 #include "levin/strategies/accelerator.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/error_file.h"
+#include "levin/strategies/processes/fork_server.h"
 #include "levin/strategies/reduce_op.h"
 
 namespace levin {
 
 void SingleDeviceStrategy::launch(const LaunchRequest& request) {
+  ForkServer::instance().end();
   const ClusterEnvironment environment = detect_cluster_environment();
   if (environment.world_size > 1) {
     throw ConfigError("strategy single_device: " + std::string(cluster_kind_name(environment.kind)) + " started " +

@@ -467,8 +467,9 @@ void FitLoop::save_epoch(int hooks_done) {
   position.place = Place::kEpochDone;
   position.hooks_done = hooks_done;
   HookCounter counter(position.hooks_done);
-  std::size_t left = static_cast<std::size_t>(std::count_if(
-      runtime_.callbacks.begin(), runtime_.callbacks.end(), [](const auto& callback) { return HookRunner::saves_state(*callback); }));
+  std::size_t left =
+      static_cast<std::size_t>(std::count_if(runtime_.callbacks.begin(), runtime_.callbacks.end(),
+                                             [](const auto& callback) { return HookRunner::saves_state(*callback); }));
   const auto end = [&] {
     begin(Place::kEpochStart);
     ++position.epochs_done;

@@ -5,7 +5,7 @@
 namespace levin {
 
 namespace {
-constexpr std::array<const char*, 8> kNames = {"train_start", "epoch_start",    "batch",    "batch_end",
+constexpr std::array<const char*, 8> kNames = {"train_start", "epoch_start",    "batch",     "batch_end",
                                                "validation",  "validation_end", "epoch_end", "epoch_done"};
 }  // namespace
 

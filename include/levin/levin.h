@@ -49,4 +49,5 @@
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
 #include "levin/loggers/csv_logger.h"
+#include "levin/strategies/rank_start.h"
 #include "levin/strategies/single_device.h"

@@ -26,7 +26,7 @@ class ForkServer {
   /// server runs, or where it cannot do it; then no rank is left behind. The server has ended in any case.
   std::optional<std::vector<pid_t>> make_ranks(int ranks, const std::function<InheritedFiles(int rank)>& files_of);
 
-  /// Ends the server: no ranks are needed any more.
+  /// Ends the server, if there is one: no ranks are needed any more.
   void end();
 
  private:

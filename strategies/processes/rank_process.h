@@ -15,8 +15,8 @@ struct StartedRanks {
   std::vector<pid_t> processes;  ///< by rank
 };
 
-/// Starts this program `ranks` times with its own arguments: by the ForkServer where one runs, otherwise anew from its file. The
-/// processes are killed by the kernel when the calling thread ends. Throws IoError, with no process left behind.
+/// Starts this program `ranks` times with its own arguments: by the ForkServer where one runs, otherwise anew from its file.
+/// The processes are killed by the kernel when the calling thread ends. Throws IoError, with no process left behind.
 StartedRanks start_ranks(int ranks);
 
 }  // namespace levin

@@ -4,14 +4,13 @@
 //   then=manner (the second failure, in on_exception)
 #include <torch/torch.h>
 
-#include <iostream>
 #include <map>
 
 #include "distributed/failure_plan.h"
+#include "distributed/rank_program.h"
 #include "levin/core/data/data_loader.h"
 #include "levin/core/data/data_module.h"
 #include "levin/core/data/tensor_dataset.h"
-#include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/module.h"
 #include "levin/core/optim/step_lr.h"
@@ -304,9 +303,6 @@ std::string describe_place(const Plan& plan, const Trainer& trainer) {
          ", step " + std::to_string(trainer.global_step()) + ")";
 }
 
-/// In one piece, so that lines of several ranks do not mix.
-void say(const std::string& text) { std::cerr << text + "\n"; }
-
 void run(const Arguments& arguments, Plan& plan) {
   plan.at("main.start", kOnce);
   Trainer trainer(options_for(arguments, plan));
@@ -331,23 +327,16 @@ int main(int argc, char** argv) {
     const std::string text = argv[index];
     arguments.settings[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
   }
-  Plan plan;
-  plan.folder = argv[3];
-  plan.place = argv[4];
-  plan.manner = argv[5];
-  plan.rank = std::stoi(argv[6]);
-  const char* rank = std::getenv("RANK");
-  // The launcher itself is no rank.
-  plan.own_rank = rank != nullptr ? std::stoi(rank) : -2;
-  plan.second_manner = arguments.setting("then", "");
-  try {
+  levin::test::run_program([&] {
+    Plan plan;
+    plan.folder = argv[3];
+    plan.place = argv[4];
+    plan.manner = argv[5];
+    plan.rank = std::stoi(argv[6]);
+    const char* rank = std::getenv("RANK");
+    // The launcher itself is no rank.
+    plan.own_rank = rank != nullptr ? std::stoi(rank) : -2;
+    plan.second_manner = arguments.setting("then", "");
     run(arguments, plan);
-  } catch (const Error& error) {
-    say(error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    say(error.what());
-    return 1;
-  }
-  return 0;
+  });
 }

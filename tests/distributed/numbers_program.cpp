@@ -168,5 +168,5 @@ int main(int argc, char** argv) {
       {"logs_as_the_reference", logs_as_the_reference},
   };
   const Settings settings(argc, argv);
-  return levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
+  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
 }

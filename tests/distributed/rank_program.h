@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <string>
 
 #include "levin/core/error.h"
 #include "levin/core/trainer_options.h"
+#include "levin/strategies/rank_start.h"
 
 namespace levin::test {
 
@@ -25,19 +29,32 @@ inline TrainerOptions rank_options(int ranks, const std::filesystem::path& folde
   return options;
 }
 
-/// What main() of a user's program does: runs it, prints an error that leaves it, and gives the exit status.
+/// Ends the process as the levin program does: without taking out LibTorch's operators, one by one.
+[[noreturn]] inline void leave(int status) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
+/// What main() of a user's program does: runs it, prints an error that leaves it, and gives the exit status. Ranks begin here,
+/// as those of the levin program, and without loading LibTorch again.
 template <class Program>
-int run_program(const Program& program) {
+int status_of(const Program& program) {
+  start_ranks_here();
   try {
     program();
   } catch (const Error& error) {
-    std::cerr << error.what() << std::endl;
+    std::cerr << std::string(error.what()) + "\n";  // in one piece, so that lines of several ranks do not mix
     return error.exit_code();
   } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
+    std::cerr << std::string(error.what()) + "\n";  // in one piece, so that lines of several ranks do not mix
     return 1;
   }
   return 0;
+}
+template <class Program>
+[[noreturn]] void run_program(const Program& program) {
+  leave(status_of(program));
 }
 
 }  // namespace levin::test

@@ -30,5 +30,5 @@ void run(const levin::test::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return levin::test::run_program([&] { run(levin::test::Settings(argc, argv)); });
+  levin::test::run_program([&] { run(levin::test::Settings(argc, argv)); });
 }

@@ -205,5 +205,5 @@ int main(int argc, char** argv) {
                                                                    {"different_keys", different_keys},
                                                                    {"skips_epoch", skips_epoch}};
   const Settings settings(argc, argv);
-  return levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
+  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
 }

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   add_collective_scenarios(scenarios);
   add_setup_scenarios(scenarios);
   add_writing_scenarios(scenarios);
-  return run_program([&] {
+  run_program([&] {
     Scenario scenario(std::stoi(argv[2]), argv[3], {argv + 4, argv + argc});
     scenarios.at(argv[1])(scenario);
   });

@@ -302,9 +302,7 @@ class Oracle {
     return metric.group() == detail::group_of(boundary.stage) &&
            ((step && metric.options.on_step) || (epoch && metric.options.on_epoch));
   }
-  static bool is_step(const Boundary& boundary) {
-    return boundary.kind == BoundaryKind::kTrainStep;
-  }
+  static bool is_step(const Boundary& boundary) { return boundary.kind == BoundaryKind::kTrainStep; }
   const std::vector<Sample>& samples(int rank, const Agreed& metric, const Boundary& boundary) {
     const Own& own = at(rank).own.at(metric.key);
     return is_step(boundary) ? own.step : own.epoch;

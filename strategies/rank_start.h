@@ -1,0 +1,13 @@
+#pragma once
+
+namespace levin {
+
+/// For programs with a main() of their own: ranks that the Trainer starts (`devices: N`) begin with this call, in a copy of
+/// this process as it is now, and need not load the program and LibTorch again, which takes most of their start. Without it
+/// they begin with main(), and what comes before the Trainer is done in each of them either way. The levin program has it.
+///
+/// Call it first in main(), before threads are started and files opened. True in such a rank, whose environment then says which
+/// it is; false in the process that the user started, and where ranks cannot begin here: they then begin with main().
+bool start_ranks_here();
+
+}  // namespace levin
