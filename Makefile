@@ -50,7 +50,7 @@ SECONDS ?= 60
 FUZZERS ?=
 fuzz: ## Fuzz what reads files, configurations and peers: SECONDS for each target (60), or FUZZERS="csv npy"
 	@scripts/setup.sh fuzz
-	@scripts/configure.sh build-fuzz -DCMAKE_CXX_COMPILER=clang++-14 -DLEVIN_FUZZ=ON -DLEVIN_PCH=OFF $(CMAKE_FLAGS)
+	@scripts/configure.sh build-fuzz -DCMAKE_CXX_COMPILER=clang++-14 -DLEVIN_FUZZ=ON -DLEVIN_PCH=OFF -DLEVIN_UNITY=OFF $(CMAKE_FLAGS)
 	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@scripts/fuzz.sh build-fuzz $(SECONDS) $(FUZZERS)
 

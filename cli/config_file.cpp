@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string content_of(const fs::path& file) {
+std::string present_content(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream content;
   content << stream.rdbuf();
@@ -41,7 +41,7 @@ fs::path save_config(const Value& config, const fs::path& folder) {
       output.commit();
       return file;
     }
-    if (content_of(file) == text) return file;
+    if (present_content(file) == text) return file;
   }
 }
 

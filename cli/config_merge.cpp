@@ -45,7 +45,7 @@ Value with_class(Value base, const Value& class_path) {
 }
 
 constexpr std::size_t kLongestKey = 1000;
-constexpr std::size_t kDeepest = 100;
+constexpr std::size_t kDeepestConfig = 100;
 
 // Levels of lists and maps; 0 for a scalar.
 std::size_t depth_of(const Value& value) {
@@ -77,9 +77,9 @@ class OverrideWalk {
 
   void apply(Value& config) {
     // A level of the key is a level of the configuration, and each keeps the key's name for messages.
-    if (given_.key.size() > kLongestKey || parts_.size() + depth_of(value_) > kDeepest)
+    if (given_.key.size() > kLongestKey || parts_.size() + depth_of(value_) > kDeepestConfig)
       throw ConfigError(mark_, "the key leads too deep: it may have " + std::to_string(kLongestKey) + " characters, and " +
-                                   std::to_string(kDeepest) + " levels together with the value");
+                                   std::to_string(kDeepestConfig) + " levels together with the value");
     for (const std::string& part : parts_) {
       if (part.empty()) throw ConfigError(mark_, "the key has an empty part");
     }

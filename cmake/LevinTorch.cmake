@@ -3,7 +3,7 @@
 
 # levin_find_torch(OUT VERSION): the folder of a LibTorch (with lib/ and include/), or an empty string.
 # Order: Torch_DIR, CMAKE_PREFIX_PATH, OUT's present value, then the folder that `make setup` fills (LEVIN_CACHE, default
-# ~/.cache/levin), where only VERSION counts.
+# ~/.cache/levin), where only VERSION counts. With LEVIN_CUDA=ON in the environment, one without CUDA's libraries comes last.
 function(levin_find_torch out version)
   set(candidates "")
   foreach(folder IN ITEMS "${Torch_DIR}" "$ENV{Torch_DIR}")
@@ -21,6 +21,9 @@ function(levin_find_torch out version)
   set(cache "$ENV{LEVIN_CACHE}")
   if(NOT cache)
     set(cache "$ENV{HOME}/.cache/levin")
+  endif()
+  if("$ENV{LEVIN_CUDA}" STREQUAL "ON" AND "${${out}}" MATCHES "/torch-[0-9.]+-cpu/torch$")
+    list(APPEND candidates "${cache}/torch-${version}-cuda/torch")
   endif()
   if("${${out}}" MATCHES "/torch-${version}-[a-z]+/torch$" OR NOT "${${out}}" MATCHES "/torch-[0-9.]+-[a-z]+/torch$")
     list(APPEND candidates "${${out}}")

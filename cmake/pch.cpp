@@ -1,1 +1,1 @@
-// Holds the precompiled torch/torch.h that the other targets reuse.
+// Holds a precompiled header that other targets reuse: see LevinRoom.cmake.

@@ -5,7 +5,7 @@ set -euo pipefail
 build=$1
 shift
 flags="$(pwd) $* Torch_DIR=${Torch_DIR:-} CMAKE_PREFIX_PATH=${CMAKE_PREFIX_PATH:-} LEVIN_CACHE=${LEVIN_CACHE:-} \
-LEVIN_TORCH_VERSION=${LEVIN_TORCH_VERSION:-}"
+LEVIN_TORCH_VERSION=${LEVIN_TORCH_VERSION:-} LEVIN_CUDA=${LEVIN_CUDA:-}"
 stamp=$build/configured-with.txt
 if [[ -e $build/build.ninja && -e $stamp && $(<"$stamp") == "$flags" ]]; then
   libtorch=$(sed -n 's/^LEVIN_TORCH_ROOT:[A-Z]*=//p' "$build/CMakeCache.txt")

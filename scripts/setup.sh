@@ -6,7 +6,7 @@
 # Environment:
 #   LEVIN_CACHE          where LibTorch is kept, shared by all clones (default ~/.cache/levin)
 #   LEVIN_TORCH_VERSION  version of LibTorch to download (default: cmake/torch_version.txt)
-#   LEVIN_CUDA           ON, OFF or AUTO (default): with CUDA's libraries; AUTO when a CUDA toolkit or a GPU is there
+#   LEVIN_CUDA           ON, OFF or AUTO (default): with CUDA's libraries, 3.4 GB more; AUTO when a GPU is there
 #   Torch_DIR, CMAKE_PREFIX_PATH   a LibTorch of your own; then none is downloaded
 #   PYTHON               the Python whose pip downloads LibTorch (default python3)
 set -euo pipefail
@@ -78,7 +78,7 @@ wants_cuda() {
   case ${LEVIN_CUDA:-AUTO} in
     ON) return 0 ;;
     OFF) return 1 ;;
-    *) command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc || -e /dev/nvidia0 ]] ;;
+    *) compgen -G '/dev/nvidia[0-9]*' >/dev/null || [[ -e /dev/dxg ]] ;; # the latter under Windows
   esac
 }
 
@@ -86,7 +86,7 @@ pip_install() { PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --d
 
 # Fills $1 with torch and only those of its dependencies that libtorch_cpu.so is linked to.
 download_cpu_part() {
-  pip_install --no-deps --target "$1" "torch==$torch_version" typing_extensions
+  pip_install --no-deps --target "$1" "torch==$torch_version" typing_extensions || return 1
   local cuda_major
   # One line of a binary file may hold the name several times.
   cuda_major=$(LC_ALL=C grep -aom1 'libcudart\.so\.[0-9]*' "$1/torch/lib/libtorch_cpu.so" | sed -n '1s/.*\.//p' || true)
@@ -129,8 +129,8 @@ download_libtorch() {
 own_libtorch && exit 0
 cpu_folder=$cache/torch-$torch_version-cpu
 cuda_folder=$cache/torch-$torch_version-cuda
+is_libtorch "$cuda_folder/torch" && exit 0
 if wants_cuda; then
-  is_libtorch "$cuda_folder/torch" && exit 0
   download_libtorch "$cuda_folder" "with CUDA" 12 && exit 0
   say "the CUDA libraries could not be downloaded (see above); going on without them"
 fi

@@ -13,19 +13,21 @@
 namespace levin {
 namespace {
 
-[[noreturn]] void fail(int error) { throw IoError("cannot be read (" + std::generic_category().message(error) + ")"); }
+[[noreturn]] void throw_unreadable(int error) {
+  throw IoError("cannot be read (" + std::generic_category().message(error) + ")");
+}
 
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& file) {
   // Not blocking: opening a pipe must not wait for a writer.
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail(errno);
+  if (descriptor < 0) throw_unreadable(errno);
   struct stat status = {};
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     const bool is_folder = S_ISDIR(status.st_mode);
     close(descriptor);
-    fail(is_folder ? EISDIR : EINVAL);
+    throw_unreadable(is_folder ? EISDIR : EINVAL);
   }
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ > 0) {
@@ -33,7 +35,7 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
     const int error = errno;
     if (mapping == MAP_FAILED) {
       close(descriptor);
-      fail(error);
+      throw_unreadable(error);
     }
     data_ = static_cast<char*>(mapping);
   }

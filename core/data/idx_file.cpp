@@ -12,7 +12,7 @@ namespace levin {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& name, const std::string& reason) {
+[[noreturn]] void throw_bad_idx(const std::string& name, const std::string& reason) {
   throw IoError(name + ": not a good IDX file: " + reason);
 }
 
@@ -31,7 +31,7 @@ at::ScalarType scalar_type(unsigned char code, const std::string& name) {
     case 0x0E:
       return at::kDouble;
     default:
-      fail(name, "unknown type of element " + std::to_string(code));
+      throw_bad_idx(name, "unknown type of element " + std::to_string(code));
   }
 }
 
@@ -39,12 +39,13 @@ at::ScalarType scalar_type(unsigned char code, const std::string& name) {
 
 at::Tensor parse_idx(std::string data, const std::string& name) {
   const auto byte = [&data](std::size_t place) { return static_cast<unsigned char>(data[place]); };
-  if (data.size() < 4 || byte(0) != 0 || byte(1) != 0) fail(name, "it does not begin with two zero bytes and a type");
+  if (data.size() < 4 || byte(0) != 0 || byte(1) != 0) throw_bad_idx(name, "it does not begin with two zero bytes and a type");
   const at::ScalarType type = scalar_type(byte(2), name);
   const std::size_t dimensions = byte(3);
   const std::size_t header = 4 + 4 * dimensions;
-  if (dimensions == 0 || dimensions > 64) fail(name, "it claims to have " + std::to_string(dimensions) + " dimensions");
-  if (data.size() < header) fail(name, "it ends inside its header");
+  if (dimensions == 0 || dimensions > 64)
+    throw_bad_idx(name, "it claims to have " + std::to_string(dimensions) + " dimensions");
+  if (data.size() < header) throw_bad_idx(name, "it ends inside its header");
 
   const std::size_t width = c10::elementSize(type);
   std::vector<std::int64_t> shape;
@@ -52,10 +53,10 @@ at::Tensor parse_idx(std::string data, const std::string& name) {
     shape.push_back(std::int64_t{byte(place)} << 24 | byte(place + 1) << 16 | byte(place + 2) << 8 | byte(place + 3));
   }
   const auto bytes = detail::array_bytes(shape, width);
-  if (!bytes) fail(name, "the size in its header is absurd");
+  if (!bytes) throw_bad_idx(name, "the size in its header is absurd");
   if (data.size() - header != *bytes) {
-    fail(name,
-         "its header promises " + std::to_string(*bytes) + " bytes of data, it has " + std::to_string(data.size() - header));
+    throw_bad_idx(name, "its header promises " + std::to_string(*bytes) + " bytes of data, it has " +
+                            std::to_string(data.size() - header));
   }
   const std::span<char> elements(data.data() + header, *bytes);
   detail::to_native_order(elements, width, true);

@@ -16,7 +16,7 @@ namespace levin {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& name, const std::string& reason) {
+[[noreturn]] void throw_bad_npy(const std::string& name, const std::string& reason) {
   throw IoError(name + ": not a good .npy file: " + reason);
 }
 
@@ -45,12 +45,12 @@ class HeaderParser {
       } else if (key == "shape") {
         header.shape = shape();
       } else {
-        fail(name_, "its header has the unknown key " + quoted_text(key, 40));
+        throw_bad_npy(name_, "its header has the unknown key " + quoted_text(key, 40));
       }
       ++found;
-      if (!accept(",") && !rest_.starts_with('}')) fail(name_, "its header cannot be read");
+      if (!accept(",") && !rest_.starts_with('}')) throw_bad_npy(name_, "its header cannot be read");
     }
-    if (found != 3 || header.type.empty()) fail(name_, "its header lacks descr, fortran_order or shape");
+    if (found != 3 || header.type.empty()) throw_bad_npy(name_, "its header lacks descr, fortran_order or shape");
     return header;
   }
 
@@ -64,14 +64,14 @@ class HeaderParser {
     return true;
   }
   void expect(std::string_view token) {
-    if (!accept(token)) fail(name_, "its header cannot be read");
+    if (!accept(token)) throw_bad_npy(name_, "its header cannot be read");
   }
 
   std::string text() {
     skip_blanks();
-    if (rest_.empty() || (rest_[0] != '\'' && rest_[0] != '"')) fail(name_, "its header cannot be read");
+    if (rest_.empty() || (rest_[0] != '\'' && rest_[0] != '"')) throw_bad_npy(name_, "its header cannot be read");
     const std::size_t end = rest_.find(rest_[0], 1);
-    if (end == std::string_view::npos) fail(name_, "its header cannot be read");
+    if (end == std::string_view::npos) throw_bad_npy(name_, "its header cannot be read");
     std::string content(rest_.substr(1, end - 1));
     rest_.remove_prefix(end + 1);
     skip_blanks();
@@ -80,7 +80,7 @@ class HeaderParser {
 
   std::string type() {
     skip_blanks();
-    if (rest_.starts_with('[')) fail(name_, "it holds records of several fields; save one array of numbers");
+    if (rest_.starts_with('[')) throw_bad_npy(name_, "it holds records of several fields; save one array of numbers");
     return text();
   }
 
@@ -96,11 +96,11 @@ class HeaderParser {
     while (!accept(")")) {
       std::int64_t size = 0;
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
-      if (error != std::errc() || size < 0) fail(name_, "the shape in its header cannot be read");
+      if (error != std::errc() || size < 0) throw_bad_npy(name_, "the shape in its header cannot be read");
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
       sizes.push_back(size);
-      if (sizes.size() > 64) fail(name_, "it has more than 64 dimensions");
-      if (!accept(",") && !rest_.starts_with(')')) fail(name_, "the shape in its header cannot be read");
+      if (sizes.size() > 64) throw_bad_npy(name_, "it has more than 64 dimensions");
+      if (!accept(",") && !rest_.starts_with(')')) throw_bad_npy(name_, "the shape in its header cannot be read");
     }
     return sizes;
   }
@@ -137,15 +137,16 @@ NpyType npy_type(const std::string& descr, const std::string& name) {
   for (const auto& [known, type] : types) {
     if (kind == known) return type;
   }
-  if (kind.starts_with('O')) fail(name, "it holds Python objects; save an array of numbers");
-  fail(name, "elements of type " + quoted_text(descr, 40) + " are not supported; save bool, int, float or complex numbers");
+  if (kind.starts_with('O')) throw_bad_npy(name, "it holds Python objects; save an array of numbers");
+  throw_bad_npy(name,
+                "elements of type " + quoted_text(descr, 40) + " are not supported; save bool, int, float or complex numbers");
 }
 
 /// The numbers of an array whose bit patterns were read as signed.
 at::Tensor widen_unsigned(const at::Tensor& stored, const NpyType& type, const std::string& name) {
   if (!type.is_unsigned) return stored;
   if (type.stored == at::kLong) {
-    if (stored.lt(0).any().item<bool>()) fail(name, "it holds unsigned numbers above 9223372036854775807");
+    if (stored.lt(0).any().item<bool>()) throw_bad_npy(name, "it holds unsigned numbers above 9223372036854775807");
     return stored;
   }
   const std::int64_t mask = type.stored == at::kShort ? 0xFFFF : 0xFFFFFFFF;
@@ -155,14 +156,14 @@ at::Tensor widen_unsigned(const at::Tensor& stored, const NpyType& type, const s
 /// Where the header's text lies in the file.
 std::pair<std::size_t, std::size_t> header_place(const std::string& data, const std::string& name) {
   constexpr std::string_view kMagic("\x93NUMPY");
-  if (!data.starts_with(kMagic) || data.size() < 12) fail(name, "it does not begin as one");
+  if (!data.starts_with(kMagic) || data.size() < 12) throw_bad_npy(name, "it does not begin as one");
   const auto byte = [&data](std::size_t place) { return static_cast<std::size_t>(static_cast<unsigned char>(data[place])); };
   const std::size_t version = byte(6);
-  if (version < 1 || version > 3) fail(name, "format version " + std::to_string(version) + " is not known");
+  if (version < 1 || version > 3) throw_bad_npy(name, "format version " + std::to_string(version) + " is not known");
   std::size_t length = byte(8) | byte(9) << 8;
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
   const std::size_t begin = version == 1 ? 10 : 12;
-  if (length > data.size() - begin) fail(name, "it ends inside its header");
+  if (length > data.size() - begin) throw_bad_npy(name, "it ends inside its header");
   return {begin, length};
 }
 
@@ -174,10 +175,11 @@ at::Tensor parse_npy(std::string data, const std::string& name) {
   const NpyType type = npy_type(header.type, name);
   const std::size_t width = c10::elementSize(type.stored);
   const auto bytes = detail::array_bytes(header.shape, width);
-  if (!bytes) fail(name, "the shape in its header is absurd");
+  if (!bytes) throw_bad_npy(name, "the shape in its header is absurd");
   const std::span<char> elements(data.data() + begin + length, data.size() - begin - length);
   if (elements.size() != *bytes) {
-    fail(name, "its header promises " + std::to_string(*bytes) + " bytes of data, it has " + std::to_string(elements.size()));
+    throw_bad_npy(
+        name, "its header promises " + std::to_string(*bytes) + " bytes of data, it has " + std::to_string(elements.size()));
   }
   detail::to_native_order(elements, c10::isComplexType(type.stored) ? width / 2 : width, header.type[0] == '>');
   if (type.stored == at::kBool) std::for_each(elements.begin(), elements.end(), [](char& truth) { truth = truth != 0; });

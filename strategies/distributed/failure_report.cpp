@@ -14,7 +14,7 @@ namespace levin {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(1);
+constexpr auto kBoardPatience = std::chrono::seconds(1);
 
 bool has_one_of(const std::string& error, std::initializer_list<const char*> signs) {
   return std::any_of(signs.begin(), signs.end(), [&](const char* sign) { return error.find(sign) != std::string::npos; });
@@ -31,7 +31,7 @@ bool is_lost_connection(const std::string& error) {
 
 /// Another rank may be about to write its record.
 void wait_for_record(const RunBoard& board) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kBoardPatience;
   while (!board.failure() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

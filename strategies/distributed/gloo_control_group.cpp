@@ -23,7 +23,7 @@ struct Frame {
 };
 
 /// Seconds between looks at what other ranks have posted, while waiting for them.
-constexpr double kBetweenLooks = 1.0;
+constexpr double kSecondsBetweenLooks = 1.0;
 /// How long messages of a rank that has failed meanwhile may still arrive.
 constexpr auto kLastMessages = std::chrono::milliseconds(200);
 
@@ -89,7 +89,7 @@ void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::
 void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
   const auto begin = std::chrono::steady_clock::now();
   auto pause = std::chrono::microseconds(20);
-  double next_look = kBetweenLooks;
+  double next_look = kSecondsBetweenLooks;
   std::chrono::steady_clock::time_point failed_since{};
   while (!work.isCompleted()) {
     if (const auto failure = board_->failure()) {
@@ -100,7 +100,7 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const std::string waited = std::to_string(static_cast<int>(seconds)) + " s in " + what;
     if (seconds > next_look) {
-      next_look = seconds + kBetweenLooks;
+      next_look = seconds + kSecondsBetweenLooks;
       if (const auto other = board_->rank_in_later_reduction()) {
         fail(different_calls(rank(), what, *other, "a step that rank " + std::to_string(rank()) + " has not begun"));
       }

@@ -10,13 +10,13 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 
 /// What the store's own limits, which say more, get to be first.
-constexpr auto kGrace = std::chrono::seconds(1);
+constexpr auto kStoreGrace = std::chrono::seconds(1);
 
 }  // namespace
 
 template <class Call>
 auto LimitedStore::limited(std::chrono::milliseconds limit, Call call) const {
-  auto result = call_until(std::chrono::steady_clock::now() + limit + kGrace, std::move(call));
+  auto result = call_until(std::chrono::steady_clock::now() + limit + kStoreGrace, std::move(call));
   if (!result) {
     throw DesyncError("who listens at " + place_ + " did not answer within " + std::to_string(limit.count() / 1000) +
                       " s: it is stopped, or another program has the port");

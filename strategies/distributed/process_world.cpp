@@ -18,6 +18,7 @@
 #include "levin/strategies/distributed/gloo_control_group.h"
 #include "levin/strategies/distributed/rendezvous.h"
 #include "levin/strategies/distributed/store_board.h"
+#include "levin/strategies/distributed/store_text.h"
 #include "levin/strategies/processes/shared_memory_group.h"
 #include "levin/strategies/processes/shared_memory_vote_board.h"
 #include "levin/strategies/store/store_server.h"
@@ -25,15 +26,6 @@
 namespace levin {
 
 namespace {
-
-std::string get_text(c10d::Store& store, const std::string& key) {
-  const std::vector<std::uint8_t> bytes = store.get(key);
-  return {bytes.begin(), bytes.end()};
-}
-
-void set_text(c10d::Store& store, const std::string& key, const std::string& text) {
-  store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
-}
 
 void ignore_broken_pipes() {
   struct sigaction action {};

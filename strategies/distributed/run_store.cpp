@@ -10,7 +10,7 @@ using Bytes = std::vector<std::uint8_t>;
 using Clock = std::chrono::steady_clock;
 
 /// The server ends a wait in time, unless it cannot do anything any more.
-constexpr auto kGrace = std::chrono::seconds(2);
+constexpr auto kServerGrace = std::chrono::seconds(2);
 constexpr auto kForEver = std::chrono::hours(24 * 30);
 
 std::string to_text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -37,7 +37,7 @@ StoreMessage RunStore::ask(const StoreMessage& request) { return client_.ask(req
 
 StoreMessage RunStore::wait_for(StoreCall call, const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
   const auto limit = limit_of(timeout);
-  StoreMessage answer = client_.ask({call, limit.count(), keys, {}}, Clock::now() + limit + kGrace);
+  StoreMessage answer = client_.ask({call, limit.count(), keys, {}}, Clock::now() + limit + kServerGrace);
   if (answer.call != StoreCall::kMissing) return answer;
   std::string text = "waited " + std::to_string(limit.count() / 1000) + " s in the run's store for";
   for (std::size_t i = 0; i < answer.keys.size() && i < 3; ++i) text += " '" + answer.keys[i] + "'";

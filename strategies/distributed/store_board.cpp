@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "levin/core/quiet_thread.h"
+#include "levin/strategies/distributed/store_text.h"
 #include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
@@ -29,15 +30,6 @@ std::string seconds_text(std::chrono::steady_clock::time_point since) {
   std::snprintf(text.data(), text.size(), "%.1f s",
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count());
   return text.data();
-}
-
-void set_text(c10d::Store& store, const std::string& key, const std::string& text) {
-  store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
-}
-
-std::string get_text(c10d::Store& store, const std::string& key) {
-  const std::vector<std::uint8_t> bytes = store.get(key);
-  return {bytes.begin(), bytes.end()};
 }
 
 /// Whoever writes such a value is no rank of this build, and the run goes on without it.

@@ -10,7 +10,7 @@
 namespace levin {
 
 namespace {
-constexpr auto kLook = std::chrono::milliseconds(100);
+constexpr auto kBetweenBoardLooks = std::chrono::milliseconds(100);
 }
 
 FailureWatch::FailureWatch(std::shared_ptr<RunBoard> board, Settings settings)
@@ -40,7 +40,7 @@ bool FailureWatch::stopped_within(std::chrono::milliseconds time) {
 
 void FailureWatch::run() {
   while (!stopped_within(std::chrono::milliseconds(0))) {
-    board_->wait_for_failure(kLook);
+    board_->wait_for_failure(kBetweenBoardLooks);
     if (const auto failure = board_->failure()) {
       const bool own = failure->rank == board_->rank();
       if (stopped_within(own ? settings_.own_grace : settings_.grace)) return;

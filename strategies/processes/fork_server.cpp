@@ -92,7 +92,7 @@ bool is_started_by_a_person() {
 }
 
 /// In a process that the server has made: becomes a rank, or ends.
-void become_rank(int socket, pid_t maker, const Request& request, const std::array<int, kMostFiles>& files) {
+void become_forked_rank(int socket, pid_t maker, const Request& request, const std::array<int, kMostFiles>& files) {
   // Its maker ends at once, and it becomes the launcher's child.
   while (getppid() == maker) usleep(100);
   if (!tie_to_launcher(request.launcher)) _exit(1);
@@ -123,7 +123,7 @@ void serve(int socket, pid_t program) {
     if (maker == 0) {
       const pid_t self = getpid();
       const pid_t rank = fork();
-      if (rank == 0) return become_rank(socket, self, request, files);
+      if (rank == 0) return become_forked_rank(socket, self, request, files);
       _exit(rank > 0 ? 0 : 1);
     }
     for (std::int32_t i = 0; i < request.files; ++i) close(files[static_cast<std::size_t>(i)]);

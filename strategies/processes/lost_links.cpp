@@ -21,7 +21,7 @@ namespace levin {
 
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(100);
+constexpr auto kBetweenLinkLooks = std::chrono::milliseconds(100);
 /// So many packets in a row without an answer. A host that is there answers for its programs, also when they are stopped.
 constexpr int kUnanswered = 2;
 
@@ -103,7 +103,7 @@ std::vector<std::string> unanswering_hosts(std::chrono::milliseconds patience) n
     const std::vector<Link> connections = links();
     std::vector<std::string> hosts;
     while (!connections.empty() && hosts.empty() && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kBetweenLinkLooks);
       for (const Link& link : connections) {
         const bool is_known = std::find(hosts.begin(), hosts.end(), link.host()) != hosts.end();
         if (!is_known && link.is_unanswered()) hosts.push_back(link.host());

@@ -24,7 +24,7 @@ namespace levin {
 
 namespace {
 
-[[noreturn]] void throw_system_error(const std::string& what) {
+[[noreturn]] void throw_not_started(const std::string& what) {
   throw IoError("the ranks cannot be started: " + what + " failed: " + std::strerror(errno));
 }
 
@@ -32,7 +32,7 @@ namespace {
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (text.empty()) throw_system_error("reading /proc/self/cmdline");
+  if (text.empty()) throw_not_started("reading /proc/self/cmdline");
   std::vector<std::string> arguments;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\0', begin), text.size());
@@ -154,7 +154,7 @@ StartedRanks start_ranks(int ranks) {
   if (inputs) close(*inputs);
   if (error != 0) {
     errno = error;
-    throw_system_error("fork");
+    throw_not_started("fork");
   }
   return started;
 }

@@ -17,14 +17,14 @@ namespace levin {
 
 namespace {
 
-[[noreturn]] void throw_system_error(const std::string& what) {
+[[noreturn]] void throw_inputs_failed(const std::string& what) {
   throw IoError("the configuration that the launcher hands to its ranks: " + what + " failed: " + std::strerror(errno));
 }
 
 void write_all(int file, const std::vector<std::uint8_t>& bytes) {
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t written = write(file, bytes.data() + done, bytes.size() - done);
-    if (written < 0 && errno != EINTR) throw_system_error("writing");
+    if (written < 0 && errno != EINTR) throw_inputs_failed("writing");
     if (written > 0) done += static_cast<std::size_t>(written);
   }
 }
@@ -32,11 +32,11 @@ void write_all(int file, const std::vector<std::uint8_t>& bytes) {
 // All ranks have inherited one file with one offset, so it is read by place.
 std::vector<std::uint8_t> read_all(int file) {
   struct stat status {};
-  if (fstat(file, &status) != 0) throw_system_error("descriptor " + std::to_string(file));
+  if (fstat(file, &status) != 0) throw_inputs_failed("descriptor " + std::to_string(file));
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(status.st_size));
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = pread(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-    if (count == 0 || (count < 0 && errno != EINTR)) throw_system_error("reading");
+    if (count == 0 || (count < 0 && errno != EINTR)) throw_inputs_failed("reading");
     if (count > 0) done += static_cast<std::size_t>(count);
   }
   return bytes;
@@ -98,7 +98,7 @@ std::optional<int> RunInputs::to_file() const {
   }
   open_standard_descriptors();
   const int file = memfd_create("levin-inputs", MFD_CLOEXEC);
-  if (file < 0) throw_system_error("memfd_create");
+  if (file < 0) throw_inputs_failed("memfd_create");
   try {
     write_all(file, nlohmann::json::to_cbor(json));
   } catch (...) {

@@ -22,7 +22,7 @@ std::size_t segment_bytes(int world_size) {
   return sizeof(SegmentHeader) + sizeof(RankSlot) * static_cast<std::size_t>(world_size);
 }
 
-[[noreturn]] void throw_system_error(const std::string& what) {
+[[noreturn]] void throw_segment_failed(const std::string& what) {
   throw IoError("shared memory of the run: " + what + " failed: " + std::strerror(errno));
 }
 
@@ -49,7 +49,7 @@ RunSegment::RunSegment(int descriptor, std::size_t bytes)
     : descriptor_(descriptor), bytes_(bytes), memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)) {
   if (memory_ == MAP_FAILED) {
     close(descriptor_);
-    throw_system_error("mmap of " + std::to_string(bytes) + " bytes");
+    throw_segment_failed("mmap of " + std::to_string(bytes) + " bytes");
   }
 }
 
@@ -64,7 +64,7 @@ std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int world_size) {
     const int error = errno;
     close(descriptor);
     errno = error;
-    throw_system_error("ftruncate to " + std::to_string(bytes) + " bytes");
+    throw_segment_failed("ftruncate to " + std::to_string(bytes) + " bytes");
   }
   std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
   segment->header().world_size = world_size;
@@ -76,14 +76,14 @@ std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int world_size) {
 std::shared_ptr<RunSegment> RunSegment::create(int world_size) {
   open_standard_descriptors();
   const int descriptor = memfd_create("levin", MFD_CLOEXEC);
-  if (descriptor < 0) throw_system_error("memfd_create");
+  if (descriptor < 0) throw_segment_failed("memfd_create");
   return make(descriptor, world_size);
 }
 
 std::shared_ptr<RunSegment> RunSegment::create_named(const std::string& name, int world_size) {
   open_standard_descriptors();
   const int descriptor = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) throw_system_error("shm_open of " + name);
+  if (descriptor < 0) throw_segment_failed("shm_open of " + name);
   try {
     return make(descriptor, world_size);
   } catch (...) {
@@ -95,7 +95,7 @@ std::shared_ptr<RunSegment> RunSegment::create_named(const std::string& name, in
 std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   struct stat status {};
-  if (fstat(descriptor, &status) != 0) throw_system_error("descriptor " + std::to_string(descriptor));
+  if (fstat(descriptor, &status) != 0) throw_segment_failed("descriptor " + std::to_string(descriptor));
   const auto bytes = static_cast<std::size_t>(status.st_size);
   if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is no segment of levin");
   std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
@@ -110,7 +110,7 @@ std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
 std::shared_ptr<RunSegment> RunSegment::attach_named(const std::string& name) {
   open_standard_descriptors();
   const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
-  if (descriptor < 0) throw_system_error("shm_open of " + name);
+  if (descriptor < 0) throw_segment_failed("shm_open of " + name);
   return attach(descriptor);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 /// What ranks get to end by themselves after one has failed.
 constexpr auto kGrace = std::chrono::seconds(3);
-constexpr auto kLook = std::chrono::milliseconds(100);
+constexpr auto kBetweenProcessLooks = std::chrono::milliseconds(100);
 constexpr int kSignalStatus = 128;
 
 /// The shell's view: the exit status, or 128 + the signal.
@@ -56,7 +56,7 @@ void Supervisor::pass_on(int signal) {
   send(SIGCONT);
 }
 
-std::chrono::milliseconds Supervisor::time_to_look_again() { return kLook; }
+std::chrono::milliseconds Supervisor::time_to_look_again() { return kBetweenProcessLooks; }
 
 void Supervisor::look() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {

@@ -63,15 +63,24 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   // A header without torch, so that the compiler is done in a second.
   std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.25)\nproject(consumer LANGUAGES CXX)\n"
                                               "find_package(levin REQUIRED)\nadd_executable(consumer consumer.cpp)\n"
-                                              "target_link_libraries(consumer PRIVATE levin::levin)\n";
+                                              "target_link_libraries(consumer PRIVATE levin::levin)\n"
+                                              "levin_add_plugin(plain SOURCES plain.cpp)\n"
+                                              "levin_add_plugin(precompiled PRECOMPILE SOURCES precompiled.cpp)\n";
+  for (const char* source : {"plain.cpp", "precompiled.cpp"}) std::ofstream(folder / source) << "#include <levin/levin.h>\n";
   std::ofstream(folder / "consumer.cpp") << "#include <levin/core/options/value.h>\n#include <iostream>\n"
                                             "int main() { std::cout << levin::describe(levin::Value(4)); }\n";
-  const Outcome configured =
-      run({.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix}, .folder = folder.path()});
+  const Outcome configured = run({.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix,
+                                                "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"},
+                                  .folder = folder.path()});
   INFO(configured.text());
   REQUIRE(configured.ok());
-  const Outcome built =
-      run({.arguments = {"cmake", "--build", "build"}, .folder = folder.path(), .limit = std::chrono::seconds(200)});
+  // The plug-ins would take a minute; what they would be compiled with is known.
+  const std::string commands = read_text(folder / "build/compile_commands.json");
+  CHECK(commands.find("plain.dir/cmake_pch") == std::string::npos);
+  CHECK(commands.find("-include " + (folder / "build/CMakeFiles/precompiled.dir/cmake_pch.hxx").string()) != std::string::npos);
+  const Outcome built = run({.arguments = {"cmake", "--build", "build", "--target", "consumer"},
+                             .folder = folder.path(),
+                             .limit = std::chrono::seconds(200)});
   INFO(built.text());
   REQUIRE(built.ok());
   const Outcome consumer = run({.arguments = {(folder / "build/consumer").string()}});

@@ -103,6 +103,9 @@ std::vector<std::string> findings(const SourceFile& file) {
     if (const std::string included = included_by(line); !included.empty()) {
       if (const std::string what = include_finding(file.name, included); !what.empty()) report(number, what);
     }
+    if (line.starts_with("using namespace") && is_in_any(file.name, kRooms)) {
+      report(number, "has `using namespace` at file scope, which holds for the sources compiled with it too");
+    }
     if (!may_communicate && communicates(line)) {
       report(number, "communicates between ranks; only strategies and core/protocol may");
     }

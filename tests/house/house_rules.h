@@ -22,6 +22,7 @@ std::vector<SourceFile> read_sources(const std::filesystem::path& root);
 /// - <torch/torch.h> only in examples, tests, benchmarks and the umbrella header; the umbrella header only there too;
 /// - headers of yaml-cpp only in core/yaml and cli, of CLI11 only in cli, of c10d only in strategies;
 /// - calls that communicate between ranks only in strategies and core/protocol;
+/// - no `using namespace` at file scope in a room, whose sources are compiled several at a time;
 /// - a header begins with #pragma once; a file has at most 500 lines.
 std::vector<std::string> findings(const SourceFile& file);
 

@@ -50,6 +50,12 @@ TEST_CASE("communication outside of the strategies and the protocol is found") {
   CHECK(findings({"strategies/ddp.cpp", "  group->allreduce(tensors);\n"}).empty());
 }
 
+TEST_CASE("a namespace opened for all sources that are compiled together is found") {
+  CHECK(findings({"core/trainer.cpp", "using namespace std::chrono;\n"}).size() == 1);
+  CHECK(findings({"core/trainer.cpp", "  using namespace std::chrono;\n"}).empty());
+  CHECK(findings({"tests/core/trainer_test.cpp", "using namespace levin;\n"}).empty());
+}
+
 TEST_CASE("a header without a guard and a file without end are found") {
   CHECK(findings({"core/trainer.h", "#include <string>\n"}).size() == 1);
   std::string long_text;

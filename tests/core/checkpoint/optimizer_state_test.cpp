@@ -18,8 +18,8 @@ using Catch::Matchers::Contains;
 using torch::optim::Optimizer;
 using MakeOptimizer = std::function<std::shared_ptr<Optimizer>(std::vector<at::Tensor>)>;
 
-struct Net final : torch::nn::Module {
-  explicit Net(int hidden = 8) {
+struct TrainedNet final : torch::nn::Module {
+  explicit TrainedNet(int hidden = 8) {
     first = register_module("first", torch::nn::Linear(5, hidden));
     drop = register_module("drop", torch::nn::Dropout(0.2));
     second = register_module("second", torch::nn::Linear(hidden, 1));
@@ -31,7 +31,7 @@ struct Net final : torch::nn::Module {
 };
 
 // One step; random numbers come from the default generator.
-double train_step(Net& net, Optimizer& optimizer) {
+double train_step(TrainedNet& net, Optimizer& optimizer) {
   const at::Tensor x = torch::randn({16, 5});
   const at::Tensor loss = optimizer.step([&] {
     const at::AutoGradMode grad(true);
@@ -66,7 +66,7 @@ const std::vector<std::pair<std::string, MakeOptimizer>>& optimizers() {
   return list;
 }
 
-levin::Checkpoint checkpoint_of(const Net& net, const Optimizer& optimizer) {
+levin::Checkpoint checkpoint_of(const TrainedNet& net, const Optimizer& optimizer) {
   levin::Checkpoint checkpoint;
   levin::save_module(net, checkpoint);
   levin::save_optimizer(optimizer, 0, checkpoint);
@@ -83,7 +83,7 @@ TEST_CASE("training resumed from a file gives bit for bit the losses of the run 
     for (const int steps_before : {0, 1, 9}) {
       INFO(name << " saved after " << steps_before << " steps");
       torch::manual_seed(11);
-      Net net;
+      TrainedNet net;
       const auto optimizer = make(net.parameters());
       for (int step = 0; step < steps_before; ++step) train_step(net, *optimizer);
       levin::set_lr(optimizer->param_groups()[0], levin::get_lr(optimizer->param_groups()[0]) * 0.5);
@@ -92,7 +92,7 @@ TEST_CASE("training resumed from a file gives bit for bit the losses of the run 
       for (int step = 0; step < 12; ++step) expected.push_back(train_step(net, *optimizer));
 
       torch::manual_seed(99);
-      Net resumed_net;
+      TrainedNet resumed_net;
       const auto resumed = make(resumed_net.parameters());
       train_step(resumed_net, *resumed);  // State that loading must replace.
       const levin::Checkpoint loaded = levin::Checkpoint::load(folder / "run.ckpt");
@@ -107,7 +107,7 @@ TEST_CASE("training resumed from a file gives bit for bit the losses of the run 
 }
 
 TEST_CASE("state and options lie in the checkpoint under PyTorch's names") {
-  Net net;
+  TrainedNet net;
   torch::optim::Adam adam({torch::optim::OptimizerParamGroup({net.first->weight, net.first->bias}),
                            torch::optim::OptimizerParamGroup({net.second->weight, net.second->bias},
                                                              std::make_unique<torch::optim::AdamOptions>(0.5))},
@@ -128,7 +128,7 @@ TEST_CASE("state and options lie in the checkpoint under PyTorch's names") {
 }
 
 TEST_CASE("several optimizers are kept apart") {
-  Net net;
+  TrainedNet net;
   torch::optim::SGD sgd(net.first->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   torch::optim::Adam adam(net.second->parameters(), torch::optim::AdamOptions(0.2));
   train_step(net, sgd);
@@ -150,13 +150,13 @@ TEST_CASE("several optimizers are kept apart") {
 }
 
 TEST_CASE("state that does not fit is refused by name, and changes nothing") {
-  Net net;
+  TrainedNet net;
   torch::optim::Adam adam(net.parameters(), torch::optim::AdamOptions(0.01));
   train_step(net, adam);
   levin::Checkpoint checkpoint;
   levin::save_optimizer(adam, 0, checkpoint);
 
-  Net wide(9);
+  TrainedNet wide(9);
   torch::optim::Adam other(wide.parameters(), torch::optim::AdamOptions(0.7));
   CHECK_THROWS_WITH(levin::load_optimizer(other, 0, checkpoint),
                     Contains("optimizer_states.0.state.0.exp_avg") && Contains("[8, 5]") && Contains("[9, 5]"));
@@ -180,7 +180,7 @@ class Unknown final : public Optimizer {
 }  // namespace
 
 TEST_CASE("an optimizer of another kind is refused by its name") {
-  Net net;
+  TrainedNet net;
   Unknown unknown(net.parameters());
   levin::Checkpoint checkpoint;
   CHECK_THROWS_WITH(levin::save_optimizer(unknown, 0, checkpoint), Contains("class Unknown"));

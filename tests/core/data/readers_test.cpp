@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "core/data/fixtures.h"
 #include "levin/core/data/idx_file.h"
 #include "levin/core/data/input_file.h"
 #include "levin/core/data/npy_file.h"
@@ -15,8 +16,6 @@
 using Catch::Matchers::Contains;
 
 namespace {
-
-const std::filesystem::path kFixtures = std::filesystem::path(LEVIN_SOURCE_DIR) / "tests/core/data/fixtures";
 
 at::Tensor npy(const std::string& name) { return levin::read_npy(kFixtures / (name + ".npy")); }
 

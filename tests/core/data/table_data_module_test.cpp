@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/data/fixtures.h"
 #include "levin/core/error.h"
 #include "levin/core/options/registry.h"
 
@@ -19,8 +20,6 @@ using levin::TableDataModule;
 using levin::TableDataOptions;
 
 namespace {
-
-const std::filesystem::path kFixtures = std::filesystem::path(LEVIN_SOURCE_DIR) / "tests/core/data/fixtures";
 
 /// A CSV file of 20 rows: x, 10 * x, class x % 3; removed in the end.
 class TableFile {

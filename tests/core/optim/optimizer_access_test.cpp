@@ -8,7 +8,7 @@
 
 namespace {
 
-std::vector<at::Tensor> parameters() { return {torch::zeros({2}, torch::requires_grad())}; }
+std::vector<at::Tensor> one_parameter() { return {torch::zeros({2}, torch::requires_grad())}; }
 
 namespace mine {
 class Lion final : public torch::optim::SGD {
@@ -26,21 +26,21 @@ class Tagged final : public torch::optim::SGD {
 }  // namespace
 
 TEST_CASE("the class name of an optimizer is PyTorch's, or the user's, without namespaces") {
-  CHECK(levin::optimizer_class_name(torch::optim::SGD(parameters(), 0.1)) == "SGD");
-  CHECK(levin::optimizer_class_name(torch::optim::Adam(parameters())) == "Adam");
-  CHECK(levin::optimizer_class_name(torch::optim::AdamW(parameters())) == "AdamW");
-  CHECK(levin::optimizer_class_name(torch::optim::RMSprop(parameters())) == "RMSprop");
-  CHECK(levin::optimizer_class_name(torch::optim::Adagrad(parameters())) == "Adagrad");
-  CHECK(levin::optimizer_class_name(torch::optim::LBFGS(parameters())) == "LBFGS");
-  CHECK(levin::optimizer_class_name(mine::Lion(parameters(), 0.1)) == "Lion");
-  CHECK(levin::optimizer_class_name(Tagged<std::string>(parameters(), 0.1)).starts_with("Tagged<"));
+  CHECK(levin::optimizer_class_name(torch::optim::SGD(one_parameter(), 0.1)) == "SGD");
+  CHECK(levin::optimizer_class_name(torch::optim::Adam(one_parameter())) == "Adam");
+  CHECK(levin::optimizer_class_name(torch::optim::AdamW(one_parameter())) == "AdamW");
+  CHECK(levin::optimizer_class_name(torch::optim::RMSprop(one_parameter())) == "RMSprop");
+  CHECK(levin::optimizer_class_name(torch::optim::Adagrad(one_parameter())) == "Adagrad");
+  CHECK(levin::optimizer_class_name(torch::optim::LBFGS(one_parameter())) == "LBFGS");
+  CHECK(levin::optimizer_class_name(mine::Lion(one_parameter(), 0.1)) == "Lion");
+  CHECK(levin::optimizer_class_name(Tagged<std::string>(one_parameter(), 0.1)).starts_with("Tagged<"));
 }
 
 TEST_CASE("rates, momenta and betas are read and set where an optimizer has them") {
-  torch::optim::SGD sgd(parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  torch::optim::AdamW adamw(parameters(), torch::optim::AdamWOptions(0.2));
-  torch::optim::LBFGS lbfgs(parameters());
-  torch::optim::Adagrad adagrad(parameters());
+  torch::optim::SGD sgd(one_parameter(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::AdamW adamw(one_parameter(), torch::optim::AdamWOptions(0.2));
+  torch::optim::LBFGS lbfgs(one_parameter());
+  torch::optim::Adagrad adagrad(one_parameter());
   for (torch::optim::Optimizer* optimizer : std::initializer_list<torch::optim::Optimizer*>{&sgd, &adamw, &lbfgs, &adagrad}) {
     levin::set_lr(optimizer->param_groups()[0], 0.25);
     CHECK(levin::get_lrs(*optimizer) == std::vector<double>{0.25});
