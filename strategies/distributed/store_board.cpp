@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <future>
 #include <thread>
 
-#include "levin/core/quiet_thread.h"
 #include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
@@ -90,27 +88,12 @@ RankPost StoreBoard::own_post() const {
 
 bool StoreBoard::ask(StoreCall call) const {
   if (store_is_gone_) return false;
-  const auto deadline = Clock::now() + kPatience;
-  while (call_under_way_->exchange(true)) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-  // The thread may outlive this board, when the store never answers: it owns all that it uses.
-  std::packaged_task<void()> task([call = std::move(call), store = store_, under_way = call_under_way_] {
-    try {
-      call(*store);
-    } catch (...) {
-      under_way->store(false);
-      throw;
-    }
-    under_way->store(false);
-  });
-  std::future<void> done = task.get_future();
-  quiet_thread(std::move(task)).detach();
-  if (done.wait_until(deadline) != std::future_status::ready) return false;
   try {
-    done.get();
-    return true;
+    const auto made = [call = std::move(call), store = store_] {
+      call(*store);
+      return true;
+    };
+    return thread_.call_until(Clock::now() + kPatience, made).has_value();
   } catch (const std::exception&) {
     // A connection that is lost does not come back.
     store_is_gone_ = true;
