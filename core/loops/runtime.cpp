@@ -75,6 +75,7 @@ Votes Trainer::Runtime::adopt(const std::vector<Votes>& by_rank) {
   return merged;
 }
 
+  // Every rank reaches this because each caller says why, above its call.
 BoundaryOutcome Trainer::Runtime::meet(BoundaryKind kind, const BoundaryWords& words) {
   BoundaryOutcome outcome = metrics->meet({kind, state.stage, state.epoch, state.global_step}, votes(), words);
   adopt(outcome.rank_votes);
