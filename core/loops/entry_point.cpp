@@ -224,8 +224,9 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   const Whereabouts where = *runtime_.state.failed_at;
   runtime_.failing = true;
   runtime_.state.loaders.clear();
-  // An agreed signal is known to every rank already; any other error the others must hear of at once.
-  if (status != "interrupted") runtime_.strategy->report_failure(where, error_text(error));
+  // An agreed signal is known to every rank already; any other error the others must hear of at once. It is the one that is
+  // being handled: its type says where it comes from, and `error` may only stand for it.
+  if (status != "interrupted") runtime_.strategy->report_failure(where, std::current_exception());
   const auto guarded = [&](const std::function<void()>& hook) {
     try {
       hook();

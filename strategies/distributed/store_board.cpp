@@ -40,7 +40,7 @@ std::string get_text(c10d::Store& store, const std::string& key) {
 
 /// Whoever writes such a value is no rank of this build, and the run goes on without it.
 void note_unreadable(const std::string& key) {
-  print_report({}, "levin: what the run's store holds under '" + key + "' cannot be read, and is left out");
+  print_report("levin: what the run's store holds under '" + key + "' cannot be read, and is left out");
 }
 
 }  // namespace
@@ -168,9 +168,10 @@ bool StoreBoard::claim_stall_report(double seconds) noexcept {
   return true;
 }
 
-double StoreBoard::seconds_in_reduction() const {
+std::optional<RankWait> StoreBoard::waiting() const {
   const std::lock_guard lock(mutex_);
-  return in_reduction_ && !waiting_in_.empty() ? std::chrono::duration<double>(Clock::now() - waiting_since_).count() : 0;
+  if (waiting_in_.empty()) return std::nullopt;
+  return RankWait{waiting_in_, std::chrono::duration<double>(Clock::now() - waiting_since_).count(), in_reduction_};
 }
 
 void StoreBoard::report_failure(const FailureRecord& failure) noexcept {

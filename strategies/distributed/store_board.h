@@ -38,7 +38,7 @@ class StoreBoard final : public RunBoard {
   std::optional<int> stalled_rank() const override;
   std::string table() const override;
   bool claim_stall_report(double seconds) noexcept override;
-  double seconds_in_reduction() const override;
+  std::optional<RankWait> waiting() const override;
   void report_failure(const FailureRecord& failure) noexcept override;
   std::optional<FailureRecord> failure() const override;
   void wait_for_failure(std::chrono::milliseconds limit) const override;
