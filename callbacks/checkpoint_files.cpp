@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <span>
 #include <system_error>
-#include <vector>
 
 #include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/protocol/control_group.h"
-#include "levin/core/trainer.h"
 
 namespace levin::detail {
 namespace fs = std::filesystem;
@@ -41,15 +37,6 @@ bool is_checkpoint_link(const fs::path& file) {
   std::error_code error;
   const fs::path target = fs::read_symlink(file, error);
   return !error && target.is_relative() && *target.begin() != ".." && target.extension() == ".ckpt";
-}
-
-template <class Plain>
-Plain plain_of_rank_zero(Trainer& trainer, const Plain& mine, const char* what) {
-  if (trainer.world_size() == 1) return mine;
-  std::vector<Plain> all(static_cast<std::size_t>(trainer.world_size()));
-  trainer.strategy().control_group().all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
-                                                what);
-  return all.front();
 }
 
 }  // namespace
@@ -88,24 +75,6 @@ void remove_checkpoint(const std::string& file, const std::string& folder) {
   std::error_code error;
   fs::remove(file, error);
   if (error) rank_zero_warn("Could not remove the old checkpoint " + file + ": " + error.message() + ".");
-}
-
-std::string text_of_rank_zero(Trainer& trainer, const std::string& mine, const char* what) {
-  if (trainer.world_size() == 1) return mine;
-  return all_gather_text(trainer.strategy().control_group(), mine, what).front();
-}
-
-std::optional<double> number_of_rank_zero(Trainer& trainer, std::optional<double> mine, const char* what) {
-  struct Number {
-    double value;
-    double present;
-  };
-  const Number number = plain_of_rank_zero(trainer, Number{mine.value_or(0.0), mine ? 1.0 : 0.0}, what);
-  return number.present != 0 ? std::optional(number.value) : std::nullopt;
-}
-
-SharedInterval::Word word_of_rank_zero(Trainer& trainer, const SharedInterval::Word& mine, const char* what) {
-  return plain_of_rank_zero(trainer, mine, what);
 }
 
 }  // namespace levin::detail

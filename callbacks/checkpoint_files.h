@@ -1,11 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
-
-#include "levin/core/fwd.h"
-#include "levin/core/loops/shared_interval.h"
 
 namespace levin::detail {
 
@@ -24,10 +20,5 @@ void link_checkpoint(const std::string& target, const std::string& link);
 /// Removes a checkpoint that levin wrote into `folder` or a folder below it, or a link that link_checkpoint() made there. Any
 /// other file, wherever its path leads, stays, with a warning; so does what cannot be removed.
 void remove_checkpoint(const std::string& file, const std::string& folder);
-
-/// What rank 0 has, on every rank. Ranks: all.
-std::string text_of_rank_zero(Trainer& trainer, const std::string& mine, const char* what);
-std::optional<double> number_of_rank_zero(Trainer& trainer, std::optional<double> mine, const char* what);
-SharedInterval::Word word_of_rank_zero(Trainer& trainer, const SharedInterval::Word& mine, const char* what);
 
 }  // namespace levin::detail

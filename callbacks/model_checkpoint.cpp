@@ -12,6 +12,7 @@
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/duration.h"
+#include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/steady_seconds.h"
 #include "levin/core/trainer.h"
 
@@ -149,7 +150,8 @@ void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
       rank_zero_warn("Checkpoint folder " + folder + " exists and is not empty.");
     }
   }
-  dirpath_ = detail::text_of_rank_zero(trainer, folder, "ModelCheckpoint: folder");
+  dirpath_ = RankExchange(trainer.strategy().control_group())
+                 .broadcast_text(folder, {"ModelCheckpoint: folder", "all have the same callbacks"});
 }
 
 bool ModelCheckpoint::off(const Trainer& trainer) const {
@@ -176,9 +178,10 @@ bool ModelCheckpoint::step_is_due(Trainer& trainer) {
   bool due = every_n_train_steps_ > 0 && trainer.global_step() % every_n_train_steps_ == 0;
   if (interval_ && interval_->batch_done()) {
     const double now = steady_seconds();
-    const SharedInterval::Word word =
-        detail::word_of_rank_zero(trainer, interval_->propose(now), "ModelCheckpoint: train_time_interval");
-    due = interval_->accept(word, now);
+    const auto proposal = RankExchange(trainer.strategy().control_group())
+                              .broadcast_value(interval_->propose(now), {"ModelCheckpoint: train_time_interval",
+                                                                         "rank 0 has told all in which batch they ask next"});
+    due = interval_->accept(proposal, now);
   }
   // While gradients accumulate, the step stays the same over several batches.
   if (!due || trainer.global_step() == triggered_step_) return false;
@@ -254,8 +257,9 @@ std::optional<double> ModelCheckpoint::current_value(Trainer& trainer, Occasion 
   // Between two boundaries a step's value is each rank's own: rank 0's, as it is now, decides.
   const auto& metrics = trainer.callback_metrics();
   const auto found = metrics.find(*options_.monitor);
-  return detail::number_of_rank_zero(trainer, found == metrics.end() ? std::nullopt : std::optional(found->second),
-                                     "ModelCheckpoint: monitored value");
+  return RankExchange(trainer.strategy().control_group())
+      .broadcast_value(found == metrics.end() ? std::nullopt : std::optional(found->second),
+                       {"ModelCheckpoint: monitored value", "all save after the same steps"});
 }
 
 void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
@@ -364,8 +368,9 @@ std::string ModelCheckpoint::free_file(const std::string& name, const std::strin
 }
 
 std::string ModelCheckpoint::choose_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const {
-  return detail::text_of_rank_zero(trainer, trainer.is_global_zero() ? free_file(name, may_replace) : "",
-                                   "ModelCheckpoint: file name");
+  return RankExchange(trainer.strategy().control_group())
+      .broadcast_text(trainer.is_global_zero() ? free_file(name, may_replace) : "",
+                      {"ModelCheckpoint: file name", "what is saved when is decided alike"});
 }
 
 void ModelCheckpoint::remove_displaced(const Trainer& trainer) {

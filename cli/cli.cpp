@@ -13,8 +13,8 @@
 #include "levin/cli/load_config.h"
 #include "levin/cli/run.h"
 #include "levin/core/console/console.h"
-#include "levin/core/console/told_errors.h"
 #include "levin/core/error.h"
+#include "levin/core/error_text.h"
 #include "levin/core/loops/signals.h"
 #include "levin/core/options/quoted_text.h"
 #include "levin/strategies/processes/cluster_environment.h"
@@ -61,13 +61,15 @@ int execute(const CommandLine& line) {
   return run_command(line, config);
 }
 
-/// Shows an error that ends this process, in one text or several. One that the run has told already, with the place where it
-/// failed, goes to the log file only.
-void show(const std::exception& error, const std::vector<std::string>& texts) {
+/// Shows the error that is being handled and ends this process, in one text or several. One that the run has told already, with
+/// the place where it failed, goes to the log file only.
+void show_error(const std::vector<std::string>& texts) {
+  Console& console = Console::instance();
+  const bool was_told = console.was_told(std::current_exception());
   for (const std::string& message : texts) {
     // Keys, names and values of the user's stand in it as they are.
     const std::string text = printable(message);
-    error_was_told(error.what()) ? Console::instance().record(LogLevel::kError, text) : Console::instance().error(text);
+    was_told ? console.record(LogLevel::kError, text) : console.error(text);
   }
 }
 
@@ -79,17 +81,17 @@ int run(int argc, char** argv) {
     for (const std::string& error : detail::take_registration_errors()) throw MisuseError(error);
     return execute(parse_command_line(std::vector<std::string>(argv + 1, argv + argc)));
   } catch (const ConfigError& error) {
-    show(error, diagnostics(error));
+    show_error(diagnostics(error));
     return error.exit_code();
   } catch (const Interrupted& interrupted) {
     // All ranks stop together, for the same reason.
     Console::instance().print(LogLevel::kError, interrupted.what(), Speaker::kRun);
     return interrupted.exit_code();
   } catch (const Error& error) {
-    show(error, {error.what()});
+    show_error({error.what()});
     return error.exit_code();
   } catch (const std::exception& error) {
-    show(error, {error.what()});
+    show_error({error_text(error)});
     return 1;
   }
 }

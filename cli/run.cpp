@@ -8,7 +8,6 @@
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/console/text.h"
 #include "levin/core/data/data_module.h"
-#include "levin/core/error_text.h"
 #include "levin/core/module.h"
 #include "levin/core/seed.h"
 #include "levin/core/trainer.h"
@@ -56,13 +55,7 @@ void run_entry_point(const CommandLine& line, const RunConfig& config) {
 }  // namespace
 
 int run_command(const CommandLine& line, const RunConfig& config) {
-  try {
-    run_entry_point(line, config);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw Error(error_text(error));
-  }
+  run_entry_point(line, config);
   return 0;
 }
 

@@ -12,4 +12,14 @@ std::string error_text(const std::exception& error) {
   return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
 }
 
+std::string error_text(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return error_text(known);
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
 }  // namespace levin

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -78,8 +79,9 @@ class Strategy {
                                SourceLocation where = SourceLocation::current()) = 0;
   virtual void barrier(const std::string& what = "", SourceLocation where = SourceLocation::current()) = 0;
 
-  /// Called on the failing rank alone: tells the others and the launcher. Never throws, never waits for other ranks.
-  virtual void report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept = 0;
+  /// Called on the failing rank alone: tells the others and the launcher of its error, which is not null. Never throws, never
+  /// waits for other ranks.
+  virtual void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept = 0;
   /// What happened, when another rank was the first to fail: "rank 1 failed in training_step (…): …". This rank's own error is
   /// then a consequence. Never waits.
   virtual std::optional<std::string> failure_elsewhere() const;

@@ -169,7 +169,7 @@ at::Tensor DdpStrategy::broadcast(const at::Tensor& tensor, int source_rank, Sou
 }
 void DdpStrategy::barrier(const std::string& what, SourceLocation where) { joined().collectives.barrier(what, where); }
 
-void DdpStrategy::report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept {
+void DdpStrategy::report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept {
   if (state_) state_->consequence = report_own_failure(state_->world->board(), whereabouts, error);
 }
 

@@ -58,7 +58,7 @@ class DdpStrategy final : public Strategy {
   at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
   void barrier(const std::string& what, SourceLocation where) override;
 
-  void report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept override;
+  void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
   std::optional<std::string> failure_elsewhere() const override;
   void teardown() noexcept override;
 

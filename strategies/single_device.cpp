@@ -1,6 +1,7 @@
 #include "levin/strategies/single_device.h"
 
 #include "levin/core/error.h"
+#include "levin/core/error_text.h"
 #include "levin/core/module.h"
 #include "levin/strategies/accelerator.h"
 #include "levin/strategies/processes/cluster_environment.h"
@@ -46,8 +47,8 @@ at::Tensor SingleDeviceStrategy::broadcast(const at::Tensor& tensor, int source_
 
 void SingleDeviceStrategy::barrier(const std::string&, SourceLocation) {}
 
-void SingleDeviceStrategy::report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept {
-  write_error_file({0, whereabouts, error});
+void SingleDeviceStrategy::report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept {
+  write_error_file({0, whereabouts, error_text(error)});
 }
 
 void SingleDeviceStrategy::teardown() noexcept {}

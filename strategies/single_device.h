@@ -33,7 +33,7 @@ class SingleDeviceStrategy : public Strategy {
   at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
   void barrier(const std::string& what, SourceLocation where) override;
 
-  void report_failure(const Whereabouts& whereabouts, const std::string& error) noexcept override;
+  void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
   void teardown() noexcept override;
 
  private:

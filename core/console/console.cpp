@@ -11,9 +11,9 @@
 #include <mutex>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "levin/core/console/log_file.h"
-#include "levin/core/console/shared_warnings.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/console/text.h"
 #include "levin/core/error.h"
@@ -146,6 +146,8 @@ struct Console::Impl {
   ConsoleOptions options;
   std::shared_ptr<spdlog::logger> file;
   std::set<std::string, std::less<>> warned;
+  FirstInRun is_first_in_run;
+  std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
   std::string live_text;
   bool live_shown = false;
 };
@@ -208,8 +210,23 @@ void Console::warn_once(std::string_view message, std::string_view key, Speaker 
   if (key.empty()) key = message;
   const bool is_new = impl_->warned.emplace(key).second;
   if (!is_new || !impl_->speaks(LogLevel::kWarning, speaker)) return;
-  const bool others_said_it = speaker == Speaker::kRank && !detail::is_first_in_run(key);
+  const bool others_said_it = speaker == Speaker::kRank && impl_->is_first_in_run && !impl_->is_first_in_run(key);
   others_said_it ? impl_->record(LogLevel::kWarning, message, speaker) : impl_->print(LogLevel::kWarning, message, speaker);
+}
+
+void Console::ask_before_warning(FirstInRun is_first_in_run) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->is_first_in_run = std::move(is_first_in_run);
+}
+
+void Console::mark_told(std::exception_ptr error) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->told.push_back(std::move(error));
+}
+
+bool Console::was_told(const std::exception_ptr& error) const {
+  const std::lock_guard lock(impl_->mutex);
+  return std::find(impl_->told.begin(), impl_->told.end(), error) != impl_->told.end();
 }
 
 bool Console::has_live_line() const { return impl_->live_fd >= 0; }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,8 +66,20 @@ class Console {
   void print(LogLevel level, std::string_view message, Speaker speaker = Speaker::kRank);
   /// Writes to the log file alone: for what somebody else, such as the launcher, shows to the person.
   void record(LogLevel level, std::string_view message);
-  /// Warns the first time a key is seen in this run, on one rank (see share_warnings()). Default: the message is its own key.
+  /// Warns the first time a key is seen in this run, on one rank (see ask_before_warning()). Default: the message is its own
+  /// key.
   void warn_once(std::string_view message, std::string_view key = {}, Speaker speaker = Speaker::kRank);
+
+  /// True for the first process of the run that asks with this key, as far as processes can know of one another.
+  using FirstInRun = std::function<bool(std::string_view key)>;
+  /// Lets warn_once() say what every rank would say on the first of them only. Called: by a strategy whose ranks share
+  /// something that they can ask without waiting. Null: each rank speaks for itself.
+  void ask_before_warning(FirstInRun is_first_in_run);
+
+  /// Notes that a person has been told of this error, with the place where it happened, so that nobody tells it a second time
+  /// while it leaves the program. It is known by the object that was thrown, however often that is caught and thrown on.
+  void mark_told(std::exception_ptr error);
+  bool was_told(const std::exception_ptr& error) const;
 
   /// True when a live line can be shown: standard output, or else standard error, is a terminal that redraws.
   bool has_live_line() const;

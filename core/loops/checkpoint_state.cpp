@@ -13,6 +13,7 @@
 #include "levin/core/loops/optimization.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/loops/rank_state.h"
+#include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/version.h"
 
 namespace levin {
@@ -197,6 +198,7 @@ void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool
     return;
   }
   check_moment(runtime, weights_only);
+  // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
   runtime.meet(BoundaryKind::kCheckpoint);
   const Checkpoint checkpoint = put_together(runtime, weights_only, [&] { return gather_rank_states(runtime); });
   std::string problem;
@@ -207,8 +209,9 @@ void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool
       problem = error.what();
     }
   }
-  const std::vector<std::string> problems = all_gather_text(runtime.strategy->control_group(), problem, "writing a checkpoint");
-  if (!problems.front().empty()) throw IoError(problems.front());
+  problem = RankExchange(runtime.strategy->control_group())
+                .broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
+  if (!problem.empty()) throw IoError(problem);
 }
 
 std::filesystem::path resolve_checkpoint(const Trainer::Runtime& runtime, const std::string& ckpt_path) {

@@ -1,12 +1,11 @@
 #include "levin/core/loops/data_agreement.h"
 
-#include <algorithm>
-#include <functional>
 #include <sstream>
 #include <vector>
 
 #include "levin/core/data/data_loader.h"
 #include "levin/core/error.h"
+#include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
 namespace {
@@ -52,12 +51,12 @@ void compare(const std::string& what, const std::vector<std::int64_t>& first, co
 void check_same_data(Trainer::Runtime& runtime, const std::string& what, const LoaderList& loaders) {
   if (runtime.world_size() == 1) return;
   const std::string mine = describe(loaders);
-  const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
-  const BoundaryOutcome outcome = runtime.meet(BoundaryKind::kSetup, {hash});
-  const auto differs = [&](const BoundaryWords& words) { return words[0] != outcome.words.front()[0]; };
-  if (std::none_of(outcome.words.begin(), outcome.words.end(), differs)) return;
-  const auto texts = all_gather_text(runtime.strategy->control_group(), mine, "comparing the sizes of data");
-  for (std::size_t rank = 1; rank < texts.size(); ++rank) compare(what, read(texts.front()), read(texts[rank]), rank);
+  const auto texts = RankExchange(runtime.strategy->control_group())
+                         .gather_if_different(mine, {"comparing the sizes of the " + what + " data",
+                                                     "all ask for their loaders at the same places of a run"});
+  for (std::size_t rank = 1; texts && rank < texts->size(); ++rank) {
+    compare(what, read(texts->front()), read((*texts)[rank]), rank);
+  }
 }
 
 }  // namespace levin

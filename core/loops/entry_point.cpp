@@ -12,6 +12,7 @@
 #include "levin/core/loops/rank_state.h"
 #include "levin/core/loops/signals.h"
 #include "levin/core/loops/trainer_parts.h"
+#include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
 
@@ -118,6 +119,7 @@ void EntryPoint::prepare_data() {
     if (runtime_.data != nullptr) runtime_.data->prepare_data();
     runtime_.module->prepare_data();
   }
+  // Every rank reaches this because every entry point prepares its data, whoever has something to do.
   runtime_.meet(BoundaryKind::kSetup);
 }
 
@@ -135,8 +137,8 @@ void EntryPoint::open_loggers() {
     const auto& logger = runtime_.loggers[index];
     if (info.resuming) info.resume_rows = logger_rows_of(*checkpoint_, info.rank, index);
     const std::string token = runtime_.is_global_zero() ? logger->open(info) : std::string();
-    const std::vector<std::string> tokens = all_gather_text(runtime_.strategy->control_group(), token, "opening a logger");
-    logger->attach(info, tokens.front());
+    const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
+    logger->attach(info, RankExchange(runtime_.strategy->control_group()).broadcast_text(token, meeting));
   }
   runtime_.loggers_open = true;
   if (runtime_.is_global_zero() && runtime_.save_config && !runtime_.options.fast_dev_run) {
@@ -192,13 +194,14 @@ void EntryPoint::log_hyperparams() {
 
 void EntryPoint::finish() {
   runtime_.state.loaders.clear();  // they may have gone with the loop
+  // Every rank reaches this because all loops end at the same boundary.
   runtime_.meet(BoundaryKind::kEnd);
   check_signal("at the end of ");
   if (fitting()) hooks_.run(Hook::kOnFitEnd, &Callback::on_fit_end, &Module::on_fit_end);
   set_up_parts_done_ = false;
   tear_down_hooks();
   finalize_loggers("success");
-  // Ranks leave together: one that fails or stalls in the hooks above does not go unnoticed.
+  // Every rank reaches this because none leaves before: one that fails or stalls in the hooks above does not go unnoticed.
   runtime_.meet(BoundaryKind::kEnd);
   check_signal("after ");
   runtime_.strategy->teardown();
@@ -221,8 +224,9 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   const Whereabouts where = *runtime_.state.failed_at;
   runtime_.failing = true;
   runtime_.state.loaders.clear();
-  // An agreed signal is known to every rank already; any other error the others must hear of at once.
-  if (status != "interrupted") runtime_.strategy->report_failure(where, error_text(error));
+  // An agreed signal is known to every rank already; any other error the others must hear of at once. It is the one that is
+  // being handled: its type says where it comes from, and `error` may only stand for it.
+  if (status != "interrupted") runtime_.strategy->report_failure(where, std::current_exception());
   const auto guarded = [&](const std::function<void()>& hook) {
     try {
       hook();

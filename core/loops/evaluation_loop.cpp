@@ -115,6 +115,7 @@ void EvaluationLoop::run() {
   // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
   check_signal();
   hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
+  // Every rank reaches this because all have met after their last batches, and go on alike.
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochEnd);
   if (stage_ != Stage::kSanityCheck) {
     MetricRows(runtime_).write(outcome, runtime_.state.logging_step, /*epoch_end=*/true);
@@ -142,6 +143,7 @@ void EvaluationLoop::run_end_hooks() {
   } else {
     hooks_.run(names_.end.hook, names_.end.callback, names_.end.module);
   }
+  // Every rank reaches this because an evaluation ends with it, also one that a resumed run only ends.
   runtime_.meet(BoundaryKind::kEvaluationEnd);
 }
 
@@ -149,6 +151,7 @@ void EvaluationLoop::meet_after_batches() {
   LoopState& state = runtime_.state;
   std::int64_t batches = 0;
   for (const LoaderProgress& progress : state.loaders) batches += progress.batches;
+  // Every rank reaches this because each runs its own batches, however many, without waiting for others.
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochReached, {batches, samples_});
   state.evaluation_totals = {};
   for (const BoundaryWords& words : outcome.words) {

@@ -138,6 +138,7 @@ void FitLoop::reload_if_due() {
 }
 
 void FitLoop::agree_on_epoch() {
+  // Every rank reaches this because all begin the same epochs.
   const BoundaryOutcome outcome =
       runtime_.meet(BoundaryKind::kEpochStart,
                     {data_.epoch_batches().value_or(-1), data_.loader().batch_size().value_or(0), validation_.rank_batches()});
@@ -264,6 +265,7 @@ bool FitLoop::any_rank_has_batch() {
   const std::int64_t done = state_.position.batches_done;
   if (plan_.known()) return done == 0 ? plan_.iterations() != 0 : !plan_.is_last(done - 1);
   if (runtime_.world_size() == 1) return state_.has_next_batch;
+  // Every rank reaches this because whether the plan is known was agreed when the epoch began.
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch);
   return runtime_.module->automatic_optimization() ? outcome.votes.has_next : all_have_next(outcome);
 }
@@ -372,6 +374,7 @@ void FitLoop::plan_turn(Turn& turn) {
     turn.is_last = plan_.is_last(turn.iteration);
   } else if (every > 1 || !reduces_gradients()) {
     // Nothing tells in time which batch is the last, so ranks ask each other. A rare case, and the only one that pays for it.
+    // Every rank reaches this because nothing above depends on its own data.
     const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch);
     turn.is_last = automatic ? !outcome.votes.has_next : !all_have_next(outcome);
   }
@@ -412,8 +415,8 @@ void FitLoop::learn_from_votes(Turn& turn) {
 }
 
 void FitLoop::agree_after_manual_step(Turn& turn, std::int64_t steps_before) {
-  // Nobody but the user's code knows which reductions a step did, and how many optimizer steps it took.
   const std::int64_t own_steps = std::exchange(state_.global_step, steps_before);
+  // Every rank reaches this because only the user's code knows what a step has reduced, and how many steps it took.
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch, {own_steps});
   turn.end_epoch = outcome.votes.end_epoch;
   for (const BoundaryWords& words : outcome.words) state_.global_step = std::max(state_.global_step, words[0]);
@@ -424,6 +427,7 @@ void FitLoop::write_step_row(const Turn& turn) {
   const std::int64_t every = runtime_.options.log_every_n_steps.value_or(50);
   const bool due = every > 0 && ((state_.logging_step + 1) % every == 0 || state_.stop_agreed);
   rows_.write_local_step(state_.logging_step, /*to_rank_zero=*/false);
+  // Every rank reaches this because steps are counted alike, and a stop was agreed.
   if (due) rows_.write(runtime_.meet(BoundaryKind::kTrainStep), state_.logging_step, /*epoch_end=*/false);
 }
 
@@ -446,10 +450,12 @@ void FitLoop::finish_turn(const Turn& turn, Place from, int hooks_done) {
 void FitLoop::end_epoch(bool completed, int hooks_done) {
   LoopPosition& position = state_.position;
   at_epoch_end(completed, hooks_done);
+  // Every rank reaches this because all have agreed on the epoch's last batch.
   runtime_.meet(BoundaryKind::kEpochReached);
   HookCounter counter(position.hooks_done);
   hooks_.callbacks_counted(counter, is_normal, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   hooks_.module_counted(counter, Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
+  // Every rank reaches this because it ends the hooks that follow the meeting above.
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochEnd);
   hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   if (completed) schedulers_.step("epoch", /*on_metric=*/true);
@@ -467,9 +473,8 @@ void FitLoop::save_epoch(int hooks_done) {
   position.place = Place::kEpochDone;
   position.hooks_done = hooks_done;
   HookCounter counter(position.hooks_done);
-  std::size_t left =
-      static_cast<std::size_t>(std::count_if(runtime_.callbacks.begin(), runtime_.callbacks.end(),
-                                             [](const auto& callback) { return HookRunner::saves_state(*callback); }));
+  const auto saves = [](const auto& callback) { return HookRunner::saves_state(*callback); };
+  auto left = std::count_if(runtime_.callbacks.begin(), runtime_.callbacks.end(), saves);
   const auto end = [&] {
     begin(Place::kEpochStart);
     ++position.epochs_done;

@@ -70,7 +70,8 @@ void FitValidation::start_clock() {
 bool FitValidation::time_passed() {
   // Asking costs a meeting, so that ranks ask only now and then, in the same turns.
   if (!interval_ || !interval_->batch_done()) return false;
-  const SharedInterval::Word mine = interval_->propose(steady_seconds());
+  const SharedInterval::Proposal mine = interval_->propose(steady_seconds());
+  // Every rank reaches this because rank 0 has told all in which batch they ask next.
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch, {mine.passed, mine.batches_on});
   const BoundaryWords& first = outcome.words.front();
   return interval_->accept({first[0], first[1]}, steady_seconds());

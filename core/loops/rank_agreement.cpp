@@ -1,44 +1,24 @@
 #include "levin/core/loops/rank_agreement.h"
 
-#include <algorithm>
-#include <functional>
 #include <sstream>
-#include <vector>
 
 #include "levin/core/optim/optimizer_access.h"
+#include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin {
 
 namespace {
 
-std::string describe_difference(const std::string& what, const std::vector<std::string>& texts_by_rank) {
-  for (std::size_t rank = 1; rank < texts_by_rank.size(); ++rank) {
-    std::istringstream first(texts_by_rank.front());
-    std::istringstream other(texts_by_rank[rank]);
-    std::string first_line;
-    std::string other_line;
-    while (true) {
-      const bool first_more = static_cast<bool>(std::getline(first, first_line));
-      const bool other_more = static_cast<bool>(std::getline(other, other_line));
-      if (!first_more && !other_more) break;
-      if (first_more == other_more && first_line == other_line) continue;
-      return "Ranks were started with different " + what + ". Rank 0 has `" + (first_more ? first_line : "(nothing)") +
-             "`, rank " + std::to_string(rank) + " has `" + (other_more ? other_line : "(nothing)") +
-             "`. Start every rank with the same configuration.";
-    }
-  }
-  return "Ranks were started with different " + what + ".";
-}
-
-/// Ranks: all, with one collective where the texts are equal.
-void check_same(Trainer::Runtime& runtime, const std::string& what, const std::string& mine) {
-  const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
-  const BoundaryOutcome outcome = runtime.meet(BoundaryKind::kSetup, {hash});
-  const auto differs = [&](const BoundaryWords& words) { return words[0] != outcome.words.front()[0]; };
-  if (std::none_of(outcome.words.begin(), outcome.words.end(), differs)) return;
-  const auto texts = all_gather_text(runtime.strategy->control_group(), mine, ("comparing " + what).c_str());
-  throw ConfigError(describe_difference(what, texts));
+/// Ranks: all, with one exchange where the texts are equal. `what`: "options".
+void require_same(Trainer::Runtime& runtime, const std::string& what, const std::string& mine) {
+  const std::string stage(stage_name(runtime.state.stage));
+  const auto difference =
+      RankExchange(runtime.strategy->control_group())
+          .first_difference(mine, {"comparing " + what + " for " + stage, "every entry point begins with it"});
+  if (!difference) return;
+  throw ConfigError("Ranks were started with different " + what + ". " + difference->str() +
+                    ". Start every rank with the same configuration.");
 }
 
 /// One line a setting, each with the name of what it belongs to.
@@ -68,11 +48,7 @@ std::string describe_setup(const Trainer::Runtime& runtime, const RunOptions& ru
 }  // namespace
 
 void check_same_setup(Trainer::Runtime& runtime, const RunOptions& run) {
-  if (runtime.world_size() == 1) {
-    runtime.meet(BoundaryKind::kSetup);
-  } else {
-    check_same(runtime, "options", describe_setup(runtime, run));
-  }
+  if (runtime.world_size() > 1) require_same(runtime, "options", describe_setup(runtime, run));
 }
 
 void check_same_optimizers(Trainer::Runtime& runtime) {
@@ -91,7 +67,7 @@ void check_same_optimizers(Trainer::Runtime& runtime) {
     }
     text << "\n";
   }
-  check_same(runtime, "optimizers", text.str());
+  require_same(runtime, "optimizers", text.str());
 }
 
 }  // namespace levin

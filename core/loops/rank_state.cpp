@@ -13,6 +13,7 @@
 #include "levin/core/loops/gradient_state.h"
 #include "levin/core/loops/metric_rows.h"
 #include "levin/core/loops/metric_state.h"
+#include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
 
@@ -147,8 +148,9 @@ RankState own_rank_state(Trainer::Runtime& runtime) {
 
 std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime) {
   std::vector<RankState> states;
-  for (const std::string& text : all_gather_text(runtime.strategy->control_group(), pack(own_rank_state(runtime)),
-                                                 "gathering the ranks' states for a checkpoint")) {
+  const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
+  for (const std::string& text :
+       RankExchange(runtime.strategy->control_group()).gather_text(pack(own_rank_state(runtime)), meeting)) {
     states.push_back(unpack(text, states.size()));
   }
   return states;

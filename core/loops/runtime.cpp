@@ -4,7 +4,6 @@
 
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
-#include "levin/core/error_text.h"
 #include "levin/core/loops/announcements.h"
 #include "levin/core/loops/signals.h"
 #include "levin/core/loops/trainer_parts.h"
@@ -41,8 +40,8 @@ Trainer::Runtime::Runtime(Trainer& owner, TrainerOptions given)
   strategy = make_strategy(options);
   try {
     make_parts(*this);
-  } catch (const std::exception& error) {
-    strategy->report_failure({Stage::kTrain, Hook::kNone, -1, -1}, error_text(error));
+  } catch (const std::exception&) {
+    strategy->report_failure({Stage::kTrain, Hook::kNone, -1, -1}, std::current_exception());
     if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence);
     throw;
   }
@@ -76,6 +75,7 @@ Votes Trainer::Runtime::adopt(const std::vector<Votes>& by_rank) {
 }
 
 BoundaryOutcome Trainer::Runtime::meet(BoundaryKind kind, const BoundaryWords& words) {
+  // Every rank reaches this because each caller says why, above its call.
   BoundaryOutcome outcome = metrics->meet({kind, state.stage, state.epoch, state.global_step}, votes(), words);
   adopt(outcome.rank_votes);
   return outcome;

@@ -14,6 +14,7 @@
 #include "levin/core/error.h"
 #include "levin/core/loops/runtime.h"
 #include "levin/core/protocol/log_options.h"
+#include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
 
@@ -169,21 +170,19 @@ Rows rows_of(const Header& header, const std::byte* message) {
 }
 
 /// Every rank's rows, on every rank; those that have any.
-std::vector<Rows> exchanged(ControlGroup& group, const Rows& mine, const std::string& call) {
-  const auto ranks = static_cast<std::size_t>(group.size());
+std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::string& call) {
   Header header = header_of(mine.values);
   header.indexed = mine.samples ? 1 : 0;
-  std::vector<Header> headers(ranks);
-  group.all_gather(std::as_bytes(std::span(&header, 1)), std::as_writable_bytes(std::span(headers)), call.c_str());
+  const Meeting meeting(call, "it is for all ranks to call, at one place");
+  const std::vector<Header> headers = exchange.gather_values(header, meeting);
   const Header kind = common_kind(headers, call);
   std::int64_t longest = 0;
   for (const Header& one : headers) longest = std::max(longest, one.message_bytes());
   const std::vector<std::byte> message = message_of(mine, header, longest);
-  std::vector<std::byte> messages(message.size() * ranks);
-  group.all_gather(message, messages, call.c_str());
+  const std::vector<std::byte> messages = exchange.gather_bytes(message, meeting);
 
   std::vector<Rows> by_rank;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
+  for (std::size_t rank = 0; rank < headers.size(); ++rank) {
     if (headers[rank].rows > 0) by_rank.push_back(rows_of(headers[rank], messages.data() + rank * message.size()));
   }
   if (by_rank.empty()) by_rank.push_back(rows_of(kind, messages.data()));
@@ -217,7 +216,7 @@ at::Tensor gather_samples(Trainer::Runtime& runtime, const std::vector<at::Tenso
                           SourceLocation where) {
   const std::string call = "gather_for_metrics at " + CallSite(where).str();
   const Rows mine = own_rows(runtime.state, batches, dataloader_idx, call);
-  const std::vector<Rows> by_rank = exchanged(runtime.strategy->control_group(), mine, call);
+  const std::vector<Rows> by_rank = exchanged(RankExchange(runtime.strategy->control_group()), mine, call);
   std::vector<at::Tensor> values;
   for (const Rows& part : by_rank) values.push_back(part.values);
   return at::cat(values).index_select(0, at::tensor(order_of(by_rank), at::kLong)).to(runtime.strategy->device());

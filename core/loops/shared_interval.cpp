@@ -15,7 +15,7 @@ bool SharedInterval::batch_done() {
   return batches_ >= next_meeting_;
 }
 
-SharedInterval::Word SharedInterval::propose(double now) const {
+SharedInterval::Proposal SharedInterval::propose(double now) const {
   const bool passed = now - span_start_ >= seconds_;
   const double left = passed ? seconds_ : seconds_ - (now - span_start_);
   const double seconds_per_batch = (now - training_start_) / static_cast<double>(std::max<std::int64_t>(batches_, 1));
@@ -25,10 +25,10 @@ SharedInterval::Word SharedInterval::propose(double now) const {
   return {passed, static_cast<std::int64_t>(std::clamp(half_way, 1.0, kMost))};
 }
 
-bool SharedInterval::accept(const Word& word, double now) {
-  next_meeting_ = batches_ + std::max<std::int64_t>(word.batches_on, 1);
-  if (word.passed != 0) span_start_ = now;
-  return word.passed != 0;
+bool SharedInterval::accept(const Proposal& proposal, double now) {
+  next_meeting_ = batches_ + std::max<std::int64_t>(proposal.batches_on, 1);
+  if (proposal.passed != 0) span_start_ = now;
+  return proposal.passed != 0;
 }
 
 }  // namespace levin

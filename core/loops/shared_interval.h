@@ -10,7 +10,7 @@ namespace levin {
 class SharedInterval {
  public:
   /// What rank 0 tells the others at a meeting.
-  struct Word {
+  struct Proposal {
     std::int64_t passed = 0;      ///< 1: the span is over
     std::int64_t batches_on = 1;  ///< the next meeting is so many batches later
   };
@@ -22,10 +22,10 @@ class SharedInterval {
   void start(double now);
   /// Call once a batch, on every rank. True: all ranks meet in this batch.
   bool batch_done();
-  /// Rank 0's word at a meeting.
-  Word propose(double now) const;
-  /// Every rank takes rank 0's word. True: the span is over, and a new one starts.
-  bool accept(const Word& word, double now);
+  /// What rank 0 proposes at a meeting.
+  Proposal propose(double now) const;
+  /// Every rank takes rank 0's proposal. True: the span is over, and a new one starts.
+  bool accept(const Proposal& proposal, double now);
 
  private:
   double seconds_;

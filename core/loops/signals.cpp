@@ -20,7 +20,7 @@ int open_scopes = 0;
 std::array<Watched, 3> watched{{{SIGINT, {}, false}, {SIGTERM, {}, false}, {SIGUSR1, {}, false}}};
 
 void remember(int signal) {
-  const int before = received_signal.exchange(signal);
+  const int before = std::atomic_exchange(&received_signal, signal);
   if (signal == SIGINT && before == SIGINT) {
     std::signal(SIGINT, SIG_DFL);
     raise(SIGINT);

@@ -43,7 +43,4 @@ struct GroupCall {
 /// Empty when all ranks are in the same call. Else, for a DesyncError, which each is in; with sizes where nothing else differs.
 std::string describe_different_calls(const std::vector<GroupCall>& by_rank);
 
-/// Gathers one text of any length from each rank, in the order of ranks. Two exchanges. Ranks: all.
-std::vector<std::string> all_gather_text(ControlGroup& group, const std::string& mine, const char* what);
-
 }  // namespace levin

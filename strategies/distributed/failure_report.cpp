@@ -1,14 +1,16 @@
 #include "levin/strategies/distributed/failure_report.h"
 
-#include <algorithm>
+#include <c10/util/Exception.h>
+
 #include <chrono>
-#include <initializer_list>
 #include <thread>
 #include <vector>
 
-#include "levin/core/console/told_errors.h"
+#include "levin/core/console/console.h"
+#include "levin/core/error_text.h"
 #include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/processes/lost_links.h"
+#include "levin/strategies/processes/peer_errors.h"
 
 namespace levin {
 
@@ -16,17 +18,25 @@ namespace {
 
 constexpr auto kBoardPatience = std::chrono::seconds(1);
 
-bool has_one_of(const std::string& error, std::initializer_list<const char*> signs) {
-  return std::any_of(signs.begin(), signs.end(), [&](const char* sign) { return error.find(sign) != std::string::npos; });
-}
+/// How an error came about.
+struct Origin {
+  bool is_lost_connection = false;
+  bool is_closed_by_peer = false;    ///< the other host has said so: it is there
+  bool is_recorded_failure = false;  ///< it only says what was written down before
+};
 
-/// The other host has said so: it is there.
-bool is_closed_by_peer(const std::string& error) {
-  return has_one_of(error, {"Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused"});
-}
-
-bool is_lost_connection(const std::string& error) {
-  return is_closed_by_peer(error) || has_one_of(error, {"gloo", "recvBytes", "sendBytes"});
+Origin origin_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ConnectionLost& lost) {
+    return {.is_lost_connection = true, .is_closed_by_peer = lost.closed_by_peer()};
+  } catch (const c10::DistError&) {
+    return {.is_lost_connection = true};  // NCCL's
+  } catch (const RecordedFailure&) {
+    return {.is_recorded_failure = true};
+  } catch (...) {
+    return {};
+  }
 }
 
 /// Another rank may be about to write its record.
@@ -37,11 +47,11 @@ void wait_for_record(const RunBoard& board) {
   }
 }
 
-void wait_for_the_cause(RunBoard& board, const FailureRecord& own) {
+void wait_for_the_cause(RunBoard& board, const FailureRecord& own, const Origin& origin) {
   wait_for_record(board);
   if (board.failure()) return;
   // A rank behind a lost connection is silent, as one whose process has ended.
-  const bool may_be_lost = board.spans_hosts() && !is_closed_by_peer(own.error);
+  const bool may_be_lost = board.spans_hosts() && !origin.is_closed_by_peer;
   const auto lost = may_be_lost ? unanswering_hosts() : std::vector<std::string>();
   if (!lost.empty()) return board.report_failure({own.rank, own.where, lost_connection_text(lost)});
   if (const auto ended = board.ended_rank()) {
@@ -50,29 +60,32 @@ void wait_for_the_cause(RunBoard& board, const FailureRecord& own) {
 }
 
 /// What the rank that had `own` says when `first` was before it.
-std::string text_after(const FailureRecord& first, const FailureRecord& own) {
-  if (is_lost_connection(own.error) || own.error == first.str()) return consequence(own.rank, own.where, first);
+std::string text_after(const FailureRecord& first, const FailureRecord& own, const Origin& origin) {
+  if (origin.is_lost_connection || origin.is_recorded_failure) return consequence(own.rank, own.where, first);
   const std::string who = "rank " + std::to_string(own.rank) + " failed ";
+  // All that ranks know of one another's errors is what each wrote down.
   if (own.error == first.error) return who + "alike " + describe_place(own.where);
   return who + "too, " + describe_place(own.where) + ": " + own.error + " (before it, " + first.place() + ")";
 }
 
 }  // namespace
 
-std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where, const std::string& error) noexcept {
+std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where,
+                                              const std::exception_ptr& error) noexcept {
   try {
-    const FailureRecord own{board.rank(), where, error};
-    if (!board.failure() && is_lost_connection(error)) wait_for_the_cause(board, own);
+    const FailureRecord own{board.rank(), where, error_text(error)};
+    const Origin origin = origin_of(error);
+    if (!board.failure() && origin.is_lost_connection) wait_for_the_cause(board, own, origin);
     board.report_failure(own);
     wait_for_record(board);
     const FailureRecord first = board.failure().value_or(own);
     if (first.rank == board.rank()) {
-      mark_error_told(error);
+      Console::instance().mark_told(error);
       write_error_file(first);
       return std::nullopt;
     }
     board.post_explained();
-    const std::string text = text_after(first, own);
+    const std::string text = text_after(first, own, origin);
     write_consequence_file(text, first);
     return text;
   } catch (const std::exception&) {

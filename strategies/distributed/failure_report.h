@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -7,11 +8,13 @@
 
 namespace levin {
 
-/// Makes this rank's failure known to all, and to torchrun. An error that only says that the connection to another rank is lost
-/// is the echo of that rank's end, or of a lost link: then its failure is looked for first, for a few seconds at most.
+/// Makes this rank's failure known to all, and to torchrun. ConnectionLost, and LibTorch's own errors of its groups, only say
+/// that another rank is gone or a link is lost: then that failure is looked for first, for a few seconds at most. Any other
+/// error is this rank's own, and is told at once.
 ///
 /// Gives what this rank has to say when another was first to fail: one line that names that failure, and this rank's own error
 /// where it has one. Nothing when this rank was the first.
-std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where, const std::string& error) noexcept;
+std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where,
+                                              const std::exception_ptr& error) noexcept;
 
 }  // namespace levin

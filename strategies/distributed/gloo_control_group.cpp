@@ -10,6 +10,7 @@
 
 #include "levin/core/error.h"
 #include "levin/core/protocol/peer_limits.h"
+#include "levin/strategies/processes/peer_errors.h"
 
 namespace levin {
 
@@ -29,11 +30,12 @@ constexpr auto kLastMessages = std::chrono::milliseconds(200);
 
 }  // namespace
 
-GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board, WaitLimits limits)
-    : gloo_(std::move(gloo)), board_(std::move(board)), limits_(std::move(limits)) {}
+GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board,
+                                   double timeout_seconds)
+    : gloo_(std::move(gloo)), board_(std::move(board)), timeout_seconds_(timeout_seconds) {}
 
 void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
-  if (!broken_.empty()) throw DesyncError(broken_);
+  if (broken_) std::rethrow_exception(broken_);
   const auto ranks = static_cast<std::size_t>(size());
   if (all.size() != mine.size() * ranks) {
     throw MisuseError(std::string("all_gather in ") + what + ": the buffer for all ranks has " + std::to_string(all.size()) +
@@ -73,13 +75,9 @@ void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::
     const auto work = gloo_->allgather(output, input);
     wait_for(*work, what);
     work->wait();
-  } catch (const DesyncError&) {
-    throw;
-  } catch (const std::exception& error) {
-    // Not reported yet: this is the echo of another rank's end, whose cause is looked for first (see report_own_failure).
-    broken_ = std::string("lost the other ranks in ") + what + ": " + error.what();
-    board_->post_waiting(nullptr);
-    throw DesyncError(broken_);
+  } catch (const ConnectionLost& error) {
+    // Not reported yet: its cause is looked for first (see report_own_failure).
+    end_with(ConnectionLost(std::string("lost the other ranks in ") + what + ": " + error.what(), error.closed_by_peer()));
   }
   for (std::size_t peer = 0; peer < output[0].size(); ++peer) {
     std::memcpy(all.data() + peer * mine.size(), output[0][peer].const_data_ptr(), mine.size());
@@ -95,22 +93,19 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
     if (const auto failure = board_->failure()) {
       // What the failed rank sent before may be on its way, and say more to this rank than the failure does.
       if (failed_since.time_since_epoch().count() == 0) failed_since = std::chrono::steady_clock::now();
-      if (std::chrono::steady_clock::now() - failed_since > kLastMessages) fail(failure->str());
+      if (std::chrono::steady_clock::now() - failed_since > kLastMessages) end_with(RecordedFailure(failure->str()));
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const std::string waited = std::to_string(static_cast<int>(seconds)) + " s in " + what;
     if (seconds > next_look) {
       next_look = seconds + kSecondsBetweenLooks;
       if (const auto other = board_->rank_in_later_reduction()) {
         fail(different_calls(rank(), what, *other, "a step that rank " + std::to_string(rank()) + " has not begun"));
       }
     }
-    if (seconds > limits_.timeout_seconds) {
-      board_->report_stall("waited " + waited);
-      fail(board_->failure() ? board_->failure()->str() : "timeout_seconds");
-    }
-    if (seconds > limits_.stall_report_seconds && board_->claim_stall_report(limits_.stall_report_seconds)) {
-      print_report(limits_, "rank " + std::to_string(rank()) + " has waited " + waited + ". Ranks are:\n" + board_->table());
+    if (seconds > timeout_seconds_) {
+      board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in " + what);
+      if (const auto failure = board_->failure()) end_with(RecordedFailure(failure->str()));
+      fail("timeout_seconds");
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(2000));
@@ -118,10 +113,8 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
 }
 
 void GlooControlGroup::fail(const std::string& text) {
-  broken_ = text;
-  board_->post_waiting(nullptr);
   board_->report_failure({rank(), board_->own_whereabouts(), text});
-  throw DesyncError(text);
+  end_with(DesyncError(text));
 }
 
 void GlooVoteBoard::publish(std::int64_t sequence, const Votes& votes) {

@@ -2,13 +2,13 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <exception>
 #include <memory>
 #include <string>
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/vote_board.h"
 #include "levin/strategies/processes/run_board.h"
-#include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
 
@@ -16,7 +16,8 @@ namespace levin {
 /// of SharedMemoryGroup, but that a rank which is gone shows by its closed connection.
 class GlooControlGroup final : public ControlGroup {
  public:
-  GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board, WaitLimits limits);
+  /// `gloo`: one whose errors are typed (see GlooBackend). `timeout_seconds`: how long a wait may take.
+  GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board, double timeout_seconds);
   int rank() const override { return board_->rank(); }
   int size() const override { return board_->size(); }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
@@ -24,12 +25,20 @@ class GlooControlGroup final : public ControlGroup {
  private:
   void exchange(std::span<const std::byte> mine, std::span<std::byte> all, const char* what);
   void wait_for(c10d::Work& work, const char* what);
+  /// Writes this rank's failure down, and throws it now and at every later call.
   [[noreturn]] void fail(const std::string& text);
+  /// Throws the error, now and at every later call.
+  template <class Failure>
+  [[noreturn]] void end_with(const Failure& error) {
+    board_->post_waiting(nullptr);
+    broken_ = std::make_exception_ptr(error);
+    std::rethrow_exception(broken_);
+  }
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
   std::shared_ptr<RunBoard> board_;
-  WaitLimits limits_;
-  std::string broken_;
+  double timeout_seconds_;
+  std::exception_ptr broken_;
 };
 
 /// Votes between hosts when gradients are on GPUs: one asynchronous all-gather of a word a rank for each reduction, begun

@@ -1,7 +1,6 @@
 #include "levin/strategies/distributed/limited_store.h"
 
 #include "levin/core/error.h"
-#include "levin/strategies/store/timed_call.h"
 
 namespace levin {
 
@@ -16,7 +15,7 @@ constexpr auto kStoreGrace = std::chrono::seconds(1);
 
 template <class Call>
 auto LimitedStore::limited(std::chrono::milliseconds limit, Call call) const {
-  auto result = call_until(std::chrono::steady_clock::now() + limit + kStoreGrace, std::move(call));
+  auto result = thread_->call_until(std::chrono::steady_clock::now() + limit + kStoreGrace, std::move(call));
   if (!result) {
     throw DesyncError("who listens at " + place_ + " did not answer within " + std::to_string(limit.count() / 1000) +
                       " s: it is stopped, or another program has the port");

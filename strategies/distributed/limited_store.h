@@ -3,12 +3,16 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <functional>
+#include <memory>
 #include <string>
+
+#include "levin/strategies/store/call_thread.h"
 
 namespace levin {
 
 /// A store of another program, such as torchrun's agent, whose calls may wait for ever for an answer: here each ends by the
-/// timeout and a little, with a DesyncError that names the place. A call that was given up keeps its thread.
+/// timeout and a little, with a DesyncError that names the place. A call that was given up keeps later ones waiting, each until
+/// its own limit.
 class LimitedStore final : public c10d::Store {
  public:
   using Connect = std::function<c10::intrusive_ptr<c10d::Store>()>;
@@ -39,6 +43,7 @@ class LimitedStore final : public c10d::Store {
   auto limited(std::chrono::milliseconds limit, Call call) const;
 
   std::string place_;
+  std::unique_ptr<CallThread> thread_ = std::make_unique<CallThread>();  ///< makes every call to store_
   c10::intrusive_ptr<c10d::Store> store_;
 };
 

@@ -2,11 +2,10 @@
 
 #include <torch/types.h>
 
-#include <array>
-#include <functional>
 #include <sstream>
 
 #include "levin/core/error.h"
+#include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
 
@@ -30,45 +29,12 @@ std::string describe(const torch::nn::Module& module) {
   return text;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-/// The first difference of a rank's module from rank 0's; empty when they are the same.
-std::string difference(int rank, const std::string& mine, const std::string& reference) {
-  const auto own = lines_of(mine);
-  const auto first = lines_of(reference);
-  for (std::size_t i = 0; i < std::max(own.size(), first.size()); ++i) {
-    const std::string here = i < own.size() ? own[i] : "nothing more";
-    const std::string there = i < first.size() ? first[i] : "nothing more";
-    if (here != there) {
-      return "\n  rank " + std::to_string(rank) + ": " + here + "\n  rank 0: " + there + "\n  (entry " + std::to_string(i + 1) +
-             "; rank " + std::to_string(rank) + " has " + std::to_string(own.size()) + ", rank 0 has " +
-             std::to_string(first.size()) + ")";
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 void check_same_parameters(const torch::nn::Module& module, ControlGroup& group) {
-  const std::string mine = describe(module);
-  const std::array<std::uint64_t, 2> summary = {mine.size(), std::hash<std::string>{}(mine)};
-  std::vector<std::array<std::uint64_t, 2>> summaries(static_cast<std::size_t>(group.size()));
-  group.all_gather(std::as_bytes(std::span(summary)), std::as_writable_bytes(std::span(summaries)),
-                   "the comparison of parameters");
-  bool same = true;
-  for (const auto& other : summaries) same &= other == summaries[0];
-  if (same) return;
-  const auto texts = all_gather_text(group, mine, "the comparison of parameters");
-  for (int rank = 1; rank < group.size(); ++rank) {
-    const std::string text = difference(rank, texts[static_cast<std::size_t>(rank)], texts[0]);
-    if (!text.empty()) throw DesyncError("the module differs between ranks; all must build the same one:" + text);
-  }
+  const auto difference = RankExchange(group).first_difference(
+      describe(module), {"the comparison of parameters", "all give their module to the strategy when it is set up"});
+  if (difference) throw DesyncError("the module differs between ranks; all must build the same one. " + difference->str());
 }
 
 }  // namespace levin

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "levin/core/console/shared_warnings.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/error_text.h"
 #include "levin/strategies/cuda/cuda_api.h"
@@ -87,7 +87,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     join_control_group(options, one_host);
     join_process_group(options, one_host);
   } catch (const std::exception& error) {
-    const auto consequence = board_ ? report_own_failure(*board_, kBeforeFirstHook, error_text(error)) : std::nullopt;
+    const auto consequence = board_ ? report_own_failure(*board_, kBeforeFirstHook, std::current_exception()) : std::nullopt;
     if (consequence) throw DesyncError(*consequence);
     // Who waits in the store learns why it ends, and not only that it does.
     if (!board_ && store_server_) store_server_->end(error_text(error));
@@ -96,12 +96,13 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
 }
 
 void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options) {
-  share_warnings(
-      [segment](std::string_view text) { return segment->header().warnings.is_first(std::hash<std::string_view>{}(text)); });
+  Console::instance().ask_before_warning(
+      [segment](std::string_view key) { return segment->header().warnings.insert(std::hash<std::string_view>{}(key)); });
   const auto board = std::make_shared<SharedMemoryBoard>(segment, environment_.rank);
   board_ = board;
-  watch_ = std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.limits = options.limits, .end_process = {}});
-  control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, options.limits);
+  watch_ =
+      std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.limits = options.limits, .print = {}, .end_process = {}});
+  control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, options.limits.timeout_seconds);
   vote_board_ = std::make_unique<SharedMemoryVoteBoard>(segment, board);
   transports_ = "metrics over shared memory";
   // Here a rank that does not come is found and named; in what follows it would only be missing.
@@ -135,10 +136,11 @@ void ProcessWorld::join_over_network(const Options& options, bool one_host) {
   if (!board_) {
     board_ = std::make_shared<StoreBoard>(store_, environment_.rank, environment_.world_size,
                                           /*rank_zero_serves=*/!environment_.agent_store_key);
-    watch_ = std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.limits = options.limits, .end_process = {}});
+    watch_ = std::make_unique<FailureWatch>(board_,
+                                            FailureWatch::Settings{.limits = options.limits, .print = {}, .end_process = {}});
   }
   control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, timeout),
-                                                      board_, options.limits);
+                                                      board_, timeout);
   transports_ = "metrics over gloo";
   if (options.use_cuda) {
     // Gradients are on GPUs: to read votes out of a bucket would wait for them.

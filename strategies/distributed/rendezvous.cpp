@@ -17,6 +17,7 @@
 #include "levin/core/error.h"
 #include "levin/core/error_text.h"
 #include "levin/strategies/distributed/deaf_listeners.h"
+#include "levin/strategies/distributed/gloo_backend.h"
 #include "levin/strategies/distributed/limited_store.h"
 #include "levin/strategies/distributed/run_store.h"
 
@@ -145,9 +146,11 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
     options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
   }
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(name, store);
-  auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(own_store, environment.rank, environment.world_size, options);
+  auto gloo = call_gloo([&] {
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(own_store, environment.rank, environment.world_size, options);
+  });
   listeners.deafen();
-  return gloo;
+  return c10::make_intrusive<GlooBackend>(std::move(gloo));
 }
 
 }  // namespace levin

@@ -30,7 +30,7 @@ bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment);
 
 /// Gloo among all ranks. On one host it uses the loopback interface; between hosts the one that GLOO_SOCKET_IFNAME names, or
 /// the one that the host's name resolves to. Ranks: all. `name` keeps several groups of one run apart.
-/// Gloo's ports are deaf when this returns.
+/// Its errors are those of GlooBackend, and its ports are deaf when this returns.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                     const ClusterEnvironment& environment, bool one_host,
                                                     double timeout_seconds);

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <future>
 #include <thread>
 
-#include "levin/core/quiet_thread.h"
 #include "levin/strategies/distributed/store_text.h"
 #include "levin/strategies/processes/wait_limits.h"
 
@@ -34,7 +32,7 @@ std::string seconds_text(std::chrono::steady_clock::time_point since) {
 
 /// Whoever writes such a value is no rank of this build, and the run goes on without it.
 void note_unreadable(const std::string& key) {
-  print_report({}, "levin: what the run's store holds under '" + key + "' cannot be read, and is left out");
+  print_report("levin: what the run's store holds under '" + key + "' cannot be read, and is left out");
 }
 
 }  // namespace
@@ -82,27 +80,12 @@ RankPost StoreBoard::own_post() const {
 
 bool StoreBoard::ask(StoreCall call) const {
   if (store_is_gone_) return false;
-  const auto deadline = Clock::now() + kPatience;
-  while (call_under_way_->exchange(true)) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-  // The thread may outlive this board, when the store never answers: it owns all that it uses.
-  std::packaged_task<void()> task([call = std::move(call), store = store_, under_way = call_under_way_] {
-    try {
-      call(*store);
-    } catch (...) {
-      under_way->store(false);
-      throw;
-    }
-    under_way->store(false);
-  });
-  std::future<void> done = task.get_future();
-  quiet_thread(std::move(task)).detach();
-  if (done.wait_until(deadline) != std::future_status::ready) return false;
   try {
-    done.get();
-    return true;
+    const auto made = [call = std::move(call), store = store_] {
+      call(*store);
+      return true;
+    };
+    return thread_.call_until(Clock::now() + kPatience, made).has_value();
   } catch (const std::exception&) {
     // A connection that is lost does not come back.
     store_is_gone_ = true;
@@ -177,9 +160,10 @@ bool StoreBoard::claim_stall_report(double seconds) noexcept {
   return true;
 }
 
-double StoreBoard::seconds_in_reduction() const {
+std::optional<RankWait> StoreBoard::waiting() const {
   const std::lock_guard lock(mutex_);
-  return in_reduction_ && !waiting_in_.empty() ? std::chrono::duration<double>(Clock::now() - waiting_since_).count() : 0;
+  if (waiting_in_.empty()) return std::nullopt;
+  return RankWait{waiting_in_, std::chrono::duration<double>(Clock::now() - waiting_since_).count(), in_reduction_};
 }
 
 void StoreBoard::report_failure(const FailureRecord& failure) noexcept {

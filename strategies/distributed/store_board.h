@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/store/call_thread.h"
 #include "levin/strategies/store/store_values.h"
 
 namespace levin {
@@ -37,7 +38,7 @@ class StoreBoard final : public RunBoard {
   std::optional<int> stalled_rank() const override;
   std::string table() const override;
   bool claim_stall_report(double seconds) noexcept override;
-  double seconds_in_reduction() const override;
+  std::optional<RankWait> waiting() const override;
   void report_failure(const FailureRecord& failure) noexcept override;
   std::optional<FailureRecord> failure() const override;
   void wait_for_failure(std::chrono::milliseconds limit) const override;
@@ -46,7 +47,7 @@ class StoreBoard final : public RunBoard {
   using Clock = std::chrono::steady_clock;
   using StoreCall = std::function<void(c10d::Store&)>;
 
-  /// Makes calls to the store on a thread of their own. False when they failed or do not answer in time.
+  /// Makes calls to the store. False when they failed or do not answer in time.
   bool ask(StoreCall call) const;
   /// By rank; nothing when the store does not answer.
   std::optional<std::vector<RankPost>> posts() const;
@@ -61,8 +62,7 @@ class StoreBoard final : public RunBoard {
   int rank_;
   int size_;
   bool rank_zero_serves_;
-  /// A call that has no answer yet; no other is made meanwhile.
-  std::shared_ptr<std::atomic<bool>> call_under_way_ = std::make_shared<std::atomic<bool>>(false);
+  mutable CallThread thread_;  ///< makes every call to store_
   mutable std::atomic<bool> store_is_gone_{false};
   mutable std::mutex mutex_;
   mutable std::int64_t number_of_posts_ = 0;

@@ -17,10 +17,11 @@ FailureWatch::FailureWatch(std::shared_ptr<RunBoard> board, Settings settings)
     : board_(std::move(board)), settings_(std::move(settings)) {
   if (!settings_.end_process) {
     settings_.end_process = [](const std::string& reason) {
-      if (!reason.empty()) print_report({}, reason);
+      if (!reason.empty()) print_report(reason);
       _exit(1);
     };
   }
+  if (!settings_.print) settings_.print = print_report;
   thread_ = quiet_thread([this] { run(); });
 }
 
@@ -47,7 +48,7 @@ void FailureWatch::run() {
       settings_.end_process(own ? last_word_on_own(*failure) : last_word_on(*failure));
       return;
     }
-    check_reduction();
+    check_wait();
     if (const auto ended = board_->unattended_rank()) {
       board_->report_failure({*ended, {}, "its process ended in the middle of the run"});
     }
@@ -68,15 +69,15 @@ std::string FailureWatch::last_word_on(const FailureRecord& failure) {
   return "levin:   " + line;
 }
 
-void FailureWatch::check_reduction() {
-  const double seconds = board_->seconds_in_reduction();
-  const std::string waited = "rank " + std::to_string(board_->rank()) + " has been in a gradient reduction for " +
-                             std::to_string(static_cast<int>(seconds)) + " s";
-  if (seconds > settings_.limits.timeout_seconds) {
-    board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in a gradient reduction");
-  } else if (seconds > settings_.limits.stall_report_seconds &&
+void FailureWatch::check_wait() {
+  const auto wait = board_->waiting();
+  if (!wait) return;
+  const std::string waited = "waited " + std::to_string(static_cast<int>(wait->seconds)) + " s in " + wait->what;
+  if (wait->in_reduction && wait->seconds > settings_.limits.timeout_seconds) {
+    board_->report_stall(waited);
+  } else if (wait->seconds > settings_.limits.stall_report_seconds &&
              board_->claim_stall_report(settings_.limits.stall_report_seconds)) {
-    print_report(settings_.limits, waited + ". Ranks are:\n" + board_->table());
+    settings_.print("rank " + std::to_string(board_->rank()) + " has " + waited + ". Ranks are:\n" + board_->table());
   }
 }
 

@@ -10,6 +10,13 @@
 
 namespace levin {
 
+/// A rank's wait for others that has not ended.
+struct RankWait {
+  std::string what;  ///< "the gradient reduction", or a call of the control group
+  double seconds = 0;
+  bool in_reduction = false;  ///< which cannot be interrupted; other waits end by themselves
+};
+
 /// What ranks tell one another outside of any exchange: where each is, and that one has failed. Nothing here waits for another
 /// rank. Threading: any thread may read; one thread of a rank writes.
 class RunBoard {
@@ -37,8 +44,8 @@ class RunBoard {
   virtual std::string table() const = 0;
   /// True for one caller in `seconds`: several ranks notice a stall, one prints it.
   virtual bool claim_stall_report(double seconds) noexcept = 0;
-  /// How long this rank has been in its gradient reduction, in seconds; 0 outside.
-  virtual double seconds_in_reduction() const = 0;
+  /// What this rank waits in for the others; nothing while it does not.
+  virtual std::optional<RankWait> waiting() const = 0;
 
   /// A rank that is in a gradient reduction which this rank has not begun: that reduction cannot end while this rank waits for
   /// something else. What is told may be old by a moment, and is true all the same.

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "levin/strategies/processes/process_state.h"
-#include "levin/strategies/processes/said_texts.h"
+#include "levin/strategies/processes/shared_key_set.h"
 
 namespace levin {
 
@@ -82,7 +82,7 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint64_t> launcher_start;
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
   FailureSlot failure;
-  SaidTexts warnings;  ///< that one of the ranks has printed
+  SharedKeySet warnings;  ///< the keys of those that one of the ranks has printed
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);

@@ -93,10 +93,11 @@ bool SharedMemoryBoard::claim_stall_report(double seconds) noexcept {
   return reported.compare_exchange_strong(last, now);
 }
 
-double SharedMemoryBoard::seconds_in_reduction() const {
+std::optional<RankWait> SharedMemoryBoard::waiting() const {
   const std::int64_t since = slot_.waiting_since.load(std::memory_order_acquire);
-  if (slot_.in_reduction.load(std::memory_order_acquire) == 0 || since == 0) return 0;
-  return static_cast<double>(monotonic_nanoseconds() - since) / kNanosecondsPerSecond;
+  if (since == 0) return std::nullopt;
+  return RankWait{slot_.waiting_in.read(), static_cast<double>(monotonic_nanoseconds() - since) / kNanosecondsPerSecond,
+                  slot_.in_reduction.load(std::memory_order_acquire) != 0};
 }
 
 std::optional<int> SharedMemoryBoard::rank_in_later_reduction() const {

@@ -24,7 +24,7 @@ class SharedMemoryBoard : public RunBoard {
   void end_reduction() noexcept override;
   std::string table() const override;
   bool claim_stall_report(double seconds) noexcept override;
-  double seconds_in_reduction() const override;
+  std::optional<RankWait> waiting() const override;
   std::optional<int> rank_in_later_reduction() const override;
   std::optional<int> ended_rank() const override;
   std::optional<int> unattended_rank() const override;

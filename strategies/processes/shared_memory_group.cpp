@@ -12,6 +12,7 @@
 #include "levin/core/error.h"
 #include "levin/core/protocol/peer_limits.h"
 #include "levin/strategies/processes/futex.h"
+#include "levin/strategies/processes/peer_errors.h"
 
 namespace levin {
 
@@ -39,15 +40,15 @@ struct SharedMemoryGroup::Wait {
 };
 
 SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryBoard> board,
-                                     WaitLimits limits)
+                                     double timeout_seconds)
     : segment_(std::move(segment)),
       board_(std::move(board)),
-      limits_(std::move(limits)),
+      timeout_seconds_(timeout_seconds),
       // With more ranks than cores, spinning takes the core from the rank that is waited for.
       spins_(board_->size() <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {}
 
 void SharedMemoryGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
-  if (!broken_.empty()) throw DesyncError(broken_);
+  if (broken_) std::rethrow_exception(broken_);
   if (all.size() != mine.size() * static_cast<std::size_t>(size())) {
     throw MisuseError(std::string("all_gather in ") + what + ": the buffer for all ranks has " + std::to_string(all.size()) +
                       " bytes instead of " + std::to_string(mine.size()) + " a rank");
@@ -112,10 +113,10 @@ void SharedMemoryGroup::wait_for(int peer, Wait& wait) {
 }
 
 void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
-  if (const auto failure = board_->failure()) fail(failure->rank, failure->str());
+  if (const auto failure = board_->failure()) end_because_of(*failure);
 
   if (const auto other = board_->rank_in_later_reduction()) {
-    fail(rank(), different_calls(rank(), wait.what, *other, describe(whereabouts_of(*segment_, *other))));
+    fail(different_calls(rank(), wait.what, *other, describe(whereabouts_of(*segment_, *other))));
   }
 
   const ProcessId process = segment_->process_of(peer);
@@ -126,21 +127,16 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
     if (!launched || now - wait.gone_since > kLauncherGrace) {
       board_->report_failure(
           {peer, whereabouts_of(*segment_, peer), "its process ended while other ranks wait in " + std::string(wait.what)});
-      fail(peer, board_->failure().value_or(FailureRecord{peer, {}, "its process ended"}).str());
+      end_because_of(board_->failure().value_or(FailureRecord{peer, {}, "its process ended"}));
     }
     return;
   }
 
   const double seconds = wait.seconds();
-  if (seconds > limits_.timeout_seconds) {
+  if (seconds > timeout_seconds_) {
     board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in " + wait.what + " for rank " +
                          std::to_string(peer));
-    const FailureRecord failure = board_->failure().value_or(FailureRecord{peer, {}, "timeout_seconds"});
-    fail(failure.rank, failure.str());
-  }
-  if (seconds > limits_.stall_report_seconds && board_->claim_stall_report(limits_.stall_report_seconds)) {
-    print_report(limits_, "rank " + std::to_string(rank()) + " has waited " + std::to_string(static_cast<int>(seconds)) +
-                              " s in " + wait.what + " for rank " + std::to_string(peer) + ". Ranks are:\n" + board_->table());
+    end_because_of(board_->failure().value_or(FailureRecord{peer, {}, "timeout_seconds"}));
   }
 }
 
@@ -152,14 +148,20 @@ void SharedMemoryGroup::check_same_call() {
     calls.push_back({text_in(chunk.what), chunk.total_bytes});
   }
   const std::string different = describe_different_calls(calls);
-  if (!different.empty()) fail(rank(), different);
+  if (!different.empty()) fail(different);
 }
 
-void SharedMemoryGroup::fail(int failed_rank, const std::string& text) {
-  broken_ = text;
+void SharedMemoryGroup::fail(const std::string& text) {
   board_->post_waiting(nullptr);
-  board_->report_failure({failed_rank, board_->own_whereabouts(), text});
-  throw DesyncError(text);
+  board_->report_failure({rank(), board_->own_whereabouts(), text});
+  broken_ = std::make_exception_ptr(DesyncError(text));
+  std::rethrow_exception(broken_);
+}
+
+void SharedMemoryGroup::end_because_of(const FailureRecord& failure) {
+  board_->post_waiting(nullptr);
+  broken_ = std::make_exception_ptr(RecordedFailure(failure.str()));
+  std::rethrow_exception(broken_);
 }
 
 }  // namespace levin

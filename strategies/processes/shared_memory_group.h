@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/processes/shared_memory_board.h"
-#include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
 
@@ -21,7 +21,8 @@ namespace levin {
 /// unusable after any of these, and every later call throws the same error.
 class SharedMemoryGroup final : public ControlGroup {
  public:
-  SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryBoard> board, WaitLimits limits);
+  /// `timeout_seconds`: how long a wait may take.
+  SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryBoard> board, double timeout_seconds);
 
   int rank() const override { return board_->rank(); }
   int size() const override { return board_->size(); }
@@ -35,14 +36,17 @@ class SharedMemoryGroup final : public ControlGroup {
   void wait_for(int peer, Wait& wait);
   void check_peer(int peer, Wait& wait);
   void check_same_call();
-  [[noreturn]] void fail(int failed_rank, const std::string& text);
+  /// Writes this rank's failure down, and throws it now and at every later call.
+  [[noreturn]] void fail(const std::string& text);
+  /// The same for a failure that is written down already.
+  [[noreturn]] void end_because_of(const FailureRecord& failure);
 
   std::shared_ptr<RunSegment> segment_;
   std::shared_ptr<SharedMemoryBoard> board_;
-  WaitLimits limits_;
+  double timeout_seconds_;
   std::uint32_t published_ = 0;  ///< chunks of this rank so far
   int spins_;
-  std::string broken_;
+  std::exception_ptr broken_;
 };
 
 }  // namespace levin

@@ -139,7 +139,7 @@ int Supervisor::finish() {
     if (rank == *failed_rank_ || has_said_why(rank)) continue;
     text += (text.empty() ? "" : "\n") + std::string("levin:   rank ") + std::to_string(rank) + " " + end_of(rank);
   }
-  if (!text.empty()) print_report({}, text);
+  if (!text.empty()) print_report(text);
   const int failed_status = failed.killed ? 1 : status_of(*failed.wait_status);
   return failed_status == 0 ? 1 : failed_status;
 }

@@ -4,8 +4,7 @@
 
 namespace levin {
 
-void print_report(const WaitLimits& limits, const std::string& text) {
-  if (limits.print) return limits.print(text);
+void print_report(const std::string& text) {
   // A progress bar may stand on the terminal's last line.
   const std::string line = (isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "") + text + "\n";
   // One write: lines of several processes do not mix. Nothing can be done when stderr is closed.
@@ -14,7 +13,7 @@ void print_report(const WaitLimits& limits, const std::string& text) {
 
 void print_failure(const FailureRecord& failure) noexcept {
   try {
-    print_report({}, "levin: " + failure.str());
+    print_report("levin: " + failure.str());
   } catch (const std::exception&) {
     // Out of memory: the record itself needs none.
   }

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "levin/core/error.h"
+#include "levin/strategies/processes/peer_errors.h"
 #include "levin/strategies/store/store_limits.h"
 
 namespace levin {
@@ -58,8 +59,7 @@ bool StoreClient::join_once(Deadline deadline, std::string& problem) {
 StoreClient::Turn::Turn(StoreClient& client, Deadline deadline) : client_(client) {
   std::unique_lock lock(client_.mutex_);
   if (!client_.free_.wait_until(lock, deadline, [this] { return !client_.busy_; })) {
-    throw DesyncError("the run's store at " + client_.address_.text +
-                      ": another call of this rank, which waits, takes too long");
+    throw DesyncError(client_.at_store("another call of this rank, which waits, takes too long"));
   }
   client_.busy_ = true;
 }
@@ -74,25 +74,21 @@ StoreClient::Turn::~Turn() {
 
 StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
   const Turn turn(*this, deadline);
-  if (!broken_.empty()) throw DesyncError(broken_);
+  if (broken_) std::rethrow_exception(broken_);
   try {
     auto answer = exchange(request, deadline);
-    if (!answer) give_up("rank 0 does not answer any more: it is stopped, or the network is cut");
+    if (!answer) give_up(DesyncError(at_store("rank 0 does not answer any more: it is stopped, or the network is cut")));
     if (answer->call == StoreCall::kRefused) {
-      give_up(answer->values.empty() ? "rank 0 has ended it" : answer->values.front());
+      give_up(DesyncError(at_store(answer->values.empty() ? "rank 0 has ended it" : answer->values.front())));
     }
     return *std::move(answer);
   } catch (const LostConnection& error) {
-    give_up("the connection to rank 0 is lost: " + std::string(error.what()));
+    give_up(
+        ConnectionLost(at_store("the connection to rank 0 is lost: " + std::string(error.what())), /*closed_by_peer=*/true));
   }
 }
 
-void StoreClient::give_up(const std::string& text) {
-  // What comes later could be the answer to this call.
-  broken_ = "the run's store at " + address_.text + ": " + text;
-  connection_ = Descriptor();
-  throw DesyncError(broken_);
-}
+std::string StoreClient::at_store(const std::string& text) const { return "the run's store at " + address_.text + ": " + text; }
 
 std::optional<StoreMessage> StoreClient::exchange(const StoreMessage& request, Deadline deadline) {
   const std::string bytes = encode(request);

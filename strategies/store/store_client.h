@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -47,7 +48,15 @@ class StoreClient {
   std::optional<StoreMessage> exchange(const StoreMessage& request, Deadline deadline);
   /// False: what listens there has closed the connection, or nothing listens.
   bool join_once(Deadline deadline, std::string& problem);
-  [[noreturn]] void give_up(const std::string& text);
+  std::string at_store(const std::string& text) const;
+  /// Throws the error, now and at every later call.
+  template <class Failure>
+  [[noreturn]] void give_up(const Failure& error) {
+    // What comes later could be the answer to this call.
+    broken_ = std::make_exception_ptr(error);
+    connection_ = Descriptor();
+    std::rethrow_exception(broken_);
+  }
 
   StoreAddress address_;
   StoreMember member_;
@@ -56,7 +65,7 @@ class StoreClient {
   bool busy_ = false;  ///< a call is under way: the others wait for their turn, each until its own deadline
   Descriptor connection_;
   StoreMessageReader reader_;
-  std::string broken_;
+  std::exception_ptr broken_;
 };
 
 }  // namespace levin

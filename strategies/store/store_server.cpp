@@ -63,7 +63,7 @@ StoreServer::StoreServer(Settings settings, std::vector<Descriptor> listeners, D
       connections_of_(static_cast<std::size_t>(settings_.world_size)) {
   if (!wake_.is_open()) throw IoError("the run's store cannot start: " + std::generic_category().message(errno));
   if (!settings_.print) {
-    settings_.print = [](const std::string& text) { print_report({}, text); };
+    settings_.print = print_report;
   }
   thread_ = quiet_thread([this] { run(); });
 }

@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "levin/core/error.h"
-#include "levin/strategies/store/timed_call.h"
+#include "levin/strategies/store/call_thread.h"
 
 namespace levin {
 
@@ -71,7 +71,8 @@ std::vector<Endpoint> resolve(const std::string& host, int port, Deadline deadli
   const Lookup numbers = look_up(host, port, AI_NUMERICHOST);
   if (numbers.error == 0) return numbers.endpoints;
   // A name: a resolver may ask servers that never answer.
-  const auto found = call_until(deadline, [host, port] { return look_up(host, port, 0); });
+  CallThread resolver;
+  const auto found = resolver.call_until(deadline, [host, port] { return look_up(host, port, 0); });
   if (!found) throw LostConnection("the name " + host + " could not be looked up in time");
   if (found->error != 0) throw LostConnection("the name " + host + " could not be looked up: " + gai_strerror(found->error));
   return found->endpoints;

@@ -182,6 +182,16 @@ TEST_CASE("ranks that levin did not start end together when one fails, with the 
         "rank " + std::to_string(failing) + " failed " + place + ": the sensor returned garbage");
 }
 
+TEST_CASE("an error of the user's own that sounds like a lost connection is its rank's failure, and nobody else's") {
+  const auto group = GENERATE("auto", "gloo");
+  const Started run("module.training_step", "throw_gloo", 2, {std::string("control_group=") + group});
+  INFO("control_group " << group << "\n" << run.text());
+  const std::string place = "in training_step (train, epoch 1, step 4)";
+  CHECK(count(run.all_errors, "levin: rank ") == 1);
+  CHECK(count(run.all_errors, "levin: rank 2 failed " + place + ": gloo is my dog: Connection closed by peer\n") == 1);
+  check_others(run, kCrashSeconds, place);
+}
+
 TEST_CASE("a stopped rank that levin did not start ends the others with the table of where all are") {
   const auto group = GENERATE("auto", "gloo");
   const int failing = GENERATE(0, 1);

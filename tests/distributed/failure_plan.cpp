@@ -48,6 +48,7 @@ void FailurePlan::reach(const std::string& reached, bool comes_each_epoch) {
 void fail_in(const std::string& manner, int rank) {
   if (manner == "throw") throw std::runtime_error("the sensor returned garbage");
   if (manner == "throw_own") throw std::runtime_error("sensor " + std::to_string(rank) + " returned garbage");
+  if (manner == "throw_gloo") throw std::runtime_error("gloo is my dog: Connection closed by peer");
   if (manner == "throw_object") throw 42;
   if (manner == "memory") allocate_too_much();
   if (manner == "abort") std::abort();

@@ -34,7 +34,8 @@ struct FailurePlan {
   std::atomic<bool> done_{false};
 };
 
-/// Fails: throw, throw_own (an error that names the rank), throw_object, memory, abort, segfault, exit, sigkill, sigterm,
+/// Fails: throw, throw_own (an error that names the rank), throw_gloo (one that sounds like a lost
+/// connection), throw_object, memory, abort, segfault, exit, sigkill, sigterm,
 /// sigstop or loop. Comes back from sigterm, and from any other name, only.
 void fail_in(const std::string& manner, int rank = 0);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <sstream>
 #include <string_view>
@@ -63,11 +64,47 @@ std::string include_finding(const std::string& name, const std::string& included
   return "";
 }
 
-/// Calls of a process group's or control group's communicating methods, as `group->allreduce(` or `group.exchange(`.
-bool communicates(const std::string& line) {
-  static const std::regex kCall(R"((->|\.)(allreduce|all_reduce|allgather|_allgather_base|reduce_scatter|alltoall)\()");
-  return std::regex_search(line, kCall);
+/// The line without its comment.
+std::string code_of(const std::string& line) { return line.substr(0, line.find("//")); }
+
+/// A call of something that communicates between ranks, of an object or as a free function: `group->allreduce(`, `exchange(`.
+/// What is called otherwise, as RankExchange's methods are, is no such call.
+bool communicates(const std::string& code) {
+  static const std::regex kCall(
+      R"((std::)?\b(all_?reduce|all_?gather|all_?gather_text|_allgather_base|reduce_scatter|all_?to_?all|broadcast|barrier|exchange)(<[^<>]*>)?\s*\()");
+  return std::any_of(std::sregex_iterator(code.begin(), code.end(), kCall), std::sregex_iterator(),
+                     [](const std::smatch& call) { return !call[1].matched; });
 }
+
+/// Where users' collectives are declared and handed on to the strategy.
+constexpr std::array<std::string_view, 3> kOfferCollectives = {"core/module.cpp", "core/module.h", "core/strategy.h"};
+
+bool may_communicate(std::string_view name) {
+  return is_in(name, "strategies") || is_in(name, "core/protocol") || is_in_any(name, kUsers) ||
+         std::find(kOfferCollectives.begin(), kOfferCollectives.end(), name) != kOfferCollectives.end();
+}
+
+/// Finds meetings at boundaries that do not say why every rank comes to them. Call it for every line of a file, in order.
+class MeetingReasons {
+ public:
+  /// True when the line is such a meeting.
+  bool lacks_reason(const std::string& line) {
+    static const std::regex kMeeting(R"((->|\.)meet\()");
+    static const std::regex kComment(R"(^\s*//)");
+    if (std::regex_search(line, kComment)) {
+      has_reason_ |= line.find("// Every rank reaches this because") != std::string::npos;
+      return false;
+    }
+    const std::string code = code_of(line);
+    const bool lacks = std::regex_search(code, kMeeting) && !has_reason_;
+    // A statement may begin some lines above the call.
+    if (code.find_first_of(";{}") != std::string::npos) has_reason_ = false;
+    return lacks;
+  }
+
+ private:
+  bool has_reason_ = false;  ///< of the statement that follows
+};
 
 }  // namespace
 
@@ -89,8 +126,8 @@ std::vector<SourceFile> read_sources(const fs::path& root) {
 
 std::vector<std::string> findings(const SourceFile& file) {
   std::vector<std::string> found;
-  const bool may_communicate =
-      is_in(file.name, "strategies") || is_in(file.name, "core/protocol") || is_in_any(file.name, kUsers);
+  const bool is_free = may_communicate(file.name);
+  MeetingReasons reasons;
   const auto report = [&](std::size_t line, const std::string& what) {
     found.push_back(file.name + ":" + std::to_string(line) + ": " + what);
   };
@@ -106,8 +143,12 @@ std::vector<std::string> findings(const SourceFile& file) {
     if (line.starts_with("using namespace") && is_in_any(file.name, kRooms)) {
       report(number, "has `using namespace` at file scope, which holds for the sources compiled with it too");
     }
-    if (!may_communicate && communicates(line)) {
-      report(number, "communicates between ranks; only strategies and core/protocol may");
+    if (is_free) continue;
+    if (communicates(code_of(line))) {
+      report(number, "communicates between ranks; only strategies and core/protocol may: use RankExchange");
+    }
+    if (reasons.lacks_reason(line)) {
+      report(number, "meets other ranks without a comment above it: \"Every rank reaches this because …\"");
     }
   }
   if (number > kMaxLines) report(number, "is longer than " + std::to_string(kMaxLines) + " lines; split it");

@@ -21,7 +21,8 @@ std::vector<SourceFile> read_sources(const std::filesystem::path& root);
 /// - no include goes upwards with "../", and headers of ours are included as "levin/…";
 /// - <torch/torch.h> only in examples, tests, benchmarks and the umbrella header; the umbrella header only there too;
 /// - headers of yaml-cpp only in core/yaml and cli, of CLI11 only in cli, of c10d only in strategies;
-/// - calls that communicate between ranks only in strategies and core/protocol;
+/// - calls that communicate between ranks only in strategies and core/protocol, and where Strategy and Module offer them to
+///   users; others talk through RankExchange, or meet() at a boundary below a comment "Every rank reaches this because …";
 /// - no `using namespace` at file scope in a room, whose sources are compiled several at a time;
 /// - a header begins with #pragma once; a file has at most 500 lines.
 std::vector<std::string> findings(const SourceFile& file);

@@ -46,8 +46,45 @@ TEST_CASE("heavy and foreign headers stay in their places") {
 }
 
 TEST_CASE("communication outside of the strategies and the protocol is found") {
-  CHECK(findings({"callbacks/timer.cpp", "  group->allreduce(tensors);\n"}).size() == 1);
-  CHECK(findings({"strategies/ddp.cpp", "  group->allreduce(tensors);\n"}).empty());
+  for (const char* line :
+       {"  group->allreduce(tensors);", "  group->all_reduce(tensors);", "  group.all_gather(mine, all, what);",
+        "  const auto texts = all_gather_text(group, mine, what);", "  trainer.strategy().broadcast(tensor);",
+        "  strategy->barrier();", "  exchange(mine, all);", "  board.exchange (mine);", "  all_gather<float>(mine);",
+        "  const auto all = levin::all_gather(group, mine);  // std::exchange(", "  group._allgather_base(all, mine);",
+        "  if (x) { group.alltoall(y); }", "  std::exchange(a, b), group.exchange(c);"}) {
+    INFO(line);
+    CHECK(findings({"callbacks/timer.cpp", line}).size() == 1);
+    CHECK(findings({"core/loops/fit_loop.cpp", line}).size() == 1);
+    CHECK(findings({"strategies/ddp.cpp", line}).empty());
+    CHECK(findings({"core/protocol/rank_exchange.cpp", line}).empty());
+    CHECK(findings({"tests/strategies/ddp_test.cpp", line}).empty());
+  }
+}
+
+TEST_CASE("what only sounds like communication is not taken for it") {
+  for (const char* line :
+       {"  const auto outer = std::exchange(running, this);", "  const int before = std::atomic_exchange(&signal, 2);",
+        "  // group.all_gather(mine, all, what)", "  /// Module::all_gather(tensor), which",
+        "  RankExchange(group).broadcast_text(text, {\"a\", \"b\"});", "  ranks.gather_text(text, meeting);",
+        "  ranks.gather_values(header, meeting);", "  gather_samples(runtime, batches, index, where);",
+        "  std::string barrier_text(int rank);"}) {
+    INFO(line);
+    CHECK(findings({"callbacks/timer.cpp", line}).empty());
+  }
+  // The collectives that users call.
+  CHECK(findings({"core/module.cpp", "  return trainer().strategy().all_gather(tensor, where);\n"}).empty());
+  CHECK(findings({"core/trainer.cpp", "  return trainer().strategy().all_gather(tensor, where);\n"}).size() == 1);
+}
+
+TEST_CASE("a meeting at a boundary says above it why every rank comes there") {
+  const auto found = [](const std::string& text) { return findings({"core/loops/fit_loop.cpp", text}).size(); };
+  CHECK(found("  runtime.meet(BoundaryKind::kEnd);\n") == 1);
+  CHECK(found("  // Ranks meet.\n  runtime->meet(BoundaryKind::kEnd);\n") == 1);
+  CHECK(found("  // Every rank reaches this because it ends.\n  runtime.meet(BoundaryKind::kEnd);\n") == 0);
+  CHECK(found("  // Every rank reaches this because\n  // it ends.\n  const auto end =\n      runtime.meet(Kind::kEnd);\n") ==
+        0);
+  CHECK(found("  // Every rank reaches this because it ends.\n  if (x) go();\n  runtime.meet(BoundaryKind::kEnd);\n") == 1);
+  CHECK(found("  // runtime.meet(BoundaryKind::kEnd)\n  int meet();\n  const Meeting meeting(\"a\", \"b\");\n") == 0);
 }
 
 TEST_CASE("a namespace opened for all sources that are compiled together is found") {

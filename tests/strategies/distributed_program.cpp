@@ -308,7 +308,7 @@ int main(int argc, char** argv) {
       strategy.teardown();
     } catch (const std::exception& error) {
       say("rank " + std::to_string(context.rank()) + " throws: " + error.what());
-      strategy.report_failure({levin::Stage::kTrain, levin::Hook::kTrainingStep, 0, 4}, error.what());
+      strategy.report_failure({levin::Stage::kTrain, levin::Hook::kTrainingStep, 0, 4}, std::current_exception());
       return 1;
     }
   } catch (const levin::Error& error) {

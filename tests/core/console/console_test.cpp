@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "core/console/pseudo_terminal.h"
-#include "levin/core/console/shared_warnings.h"
 #include "levin/core/error.h"
 #include "support/temporary_folder.h"
 
@@ -156,19 +155,45 @@ TEST_CASE("what other ranks have warned of goes to the log file alone") {
   const Files files;
   const TemporaryFolder folder;
   std::set<std::string, std::less<>> said = {"known to others"};
-  levin::share_warnings([&](std::string_view text) { return said.emplace(text).second; });
   Console console(files.output_fd(), files.error_fd());
+  console.ask_before_warning([&](std::string_view key) { return said.emplace(key).second; });
   ConsoleOptions options = options_of_rank(1, 2);
   options.log_file = folder.path() / "log";
   console.configure(options);
   console.warn_once("known to others");
   console.warn_once("new");
   console.warn_once("1 of many", "known to others too");
-  levin::share_warnings(nullptr);
+  console.ask_before_warning(nullptr);
   console.warn_once("unshared");
   CHECK(files.error() == "[rank 1] warning: new\n[rank 1] warning: 1 of many\n[rank 1] warning: unshared\n");
   CHECK(said.contains("known to others too"));
   CHECK_THAT(content(folder.path() / "log.rank_1"), Catch::Contains("warning: known to others\n"));
+}
+
+TEST_CASE("an error is known as told by the object that was thrown, not by its text") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  const auto throw_damaged = [] { throw std::runtime_error("the sample is damaged"); };
+  std::exception_ptr caught;
+  try {
+    try {
+      throw_damaged();
+    } catch (const std::exception&) {
+      CHECK_FALSE(console.was_told(std::current_exception()));
+      console.mark_told(std::current_exception());
+      throw;
+    }
+  } catch (...) {
+    caught = std::current_exception();
+  }
+  CHECK(console.was_told(caught));
+  caught = nullptr;
+  // Another one with the same text, which may lie where the first one lay.
+  try {
+    throw_damaged();
+  } catch (const std::runtime_error&) {
+    CHECK_FALSE(console.was_told(std::current_exception()));
+  }
 }
 
 TEST_CASE("the log file of a rank receives every line with its time, also of the ones after a reopening") {

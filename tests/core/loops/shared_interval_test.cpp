@@ -30,10 +30,10 @@ Run simulate(double interval, std::int64_t batches, SecondsOf seconds_of) {
     run.ranks_met = run.ranks_met && wants == std::vector<bool>(ranks.size(), wants.front());
     if (!wants.front()) continue;
     ++run.meetings;
-    const SharedInterval::Word word = ranks.front().propose(now);
+    const SharedInterval::Proposal proposal = ranks.front().propose(now);
     std::vector<bool> passed;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      passed.push_back(ranks[rank].accept(word, now + 1000.0 * static_cast<double>(rank)));
+      passed.push_back(ranks[rank].accept(proposal, now + 1000.0 * static_cast<double>(rank)));
     }
     run.ranks_met = run.ranks_met && passed == std::vector<bool>(ranks.size(), passed.front());
     if (passed.front()) run.passed_at.push_back(now - 100);

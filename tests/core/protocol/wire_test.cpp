@@ -91,20 +91,6 @@ TEST_CASE("lists of ranks are short") {
   CHECK(rank_list({0, 1, 2, 3, 7, 9, 10}) == "ranks 0-3, 7, 9, 10");
 }
 
-TEST_CASE("texts of any length are gathered in the order of ranks") {
-  testing::SimulatedRanks ranks;
-  const auto result = ranks.run(5, 3, [](ControlGroup& group) {
-    const auto own = [](int rank) { return std::string(static_cast<std::size_t>(rank) * 100, static_cast<char>('a' + rank)); };
-    const auto texts = all_gather_text(group, own(group.rank()), "a test");
-    for (int rank = 0; rank < 5; ++rank) CHECK(texts.at(static_cast<std::size_t>(rank)) == own(rank));
-    CHECK(all_gather_text(group, "", "empty texts") == std::vector<std::string>(5));
-  });
-  for (const auto& error : result.errors) CHECK(!error);
-  CHECK(result.exchanges == 4);
-  SingleProcessGroup alone;
-  CHECK(all_gather_text(alone, "x", "one") == std::vector<std::string>{"x"});
-}
-
 TEST_CASE("the board of one process gives back the last votes, and only those") {
   SingleProcessVoteBoard board;
   board.publish(4, {.stop = true, .signal = 15});
@@ -144,21 +130,6 @@ TEST_CASE("a text field without an end is read no further than it is long") {
   const std::array<char, 4> ended = {'a', '\0', 'c', 'd'};
   CHECK(text_in(full) == "abc");
   CHECK(text_in(ended) == "a");
-}
-
-TEST_CASE("a rank that announces a text of any size takes no memory for it") {
-  // Another rank's length, in place of this one's.
-  struct Claiming final : ControlGroup {
-    int rank() const override { return 0; }
-    int size() const override { return 2; }
-    void all_gather(std::span<const std::byte>, std::span<std::byte> all, const char*) override {
-      const std::array<std::uint64_t, 2> lengths = {1, std::uint64_t{1} << 62};
-      REQUIRE(all.size() == sizeof(lengths));
-      std::memcpy(all.data(), lengths.data(), sizeof(lengths));
-    }
-  } group;
-  CHECK_THROWS_WITH(all_gather_text(group, "x", "opening a logger"),
-                    "rank 1 announces a text of 4611686018427387904 bytes in opening a logger, where 67108864 are the most");
 }
 
 TEST_CASE("weights of gradients that no number holds are the largest") {

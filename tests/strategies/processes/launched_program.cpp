@@ -34,11 +34,13 @@ void start_fork_server() {
   if (server > 0) kill(server, SIGKILL);
 }
 
+constexpr double kTimeoutSeconds = 2;
+
 struct World {
   explicit World(const levin::ClusterEnvironment& environment)
       : segment(levin::RunSegment::attach(*environment.shared_memory_fd)),
         board(std::make_shared<levin::SharedMemoryBoard>(segment, environment.rank)),
-        group(segment, board, {1.0, 2.0, {}}) {}
+        group(segment, board, kTimeoutSeconds) {}
   int rank() const { return board->rank(); }
   /// What all ranks contributed, added up.
   int sum(int mine, const char* what = "sum") {
@@ -149,6 +151,9 @@ const std::map<std::string, Scenario> kScenarios = {
      }},
     {"stop",
      [](World& world) -> int {
+       levin::FailureWatch::Settings settings;
+       settings.limits.stall_report_seconds = 1;
+       const levin::FailureWatch watch(world.board, settings);
        world.begin_run();
        if (world.rank() == 1) raise(SIGSTOP);
        return world.sum(1, "the step boundary");

@@ -11,6 +11,7 @@
 
 #include "levin/core/error.h"
 #include "levin/strategies/processes/failure_watch.h"
+#include "levin/strategies/processes/peer_errors.h"
 #include "levin/strategies/processes/shared_memory_vote_board.h"
 
 using namespace levin;
@@ -19,10 +20,10 @@ namespace {
 
 /// One rank of a run whose ranks are threads.
 struct Rank {
-  Rank(std::shared_ptr<RunSegment> memory, int rank, const WaitLimits& limits)
+  Rank(std::shared_ptr<RunSegment> memory, int rank, double timeout_seconds)
       : segment(std::move(memory)),
         board(std::make_shared<SharedMemoryBoard>(segment, rank)),
-        group(segment, board, limits),
+        group(segment, board, timeout_seconds),
         votes(segment, board) {}
   std::vector<std::byte> gather(std::span<const std::byte> mine, const char* what = "test") {
     std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(group.size()));
@@ -36,14 +37,14 @@ struct Rank {
 };
 
 /// Runs `body` on each rank; gives what each threw, empty for nothing.
-std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank&)>& body, WaitLimits limits = {20, 20, {}}) {
+std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank&)>& body, double timeout_seconds = 20) {
   const auto segment = RunSegment::create(ranks);
   std::vector<std::string> errors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int i = 0; i < ranks; ++i) {
     threads.emplace_back([&, i] {
       try {
-        Rank rank(segment, i, limits);
+        Rank rank(segment, i, timeout_seconds);
         body(rank);
       } catch (const DesyncError& error) {
         errors[static_cast<std::size_t>(i)] = error.what();
@@ -119,6 +120,28 @@ TEST_CASE("a rank that waits learns of another rank's failure") {
   CHECK(errors[2] == errors[0]);
 }
 
+TEST_CASE("an error that only tells what was written down is no failure of its own, in every later call too") {
+  std::atomic<int> recorded{0};
+  std::atomic<bool> written{false};
+  run_ranks(2, [&](Rank& rank) {
+    if (rank.group.rank() == 1) {
+      rank.board->report_failure({1, {Stage::kTrain, Hook::kTrainingStep, 0, 3}, "boom"});
+      written = true;
+      return;
+    }
+    while (!written) std::this_thread::yield();
+    const std::vector<std::byte> mine(8);
+    for (int call = 0; call < 2; ++call) {
+      try {
+        rank.gather(mine);
+      } catch (const RecordedFailure&) {
+        ++recorded;
+      }
+    }
+  });
+  CHECK(recorded == 2);
+}
+
 TEST_CASE("waiting for a rank in a gradient reduction that needs this rank is an error at once") {
   std::atomic<bool> waiting{true};
   const auto errors = run_ranks(2, [&](Rank& rank) {
@@ -156,20 +179,24 @@ TEST_CASE("a rank that is still in a reduction which this rank has already ended
   CHECK(in_reduction == 0);
 }
 
-TEST_CASE("a wait is reported once, with where each rank is, and ends after the limit") {
+TEST_CASE("a wait is reported by the watch, with where each rank is, and ends after the limit") {
   std::atomic<int> reports{0};
   std::string report;
   std::mutex mutex;
-  WaitLimits limits{0.2, 0.6, [&](const std::string& text) {
-                      const std::lock_guard lock(mutex);
-                      ++reports;
-                      report = text;
-                    }};
+  FailureWatch::Settings settings;
+  settings.limits = {0.2, 20};
+  settings.end_process = [](const std::string&) {};
+  settings.print = [&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    ++reports;
+    report = text;
+  };
   std::atomic<int> ended{0};
   const auto errors = run_ranks(
       3,
       [&](Rank& rank) {
         rank.board->post_whereabouts({Stage::kValidate, Hook::kValidationStep, 4, 9});
+        const FailureWatch watch(rank.board, settings);
         if (rank.group.rank() == 2) {
           while (ended < 2) std::this_thread::yield();
           return;
@@ -181,11 +208,11 @@ TEST_CASE("a wait is reported once, with where each rank is, and ends after the 
         const std::vector<std::byte> mine(8);
         rank.gather(mine, "the end of the epoch");
       },
-      limits);
+      /*timeout_seconds=*/0.8);
   CHECK(reports >= 1);
   CHECK(reports <= 3);
-  CHECK_THAT(report, Catch::Contains("for rank 2") && Catch::Contains("validation_step (validate, epoch 4, step 9)") &&
-                         Catch::Contains("the end of the epoch"));
+  CHECK_THAT(report, Catch::Contains("has waited 0 s in the end of the epoch. Ranks are:\n") &&
+                         Catch::Contains("validation_step (validate, epoch 4, step 9)"));
   CHECK_THAT(errors[0], Catch::Contains("timeout_seconds"));
   CHECK_THAT(errors[1], Catch::Contains("timeout_seconds"));
 }
@@ -247,7 +274,10 @@ TEST_CASE("a gradient reduction that does not end is reported, and then fails th
   run_ranks(1, [&](Rank& rank) {
     FailureWatch::Settings settings;
     settings.own_grace = std::chrono::milliseconds(1);
-    settings.limits = {0.1, 0.3, [&](const std::string&) { ++reports; }};
+    settings.limits = {0.1, 0.3};
+    settings.print = [&](const std::string& report) {
+      reports += report.starts_with("rank 0 has waited 0 s in the gradient reduction. Ranks are:\n") ? 1 : 0;
+    };
     settings.end_process = [&](const std::string&) { ++ended; };
     const FailureWatch watch(rank.board, settings);
     rank.board->begin_reduction();

@@ -6,12 +6,12 @@
 
 namespace levin {
 
-/// Which texts the ranks of a host have said, by their hashes; lies in shared memory, zero at first. When it is full everything
-/// counts as new: a warning too many is better than one too few.
-class SaidTexts {
+/// A set of keys, by their hashes, that the processes of a host share; lies in shared memory, zero at first. When it is full
+/// every key counts as new: for warnings, one too many is better than one too few.
+class SharedKeySet {
  public:
-  /// True for the first process that says the text of this hash. Never waits.
-  bool is_first(std::uint64_t hash) noexcept {
+  /// True for the first process that inserts this hash. Never waits.
+  bool insert(std::uint64_t hash) noexcept {
     if (hash == 0) hash = 1;  // 0 is an empty place
     for (std::atomic<std::uint64_t>& place : places_) {
       std::uint64_t before = 0;

@@ -1,0 +1,85 @@
+#include "levin/core/protocol/rank_exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <sstream>
+
+#include "levin/core/error.h"
+#include "levin/core/protocol/peer_limits.h"
+
+namespace levin {
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::optional<RankDifference> difference(const std::string& first_text, const std::string& other_text, int rank) {
+  const std::vector<std::string> first = lines_of(first_text);
+  const std::vector<std::string> other = lines_of(other_text);
+  const auto line_of = [](const std::vector<std::string>& lines, std::size_t index) {
+    return index < lines.size() ? lines[index] : "nothing more";
+  };
+  for (std::size_t index = 0; index < std::max(first.size(), other.size()); ++index) {
+    if (index < std::min(first.size(), other.size()) && first[index] == other[index]) continue;
+    return RankDifference{rank, index + 1, line_of(first, index), line_of(other, index)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string RankDifference::str() const {
+  return "Rank 0 has `" + first + "`, rank " + std::to_string(rank) + " has `" + other + "` (line " + std::to_string(line) +
+         ")";
+}
+
+std::vector<std::string> RankExchange::gather_text(const std::string& mine, const Meeting& meeting) {
+  if (group_.size() == 1) return {mine};
+  const std::vector<std::uint64_t> lengths = gather_values<std::uint64_t>(mine.size(), meeting);
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    if (lengths[rank] <= kLongestText) continue;
+    throw DesyncError("rank " + std::to_string(rank) + " announces a text of " + std::to_string(lengths[rank]) + " bytes in " +
+                      meeting.text() + ", where " + std::to_string(kLongestText) + " are the most");
+  }
+  const std::uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::string padded = mine;
+  padded.resize(longest);
+  const std::vector<std::byte> all = gather_bytes(std::as_bytes(std::span(padded)), meeting);
+
+  std::vector<std::string> texts;
+  texts.reserve(lengths.size());
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    texts.emplace_back(reinterpret_cast<const char*>(all.data()) + rank * longest, lengths[rank]);
+  }
+  return texts;
+}
+
+std::vector<std::byte> RankExchange::gather_bytes(std::span<const std::byte> mine, const Meeting& meeting) {
+  std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(group_.size()));
+  group_.all_gather(mine, all, meeting.text());
+  return all;
+}
+
+std::optional<std::vector<std::string>> RankExchange::gather_if_different(const std::string& mine, const Meeting& meeting) {
+  using Summary = std::array<std::uint64_t, 2>;
+  const auto summaries = gather_values(Summary{mine.size(), std::hash<std::string>{}(mine)}, meeting);
+  const bool same = std::all_of(summaries.begin(), summaries.end(), [&](const auto& other) { return other == summaries[0]; });
+  return same ? std::nullopt : std::optional(gather_text(mine, meeting));
+}
+
+std::optional<RankDifference> RankExchange::first_difference(const std::string& mine, const Meeting& meeting) {
+  const auto texts = gather_if_different(mine, meeting);
+  for (std::size_t rank = 1; texts && rank < texts->size(); ++rank) {
+    if (const auto found = difference(texts->front(), (*texts)[rank], static_cast<int>(rank))) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace levin

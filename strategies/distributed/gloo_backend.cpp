@@ -1,0 +1,88 @@
+#include "levin/strategies/distributed/gloo_backend.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <string_view>
+#include <utility>
+
+#include "levin/strategies/processes/peer_errors.h"
+
+namespace levin {
+
+namespace {
+
+/// Gloo has no types for it: in its own messages, these say that the other host has answered.
+bool is_closed_by_peer(std::string_view message) {
+  constexpr std::array<std::string_view, 4> kSigns = {"Connection closed by peer", "Connection reset by peer", "Broken pipe",
+                                                      "Connection refused"};
+  return std::any_of(kSigns.begin(), kSigns.end(),
+                     [&](std::string_view sign) { return message.find(sign) != std::string_view::npos; });
+}
+
+/// A call of Gloo's that is under way.
+class GlooWork final : public c10d::Work {
+ public:
+  explicit GlooWork(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
+
+  bool isCompleted() override { return work_->isCompleted(); }
+  bool isSuccess() const override { return work_->isSuccess(); }
+  std::exception_ptr exception() const override { return work_->exception(); }
+  std::vector<at::Tensor> result() override { return work_->result(); }
+  void synchronize() override { work_->synchronize(); }
+  void abort() override { work_->abort(); }
+  bool wait(std::chrono::milliseconds timeout) override {
+    return call_gloo([&] { return work_->wait(timeout); });
+  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    const auto future = work_->getFuture();
+    return future->then([](c10::ivalue::Future& done) { return call_gloo([&] { return done.value(); }); },
+                        future->elementType());
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+};
+
+template <class Call>
+c10::intrusive_ptr<c10d::Work> start(Call call) {
+  return c10::make_intrusive<GlooWork>(call_gloo(call));
+}
+
+}  // namespace
+
+void rethrow_from_gloo() {
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;  // the run's store, say, knows better what has happened
+  } catch (const c10::DistError& error) {
+    throw ConnectionLost(error.what_without_backtrace(), is_closed_by_peer(error.what_without_backtrace()));
+  } catch (const c10::Error&) {
+    throw;  // LibTorch refuses the call
+  } catch (const std::logic_error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw ConnectionLost(error.what(), is_closed_by_peer(error.what()));
+  }
+}
+
+GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo)
+    : Backend(gloo->getRank(), gloo->getSize()), gloo_(std::move(gloo)) {}
+
+c10::intrusive_ptr<c10d::Work> GlooBackend::broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) {
+  return start([&] { return gloo_->broadcast(tensors, options); });
+}
+
+c10::intrusive_ptr<c10d::Work> GlooBackend::allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
+  return start([&] { return gloo_->allreduce(tensors, options); });
+}
+
+c10::intrusive_ptr<c10d::Work> GlooBackend::allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
+                                                      const c10d::AllgatherOptions& options) {
+  return start([&] { return gloo_->allgather(all, mine, options); });
+}
+
+}  // namespace levin

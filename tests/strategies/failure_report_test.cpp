@@ -1,0 +1,101 @@
+#include "levin/strategies/distributed/failure_report.h"
+
+#include <c10/util/Exception.h>
+
+#include <catch2/catch.hpp>
+#include <stdexcept>
+
+#include "levin/core/console/console.h"
+#include "levin/strategies/processes/peer_errors.h"
+
+namespace levin {
+namespace {
+
+/// Rank 1 of 2, which sees that the process of rank 0 has ended whenever it looks for it.
+class SmallBoard final : public RunBoard {
+ public:
+  int rank() const override { return 1; }
+  int size() const override { return 2; }
+  void post_whereabouts(const Whereabouts&) noexcept override {}
+  Whereabouts own_whereabouts() const override { return {}; }
+  void post_waiting(const char*) noexcept override {}
+  void post_busy(bool) noexcept override {}
+  void begin_reduction() noexcept override {}
+  void end_reduction() noexcept override {}
+  std::string table() const override { return ""; }
+  bool claim_stall_report(double) noexcept override { return false; }
+  std::optional<RankWait> waiting() const override { return std::nullopt; }
+  std::optional<int> rank_in_later_reduction() const override { return std::nullopt; }
+  std::optional<int> ended_rank() const override {
+    ++looks_for_ended_rank;
+    return 0;
+  }
+  std::optional<int> stalled_rank() const override { return std::nullopt; }
+  void report_failure(const FailureRecord& failure) noexcept override {
+    if (!first) first = failure;
+  }
+  std::optional<FailureRecord> failure() const override { return first; }
+  void wait_for_failure(std::chrono::milliseconds) const override {}
+
+  std::optional<FailureRecord> first;
+  mutable int looks_for_ended_rank = 0;
+};
+
+constexpr Whereabouts kStep{Stage::kTrain, Hook::kTrainingStep, 0, 3};
+constexpr const char* kPlace = "in training_step (train, epoch 0, step 3)";
+
+}  // namespace
+
+TEST_CASE("an error of the user's own is its rank's failure at once, whatever its text is") {
+  for (const char* text : {"gloo is my dog", "Connection closed by peer", "recvBytes failed"}) {
+    SmallBoard board;
+    const auto error = std::make_exception_ptr(std::runtime_error(text));
+    CHECK(report_own_failure(board, kStep, error) == std::nullopt);
+    REQUIRE(board.first);
+    CHECK(board.first->rank == 1);
+    CHECK(board.first->error == text);
+    CHECK(board.looks_for_ended_rank == 0);
+    CHECK(Console::instance().was_told(error));
+  }
+}
+
+TEST_CASE("a lost connection is the echo of a rank that has ended") {
+  SmallBoard board;
+  const auto error = std::make_exception_ptr(ConnectionLost("no more bytes", /*closed_by_peer=*/true));
+  CHECK(report_own_failure(board, kStep, error) ==
+        std::string("rank 1 ended ") + kPlace + ", because rank 0 failed between hooks" + " (train, epoch 0, step 0)");
+  CHECK(board.first->error == "its process ended in the middle of the run");
+  CHECK_FALSE(Console::instance().was_told(error));
+}
+
+TEST_CASE("after another rank's failure a rank says how its own error is related to it") {
+  const auto said = [](const auto& error) {
+    SmallBoard board;
+    board.first = FailureRecord{0, kStep, "boom"};
+    const auto pointer = std::make_exception_ptr(error);
+    const auto text = report_own_failure(board, kStep, pointer);
+    CHECK(board.has_explained());
+    CHECK_FALSE(Console::instance().was_told(pointer));
+    return text.value_or("nothing");
+  };
+  const std::string place = kPlace;
+  CHECK(said(RecordedFailure("any")) == "rank 1 ended " + place + ", because rank 0 failed " + place);
+  CHECK(said(ConnectionLost("any", false)) == "rank 1 ended " + place + ", because rank 0 failed " + place);
+  CHECK(said(std::runtime_error("boom")) == "rank 1 failed alike " + place);
+  CHECK(said(std::runtime_error("gloo")) == "rank 1 failed too, " + place + ": gloo (before it, rank 0 failed " + place + ")");
+  CHECK(said(42) ==
+        "rank 1 failed too, " + place + ": an exception that is no std::exception (before it, rank 0 failed " + place + ")");
+}
+
+TEST_CASE("an error of LibTorch's is known as told, though it is told without its backtrace") {
+  SmallBoard board;
+  try {
+    TORCH_CHECK(false, "the tensor is too small");
+  } catch (const c10::Error& error) {
+    report_own_failure(board, kStep, std::current_exception());
+    CHECK(board.first->error == error.what_without_backtrace());
+    CHECK(Console::instance().was_told(std::current_exception()));
+  }
+}
+
+}  // namespace levin
