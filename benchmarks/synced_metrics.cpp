@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   options.enable_checkpointing = false;
   options.enable_progress_bar = false;
   options.enable_model_summary = false;
-  options.log_level = "warning";
+  options.log_level = levin::LogLevel::kWarning;
   const std::int64_t samples = kSteps * kBatchSize * ranks;
   std::map<int, std::vector<double>> times;
   bool first_rank = false;

@@ -2,12 +2,11 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <string_view>
 
 #include "levin/core/error.h"
+#include "levin/core/files/leaves_folder.h"
 #include "levin/core/options/quoted_text.h"
 
 namespace levin {
@@ -113,8 +112,7 @@ std::string CheckpointName::fill(std::int64_t epoch, std::int64_t step, const Me
 
 bool CheckpointName::leaves_folder() const {
   // What the fields become are numbers.
-  const std::filesystem::path name(fill(0, 0, {}));
-  return name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end();
+  return levin::leaves_folder(fill(0, 0, {}));
 }
 
 }  // namespace levin

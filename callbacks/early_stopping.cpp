@@ -1,13 +1,13 @@
 #include "levin/callbacks/early_stopping.h"
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
 #include "levin/callbacks/monitoring.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
+#include "levin/core/options/float_text.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -15,27 +15,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::string three_digits(double value) {
-  char text[400];
-  std::snprintf(text, sizeof text, "%.3f", value);
-  return text;
-}
-
-std::string plain(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
-}
-
 }  // namespace
 
 void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   using O = EarlyStoppingOptions;
-  options.add("monitor", &O::monitor, "Metric to watch").required();
+  options.add("monitor", &O::monitor, "Metric to watch").required().not_empty();
   options.add("min_delta", &O::min_delta, "A change must be larger than this to count as an improvement").min(0.0);
   options.add("patience", &O::patience, "Checks without improvement after which training stops").min(0);
   options.add("verbose", &O::verbose, "Say when the metric improves and why training stops");
-  options.add("mode", &O::mode, "Whether the metric should become small or large").choices({"min", "max"});
+  options.add("mode", &O::mode, "Whether the metric should become small or large");
   options.add("strict", &O::strict, "A metric that nobody logged is an error; false: the check is skipped");
   options.add("check_finite", &O::check_finite, "Stop when the metric is NaN or infinite");
   options.add("stopping_threshold", &O::stopping_threshold, "Stop as soon as the metric is better than this");
@@ -43,20 +31,21 @@ void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   options.add("check_on_train_epoch_end", &O::check_on_train_epoch_end,
               "Check when a training epoch ends; false: when validation ends; null: by the validation interval");
   options.add("log_rank_zero_only", &O::log_rank_zero_only, "Print verbose lines on rank 0 only");
+  options.rule({"stopping_threshold", "divergence_threshold"}, [](const O& stopping) {
+    if (!stopping.stopping_threshold || !stopping.divergence_threshold) return "";
+    const double reach = *stopping.divergence_threshold - *stopping.stopping_threshold;
+    return (stopping.mode == MonitorMode::kMin ? reach : -reach) < 0
+               ? "divergence_threshold is better than stopping_threshold: every value would stop the training"
+               : "";
+  });
 }
 
-EarlyStopping::EarlyStopping(EarlyStoppingOptions options) : options_(std::move(options)) {
-  if (options_.monitor.empty())
-    throw ConfigError("EarlyStopping: 'monitor' is empty; name the metric to watch, such as val_loss.");
-  if (options_.mode != "min" && options_.mode != "max") {
-    throw ConfigError("EarlyStopping: mode is '" + options_.mode + "'; it can be 'min' or 'max'.");
-  }
-  if (options_.patience < 0) throw ConfigError("EarlyStopping: patience is below 0.");
-  best_score_ = options_.mode == "min" ? kInfinity : -kInfinity;
-}
+EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
+    : options_(checked("EarlyStopping", std::move(options))),
+      best_score_(options_.mode == MonitorMode::kMin ? kInfinity : -kInfinity) {}
 
 std::string EarlyStopping::state_key() const {
-  return detail::state_key_of("EarlyStopping", {{"monitor", options_.monitor}, {"mode", options_.mode}});
+  return detail::state_key_of("EarlyStopping", {{"monitor", options_.monitor}, {"mode", choice_name(options_.mode)}});
 }
 
 Value EarlyStopping::state_dict() const {
@@ -132,7 +121,7 @@ void EarlyStopping::check(Trainer& trainer) {
 }
 
 bool EarlyStopping::improves(double current, double than) const {
-  return options_.mode == "min" ? current < than : current > than;
+  return options_.mode == MonitorMode::kMin ? current < than : current > than;
 }
 
 EarlyStopping::Decision EarlyStopping::stop_because(EarlyStoppingReason reason, std::string message) {
@@ -143,38 +132,39 @@ EarlyStopping::Decision EarlyStopping::stop_because(EarlyStoppingReason reason, 
 
 EarlyStopping::Decision EarlyStopping::evaluate(double current) {
   const std::string& name = options_.monitor;
-  const bool minimize = options_.mode == "min";
+  const bool minimize = options_.mode == MonitorMode::kMin;
+  const std::string is_now = name + " = " + digits_text(current, 9);
   if (options_.check_finite && !std::isfinite(current)) {
-    return stop_because(EarlyStoppingReason::kNonFiniteMetric, "Monitored metric " + name + " = " + plain(current) +
-                                                                   " is not finite. Previous best value was " +
-                                                                   three_digits(best_score_));
+    return stop_because(EarlyStoppingReason::kNonFiniteMetric,
+                        "Monitored metric " + is_now + " is not finite. Previous best value was " + fixed_text(best_score_, 3));
   }
   if (options_.stopping_threshold && improves(current, *options_.stopping_threshold)) {
-    return stop_because(EarlyStoppingReason::kStoppingThreshold, "Stopping threshold reached: " + name + " = " +
-                                                                     plain(current) + (minimize ? " < " : " > ") +
-                                                                     plain(*options_.stopping_threshold));
+    return stop_because(
+        EarlyStoppingReason::kStoppingThreshold,
+        "Stopping threshold reached: " + is_now + (minimize ? " < " : " > ") + digits_text(*options_.stopping_threshold, 9));
   }
   if (options_.divergence_threshold && improves(-current, -*options_.divergence_threshold)) {
-    return stop_because(EarlyStoppingReason::kDivergenceThreshold, "Divergence threshold reached: " + name + " = " +
-                                                                       plain(current) + (minimize ? " > " : " < ") +
-                                                                       plain(*options_.divergence_threshold));
+    return stop_because(EarlyStoppingReason::kDivergenceThreshold, "Divergence threshold reached: " + is_now +
+                                                                       (minimize ? " > " : " < ") +
+                                                                       digits_text(*options_.divergence_threshold, 9));
   }
   const double handicap = minimize ? options_.min_delta : -options_.min_delta;
   if (improves(current + handicap, best_score_)) {
     std::string message = "Metric " + name + " improved";
     if (std::isfinite(best_score_)) {
-      message += " by " + three_digits(std::abs(best_score_ - current)) + " >= min_delta = " + plain(options_.min_delta);
+      message +=
+          " by " + fixed_text(std::abs(best_score_ - current), 3) + " >= min_delta = " + digits_text(options_.min_delta, 9);
     }
     best_score_ = current;
     wait_count_ = 0;
     reason_ = EarlyStoppingReason::kNotStopped;
     reason_message_.clear();
-    return {false, message + ". New best score: " + three_digits(current)};
+    return {false, message + ". New best score: " + fixed_text(current, 3)};
   }
   if (++wait_count_ < options_.patience) return {};
   return stop_because(EarlyStoppingReason::kPatienceExhausted, "Monitored metric " + name + " did not improve in the last " +
                                                                    std::to_string(wait_count_) +
-                                                                   " checks. Best score: " + three_digits(best_score_));
+                                                                   " checks. Best score: " + fixed_text(best_score_, 3));
 }
 
 }  // namespace levin

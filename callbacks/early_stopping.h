@@ -5,6 +5,7 @@
 #include <string>
 
 #include "levin/core/callback.h"
+#include "levin/core/options/common_choices.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
@@ -14,7 +15,7 @@ struct EarlyStoppingOptions {
   double min_delta = 0.0;     ///< a change must be larger than this to be an improvement
   std::int64_t patience = 3;  ///< checks without improvement after which the run stops
   bool verbose = false;
-  std::string mode = "min";
+  MonitorMode mode = MonitorMode::kMin;
   bool strict = true;        ///< a key that nobody logged is an error; false: such a check is skipped
   bool check_finite = true;  ///< stop when the metric is NaN or infinite
   std::optional<double> stopping_threshold = std::nullopt;
@@ -47,7 +48,7 @@ class EarlyStopping final : public Callback {
     std::string message;  ///< empty when there is nothing to tell
   };
 
-  /// Throws ConfigError when the options make no sense.
+  /// Throws ConfigError as checked() does.
   explicit EarlyStopping(EarlyStoppingOptions options);
   Value settings() const override { return write_options(options_); }
 

@@ -21,7 +21,11 @@ AccumulationSchedule OptionType<AccumulationSchedule>::read(const Value& value) 
       throw ConfigError(batches.mark(),
                         quoted_text(key) + " is no epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
     }
+    if (epoch < 0) throw ConfigError(batches.mark(), "epoch " + key + " is below 0; epochs count from 0");
     schedule[epoch] = OptionType<std::int64_t>::read(batches);
+    if (schedule[epoch] < 1)
+      throw ConfigError(batches.mark(),
+                        "epoch " + key + " accumulates " + std::to_string(schedule[epoch]) + " batches; 1 is the least");
   }
   return schedule;
 }
@@ -34,8 +38,9 @@ Value OptionType<AccumulationSchedule>::write(const AccumulationSchedule& schedu
 
 Value OptionType<AccumulationSchedule>::schema() {
   Value map = detail::schema_of_type("object");
-  map["propertyNames"]["pattern"] = "^-?[0-9]+$";
-  map["additionalProperties"] = detail::schema_of_type("integer");
+  map["propertyNames"]["pattern"] = "^[0-9]+$";
+  Value& batches = map["additionalProperties"] = detail::schema_of_type("integer");
+  batches["minimum"] = 1;
   return map;
 }
 
@@ -43,18 +48,12 @@ void GradientAccumulationSchedulerOptions::declare(OptionList<GradientAccumulati
   options
       .add("scheduling", &GradientAccumulationSchedulerOptions::scheduling,
            "From each of these epochs on, so many batches make one step: {0: 1, 4: 8}")
-      .required();
+      .required()
+      .not_empty();
 }
 
 GradientAccumulationScheduler::GradientAccumulationScheduler(GradientAccumulationSchedulerOptions options)
-    : scheduling_(std::move(options.scheduling)) {
-  const auto fail = [](const std::string& what) { throw ConfigError("GradientAccumulationScheduler: " + what); };
-  if (scheduling_.empty()) fail("scheduling is empty. Write {epoch: batches}, as in {0: 1, 4: 8}.");
-  for (const auto& [epoch, batches] : scheduling_) {
-    if (epoch < 0) fail("epoch " + std::to_string(epoch) + " is below 0. Epochs count from 0.");
-    if (batches < 1)
-      fail("epoch " + std::to_string(epoch) + " accumulates " + std::to_string(batches) + " batches; 1 is the least.");
-  }
+    : scheduling_(checked("GradientAccumulationScheduler", std::move(options)).scheduling) {
   scheduling_.try_emplace(0, 1);
 }
 

@@ -1,6 +1,6 @@
 #include "levin/callbacks/human_numbers.h"
 
-#include <cstdio>
+#include <spdlog/fmt/fmt.h>
 
 namespace levin::detail {
 
@@ -10,11 +10,7 @@ std::string human_count(std::int64_t count) {
   double scaled = static_cast<double>(count);
   std::size_t unit = 0;
   for (scaled /= 1000; scaled >= 1000 && unit + 1 < sizeof kUnits; scaled /= 1000) ++unit;
-  if (scaled < 100) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.1f %c", scaled, kUnits[unit]);
-    return text;
-  }
+  if (scaled < 100) return fmt::format("{:.1f} {}", scaled, kUnits[unit]);
   std::string digits = std::to_string(static_cast<std::int64_t>(scaled));
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
     digits.insert(static_cast<std::size_t>(at), ",");

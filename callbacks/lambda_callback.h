@@ -3,63 +3,64 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <utility>
 
 #include "levin/core/callback.h"
 
+// Every hook of Callback in the order of a run: HOOK(name, parameters, arguments).
+#define LEVIN_LAMBDA_RUN_HOOK(HOOK, name) HOOK(name, (Trainer & trainer, Module & module), (trainer, module))
+#define LEVIN_LAMBDA_STAGE_HOOK(HOOK, name) \
+  HOOK(name, (Trainer & trainer, Module & module, Stage stage), (trainer, module, stage))
+#define LEVIN_LAMBDA_OPTIMIZER_HOOK(HOOK, name) \
+  HOOK(name, (Trainer & trainer, Module & module, torch::optim::Optimizer & optimizer), (trainer, module, optimizer))
+#define LEVIN_LAMBDA_EVALUATION_HOOKS(HOOK, stage, Output)                                                            \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_##stage##_start)                                                                     \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_##stage##_epoch_start)                                                               \
+  HOOK(on_##stage##_batch_start,                                                                                      \
+       (Trainer & trainer, Module & module, const Batch& batch, std::int64_t batch_idx, std::int64_t dataloader_idx), \
+       (trainer, module, batch, batch_idx, dataloader_idx))                                                           \
+  HOOK(on_##stage##_batch_end,                                                                                        \
+       (Trainer & trainer, Module & module, const Output& output, const Batch& batch, std::int64_t batch_idx,         \
+        std::int64_t dataloader_idx),                                                                                 \
+       (trainer, module, output, batch, batch_idx, dataloader_idx))                                                   \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_##stage##_epoch_end)                                                                 \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_##stage##_end)
+#define LEVIN_LAMBDA_HOOKS(HOOK)                                                                                              \
+  LEVIN_LAMBDA_STAGE_HOOK(HOOK, setup)                                                                                        \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_fit_start)                                                                                   \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_sanity_check_start)                                                                          \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_sanity_check_end)                                                                            \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_train_start)                                                                                 \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_train_epoch_start)                                                                           \
+  HOOK(on_train_batch_start, (Trainer & trainer, Module & module, const Batch& batch, std::int64_t batch_idx),                \
+       (trainer, module, batch, batch_idx))                                                                                   \
+  LEVIN_LAMBDA_OPTIMIZER_HOOK(HOOK, on_before_zero_grad)                                                                      \
+  HOOK(on_before_backward, (Trainer & trainer, Module & module, const at::Tensor& loss), (trainer, module, loss))             \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_after_backward)                                                                              \
+  LEVIN_LAMBDA_OPTIMIZER_HOOK(HOOK, on_before_optimizer_step)                                                                 \
+  HOOK(on_train_batch_end,                                                                                                    \
+       (Trainer & trainer, Module & module, const StepOutput& output, const Batch& batch, std::int64_t batch_idx),            \
+       (trainer, module, output, batch, batch_idx))                                                                           \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_train_epoch_end)                                                                             \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_train_end)                                                                                   \
+  LEVIN_LAMBDA_RUN_HOOK(HOOK, on_fit_end)                                                                                     \
+  LEVIN_LAMBDA_EVALUATION_HOOKS(HOOK, validation, StepOutput)                                                                 \
+  LEVIN_LAMBDA_EVALUATION_HOOKS(HOOK, test, StepOutput)                                                                       \
+  LEVIN_LAMBDA_EVALUATION_HOOKS(HOOK, predict, Batch)                                                                         \
+  HOOK(on_rank_metrics, (Trainer & trainer, Module & module, const MetricRow& row, const std::vector<MetricMap>& by_rank),    \
+       (trainer, module, row, by_rank))                                                                                       \
+  HOOK(on_exception, (Trainer & trainer, Module & module, const std::exception& error), (trainer, module, error))             \
+  HOOK(on_save_checkpoint, (Trainer & trainer, Module & module, Checkpoint & checkpoint), (trainer, module, checkpoint))      \
+  HOOK(on_load_checkpoint, (Trainer & trainer, Module & module, const Checkpoint& checkpoint), (trainer, module, checkpoint)) \
+  LEVIN_LAMBDA_STAGE_HOOK(HOOK, teardown)
+
 namespace levin {
 
-/// One function a hook, in the order of a run; those left out do nothing. Written with designated initializers.
+/// One function a hook, with the hook's name and arguments; those left out do nothing. Written with designated initializers.
 struct LambdaCallbackOptions {
-  using OnRun = std::function<void(Trainer&, Module&)>;
-  using OnStage = std::function<void(Trainer&, Module&, Stage)>;
-  using OnOptimizer = std::function<void(Trainer&, Module&, torch::optim::Optimizer&)>;
-  using OnBatchStart = std::function<void(Trainer&, Module&, const Batch&, std::int64_t batch_idx)>;
-  using OnBatchEnd = std::function<void(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx)>;
-  using OnEvalBatchStart =
-      std::function<void(Trainer&, Module&, const Batch&, std::int64_t batch_idx, std::int64_t dataloader_idx)>;
-  using OnEvalBatchEnd = std::function<void(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx,
-                                            std::int64_t dataloader_idx)>;
-  using OnPredictBatchEnd = std::function<void(Trainer&, Module&, const Batch& prediction, const Batch&, std::int64_t batch_idx,
-                                               std::int64_t dataloader_idx)>;
-
-  OnStage setup = nullptr;
-  OnRun on_fit_start = nullptr;
-  OnRun on_sanity_check_start = nullptr;
-  OnRun on_sanity_check_end = nullptr;
-  OnRun on_train_start = nullptr;
-  OnRun on_train_epoch_start = nullptr;
-  OnBatchStart on_train_batch_start = nullptr;
-  OnOptimizer on_before_zero_grad = nullptr;
-  std::function<void(Trainer&, Module&, const at::Tensor& loss)> on_before_backward = nullptr;
-  OnRun on_after_backward = nullptr;
-  OnOptimizer on_before_optimizer_step = nullptr;
-  OnBatchEnd on_train_batch_end = nullptr;
-  OnRun on_train_epoch_end = nullptr;
-  OnRun on_train_end = nullptr;
-  OnRun on_fit_end = nullptr;
-  OnRun on_validation_start = nullptr;
-  OnRun on_validation_epoch_start = nullptr;
-  OnEvalBatchStart on_validation_batch_start = nullptr;
-  OnEvalBatchEnd on_validation_batch_end = nullptr;
-  OnRun on_validation_epoch_end = nullptr;
-  OnRun on_validation_end = nullptr;
-  OnRun on_test_start = nullptr;
-  OnRun on_test_epoch_start = nullptr;
-  OnEvalBatchStart on_test_batch_start = nullptr;
-  OnEvalBatchEnd on_test_batch_end = nullptr;
-  OnRun on_test_epoch_end = nullptr;
-  OnRun on_test_end = nullptr;
-  OnRun on_predict_start = nullptr;
-  OnRun on_predict_epoch_start = nullptr;
-  OnEvalBatchStart on_predict_batch_start = nullptr;
-  OnPredictBatchEnd on_predict_batch_end = nullptr;
-  OnRun on_predict_epoch_end = nullptr;
-  OnRun on_predict_end = nullptr;
-  std::function<void(Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>&)> on_rank_metrics = nullptr;
-  std::function<void(Trainer&, Module&, const std::exception&)> on_exception = nullptr;
-  std::function<void(Trainer&, Module&, Checkpoint&)> on_save_checkpoint = nullptr;
-  std::function<void(Trainer&, Module&, const Checkpoint&)> on_load_checkpoint = nullptr;
-  OnStage teardown = nullptr;
+#define LEVIN_LAMBDA_MEMBER(name, parameters, arguments) std::function<void parameters> name = nullptr;
+  LEVIN_LAMBDA_HOOKS(LEVIN_LAMBDA_MEMBER)
+#undef LEVIN_LAMBDA_MEMBER
 };
 
 /// Runs the functions it is given, for a callback that is not worth a class. C++ only: YAML cannot name a function.
@@ -68,56 +69,23 @@ struct LambdaCallbackOptions {
 ///         .on_train_epoch_end = [](auto& trainer, auto&) { std::puts("…"); }});
 class LambdaCallback final : public Callback {
  public:
-  explicit LambdaCallback(LambdaCallbackOptions functions);
+  explicit LambdaCallback(LambdaCallbackOptions functions) : functions_(std::move(functions)) {}
 
-  void setup(Trainer& trainer, Module& module, Stage stage) override;
-  void teardown(Trainer& trainer, Module& module, Stage stage) override;
-  void on_fit_start(Trainer& trainer, Module& module) override;
-  void on_fit_end(Trainer& trainer, Module& module) override;
-  void on_sanity_check_start(Trainer& trainer, Module& module) override;
-  void on_sanity_check_end(Trainer& trainer, Module& module) override;
-  void on_train_start(Trainer& trainer, Module& module) override;
-  void on_train_end(Trainer& trainer, Module& module) override;
-  void on_train_epoch_start(Trainer& trainer, Module& module) override;
-  void on_train_epoch_end(Trainer& trainer, Module& module) override;
-  void on_train_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx) override;
-  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
-                          std::int64_t batch_idx) override;
-  void on_before_zero_grad(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) override;
-  void on_before_backward(Trainer& trainer, Module& module, const at::Tensor& loss) override;
-  void on_after_backward(Trainer& trainer, Module& module) override;
-  void on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) override;
-  void on_validation_start(Trainer& trainer, Module& module) override;
-  void on_validation_end(Trainer& trainer, Module& module) override;
-  void on_validation_epoch_start(Trainer& trainer, Module& module) override;
-  void on_validation_epoch_end(Trainer& trainer, Module& module) override;
-  void on_validation_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
-                                 std::int64_t dataloader_idx) override;
-  void on_validation_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
-                               std::int64_t batch_idx, std::int64_t dataloader_idx) override;
-  void on_test_start(Trainer& trainer, Module& module) override;
-  void on_test_end(Trainer& trainer, Module& module) override;
-  void on_test_epoch_start(Trainer& trainer, Module& module) override;
-  void on_test_epoch_end(Trainer& trainer, Module& module) override;
-  void on_test_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
-                           std::int64_t dataloader_idx) override;
-  void on_test_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch, std::int64_t batch_idx,
-                         std::int64_t dataloader_idx) override;
-  void on_predict_start(Trainer& trainer, Module& module) override;
-  void on_predict_end(Trainer& trainer, Module& module) override;
-  void on_predict_epoch_start(Trainer& trainer, Module& module) override;
-  void on_predict_epoch_end(Trainer& trainer, Module& module) override;
-  void on_predict_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
-                              std::int64_t dataloader_idx) override;
-  void on_predict_batch_end(Trainer& trainer, Module& module, const Batch& prediction, const Batch& batch,
-                            std::int64_t batch_idx, std::int64_t dataloader_idx) override;
-  void on_rank_metrics(Trainer& trainer, Module& module, const MetricRow& row, const std::vector<MetricMap>& by_rank) override;
-  void on_exception(Trainer& trainer, Module& module, const std::exception& error) override;
-  void on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint) override;
-  void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint) override;
+#define LEVIN_LAMBDA_OVERRIDE(name, parameters, arguments) \
+  void name parameters override {                          \
+    if (functions_.name) functions_.name arguments;        \
+  }
+  LEVIN_LAMBDA_HOOKS(LEVIN_LAMBDA_OVERRIDE)
+#undef LEVIN_LAMBDA_OVERRIDE
 
  private:
   LambdaCallbackOptions functions_;
 };
 
 }  // namespace levin
+
+#undef LEVIN_LAMBDA_HOOKS
+#undef LEVIN_LAMBDA_EVALUATION_HOOKS
+#undef LEVIN_LAMBDA_OPTIMIZER_HOOK
+#undef LEVIN_LAMBDA_STAGE_HOOK
+#undef LEVIN_LAMBDA_RUN_HOOK

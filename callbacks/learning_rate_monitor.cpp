@@ -73,18 +73,13 @@ bool step_row_is_due(const Trainer& trainer, const Module& module) {
 
 void LearningRateMonitorOptions::declare(OptionList<LearningRateMonitorOptions>& options) {
   using O = LearningRateMonitorOptions;
-  options.add("logging_interval", &O::logging_interval, "step or epoch; null: as often as each scheduler steps")
-      .choices({"step", "epoch"});
+  options.add("logging_interval", &O::logging_interval, "step or epoch; null: as often as each scheduler steps");
   options.add("log_momentum", &O::log_momentum, "Also log momentum, or the first beta of Adam");
   options.add("log_weight_decay", &O::log_weight_decay, "Also log weight decay");
 }
 
-LearningRateMonitor::LearningRateMonitor(LearningRateMonitorOptions options) : options_(std::move(options)) {
-  const std::string interval = options_.logging_interval.value_or("step");
-  if (interval != "step" && interval != "epoch") {
-    throw ConfigError("LearningRateMonitor: logging_interval is '" + interval + "'; it can be 'step', 'epoch' or null.");
-  }
-}
+LearningRateMonitor::LearningRateMonitor(LearningRateMonitorOptions options)
+    : options_(checked("LearningRateMonitor", options)) {}
 
 void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
   lrs_.clear();
@@ -101,17 +96,18 @@ void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
 }
 
 void LearningRateMonitor::on_train_epoch_start(Trainer& trainer, Module&) {
-  if (options_.logging_interval != "step") log(trainer, options_.logging_interval ? "" : "epoch");
+  if (options_.logging_interval != Interval::kStep)
+    log(trainer, options_.logging_interval ? std::nullopt : std::optional(Interval::kEpoch));
 }
 
 void LearningRateMonitor::on_train_batch_start(Trainer& trainer, Module& module, const Batch&, std::int64_t batch_idx) {
-  if (options_.logging_interval == "epoch" || !step_row_is_due(trainer, module)) return;
+  if (options_.logging_interval == Interval::kEpoch || !step_row_is_due(trainer, module)) return;
   // While gradients accumulate, several batches belong to one step.
   if (batch_idx % trainer.accumulate_grad_batches() != 0 && module.automatic_optimization()) return;
-  log(trainer, options_.logging_interval ? "" : "step");
+  log(trainer, options_.logging_interval ? std::nullopt : std::optional(Interval::kStep));
 }
 
-void LearningRateMonitor::log(Trainer& trainer, const std::string& interval) {
+void LearningRateMonitor::log(Trainer& trainer, std::optional<Interval> interval) {
   const std::vector<Watched> watched = watched_optimizers(trainer);
   std::vector<detail::MonitoredOptimizer> described;
   for (const Watched& entry : watched) {
@@ -121,7 +117,7 @@ void LearningRateMonitor::log(Trainer& trainer, const std::string& interval) {
   const auto names = detail::learning_rate_names(described);
   MetricMap row;
   for (std::size_t i = 0; i < watched.size(); ++i) {
-    if (watched[i].scheduler != nullptr && !interval.empty() && watched[i].scheduler->interval != interval) continue;
+    if (watched[i].scheduler != nullptr && interval && watched[i].scheduler->interval != interval) continue;
     const auto& groups = watched[i].optimizer->param_groups();
     for (std::size_t j = 0; j < groups.size(); ++j) {
       const std::string& name = names[i][j];

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "levin/core/callback.h"
+#include "levin/core/options/common_choices.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
 struct LearningRateMonitorOptions {
-  /// "step", "epoch", or unset: as often as each scheduler steps.
-  std::optional<std::string> logging_interval = std::nullopt;
+  /// Unset: as often as each scheduler steps.
+  std::optional<Interval> logging_interval = std::nullopt;
   bool log_momentum = false;
   bool log_weight_decay = false;
 
@@ -26,7 +27,6 @@ class LearningRateMonitor final : public Callback {
  public:
   using Options = LearningRateMonitorOptions;
 
-  /// Throws ConfigError when the interval is not understood.
   explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
   Value settings() const override { return write_options(options_); }
 
@@ -39,8 +39,8 @@ class LearningRateMonitor final : public Callback {
   void on_train_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx) override;
 
  private:
-  /// `interval`: rates of schedulers of this interval; empty: of all.
-  void log(Trainer& trainer, const std::string& interval);
+  /// `interval`: rates of schedulers of this interval; unset: of all.
+  void log(Trainer& trainer, std::optional<Interval> interval);
 
   LearningRateMonitorOptions options_;
   std::map<std::string, std::vector<double>> lrs_;

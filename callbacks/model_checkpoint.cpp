@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
@@ -11,7 +10,7 @@
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/duration.h"
+#include "levin/core/options/float_text.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/steady_seconds.h"
 #include "levin/core/trainer.h"
@@ -23,12 +22,6 @@ namespace {
 bool was_measured(std::optional<double> before, std::optional<double> after) {
   if (!after) return false;
   return !before || (*before != *after && !(std::isnan(*before) && std::isnan(*after)));
-}
-
-std::string five_digits(double value) {
-  char text[400];
-  std::snprintf(text, sizeof text, "%.5f", value);
-  return text;
 }
 
 std::string position(const Trainer& trainer) {
@@ -47,25 +40,24 @@ std::string read_text(const Value* value) { return value == nullptr || value->is
 }  // namespace
 
 ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
-    : options_((options.check(), std::move(options))),
+    : options_(checked("ModelCheckpoint", std::move(options))),
       name_(options_.filename.value_or("{epoch}-{step}"), options_.auto_insert_metric_name),
-      top_k_(options_.save_top_k, options_.mode == "min") {
+      top_k_(options_.save_top_k, options_.mode == MonitorMode::kMin) {
   const bool no_trigger = !options_.every_n_train_steps && !options_.every_n_epochs && !options_.train_time_interval;
   every_n_train_steps_ = options_.every_n_train_steps.value_or(0);
   every_n_epochs_ = no_trigger ? 1 : options_.every_n_epochs.value_or(0);
   if (options_.train_time_interval) {
-    interval_.emplace(detail::parse_duration(*options_.train_time_interval, "ModelCheckpoint: train_time_interval"));
+    interval_.emplace(options_.train_time_interval->count());
   }
 }
 
 std::string ModelCheckpoint::state_key() const {
   return detail::state_key_of(
-      "ModelCheckpoint",
-      {{"monitor", options_.monitor ? Value(*options_.monitor) : Value()},
-       {"mode", options_.mode},
-       {"every_n_train_steps", every_n_train_steps_},
-       {"every_n_epochs", every_n_epochs_},
-       {"train_time_interval", options_.train_time_interval ? Value(*options_.train_time_interval) : Value()}});
+      "ModelCheckpoint", {{"monitor", options_.monitor ? Value(*options_.monitor) : Value()},
+                          {"mode", choice_name(options_.mode)},
+                          {"every_n_train_steps", every_n_train_steps_},
+                          {"every_n_epochs", every_n_epochs_},
+                          {"train_time_interval", OptionType<std::optional<Duration>>::write(options_.train_time_interval)}});
 }
 
 Value ModelCheckpoint::state_dict() const {
@@ -283,12 +275,12 @@ void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
   const std::string file = choose_file(trainer, current_name(trainer), displaced.value_or(""));
   top_k_.add(file, score);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  current_score_ = std::isnan(score) ? (options_.mode == "min" ? kInfinity : -kInfinity) : score;
+  current_score_ = std::isnan(score) ? (options_.mode == MonitorMode::kMin ? kInfinity : -kInfinity) : score;
   std::tie(best_model_path_, best_model_score_) = *top_k_.best();
   if (options_.verbose) {
     rank_zero_info(
-        position(trainer) + ": '" + *options_.monitor + "' reached " + five_digits(*current_score_) + " (best " +
-        five_digits(*best_model_score_) + "), saving model to '" + file + "' as top " +
+        position(trainer) + ": '" + *options_.monitor + "' reached " + fixed_text(*current_score_, 5) + " (best " +
+        fixed_text(*best_model_score_, 5) + "), saving model to '" + file + "' as top " +
         std::to_string(options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_.files().size()) : options_.save_top_k));
   }
   if (displaced) displaced_.push_back(*displaced);

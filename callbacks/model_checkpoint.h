@@ -27,7 +27,7 @@ class ModelCheckpoint final : public Callback {
   static constexpr const char* kFileExtension = ".ckpt";
   static constexpr const char* kNameLast = "last";
 
-  /// Throws ConfigError when the options make no sense.
+  /// Throws ConfigError as checked() does.
   explicit ModelCheckpoint(ModelCheckpointOptions options = {});
   Value settings() const override { return write_options(options_); }
 

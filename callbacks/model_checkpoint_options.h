@@ -5,16 +5,19 @@
 #include <optional>
 #include <string>
 
+#include "levin/core/options/common_choices.h"
+#include "levin/core/options/duration.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
-/// Whether `last.ckpt` is kept: not (false), as a file of its own (true), or as a symbolic link to the newest file ("link").
+/// Whether `last.ckpt` is kept: not (false), as a file of its own (true), or as a symbolic link to the newest file (kLink;
+/// "link" in YAML).
 class SaveLast {
  public:
+  enum Link { kLink };
   SaveLast(bool enabled = false) : enabled_(enabled) {}
-  /// Throws ConfigError on any other text than "link".
-  SaveLast(const char* text);
+  SaveLast(Link) : enabled_(true), link_(true) {}
   bool enabled() const { return enabled_; }
   bool link() const { return link_; }
 
@@ -43,19 +46,17 @@ struct ModelCheckpointOptions {
   /// Rank 0 also saves when training ends with an error; nothing is asked of other ranks then.
   bool save_on_exception = false;
   bool save_weights_only = false;
-  std::string mode = "min";
+  MonitorMode mode = MonitorMode::kMin;
   bool auto_insert_metric_name = true;
   // At most one of these three; none: every epoch.
   std::optional<std::int64_t> every_n_train_steps = std::nullopt;  ///< optimizer steps
-  std::optional<std::string> train_time_interval = std::nullopt;   ///< "DD:HH:MM:SS", by rank 0's clock
+  std::optional<Duration> train_time_interval = std::nullopt;      ///< by rank 0's clock
   std::optional<std::int64_t> every_n_epochs = std::nullopt;
   /// true: save when the training epoch ends; false: when validation ends; unset: the former when every epoch validates once.
   std::optional<bool> save_on_train_epoch_end = std::nullopt;
   bool enable_version_counter = true;  ///< false: a file of the same name is replaced
 
   static void declare(OptionList<ModelCheckpointOptions>& options);
-  /// Throws ConfigError when the options contradict each other.
-  void check() const;
 };
 
 }  // namespace levin

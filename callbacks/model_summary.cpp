@@ -3,14 +3,13 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <unordered_set>
 
 #include "levin/callbacks/human_numbers.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/console/table.h"
-#include "levin/core/error.h"
 #include "levin/core/module.h"
+#include "levin/core/options/float_text.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -65,13 +64,11 @@ std::string summarize_model(const torch::nn::Module& model, std::int64_t max_dep
   std::int64_t in_train_mode = 0;
   const auto submodules = model.modules(/*include_self=*/false);
   for (const auto& module : submodules) in_train_mode += module->is_training() ? 1 : 0;
-  char megabytes[40];
-  std::snprintf(megabytes, sizeof megabytes, "%.3f", static_cast<double>(total.bytes) * 1e-6);
 
   return table.str() + "\n" + footer_line(detail::human_count(total.trainable), "Trainable params") +
          footer_line(detail::human_count(total.parameters - total.trainable), "Non-trainable params") +
          footer_line(detail::human_count(total.parameters), "Total params") +
-         footer_line(megabytes, "Total estimated model params size (MB)") +
+         footer_line(fixed_text(static_cast<double>(total.bytes) * 1e-6, 3), "Total estimated model params size (MB)") +
          footer_line(std::to_string(in_train_mode), "Modules in train mode") +
          footer_line(std::to_string(static_cast<std::int64_t>(submodules.size()) - in_train_mode), "Modules in eval mode");
 }
@@ -80,10 +77,7 @@ void ModelSummaryOptions::declare(OptionList<ModelSummaryOptions>& options) {
   options.add("max_depth", &ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary").min(-1);
 }
 
-ModelSummary::ModelSummary(ModelSummaryOptions options) : options_(options) {
-  if (options_.max_depth < -1)
-    throw ConfigError("ModelSummary: max_depth is below -1. Use -1 for all levels, 0 for no summary.");
-}
+ModelSummary::ModelSummary(ModelSummaryOptions options) : options_(checked("ModelSummary", options)) {}
 
 void ModelSummary::on_fit_start(Trainer& trainer, Module& module) {
   if (options_.max_depth == 0 || !trainer.is_global_zero()) return;

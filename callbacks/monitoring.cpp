@@ -1,5 +1,6 @@
 #include "levin/callbacks/monitoring.h"
 
+#include "levin/core/options/did_you_mean.h"
 #include "levin/core/trainer.h"
 
 namespace levin::detail {
@@ -26,9 +27,9 @@ std::string state_key_of(std::string_view class_name, const std::vector<std::pai
 }
 
 std::string metric_names(const MetricMap& metrics) {
-  std::string names;
-  for (const auto& [name, value] : metrics) names += (names.empty() ? "'" : ", '") + name + "'";
-  return names.empty() ? "none" : names;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  return names.empty() ? "none" : quoted_list(names);
 }
 
 bool validates_once_each_epoch(const TrainerOptions& options) {

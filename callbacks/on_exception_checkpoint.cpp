@@ -1,30 +1,28 @@
 #include "levin/callbacks/on_exception_checkpoint.h"
 
-#include <algorithm>
 #include <system_error>
 #include <utility>
 
 #include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
+#include "levin/core/files/leaves_folder.h"
+#include "levin/core/options/quoted_text.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
 
 void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptions>& options) {
-  options.add("dirpath", &OnExceptionCheckpointOptions::dirpath, "Folder to save in").required();
-  options.add("filename", &OnExceptionCheckpointOptions::filename, "Name of the file, without .ckpt");
+  options.add("dirpath", &OnExceptionCheckpointOptions::dirpath, "Folder to save in").required().not_empty();
+  options.add("filename", &OnExceptionCheckpointOptions::filename, "Name of the file, without .ckpt").not_empty();
+  options.rule({"filename"}, [](const OnExceptionCheckpointOptions& saving) -> std::string {
+    if (!leaves_folder(saving.filename)) return "";
+    return "filename is " + quoted_text(saving.filename) + ", which leads out of dirpath: say with dirpath where to save";
+  });
 }
 
-OnExceptionCheckpoint::OnExceptionCheckpoint(OnExceptionCheckpointOptions options) : options_(std::move(options)) {
-  if (options_.dirpath.empty()) throw ConfigError("OnExceptionCheckpoint: dirpath is empty. Name a folder.");
-  if (options_.filename.empty()) throw ConfigError("OnExceptionCheckpoint: filename is empty.");
-  const std::filesystem::path name(options_.filename);
-  if (name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end()) {
-    throw ConfigError("OnExceptionCheckpoint: filename is '" + options_.filename +
-                      "', which leads out of dirpath. Say with dirpath where to save.");
-  }
-}
+OnExceptionCheckpoint::OnExceptionCheckpoint(OnExceptionCheckpointOptions options)
+    : options_(checked("OnExceptionCheckpoint", std::move(options))) {}
 
 void OnExceptionCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception&) {
   if (!trainer.is_global_zero() || !trainer.fitting() || trainer.sanity_checking()) return;

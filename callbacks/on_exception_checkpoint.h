@@ -21,7 +21,6 @@ class OnExceptionCheckpoint final : public Callback {
  public:
   using Options = OnExceptionCheckpointOptions;
 
-  /// Throws ConfigError when the folder or the name is empty.
   explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions options);
   Value settings() const override { return write_options(options_); }
 

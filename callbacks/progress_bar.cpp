@@ -1,12 +1,12 @@
 #include "levin/callbacks/progress_bar.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/loops/throughput.h"
+#include "levin/core/options/float_text.h"
 #include "levin/core/steady_seconds.h"
 #include "levin/core/trainer.h"
 
@@ -26,12 +26,6 @@ std::string version_number(const std::string& version) {
   return version.size() <= 4 ? version : version.substr(version.size() - 4);
 }
 
-std::string rate_text(double rate) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.2fit/s", rate);
-  return text;
-}
-
 }  // namespace
 
 void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
@@ -40,9 +34,10 @@ void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
 }
 
 ProgressBar::ProgressBar(ProgressBarOptions options, Console& console, std::function<double()> clock)
-    : options_(options), console_(console), clock_(clock ? std::move(clock) : steady_seconds), utf8_(locale_is_utf8()) {
-  if (options_.refresh_rate < 0) throw ConfigError("ProgressBar: refresh_rate is below 0. Use 0 to show nothing.");
-}
+    : options_(checked("ProgressBar", options)),
+      console_(console),
+      clock_(clock ? std::move(clock) : steady_seconds),
+      utf8_(locale_is_utf8()) {}
 
 bool ProgressBar::enabled(const Trainer& trainer) const { return options_.refresh_rate > 0 && trainer.is_global_zero(); }
 
@@ -88,7 +83,7 @@ void ProgressBar::print_line(const Trainer& trainer, const Bar& bar) {
   std::string text = line.description + ": " + std::to_string(line.current);
   if (line.total) text += "/" + std::to_string(*line.total);
   text += " [" + duration_text(line.elapsed_seconds);
-  if (line.rate) text += ", " + rate_text(*line.rate);
+  if (line.rate) text += ", " + fixed_text(*line.rate, 2) + "it/s";
   if (line.samples_rate) text += ", " + samples_rate_text(*line.samples_rate);
   for (const auto& [name, figure] : line.postfix) text += ", " + name + "=" + figure;
   console_.print(LogLevel::kInfo, text + "]", Speaker::kRun);

@@ -4,8 +4,6 @@
 
 #include "levin/core/console/progress_line.h"
 #include "levin/core/console/rank_messages.h"
-#include "levin/core/error.h"
-#include "levin/core/options/duration.h"
 #include "levin/core/steady_seconds.h"
 #include "levin/core/trainer.h"
 
@@ -18,18 +16,11 @@ constexpr std::array kStages = {Stage::kTrain, Stage::kSanityCheck, Stage::kVali
 
 void TimerOptions::declare(OptionList<TimerOptions>& options) {
   options.add("duration", &TimerOptions::duration, "Training time after which to stop, DD:HH:MM:SS; null: only measure");
-  detail::last_is_duration(options);
-  options.add("interval", &TimerOptions::interval, "Look at the limit after each step or each epoch")
-      .choices({"step", "epoch"});
+  options.add("interval", &TimerOptions::interval, "Look at the limit after each step or each epoch");
   options.add("verbose", &TimerOptions::verbose, "Say when the limit is reached");
 }
 
-Timer::Timer(TimerOptions options) : options_(std::move(options)) {
-  if (options_.interval != "step" && options_.interval != "epoch") {
-    throw ConfigError("Timer: interval is '" + options_.interval + "'; it can be 'step' or 'epoch'.");
-  }
-  if (options_.duration) duration_ = detail::parse_duration(*options_.duration, "Timer: duration");
-}
+Timer::Timer(TimerOptions options) : options_(checked("Timer", std::move(options))) {}
 
 double Timer::time_elapsed(Stage stage) const {
   const Span& measured = spans_[static_cast<std::size_t>(stage)];
@@ -39,8 +30,8 @@ double Timer::time_elapsed(Stage stage) const {
 }
 
 std::optional<double> Timer::time_remaining() const {
-  if (!duration_) return std::nullopt;
-  return *duration_ - time_elapsed(Stage::kTrain);
+  if (!options_.duration) return std::nullopt;
+  return options_.duration->count() - time_elapsed(Stage::kTrain);
 }
 
 Value Timer::state_dict() const {
@@ -61,7 +52,7 @@ void Timer::begin(Stage stage) { span(stage) = {steady_seconds(), std::nullopt};
 void Timer::end(Stage stage) { span(stage).end = steady_seconds(); }
 
 void Timer::check(Trainer& trainer) {
-  if (!duration_ || !trainer.is_global_zero() || time_elapsed(Stage::kTrain) < *duration_) return;
+  if (!options_.duration || !trainer.is_global_zero() || *time_remaining() > 0) return;
   const std::string reason = "Time limit reached after " + duration_text(time_elapsed(Stage::kTrain)) + " of training";
   trainer.stop(reason);
   if (options_.verbose && !std::exchange(told_, true)) rank_zero_info(reason + ". Training stops.");
@@ -73,10 +64,10 @@ void Timer::on_fit_start(Trainer& trainer, Module&) {
   check(trainer);
 }
 void Timer::on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
-  if (duration_ && options_.interval == "step") check(trainer);
+  if (options_.interval == Interval::kStep) check(trainer);
 }
 void Timer::on_train_epoch_end(Trainer& trainer, Module&) {
-  if (options_.interval == "epoch") check(trainer);
+  if (options_.interval == Interval::kEpoch) check(trainer);
 }
 
 void Timer::on_train_start(Trainer&, Module&) { begin(Stage::kTrain); }

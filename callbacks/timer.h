@@ -2,17 +2,18 @@
 
 #include <array>
 #include <optional>
-#include <string>
 
 #include "levin/core/callback.h"
+#include "levin/core/options/common_choices.h"
+#include "levin/core/options/duration.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
 struct TimerOptions {
-  std::optional<std::string> duration = std::nullopt;  ///< "DD:HH:MM:SS" of training; unset: only measures
-  std::string interval = "step";                       ///< how often the limit is looked at: "step" or "epoch"
-  bool verbose = true;                                 ///< say when the limit is reached
+  std::optional<Duration> duration = std::nullopt;  ///< of training; unset: only measures
+  Interval interval = Interval::kStep;              ///< how often the limit is looked at
+  bool verbose = true;                              ///< say when the limit is reached
 
   static void declare(OptionList<TimerOptions>& options);
 };
@@ -23,7 +24,6 @@ class Timer final : public Callback {
  public:
   using Options = TimerOptions;
 
-  /// Throws ConfigError when the duration or the interval is not understood.
   explicit Timer(TimerOptions options = {});
   Value settings() const override { return write_options(options_); }
 
@@ -56,7 +56,6 @@ class Timer final : public Callback {
   void check(Trainer& trainer);
 
   TimerOptions options_;
-  std::optional<double> duration_;
   std::array<Span, 5> spans_;
   double earlier_training_ = 0;  ///< seconds of the run that this one goes on from
   bool told_ = false;

@@ -51,11 +51,4 @@ FoundClass find_class(std::string_view class_path) {
   return {};
 }
 
-const ClassInfo* find_class(std::string_view name, std::string_view class_path) {
-  for (const Kind& kind : kinds()) {
-    if (kind.name == name) return kind.find(class_path);
-  }
-  return nullptr;
-}
-
 }  // namespace levin::cli

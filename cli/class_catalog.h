@@ -28,7 +28,4 @@ struct FoundClass {
 };
 FoundClass find_class(std::string_view class_path);
 
-/// The class `class_path` of a kind, nullptr when there is none.
-const ClassInfo* find_class(std::string_view kind, std::string_view class_path);
-
 }  // namespace levin::cli

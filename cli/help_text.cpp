@@ -24,11 +24,6 @@ std::string one_line(const Value& value) {
   return text;
 }
 
-std::string number_text(double number) {
-  const std::string text = one_line(Value(number));
-  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
-}
-
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -37,9 +32,8 @@ std::string joined(const std::vector<std::string>& words) {
 
 // "at least 0", "one of min, max", …
 std::vector<std::string> restrictions(const OptionInfo& option) {
-  std::vector<std::string> parts;
-  if (option.minimum) parts.push_back("at least " + number_text(*option.minimum));
-  if (option.maximum) parts.push_back("at most " + number_text(*option.maximum));
+  std::vector<std::string> parts = detail::bounds(option);
+  if (option.not_empty) parts.push_back("not empty");
   if (!option.choices.empty()) parts.push_back("one of " + joined(option.choices));
   return parts;
 }

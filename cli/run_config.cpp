@@ -8,7 +8,7 @@ namespace cli {
 
 void SchedulerSettings::declare(OptionList<SchedulerSettings>& options) {
   using T = SchedulerSettings;
-  options.add("interval", &T::interval, "What a step of the schedule is").choices({"epoch", "step"});
+  options.add("interval", &T::interval, "What a step of the schedule is");
   options.add("frequency", &T::frequency, "A step of the schedule every so many intervals").min(1);
   options.add("monitor", &T::monitor, "The metric that ReduceLROnPlateau looks at");
   options.add("strict", &T::strict, "A missing monitor is an error, not a warning");

@@ -23,7 +23,7 @@ struct CheckpointPath {
 
 /// How the Trainer drives a scheduler that `lr_scheduler:` names.
 struct SchedulerSettings {
-  std::string interval = "epoch";
+  Interval interval = Interval::kEpoch;
   std::int64_t frequency = 1;
   std::optional<std::string> monitor;
   bool strict = true;

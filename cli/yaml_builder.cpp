@@ -11,7 +11,7 @@
 namespace levin::cli {
 namespace {
 
-constexpr int kDeepest = 100;
+constexpr std::size_t kDeepest = 100;
 constexpr std::size_t kMostNodes = 200'000;
 
 constexpr const char* kTag = "tag:yaml.org,2002:";
@@ -80,18 +80,17 @@ void YamlBuilder::OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) {
   Value value;
   value.set_mark(mark_of(mark));
   if (expects_key()) throw ConfigError(value.mark(), "a key is empty or null; put it in quotes if it is meant as text");
-  remember(anchor, value, 1, 0);
-  place(std::move(value), 1, 0);
+  count(value, open_.size(), value.mark());
+  remember(anchor, value);
+  place(std::move(value));
 }
 
 void YamlBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
   const auto anchored = anchors_.find(anchor);
   if (anchored == anchors_.end()) throw ConfigError(mark_of(mark), "this alias stands inside the node that it names");
   if (expects_key()) throw ConfigError(mark_of(mark), "an alias cannot be a key");
-  const auto& [value, nodes, depth] = anchored->second;
-  check_depth(depth, mark_of(mark));
-  check_size(nodes, mark_of(mark));
-  place(value, nodes, depth);
+  count(anchored->second, open_.size(), mark_of(mark));
+  place(anchored->second);
 }
 
 void YamlBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) {
@@ -102,8 +101,9 @@ void YamlBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
   }
   Value value = read_scalar(place_of_scalar, tag, text);
   value.set_mark(place_of_scalar);
-  remember(anchor, value, 1, 0);
-  place(std::move(value), 1, 0);
+  count(value, open_.size(), place_of_scalar);
+  remember(anchor, value);
+  place(std::move(value));
 }
 
 void YamlBuilder::OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -125,7 +125,7 @@ void YamlBuilder::open(Value container, const YAML::Mark& mark, YAML::anchor_t a
     throw ConfigError(container.mark(),
                       std::string("a ") + container.type_name() + " cannot be a key; is its " + bracket + " missing?");
   }
-  check_depth(1, container.mark());
+  count(container, open_.size(), container.mark());
   Open opened;
   opened.container = std::move(container);
   opened.anchor = anchor;
@@ -136,10 +136,8 @@ void YamlBuilder::close() {
   Open done = std::move(open_.back());
   open_.pop_back();
   for (const Value& merged : done.merges) merge(done, merged);
-  const int depth = done.depth_below + 1;
-  remember(done.anchor, done.container, done.nodes, depth);
-  nodes_ -= done.nodes - 1;  // they were counted when they were placed within
-  place(std::move(done.container), done.nodes, depth);
+  remember(done.anchor, done.container);
+  place(std::move(done.container));
 }
 
 void YamlBuilder::take_key(Key key) {
@@ -152,16 +150,12 @@ void YamlBuilder::take_key(Key key) {
   map.key = std::move(key);
 }
 
-void YamlBuilder::place(Value value, std::size_t nodes, int depth) {
-  check_size(nodes, value.mark());
-  nodes_ += nodes;
+void YamlBuilder::place(Value value) {
   if (open_.empty()) {
     root_ = std::move(value);
     return;
   }
   Open& parent = open_.back();
-  parent.nodes += nodes;
-  parent.depth_below = std::max(parent.depth_below, depth);
   if (parent.container.is_list()) {
     parent.container.push_back(std::move(value));
     return;
@@ -174,12 +168,10 @@ void YamlBuilder::place(Value value, std::size_t nodes, int depth) {
     parent.container.as_map().emplace_back(key.name, std::move(value));
 }
 
-void YamlBuilder::remember(YAML::anchor_t anchor, const Value& value, std::size_t nodes, int depth) {
+void YamlBuilder::remember(YAML::anchor_t anchor, const Value& value) {
   if (anchor == 0) return;
-  // Anchors within anchors keep a copy each.
-  remembered_nodes_ += nodes;
-  if (remembered_nodes_ > kMostNodes) throw ConfigError(value.mark(), "too much of the document is under anchors");
-  anchors_.insert_or_assign(anchor, Anchored{value, nodes, depth});
+  count(value, open_.size(), value.mark());
+  anchors_.insert_or_assign(anchor, value);
 }
 
 void YamlBuilder::merge(Open& map, const Value& merged) {
@@ -196,14 +188,17 @@ void YamlBuilder::merge(Open& map, const Value& merged) {
   }
 }
 
-void YamlBuilder::check_depth(int depth_within, const Mark& mark) const {
-  if (static_cast<int>(open_.size()) + depth_within <= kDeepest) return;
-  throw ConfigError(mark, "nested deeper than " + std::to_string(kDeepest) + " levels");
-}
-
-void YamlBuilder::check_size(std::size_t nodes, const Mark& mark) const {
-  if (nodes_ + nodes <= kMostNodes) return;
-  throw ConfigError(mark, "the document has more than " + std::to_string(kMostNodes) + " nodes, aliases unfolded");
+void YamlBuilder::count(const Value& value, std::size_t depth, const Mark& mark) {
+  if (++nodes_ > kMostNodes) {
+    throw ConfigError(mark, "the document has more than " + std::to_string(kMostNodes) + " nodes, aliases unfolded");
+  }
+  const bool is_container = value.is_list() || value.is_map();
+  if (is_container && depth >= kDeepest) throw ConfigError(mark, "nested deeper than " + std::to_string(kDeepest) + " levels");
+  if (value.is_list()) {
+    for (const Value& element : value.as_list()) count(element, depth + 1, mark);
+  } else if (value.is_map()) {
+    for (const auto& [key, element] : value.as_map()) count(element, depth + 1, mark);
+  }
 }
 
 }  // namespace levin::cli

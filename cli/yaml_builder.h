@@ -45,13 +45,6 @@ class YamlBuilder final : public YAML::EventHandler {
     std::optional<Key> key;      // read, its value is not there yet
     std::set<std::string> keys;  // of a map, for a quick look-up
     std::vector<Value> merges;   // values of `<<`
-    std::size_t nodes = 1;
-    int depth_below = 0;  // levels of containers within
-  };
-  struct Anchored {
-    Value value;
-    std::size_t nodes;
-    int depth;
   };
 
   Mark mark_of(const YAML::Mark& mark) const { return source_.mark_at(mark.line, mark.column); }
@@ -60,20 +53,19 @@ class YamlBuilder final : public YAML::EventHandler {
   void close();
   void take_key(Key key);
   /// Puts a finished node where it belongs.
-  void place(Value value, std::size_t nodes, int depth);
+  void place(Value value);
   /// Keeps a node for the aliases that may follow.
-  void remember(YAML::anchor_t anchor, const Value& value, std::size_t nodes, int depth);
+  void remember(YAML::anchor_t anchor, const Value& value);
   /// Adds what a `<<` brings to the map: keys that are not there yet, earlier maps first.
   static void merge(Open& map, const Value& merged);
-  void check_depth(int depth_within, const Mark& mark) const;
-  void check_size(std::size_t nodes, const Mark& mark) const;
+  /// Counts a node and those within it, which stand so deep. Throws ConfigError where there are too many, or they are too deep.
+  void count(const Value& value, std::size_t depth, const Mark& mark);
 
   const SourceText& source_;
   Value root_;
   std::vector<Open> open_;
-  std::map<YAML::anchor_t, Anchored> anchors_;
-  std::size_t nodes_ = 0;  // placed so far, aliases unfolded
-  std::size_t remembered_nodes_ = 0;
+  std::map<YAML::anchor_t, Value> anchors_;
+  std::size_t nodes_ = 0;  // so far, aliases unfolded and what is under anchors twice: anchors within anchors keep a copy each
 };
 
 }  // namespace levin::cli

@@ -34,66 +34,65 @@ class Callback {
   virtual std::string state_key() const;
   /// What a checkpoint keeps; null for nothing.
   virtual Value state_dict() const { return {}; }
-  virtual void load_state_dict(const Value& state);
+  virtual void load_state_dict(const Value&) {}
 
   /// The options that this callback was made with. Ranks compare them before a run starts: a difference is an error that names
   /// it. Default: null, which compares the class alone.
-  virtual Value settings() const;
+  virtual Value settings() const { return {}; }
 
-  virtual void setup(Trainer& trainer, Module& module, Stage stage);
-  virtual void teardown(Trainer& trainer, Module& module, Stage stage);
-  virtual void on_fit_start(Trainer& trainer, Module& module);
-  virtual void on_fit_end(Trainer& trainer, Module& module);
-  virtual void on_sanity_check_start(Trainer& trainer, Module& module);
-  virtual void on_sanity_check_end(Trainer& trainer, Module& module);
-  virtual void on_train_start(Trainer& trainer, Module& module);
-  virtual void on_train_end(Trainer& trainer, Module& module);
-  virtual void on_train_epoch_start(Trainer& trainer, Module& module);
-  virtual void on_train_epoch_end(Trainer& trainer, Module& module);
-  virtual void on_train_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx);
+  virtual void setup(Trainer&, Module&, Stage) {}
+  virtual void teardown(Trainer&, Module&, Stage) {}
+  virtual void on_fit_start(Trainer&, Module&) {}
+  virtual void on_fit_end(Trainer&, Module&) {}
+  virtual void on_sanity_check_start(Trainer&, Module&) {}
+  virtual void on_sanity_check_end(Trainer&, Module&) {}
+  virtual void on_train_start(Trainer&, Module&) {}
+  virtual void on_train_end(Trainer&, Module&) {}
+  virtual void on_train_epoch_start(Trainer&, Module&) {}
+  virtual void on_train_epoch_end(Trainer&, Module&) {}
+  virtual void on_train_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/) {}
   /// output.loss is divided by accumulate_grad_batches and detached, as in the reference. On a rank that has no batch left,
   /// while others have, callbacks of the phases kMonitor and kCheckpoint get an empty batch; others are not called.
-  virtual void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
-                                  std::int64_t batch_idx);
-  virtual void on_before_zero_grad(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer);
-  virtual void on_before_backward(Trainer& trainer, Module& module, const at::Tensor& loss);
-  virtual void on_after_backward(Trainer& trainer, Module& module);
-  virtual void on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer);
+  virtual void on_train_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t /*batch_idx*/) {}
+  virtual void on_before_zero_grad(Trainer&, Module&, torch::optim::Optimizer&) {}
+  virtual void on_before_backward(Trainer&, Module&, const at::Tensor&) {}
+  virtual void on_after_backward(Trainer&, Module&) {}
+  virtual void on_before_optimizer_step(Trainer&, Module&, torch::optim::Optimizer&) {}
 
-  virtual void on_validation_start(Trainer& trainer, Module& module);
-  virtual void on_validation_end(Trainer& trainer, Module& module);
-  virtual void on_validation_epoch_start(Trainer& trainer, Module& module);
-  virtual void on_validation_epoch_end(Trainer& trainer, Module& module);
-  virtual void on_validation_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
-                                         std::int64_t dataloader_idx);
-  virtual void on_validation_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
-                                       std::int64_t batch_idx, std::int64_t dataloader_idx);
-  virtual void on_test_start(Trainer& trainer, Module& module);
-  virtual void on_test_end(Trainer& trainer, Module& module);
-  virtual void on_test_epoch_start(Trainer& trainer, Module& module);
-  virtual void on_test_epoch_end(Trainer& trainer, Module& module);
-  virtual void on_test_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
-                                   std::int64_t dataloader_idx);
-  virtual void on_test_batch_end(Trainer& trainer, Module& module, const StepOutput& output, const Batch& batch,
-                                 std::int64_t batch_idx, std::int64_t dataloader_idx);
-  virtual void on_predict_start(Trainer& trainer, Module& module);
-  virtual void on_predict_end(Trainer& trainer, Module& module);
-  virtual void on_predict_epoch_start(Trainer& trainer, Module& module);
-  virtual void on_predict_epoch_end(Trainer& trainer, Module& module);
-  virtual void on_predict_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx,
-                                      std::int64_t dataloader_idx);
-  virtual void on_predict_batch_end(Trainer& trainer, Module& module, const Batch& prediction, const Batch& batch,
-                                    std::int64_t batch_idx, std::int64_t dataloader_idx);
+  virtual void on_validation_start(Trainer&, Module&) {}
+  virtual void on_validation_end(Trainer&, Module&) {}
+  virtual void on_validation_epoch_start(Trainer&, Module&) {}
+  virtual void on_validation_epoch_end(Trainer&, Module&) {}
+  virtual void on_validation_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/,
+                                         std::int64_t /*dataloader_idx*/) {}
+  virtual void on_validation_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t /*batch_idx*/,
+                                       std::int64_t /*dataloader_idx*/) {}
+  virtual void on_test_start(Trainer&, Module&) {}
+  virtual void on_test_end(Trainer&, Module&) {}
+  virtual void on_test_epoch_start(Trainer&, Module&) {}
+  virtual void on_test_epoch_end(Trainer&, Module&) {}
+  virtual void on_test_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/,
+                                   std::int64_t /*dataloader_idx*/) {}
+  virtual void on_test_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t /*batch_idx*/,
+                                 std::int64_t /*dataloader_idx*/) {}
+  virtual void on_predict_start(Trainer&, Module&) {}
+  virtual void on_predict_end(Trainer&, Module&) {}
+  virtual void on_predict_epoch_start(Trainer&, Module&) {}
+  virtual void on_predict_epoch_end(Trainer&, Module&) {}
+  virtual void on_predict_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/,
+                                      std::int64_t /*dataloader_idx*/) {}
+  virtual void on_predict_batch_end(Trainer&, Module&, const Batch& /*prediction*/, const Batch&, std::int64_t /*batch_idx*/,
+                                    std::int64_t /*dataloader_idx*/) {}
 
   /// Called: after each boundary that gives a row, with the row and, by rank, every rank's own unreduced values of it; a rank
   /// that did not log a key lacks it. The same on all ranks, so what is decided from it is decided alike. Must not log.
-  virtual void on_rank_metrics(Trainer& trainer, Module& module, const MetricRow& row, const std::vector<MetricMap>& by_rank);
+  virtual void on_rank_metrics(Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>& /*by_rank*/) {}
 
   /// Called: on the rank that failed, before the error leaves the Trainer. Must not communicate.
-  virtual void on_exception(Trainer& trainer, Module& module, const std::exception& error);
+  virtual void on_exception(Trainer&, Module&, const std::exception&) {}
   /// Called: on every rank, while a checkpoint is put together or read.
-  virtual void on_save_checkpoint(Trainer& trainer, Module& module, Checkpoint& checkpoint);
-  virtual void on_load_checkpoint(Trainer& trainer, Module& module, const Checkpoint& checkpoint);
+  virtual void on_save_checkpoint(Trainer&, Module&, Checkpoint&) {}
+  virtual void on_load_checkpoint(Trainer&, Module&, const Checkpoint&) {}
 };
 
 }  // namespace levin

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <optional>
-#include <string>
+#include <chrono>
+#include <variant>
 
 #include "levin/core/limit.h"
+#include "levin/core/options/duration.h"
 
 namespace levin {
 
@@ -11,25 +12,20 @@ namespace levin {
 /// passed since the validation before.
 class CheckInterval {
  public:
-  CheckInterval(int batches) : limit_(batches) {}
-  CheckInterval(std::int64_t batches) : limit_(batches) {}
-  CheckInterval(double share) : limit_(share) {}
-  CheckInterval(const Limit& limit) : limit_(limit) {}
-  /// "DD:HH:MM:SS". Throws ConfigError on anything else.
-  CheckInterval(const char* time) : CheckInterval(std::string(time)) {}
-  CheckInterval(const std::string& time);
+  CheckInterval(int batches) : interval_(Limit(batches)) {}
+  CheckInterval(std::int64_t batches) : interval_(Limit(batches)) {}
+  CheckInterval(double share) : interval_(Limit(share)) {}
+  CheckInterval(const Limit& limit) : interval_(limit) {}
+  template <class Rep, class Period>
+  CheckInterval(std::chrono::duration<Rep, Period> time) : interval_(Duration(time)) {}
 
-  bool is_time() const { return seconds_.has_value(); }
-  double seconds() const { return seconds_.value(); }
+  bool is_time() const { return std::holds_alternative<Duration>(interval_); }
+  Duration time() const { return std::get<Duration>(interval_); }
   /// Called: when it is no time.
-  const Limit& limit() const { return limit_; }
-  /// As it was written, when it is a time.
-  const std::string& time() const { return time_; }
+  const Limit& limit() const { return std::get<Limit>(interval_); }
 
  private:
-  Limit limit_{1.0};
-  std::optional<double> seconds_;
-  std::string time_;
+  std::variant<Limit, Duration> interval_;
 };
 
 template <>

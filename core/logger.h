@@ -38,37 +38,37 @@ class Logger {
 
   /// Called: on rank 0 only, once before the others. Chooses the place to write to (a version folder, say) and gives it as a
   /// text that attach() of every rank understands, so that all ranks agree.
-  virtual std::string open(const RunInfo& run);
+  virtual std::string open(const RunInfo&) { return {}; }
   /// Called: on every rank, with the text that rank 0's open() gave.
-  virtual void attach(const RunInfo& run, const std::string& token);
+  virtual void attach(const RunInfo&, const std::string& /*token*/) {}
 
   /// Called: on rank 0, for each row.
-  virtual void log_metrics(const MetricRow& row);
+  virtual void log_metrics(const MetricRow&) {}
   /// True: log_rank_metrics is called on every rank with the rank's own unreduced values, for every training step and every
   /// epoch's end. No communication is involved.
-  virtual bool wants_rank_metrics() const;
-  virtual void log_rank_metrics(const MetricRow& row);
+  virtual bool wants_rank_metrics() const { return false; }
+  virtual void log_rank_metrics(const MetricRow&) {}
   /// True: log_all_ranks is called on rank 0 with every rank's unreduced values (index is the rank) for each row.
-  virtual bool wants_all_ranks() const;
-  virtual void log_all_ranks(const MetricRow& row, const std::vector<MetricMap>& by_rank);
+  virtual bool wants_all_ranks() const { return false; }
+  virtual void log_all_ranks(const MetricRow&, const std::vector<MetricMap>& /*by_rank*/) {}
 
   /// Called: on rank 0, once at the start, with the module's and data module's hyper-parameters.
-  virtual void log_hyperparams(const Value& hyperparams);
+  virtual void log_hyperparams(const Value&) {}
   /// Called: on rank 0 after ModelCheckpoint wrote a file.
-  virtual void after_save_checkpoint(const std::filesystem::path& file);
+  virtual void after_save_checkpoint(const std::filesystem::path&) {}
   /// What a checkpoint remembers of this logger, so that a resumed run keeps these rows and no others. Called: on every rank,
   /// often. Default: not counted.
-  virtual RowCounts rows_written() const;
+  virtual RowCounts rows_written() const { return {}; }
   /// Called: on every rank after each epoch and at the end; brings buffered rows to the disk.
-  virtual void save();
+  virtual void save() {}
   /// Called: on every rank at the end of a run. status is "success", "failed" or "interrupted".
-  virtual void finalize(const std::string& status);
+  virtual void finalize(const std::string& /*status*/) {}
 
   /// The options that this logger was made with; ranks compare them before a run starts. Default: null.
-  virtual Value settings() const;
-  virtual std::string name() const;               ///< folder level of the experiment, "logs" by default
-  virtual std::string version() const;            ///< "version_0", "" when there is none
-  virtual std::filesystem::path log_dir() const;  ///< where this run's files are; empty when it writes none
+  virtual Value settings() const { return {}; }
+  virtual std::string name() const { return "logs"; }           ///< folder level of the experiment, "logs" by default
+  virtual std::string version() const { return {}; }            ///< "version_0", "" when there is none
+  virtual std::filesystem::path log_dir() const { return {}; }  ///< where this run's files are; empty when it writes none
 };
 
 }  // namespace levin

@@ -34,6 +34,7 @@ class Loggers {
 template <>
 struct OptionType<Loggers> {
   static Loggers read(const Value& value);
+  static void check(const Loggers& loggers) { OptionType<std::vector<Component<Logger>>>::check(loggers.list()); }
   static Value write(const Loggers& loggers);
   static std::string name() { return "bool, class_path and init_args, or a list of these"; }
   static Value schema();

@@ -28,7 +28,6 @@ StepOutput Module::validation_step(const Batch&, std::int64_t) { throw_missing_s
 StepOutput Module::test_step(const Batch&, std::int64_t) { throw_missing_step("test_step", "test"); }
 Batch Module::predict_step(const Batch&, std::int64_t) { throw_missing_step("predict_step", "predict"); }
 std::int64_t Module::dataloader_idx() const { return trainer().dataloader_idx(); }
-OptimizerSetups Module::configure_optimizers() { return {}; }
 
 void Module::log(std::string_view name, double value, const LogOptions& options, SourceLocation where) {
   // Without a Trainer a module still works in a hand-written loop; its metrics then go nowhere.
@@ -64,30 +63,13 @@ void Module::log_dict(const std::vector<std::pair<std::string, double>>& metrics
   for (const auto& [name, value] : metrics) log(name, value, options, where);
 }
 
-LoaderPtr Module::train_dataloader() { return nullptr; }
-LoaderList Module::val_dataloaders() { return {}; }
-LoaderList Module::test_dataloaders() { return {}; }
-LoaderList Module::predict_dataloaders() { return {}; }
-
-void Module::prepare_data() {}
-void Module::setup(Stage) {}
-void Module::configure_model() {}
-std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() { return {}; }
-void Module::on_fit_start() {}
-void Module::on_train_start() {}
-void Module::on_train_epoch_start() {}
 Batch Module::on_before_batch_transfer(Batch batch, std::int64_t) { return batch; }
 Batch Module::transfer_batch_to_device(Batch batch, const at::Device& device, std::int64_t) {
   return device.is_cpu() ? batch : batch.to(device, /*non_blocking=*/true);
 }
 Batch Module::on_after_batch_transfer(Batch batch, std::int64_t) { return batch; }
-void Module::on_train_batch_start(const Batch&, std::int64_t) {}
-void Module::on_before_zero_grad(torch::optim::Optimizer&) {}
 void Module::optimizer_zero_grad(torch::optim::Optimizer& optimizer) { levin::zero_grad(optimizer); }
-void Module::on_before_backward(const at::Tensor&) {}
 void Module::backward(const at::Tensor& loss) { loss.backward(); }
-void Module::on_after_backward() {}
-void Module::on_before_optimizer_step(torch::optim::Optimizer&) {}
 void Module::configure_gradient_clipping(torch::optim::Optimizer& optimizer) {
   const TrainerOptions& options = trainer().options();
   if (options.gradient_clip_val) clip_gradients(optimizer, *options.gradient_clip_val, options.gradient_clip_algorithm);
@@ -96,42 +78,13 @@ void Module::optimizer_step(torch::optim::Optimizer& optimizer, const std::funct
   optimizer.step(closure);
 }
 void Module::lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric) { scheduler.step(metric); }
-void Module::on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) {}
-void Module::on_train_epoch_end() {}
-void Module::on_train_end() {}
-void Module::on_fit_end() {}
-void Module::teardown(Stage) {}
 
 void Module::on_validation_model_zero_grad() {
   for (auto& parameter : parameters()) parameter.mutable_grad().reset();
 }
 void Module::on_validation_model_eval() { eval(); }
-void Module::on_validation_model_train() {}
-void Module::on_validation_start() {}
-void Module::on_validation_epoch_start() {}
-void Module::on_validation_batch_start(const Batch&, std::int64_t, std::int64_t) {}
-void Module::on_validation_batch_end(const StepOutput&, const Batch&, std::int64_t, std::int64_t) {}
-void Module::on_validation_epoch_end() {}
-void Module::on_validation_end() {}
 void Module::on_test_model_eval() { eval(); }
-void Module::on_test_model_train() {}
-void Module::on_test_start() {}
-void Module::on_test_epoch_start() {}
-void Module::on_test_batch_start(const Batch&, std::int64_t, std::int64_t) {}
-void Module::on_test_batch_end(const StepOutput&, const Batch&, std::int64_t, std::int64_t) {}
-void Module::on_test_epoch_end() {}
-void Module::on_test_end() {}
 void Module::on_predict_model_eval() { eval(); }
-void Module::on_predict_model_train() {}
-void Module::on_predict_start() {}
-void Module::on_predict_epoch_start() {}
-void Module::on_predict_batch_start(const Batch&, std::int64_t, std::int64_t) {}
-void Module::on_predict_batch_end(const Batch&, const Batch&, std::int64_t, std::int64_t) {}
-void Module::on_predict_epoch_end() {}
-void Module::on_predict_end() {}
-void Module::on_exception(const std::exception&) {}
-void Module::on_save_checkpoint(Checkpoint&) {}
-void Module::on_load_checkpoint(const Checkpoint&) {}
 
 Trainer& Module::trainer() const {
   if (!has_trainer()) {
@@ -179,7 +132,7 @@ LrScheduler& Module::lr_scheduler(std::size_t index) const {
   }
   return *configs[index].scheduler;
 }
-void Module::clip_gradients(torch::optim::Optimizer& optimizer, double value, const std::string& algorithm) {
+void Module::clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm) {
   levin::clip_gradients(optimizer, value, algorithm);
 }
 

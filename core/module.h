@@ -38,13 +38,13 @@ class Module : public torch::nn::Module {
   std::int64_t dataloader_idx() const;
 
   /// Loaders of the module's own, for entry points that get no data.
-  virtual LoaderPtr train_dataloader();
-  virtual LoaderList val_dataloaders();
-  virtual LoaderList test_dataloaders();
-  virtual LoaderList predict_dataloaders();
+  virtual LoaderPtr train_dataloader() { return nullptr; }
+  virtual LoaderList val_dataloaders() { return {}; }
+  virtual LoaderList test_dataloaders() { return {}; }
+  virtual LoaderList predict_dataloaders() { return {}; }
 
   /// One or more optimizers with their schedulers; none when there is nothing to optimize.
-  virtual OptimizerSetups configure_optimizers();
+  virtual OptimizerSetups configure_optimizers() { return {}; }
 
   // ---- Logging -----------------------------------------------------------------------------------------------------------
 
@@ -70,67 +70,67 @@ class Module : public torch::nn::Module {
   // ---- Hooks, in the order in which a fit calls them -----------------------------------------------------------------------
 
   /// Called: on one process of each host, before setup(), while the others wait.
-  virtual void prepare_data();
-  virtual void setup(Stage stage);
-  virtual void configure_model();
-  virtual std::vector<std::shared_ptr<Callback>> configure_callbacks();
-  virtual void on_fit_start();
-  virtual void on_train_start();
-  virtual void on_train_epoch_start();
+  virtual void prepare_data() {}
+  virtual void setup(Stage) {}
+  virtual void configure_model() {}
+  virtual std::vector<std::shared_ptr<Callback>> configure_callbacks() { return {}; }
+  virtual void on_fit_start() {}
+  virtual void on_train_start() {}
+  virtual void on_train_epoch_start() {}
   virtual Batch on_before_batch_transfer(Batch batch, std::int64_t dataloader_idx);
   virtual Batch transfer_batch_to_device(Batch batch, const at::Device& device, std::int64_t dataloader_idx);
   virtual Batch on_after_batch_transfer(Batch batch, std::int64_t dataloader_idx);
-  virtual void on_train_batch_start(const Batch& batch, std::int64_t batch_idx);
-  virtual void on_before_zero_grad(torch::optim::Optimizer& optimizer);
+  virtual void on_train_batch_start(const Batch&, std::int64_t /*batch_idx*/) {}
+  virtual void on_before_zero_grad(torch::optim::Optimizer&) {}
   virtual void optimizer_zero_grad(torch::optim::Optimizer& optimizer);
-  virtual void on_before_backward(const at::Tensor& loss);
+  virtual void on_before_backward(const at::Tensor&) {}
   virtual void backward(const at::Tensor& loss);
-  virtual void on_after_backward();
-  virtual void on_before_optimizer_step(torch::optim::Optimizer& optimizer);
+  virtual void on_after_backward() {}
+  virtual void on_before_optimizer_step(torch::optim::Optimizer&) {}
   virtual void configure_gradient_clipping(torch::optim::Optimizer& optimizer);
   /// `closure` runs training_step, zero_grad and backward, and gives the loss; the default calls optimizer.step(closure).
   virtual void optimizer_step(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& closure);
   virtual void lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric);
-  virtual void on_train_batch_end(const StepOutput& output, const Batch& batch, std::int64_t batch_idx);
-  virtual void on_train_epoch_end();
-  virtual void on_train_end();
-  virtual void on_fit_end();
-  virtual void teardown(Stage stage);
+  virtual void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t /*batch_idx*/) {}
+  virtual void on_train_epoch_end() {}
+  virtual void on_train_end() {}
+  virtual void on_fit_end() {}
+  virtual void teardown(Stage) {}
 
   virtual void on_validation_model_zero_grad();
   virtual void on_validation_model_eval();
   /// Called: after an evaluation, with every submodule back in the mode it had before.
-  virtual void on_validation_model_train();
-  virtual void on_validation_start();
-  virtual void on_validation_epoch_start();
-  virtual void on_validation_batch_start(const Batch& batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
-  virtual void on_validation_batch_end(const StepOutput& output, const Batch& batch, std::int64_t batch_idx,
-                                       std::int64_t dataloader_idx);
-  virtual void on_validation_epoch_end();
-  virtual void on_validation_end();
+  virtual void on_validation_model_train() {}
+  virtual void on_validation_start() {}
+  virtual void on_validation_epoch_start() {}
+  virtual void on_validation_batch_start(const Batch&, std::int64_t /*batch_idx*/, std::int64_t /*dataloader_idx*/) {}
+  virtual void on_validation_batch_end(const StepOutput&, const Batch&, std::int64_t /*batch_idx*/,
+                                       std::int64_t /*dataloader_idx*/) {}
+  virtual void on_validation_epoch_end() {}
+  virtual void on_validation_end() {}
   virtual void on_test_model_eval();
-  virtual void on_test_model_train();
-  virtual void on_test_start();
-  virtual void on_test_epoch_start();
-  virtual void on_test_batch_start(const Batch& batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
-  virtual void on_test_batch_end(const StepOutput& output, const Batch& batch, std::int64_t batch_idx,
-                                 std::int64_t dataloader_idx);
-  virtual void on_test_epoch_end();
-  virtual void on_test_end();
+  virtual void on_test_model_train() {}
+  virtual void on_test_start() {}
+  virtual void on_test_epoch_start() {}
+  virtual void on_test_batch_start(const Batch&, std::int64_t /*batch_idx*/, std::int64_t /*dataloader_idx*/) {}
+  virtual void on_test_batch_end(const StepOutput&, const Batch&, std::int64_t /*batch_idx*/, std::int64_t /*dataloader_idx*/) {
+  }
+  virtual void on_test_epoch_end() {}
+  virtual void on_test_end() {}
   virtual void on_predict_model_eval();
-  virtual void on_predict_model_train();
-  virtual void on_predict_start();
-  virtual void on_predict_epoch_start();
-  virtual void on_predict_batch_start(const Batch& batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
-  virtual void on_predict_batch_end(const Batch& prediction, const Batch& batch, std::int64_t batch_idx,
-                                    std::int64_t dataloader_idx);
-  virtual void on_predict_epoch_end();
-  virtual void on_predict_end();
+  virtual void on_predict_model_train() {}
+  virtual void on_predict_start() {}
+  virtual void on_predict_epoch_start() {}
+  virtual void on_predict_batch_start(const Batch&, std::int64_t /*batch_idx*/, std::int64_t /*dataloader_idx*/) {}
+  virtual void on_predict_batch_end(const Batch& /*prediction*/, const Batch&, std::int64_t /*batch_idx*/,
+                                    std::int64_t /*dataloader_idx*/) {}
+  virtual void on_predict_epoch_end() {}
+  virtual void on_predict_end() {}
 
   /// Called: on the rank that failed, before the error leaves the Trainer. Must not communicate.
-  virtual void on_exception(const std::exception& error);
-  virtual void on_save_checkpoint(Checkpoint& checkpoint);
-  virtual void on_load_checkpoint(const Checkpoint& checkpoint);
+  virtual void on_exception(const std::exception&) {}
+  virtual void on_save_checkpoint(Checkpoint&) {}
+  virtual void on_load_checkpoint(const Checkpoint&) {}
 
   // ---- The run this module is in -------------------------------------------------------------------------------------------
 
@@ -177,7 +177,8 @@ class Module : public torch::nn::Module {
   torch::optim::Optimizer& optimizer(std::size_t index = 0) const;
   LrScheduler& lr_scheduler(std::size_t index = 0) const;
   /// Clips as the Trainer's options would, from manual optimization.
-  void clip_gradients(torch::optim::Optimizer& optimizer, double value, const std::string& algorithm = "norm");
+  void clip_gradients(torch::optim::Optimizer& optimizer, double value,
+                      GradientClipAlgorithm algorithm = GradientClipAlgorithm::kNorm);
 
   // ---- Hyper-parameters ----------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,83 @@
 #include "levin/core/trainer_options.h"
 
-#include "levin/core/options/duration.h"
+#include <algorithm>
 
 namespace levin {
+namespace {
+
+bool is_object(const Component<Callback>& callback) { return !callback.empty() && callback.class_path().is_null(); }
+
+/// Without namespaces, and without making an object.
+std::string class_of(const Component<Callback>& callback) {
+  if (is_object(callback)) return callback.get()->class_name();
+  const std::string& name = callback.class_path().as_string();
+  return name.substr(name.find_last_of(".:") + 1);
+}
+
+bool saves_checkpoints(const Component<Callback>& callback) {
+  if (is_object(callback)) return callback.get()->phase() == CallbackPhase::kCheckpoint;
+  return class_of(callback) == "ModelCheckpoint" || class_of(callback) == "OnExceptionCheckpoint";
+}
+
+/// The class of the first callback that is `wanted`; "" when there is none.
+std::string first_class(const TrainerOptions& options, const std::function<bool(const Component<Callback>&)>& wanted) {
+  const auto first = std::find_if(options.callbacks.begin(), options.callbacks.end(), wanted);
+  return first == options.callbacks.end() ? "" : class_of(*first);
+}
+
+/// What `barebones` has no place for.
+void declare_barebones_rule(OptionList<TrainerOptions>& options, const std::string& name,
+                            const std::function<bool(const TrainerOptions&)>& given) {
+  options.rule({name}, [name, given](const TrainerOptions& trainer) -> std::string {
+    return trainer.barebones && given(trainer) ? "barebones: true leaves no place for " + name : "";
+  });
+}
+
+void declare_rules(OptionList<TrainerOptions>& options) {
+  using T = TrainerOptions;
+  options.rule({"min_epochs", "max_epochs"}, [](const T& trainer) {
+    const std::int64_t most = trainer.max_epochs.value_or(-1);
+    return most >= 0 && trainer.min_epochs.value_or(0) > most ? "min_epochs is above max_epochs" : "";
+  });
+  options.rule({"min_steps", "max_steps"}, [](const T& trainer) {
+    return trainer.max_steps >= 0 && trainer.min_steps.value_or(0) > trainer.max_steps ? "min_steps is above max_steps" : "";
+  });
+  options.rule({"strategy"}, [](const T& trainer) {
+    return trainer.strategy.empty() ? "there is no strategy; it is auto, single_device or ddp" : "";
+  });
+  options.rule({"val_check_interval", "check_val_every_n_epoch"}, [](const T& trainer) {
+    const auto& interval = trainer.val_check_interval;
+    const bool share = interval && !interval->is_time() && interval->limit().is_share();
+    return share && !trainer.check_val_every_n_epoch
+               ? "check_val_every_n_epoch: null counts training batches across epochs, so val_check_interval must be a number "
+                 "of batches (an int), not a share of an epoch"
+               : "";
+  });
+  declare_barebones_rule(options, "enable_checkpointing",
+                         [](const T& trainer) { return trainer.enable_checkpointing == true; });
+  declare_barebones_rule(options, "enable_progress_bar", [](const T& trainer) { return trainer.enable_progress_bar == true; });
+  declare_barebones_rule(options, "enable_model_summary",
+                         [](const T& trainer) { return trainer.enable_model_summary == true; });
+  declare_barebones_rule(options, "num_sanity_val_steps",
+                         [](const T& trainer) { return trainer.num_sanity_val_steps.value_or(0) != 0; });
+  declare_barebones_rule(options, "log_every_n_steps",
+                         [](const T& trainer) { return trainer.log_every_n_steps.value_or(0) != 0; });
+  declare_barebones_rule(options, "logger", [](const T& trainer) { return !trainer.logger.list().empty(); });
+  options.rule({"enable_progress_bar", "callbacks"}, [](const T& trainer) {
+    const auto is_bar = [](const Component<Callback>& callback) { return class_of(callback) == "ProgressBar"; };
+    return trainer.enable_progress_bar == false && !first_class(trainer, is_bar).empty()
+               ? "enable_progress_bar is false, but callbacks hold a ProgressBar; remove one of the two"
+               : "";
+  });
+  options.rule({"enable_checkpointing", "callbacks"}, [](const T& trainer) -> std::string {
+    // fast_dev_run and barebones switch checkpoints off without asking for the callback to be taken out of the YAML.
+    if (trainer.enable_checkpointing != false || trainer.fast_dev_run || trainer.barebones) return "";
+    const std::string saves = first_class(trainer, saves_checkpoints);
+    return saves.empty() ? "" : "enable_checkpointing is false, but callbacks hold " + saves + "; remove one of the two";
+  });
+}
+
+}  // namespace
 
 void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   using T = TrainerOptions;
@@ -12,7 +87,6 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("max_steps", &T::max_steps, "Stop after this many optimizer steps; -1: no limit").min(-1);
   options.add("min_steps", &T::min_steps, "Train at least this many optimizer steps").min(0);
   options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS");
-  detail::last_is_duration(options);
 
   options.add("accelerator", &T::accelerator, "Where tensors live").choices({"auto", "cpu", "gpu", "cuda"});
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp");
@@ -23,8 +97,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
            "Threads with which each rank computes on the CPU. Unset: OMP_NUM_THREADS, or else the cores, divided among ranks")
       .min(1)
       .max(4096);
-  options.add("precision", &T::precision, "Number format of weights and computation")
-      .choices({"32-true", "32", "64-true", "64", "bf16-mixed", "16-mixed", "bf16-true"});
+  options.add("precision", &T::precision, "Number format of weights and computation");
 
   options.add("logger", &T::logger, "true: a CSVLogger; false: none; or one or several loggers");
   options.add("callbacks", &T::callbacks, "Callbacks, in the order in which their hooks run");
@@ -54,12 +127,11 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
 
   options.add("accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step").min(1);
   options.add("gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value").min(0);
-  options.add("gradient_clip_algorithm", &T::gradient_clip_algorithm, "What is clipped").choices({"norm", "value"});
+  options.add("gradient_clip_algorithm", &T::gradient_clip_algorithm, "What is clipped");
   options.add("deterministic", &T::deterministic, "Use deterministic algorithms only");
   options.add("inference_mode", &T::inference_mode, "Evaluate in inference mode rather than without gradients");
   options.add("use_distributed_sampler", &T::use_distributed_sampler, "Divide data over ranks");
-  options.add("uneven", &T::uneven, "Training samples that do not divide over ranks: repeat some, leave some out, or keep all")
-      .choices({"pad", "drop", "keep"});
+  options.add("uneven", &T::uneven, "Training samples that do not divide over ranks: repeat some, leave some out, or keep all");
   options.add("detect_anomaly", &T::detect_anomaly, "Find the operation that made a gradient NaN (slow)");
   options.add("barebones", &T::barebones, "Nothing but the loop: no logging, bar, summary, checkpoints, sanity check");
   options.add("reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never")
@@ -67,13 +139,13 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("default_root_dir", &T::default_root_dir, "Where everything is written. Unset: the current folder");
   options.add("enable_autolog_hparams", &T::enable_autolog_hparams, "Write hyper-parameters to the loggers");
 
-  options.add("log_level", &T::log_level, "Show console lines from this level on")
-      .choices({"debug", "info", "warning", "error"});
+  options.add("log_level", &T::log_level, "Show console lines from this level on");
   options.add("log_file", &T::log_file,
               "Also write the console's lines to this file, one for each rank: {rank} becomes the rank");
   options.add("stall_report_seconds", &T::stall_report_seconds, "A wait for other ranks longer than this prints where each is")
       .min(0);
   options.add("timeout_seconds", &T::timeout_seconds, "A wait for other ranks longer than this ends the run").min(1);
+  declare_rules(options);
 }
 
 }  // namespace levin

@@ -8,11 +8,15 @@
 
 #include "levin/core/callback.h"
 #include "levin/core/check_interval.h"
+#include "levin/core/console/console.h"
+#include "levin/core/data/uneven.h"
 #include "levin/core/devices.h"
 #include "levin/core/fast_dev_run.h"
 #include "levin/core/limit.h"
 #include "levin/core/loggers.h"
+#include "levin/core/options/common_choices.h"
 #include "levin/core/options/component.h"
+#include "levin/core/options/duration.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
@@ -23,14 +27,14 @@ struct TrainerOptions {
   std::optional<std::int64_t> min_epochs = std::nullopt;
   std::int64_t max_steps = -1;  ///< optimizer steps; -1: no limit
   std::optional<std::int64_t> min_steps = std::nullopt;
-  std::optional<std::string> max_time = std::nullopt;  ///< "DD:HH:MM:SS"
+  std::optional<Duration> max_time = std::nullopt;  ///< in YAML "DD:HH:MM:SS"
 
   std::string accelerator = "auto";
   Component<Strategy> strategy = "auto";
   Devices devices = {};
   std::int64_t num_nodes = 1;
   std::optional<std::int64_t> threads = std::nullopt;  ///< of each rank, on the CPU; unset: OMP_NUM_THREADS, else the cores
-  std::string precision = "32-true";
+  PrecisionFormat precision = PrecisionFormat::kFloat32;
 
   Loggers logger = {};
   std::vector<Component<Callback>> callbacks = {};
@@ -53,18 +57,18 @@ struct TrainerOptions {
 
   std::int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val = std::nullopt;
-  std::string gradient_clip_algorithm = "norm";
+  GradientClipAlgorithm gradient_clip_algorithm = GradientClipAlgorithm::kNorm;
   bool deterministic = false;
   bool inference_mode = true;
   bool use_distributed_sampler = true;
-  std::string uneven = "pad";  ///< training samples that do not divide over ranks: pad, drop or keep
+  Uneven uneven = Uneven::kPad;  ///< training samples that do not divide over ranks
   bool detect_anomaly = false;
   bool barebones = false;
   std::int64_t reload_dataloaders_every_n_epochs = 0;
   std::optional<std::filesystem::path> default_root_dir = std::nullopt;
   bool enable_autolog_hparams = true;
 
-  std::string log_level = "info";  ///< least level of lines on the console: debug, info, warning, error
+  LogLevel log_level = LogLevel::kInfo;  ///< least level of lines on the console
   /// Also write the console's lines there, with time and level: a file of its own for each rank, `{rank}` in the name becoming
   /// the rank (without it, `.rank_{rank}` goes before the extension when there are several ranks).
   std::optional<std::filesystem::path> log_file = std::nullopt;

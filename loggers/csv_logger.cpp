@@ -1,25 +1,15 @@
 #include "levin/loggers/csv_logger.h"
 
-#include <algorithm>
-
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
+#include "levin/core/files/leaves_folder.h"
+#include "levin/core/options/quoted_text.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "levin/loggers/log_folder.h"
 #include "levin/loggers/metrics_file.h"
 #include "levin/loggers/metrics_journal.h"
 
 namespace levin {
-
-namespace {
-
-void check_stays_below(const char* option, const std::filesystem::path& folder) {
-  if (!folder.is_absolute() && std::find(folder.begin(), folder.end(), "..") == folder.end()) return;
-  throw ConfigError(std::string("CSVLogger: ") + option + " is '" + folder.string() +
-                    "', which leads out of save_dir. Say with save_dir where to write.");
-}
-
-}  // namespace
 
 void CsvLoggerOptions::declare(OptionList<CsvLoggerOptions>& options) {
   using O = CsvLoggerOptions;
@@ -32,20 +22,23 @@ void CsvLoggerOptions::declare(OptionList<CsvLoggerOptions>& options) {
       .min(1);
   options.add("per_rank", &O::per_rank, "Every rank also writes its own unreduced values to metrics_rank_{rank}.csv");
   options.add("every_n_steps", &O::every_n_steps, "With per_rank: steps between rows of step values").min(1);
+  options.rule({"version"}, [](const O& logger) {
+    const Value& version = logger.version;
+    const bool has_meaning = version.is_null() || (version.is_int() && version.as_int() >= 0) ||
+                             (version.is_string() && !version.as_string().empty());
+    return has_meaning ? "" : "version is the number of a run (from 0 on), or the name of its folder";
+  });
+  const auto check_folder = [](const char* option, const std::string& folder) -> std::string {
+    if (!leaves_folder(folder)) return "";
+    return option + (" is " + quoted_text(folder)) + ", which leads out of save_dir: say with save_dir where to write";
+  };
+  options.rule({"name"}, [=](const O& logger) { return check_folder("name", logger.name); });
+  options.rule({"version"}, [=](const O& logger) {
+    return check_folder("version", logger.version.is_string() ? logger.version.as_string() : "");
+  });
 }
 
-CsvLogger::CsvLogger(Options options) : options_(std::move(options)) {
-  const Value& version = options_.version;
-  const bool has_meaning =
-      version.is_null() || (version.is_int() && version.as_int() >= 0) || (version.is_string() && !version.as_string().empty());
-  if (!has_meaning) {
-    throw ConfigError(version.mark(), "CSVLogger: version is the number of a run (from 0 on), or the name of its folder");
-  }
-  check_stays_below("name", options_.name);
-  if (version.is_string()) check_stays_below("version", version.as_string());
-  if (options_.flush_logs_every_n_steps < 1) throw ConfigError("CSVLogger: flush_logs_every_n_steps is 1 or more");
-  if (options_.every_n_steps < 1) throw ConfigError("CSVLogger: every_n_steps is 1 or more");
-}
+CsvLogger::CsvLogger(Options options) : options_(checked("CSVLogger", std::move(options))) {}
 
 CsvLogger::~CsvLogger() = default;
 

@@ -11,12 +11,6 @@ namespace levin {
 
 namespace {
 
-bool wants_gpu(const LaunchRequest& request) {
-  if (request.accelerator == "gpu" || request.accelerator == "cuda") return true;
-  if (request.accelerator == "auto" || request.accelerator == "cpu") return false;
-  throw ConfigError("accelerator '" + request.accelerator + "' is unknown: use auto, cpu, gpu or cuda");
-}
-
 int cpu_ranks(const Devices& devices) {
   if (devices.is_auto()) return 1;
   if (devices.is_all() || !devices.indices().empty()) {
@@ -43,6 +37,12 @@ std::vector<int> gpu_indices(const Devices& devices) {
 }
 
 }  // namespace
+
+bool wants_gpu(const LaunchRequest& request) {
+  if (request.accelerator == "gpu" || request.accelerator == "cuda") return true;
+  if (request.accelerator == "auto" || request.accelerator == "cpu") return false;
+  throw ConfigError("accelerator '" + request.accelerator + "' is unknown: use auto, cpu, gpu or cuda");
+}
 
 int ranks_per_host(const LaunchRequest& request) {
   return wants_gpu(request) ? static_cast<int>(gpu_indices(request.devices).size()) : cpu_ranks(request.devices);

@@ -6,6 +6,9 @@
 
 namespace levin {
 
+/// Throws ConfigError for an accelerator that is unknown.
+bool wants_gpu(const LaunchRequest& request);
+
 /// How many ranks a request wants on this host: one a device. Devices `auto` is 1; accelerator `auto` is the CPU.
 /// Throws ConfigError for an accelerator that is unknown or not present, and for devices that do not exist.
 int ranks_per_host(const LaunchRequest& request);

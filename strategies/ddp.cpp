@@ -41,14 +41,10 @@ void check_request(const ClusterEnvironment& environment, const LaunchRequest& r
 }  // namespace
 
 void DdpOptions::declare(OptionList<DdpOptions>& options) {
-  options
-      .add("process_group_backend", &DdpOptions::process_group_backend,
-           "What gradients travel over; auto: gloo on the CPU, nccl on GPUs")
-      .choices({"auto", "gloo", "nccl"});
-  options
-      .add("control_group", &DdpOptions::control_group,
-           "What metrics and decisions travel over; auto: shared_memory when all ranks are on one host, else gloo")
-      .choices({"auto", "shared_memory", "gloo"});
+  options.add("process_group_backend", &DdpOptions::process_group_backend,
+              "What gradients travel over; auto: gloo on the CPU, nccl on GPUs");
+  options.add("control_group", &DdpOptions::control_group,
+              "What metrics and decisions travel over; auto: shared_memory when all ranks are on one host, else gloo");
   options.add("find_unused_parameters", &DdpOptions::find_unused_parameters,
               "Let a loss leave parameters unused; costs a walk through the graph at each step");
   options.add("gradient_as_bucket_view", &DdpOptions::gradient_as_bucket_view,
@@ -90,7 +86,7 @@ std::vector<Votes> DdpStrategy::ReducedVotes::read(std::int64_t sequence) {
   return state_.world->vote_board().read(sequence);
 }
 
-DdpStrategy::DdpStrategy(Options options) : options_(std::move(options)) {}
+DdpStrategy::DdpStrategy(Options options) : options_(checked("strategy ddp", options)) {}
 DdpStrategy::~DdpStrategy() = default;
 
 DdpStrategy::State& DdpStrategy::joined() const {
@@ -100,16 +96,16 @@ DdpStrategy::State& DdpStrategy::joined() const {
 
 void DdpStrategy::launch(const LaunchRequest& request) {
   const ClusterEnvironment environment = detect_cluster_environment();
+  if (options_.process_group_backend == GradientTransport::kNccl && !wants_gpu(request)) {
+    throw ConfigError("strategy ddp: process_group_backend: nccl needs GPUs; use gloo, or leave it out");
+  }
   start_ranks_if_needed(environment, request);
   ForkServer::instance().end();
   check_request(environment, request);
   device_ = select_device(request, environment.local_rank);
-  if (options_.process_group_backend == "nccl" && !device_.is_cuda()) {
-    throw ConfigError("strategy ddp: process_group_backend: nccl needs GPUs; use gloo, or leave it out");
-  }
   ProcessWorld::Options options;
   options.control_group = options_.control_group;
-  options.use_cuda = device_.is_cuda() && options_.process_group_backend != "gloo";
+  options.use_cuda = device_.is_cuda() && options_.process_group_backend != GradientTransport::kGloo;
   options.limits.stall_report_seconds = request.stall_report_seconds;
   options.limits.timeout_seconds = options_.timeout.value_or(request.timeout_seconds);
   state_ = std::make_unique<State>(ProcessWorld::join(environment, options));

@@ -6,25 +6,33 @@
 
 #include "levin/core/options/options.h"
 #include "levin/core/strategy.h"
+#include "levin/strategies/control_transport.h"
 
 namespace levin {
 
 class ModuleSynchronizer;
 
-/// Data parallel training: every rank holds the whole module, works on its own batches, and gradients become their mean over
-/// ranks while backward runs. The name in YAML is "ddp".
+/// What gradients travel over. kAuto: gloo on the CPU, nccl on GPUs.
+enum class GradientTransport : std::uint8_t { kAuto, kGloo, kNccl };
+template <>
+inline constexpr std::array kChoices<GradientTransport> = {Choice{GradientTransport::kAuto, "auto"},
+                                                           Choice{GradientTransport::kGloo, "gloo"},
+                                                           Choice{GradientTransport::kNccl, "nccl"}};
+
 struct DdpOptions {
-  std::string process_group_backend = "auto";  ///< auto: gloo on the CPU, nccl on GPUs
-  std::string control_group = "auto";          ///< auto: shared_memory when all ranks are on one host, else gloo
+  GradientTransport process_group_backend = GradientTransport::kAuto;
+  ControlTransport control_group = ControlTransport::kAuto;
   bool find_unused_parameters = false;
   bool gradient_as_bucket_view = false;
   double bucket_cap_mb = 25;
   bool broadcast_buffers = true;
-  std::optional<double> timeout;  ///< seconds; unset: the Trainer's timeout_seconds
+  std::optional<double> timeout = std::nullopt;  ///< seconds; unset: the Trainer's timeout_seconds
 
   static void declare(OptionList<DdpOptions>& options);
 };
 
+/// Data parallel training: every rank holds the whole module, works on its own batches, and gradients become their mean over
+/// ranks while backward runs. The name in YAML is "ddp".
 class DdpStrategy final : public Strategy {
  public:
   using Options = DdpOptions;

@@ -23,13 +23,6 @@ namespace {
 
 constexpr const char* kEraseLine = "\r\033[K";
 
-constexpr std::array<std::pair<LogLevel, const char*>, 4> kLevelNames = {{
-    {LogLevel::kDebug, "debug"},
-    {LogLevel::kInfo, "info"},
-    {LogLevel::kWarning, "warning"},
-    {LogLevel::kError, "error"},
-}};
-
 bool same_terminal(int left, int right) {
   struct stat left_stat {
   }, right_stat{};
@@ -38,7 +31,7 @@ bool same_terminal(int left, int right) {
 
 std::string label_of(LogLevel level, bool color) {
   if (level == LogLevel::kInfo) return "";
-  const std::string label = std::string(log_level_name(level)) + ":";
+  const std::string label = std::string(choice_name(level)) + ":";
   if (!color) return label + " ";
   const char* const code = level == LogLevel::kDebug ? "2" : level == LogLevel::kWarning ? "33" : "1;31";
   return std::string("\033[") + code + "m" + label + "\033[0m ";
@@ -73,20 +66,6 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
 }
 
 }  // namespace
-
-const char* log_level_name(LogLevel level) {
-  for (const auto& [candidate, name] : kLevelNames) {
-    if (candidate == level) return name;
-  }
-  return "?";
-}
-
-std::optional<LogLevel> log_level_from_name(std::string_view name) {
-  for (const auto& [level, candidate] : kLevelNames) {
-    if (candidate == name) return level;
-  }
-  return std::nullopt;
-}
 
 struct Console::Impl {
   Impl(int output_fd, int error_fd)
@@ -130,7 +109,7 @@ struct Console::Impl {
 
   void record(LogLevel level, std::string_view message, Speaker speaker) {
     if (!file) return;
-    const std::string label = std::string(log_level_name(level)) + ": ";
+    const std::string label = std::string(choice_name(level)) + ": ";
     for_each_line(message, [&](std::string_view line) { file->info(prefix(speaker) + label + std::string(line)); });
   }
 
@@ -178,11 +157,6 @@ void Console::configure(const ConsoleOptions& options) {
 int Console::rank() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->options.rank;
-}
-
-int Console::world_size() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->options.world_size;
 }
 
 bool Console::shows(LogLevel level, Speaker speaker) const {

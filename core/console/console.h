@@ -8,14 +8,14 @@
 #include <string>
 #include <string_view>
 
+#include "levin/core/options/choice.h"
+
 namespace levin {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
-
-/// "debug", "info", "warning" or "error".
-const char* log_level_name(LogLevel level);
-/// The level of that name, or nothing when there is none.
-std::optional<LogLevel> log_level_from_name(std::string_view name);
+template <>
+inline constexpr std::array kChoices<LogLevel> = {Choice{LogLevel::kDebug, "debug"}, Choice{LogLevel::kInfo, "info"},
+                                                  Choice{LogLevel::kWarning, "warning"}, Choice{LogLevel::kError, "error"}};
 
 /// Whom a message speaks for.
 enum class Speaker {
@@ -54,7 +54,6 @@ class Console {
   /// everything stays as it was.
   void configure(const ConsoleOptions& options);
   int rank() const;
-  int world_size() const;
   /// True when a message of this kind is printed on this rank; else its text need not be made.
   bool shows(LogLevel level, Speaker speaker = Speaker::kRank) const;
 

@@ -89,8 +89,6 @@ std::string figure_text(double value) {
   return text;
 }
 
-std::string figure_text(std::int64_t value) { return std::to_string(value); }
-
 std::string samples_rate_text(double rate) {
   if (!std::isfinite(rate) || rate < 0) return "? samples/s";
   constexpr std::array kUnits = {"", "k", "M", "G", "T"};

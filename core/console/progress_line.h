@@ -36,7 +36,5 @@ std::string duration_text(double seconds);
 
 /// A metric as the progress bar shows it: three significant digits, at least five characters ("0.123", "12.50", "1e-5").
 std::string figure_text(double value);
-/// An integer in full.
-std::string figure_text(std::int64_t value);
 
 }  // namespace levin

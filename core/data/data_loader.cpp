@@ -21,21 +21,22 @@ namespace {
   std::throw_with_nested(Error(place + ": " + text, exit_code));
 }
 
-void check_options(const DataLoaderOptions& options) {
-  const auto at_least = [](const char* name, std::int64_t value, std::int64_t minimum) {
-    if (value >= minimum) return;
-    throw MisuseError("DataLoader: " + std::string(name) + " is " + std::to_string(value) + ", the least is " +
-                      std::to_string(minimum));
-  };
-  at_least("batch_size", options.batch_size, 1);
-  at_least("num_workers", options.num_workers, 0);
-  at_least("prefetch_factor", options.prefetch_factor, 1);
-  if (options.shuffle && options.sampler) {
-    throw MisuseError("DataLoader: shuffle and sampler exclude each other; the sampler alone decides the order");
-  }
-}
-
 }  // namespace
+
+void DataLoaderOptions::declare(OptionList<DataLoaderOptions>& options) {
+  using O = DataLoaderOptions;
+  options.add("batch_size", &O::batch_size, "Samples in a batch of one rank").min(1);
+  options.add("shuffle", &O::shuffle, "A new order in each epoch");
+  options.add("num_workers", &O::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
+  options.add("drop_last", &O::drop_last, "Leave out a last batch that is not full");
+  options.add("pin_memory", &O::pin_memory, "Batches in page-locked memory");
+  options.add("prefetch_factor", &O::prefetch_factor, "Batches that may lie ready, for each worker").min(1);
+  options.add("seed", &O::seed, "Seed of the order; null: that of seed_everything");
+  options.rule({"shuffle"}, [](const O& loader) {
+    return loader.shuffle && loader.sampler ? "shuffle and sampler exclude each other; the sampler alone decides the order"
+                                            : "";
+  });
+}
 
 /// What is fixed while an epoch runs. Workers that are behind keep the epoch they work on alive.
 struct DataLoader::Epoch {
@@ -74,9 +75,8 @@ struct DataLoader::Epoch {
 };
 
 DataLoader::DataLoader(DatasetPtr dataset, DataLoaderOptions options)
-    : dataset_(std::move(dataset)), options_(std::move(options)) {
+    : dataset_(std::move(dataset)), options_(checked("DataLoader", std::move(options))) {
   if (!dataset_) throw MisuseError("DataLoader: the dataset is a null pointer");
-  check_options(options_);
 }
 
 DataLoader::~DataLoader() = default;

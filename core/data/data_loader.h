@@ -8,6 +8,7 @@
 #include "levin/core/data/dataset.h"
 #include "levin/core/data/loader.h"
 #include "levin/core/data/sampler.h"
+#include "levin/core/options/options.h"
 
 namespace levin {
 
@@ -23,6 +24,8 @@ struct DataLoaderOptions {
   int prefetch_factor = 2;                   ///< batches that may lie ready, for each worker
   std::optional<std::int64_t> seed{};        ///< of the order; default: the seed of seed_everything
   std::shared_ptr<const Sampler> sampler{};  ///< an order of your own, in place of `shuffle`
+
+  static void declare(OptionList<DataLoaderOptions>& options);
 };
 
 /// Batches of a dataset:
@@ -36,7 +39,7 @@ struct DataLoaderOptions {
 /// 1).
 class DataLoader final : public BatchLoader {
  public:
-  /// Throws MisuseError on options that make no sense, or when the dataset is a null pointer.
+  /// Throws ConfigError as checked() does, MisuseError when the dataset is a null pointer.
   explicit DataLoader(DatasetPtr dataset, DataLoaderOptions options = {});
   ~DataLoader() override;
 

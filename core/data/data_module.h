@@ -20,21 +20,21 @@ class DataModule {
  public:
   virtual ~DataModule();
   /// Called: on one process of each host, before setup(), while the others wait. For downloads; set no state here.
-  virtual void prepare_data();
+  virtual void prepare_data() {}
   /// Called: on every rank, once an entry point.
-  virtual void setup(Stage stage);
-  virtual void teardown(Stage stage);
-  virtual LoaderPtr train_dataloader();
-  virtual LoaderList val_dataloaders();
-  virtual LoaderList test_dataloaders();
-  virtual LoaderList predict_dataloaders();
+  virtual void setup(Stage) {}
+  virtual void teardown(Stage) {}
+  virtual LoaderPtr train_dataloader() { return nullptr; }
+  virtual LoaderList val_dataloaders() { return {}; }
+  virtual LoaderList test_dataloaders() { return {}; }
+  virtual LoaderList predict_dataloaders() { return {}; }
   /// What the run's hparams.yaml says of it.
   const Value& hparams() const { return hparams_; }
   void set_hparams(Value hparams) { hparams_ = std::move(hparams); }
   /// Saved in checkpoints.
-  virtual Value state_dict() const;
-  virtual void load_state_dict(const Value& state);
-  virtual void on_exception(const std::exception& error);
+  virtual Value state_dict() const { return {}; }
+  virtual void load_state_dict(const Value&) {}
+  virtual void on_exception(const std::exception&) {}
 
  private:
   Value hparams_;

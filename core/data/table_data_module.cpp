@@ -23,13 +23,13 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   using T = TableDataOptions;
   options.add("path", &T::path, "Data: .csv, .tsv, .npy, or MNIST's IDX format; each may be compressed (.gz)")
       .input_file()
-      .required();
+      .required()
+      .not_empty();
   options.add("label_path", &T::label_path, "File of labels, when they are not a column of the data").input_file();
   options.add("test_path", &T::test_path, "File of test data, in place of test_fraction").input_file();
   options.add("test_label_path", &T::test_label_path, "File of labels of the test data").input_file();
   options.add("label_column", &T::label_column, "Column that is the label: its name, or its number from 0; -1 is the last");
-  options.add("task", &T::task, "classification: labels are whole numbers; regression: any")
-      .choices({"classification", "regression"});
+  options.add("task", &T::task, "classification: labels are whole numbers; regression: any");
   options.add("header", &T::header, "CSV: whether the first line names the columns; null finds out");
   options.add("delimiter", &T::delimiter, "CSV: what separates fields, one character; a .tsv file has tabs");
   options.add("missing", &T::missing, "CSV: value of empty fields and NA; null makes them an error");
@@ -47,6 +47,20 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("shuffle", &T::shuffle, "Training data in a new order in each epoch");
   options.add("drop_last", &T::drop_last, "Leave out a last training batch that is not full");
   options.add("num_workers", &T::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
+  options.rule({"delimiter"},
+               [](const T& table) { return table.delimiter.size() == 1 ? "" : "delimiter must be one character"; });
+  options.rule({"test_label_path"}, [](const T& table) {
+    return table.test_label_path && !table.test_path ? "test_label_path needs test_path" : "";
+  });
+  options.rule({"test_path", "label_path", "test_label_path"}, [](const T& table) {
+    return table.test_path && table.label_path.has_value() != table.test_label_path.has_value()
+               ? "label_path and test_label_path go together: the test data has its labels where the training data has them"
+               : "";
+  });
+  options.rule({"val_fraction", "test_fraction"}, [](const T& table) {
+    const double held_out = table.val_fraction + (table.test_path ? 0.0 : table.test_fraction);
+    return held_out >= 1.0 ? "val_fraction and test_fraction leave nothing to train on" : "";
+  });
 }
 
 namespace {
@@ -90,7 +104,7 @@ std::int64_t find_column(const CsvTable& table, const std::string& wanted, const
 }
 
 at::Tensor label_tensor(const at::Tensor& labels, const TableDataOptions& options, const std::string& file) {
-  if (options.task == "regression") return labels.to(at::kFloat);
+  if (options.task == TableTask::kRegression) return labels.to(at::kFloat);
   const at::Tensor whole = labels.to(at::kLong);
   const at::Tensor wrong = labels.ne(whole).nonzero();
   if (wrong.numel() > 0) {
@@ -103,16 +117,7 @@ at::Tensor label_tensor(const at::Tensor& labels, const TableDataOptions& option
 
 }  // namespace
 
-TableDataModule::TableDataModule(TableDataOptions options) : options_(std::move(options)) {
-  if (options_.delimiter.size() != 1)
-    throw ConfigError("delimiter: must be one character, got " + quoted_text(options_.delimiter));
-  if (options_.test_label_path && !options_.test_path) throw ConfigError("test_label_path needs test_path");
-  if (options_.test_path && options_.label_path.has_value() != options_.test_label_path.has_value()) {
-    throw ConfigError(
-        "label_path and test_label_path go together: the test data has its labels where the training data has them");
-  }
-  const double held_out = options_.val_fraction + (options_.test_path ? 0.0 : options_.test_fraction);
-  if (held_out >= 1.0) throw ConfigError("val_fraction and test_fraction leave nothing to train on");
+TableDataModule::TableDataModule(TableDataOptions options) : options_(checked("TableDataModule", std::move(options))) {
   set_hparams(write_options(options_));
 }
 

@@ -15,6 +15,12 @@
 
 namespace levin {
 
+/// What labels are: whole numbers, or any.
+enum class TableTask : std::uint8_t { kClassification, kRegression };
+template <>
+inline constexpr std::array kChoices<TableTask> = {Choice{TableTask::kClassification, "classification"},
+                                                   Choice{TableTask::kRegression, "regression"}};
+
 /// Options of TableDataModule; in YAML the init_args of `data:`.
 struct TableDataOptions {
   std::filesystem::path path;
@@ -22,7 +28,7 @@ struct TableDataOptions {
   std::optional<std::filesystem::path> test_path;
   std::optional<std::filesystem::path> test_label_path;
   std::string label_column = "-1";
-  std::string task = "classification";
+  TableTask task = TableTask::kClassification;
   std::optional<bool> header;
   std::string delimiter = ",";
   std::optional<double> missing;
@@ -48,7 +54,7 @@ class TableDataModule : public DataModule {
  public:
   using Options = TableDataOptions;
 
-  /// Throws ConfigError on options that do not go together.
+  /// Throws ConfigError as checked() does.
   explicit TableDataModule(TableDataOptions options);
 
   /// Reads the files, once. Throws IoError on a damaged file, ConfigError when options do not fit what it holds.

@@ -35,12 +35,6 @@ OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   return *this;
 }
 
-std::int64_t OutputFile::size() const {
-  struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail("read the size of");
-  return status.st_size;
-}
-
 void OutputFile::write_at(std::int64_t offset, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), offset);

@@ -17,7 +17,6 @@ class OutputFile {
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
 
-  std::int64_t size() const;
   void write_at(std::int64_t offset, std::string_view text);
   void resize(std::int64_t size);
   /// The path still leads to this file. False: another file has taken its place, or there is none.

@@ -8,11 +8,6 @@ namespace levin {
 
 namespace {
 
-Uneven uneven_from_name(const std::string& name) {
-  if (name == "drop") return Uneven::kDrop;
-  return name == "keep" ? Uneven::kKeep : Uneven::kPad;
-}
-
 void prepare(Trainer::Runtime& runtime, BatchLoader& loader, Uneven uneven) {
   Shard shard;
   if (runtime.options.use_distributed_sampler) {
@@ -68,7 +63,7 @@ DataSource DataSource::from(LoaderPtr train, LoaderList evaluation) {
 LoaderPtr DataSource::train(Trainer::Runtime& runtime) {
   HookScope scope(runtime, Hook::kTrainDataloader);
   LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : runtime.module->train_dataloader();
-  if (loader) prepare(runtime, *loader, uneven_from_name(runtime.options.uneven));
+  if (loader) prepare(runtime, *loader, runtime.options.uneven);
   check_same_data(runtime, "training", loader ? LoaderList{loader} : LoaderList{});
   return loader;
 }

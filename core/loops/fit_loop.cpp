@@ -214,7 +214,7 @@ void FitLoop::run_epoch(const ResumePoint& resume) {
       if (!turn.is_last && plan_.known() && !any_rank_has_batch()) {
         // With other batches than those of the run that was interrupted this one was the last.
         turn.is_last = true;
-        schedulers_.step("epoch", /*on_metric=*/false);
+        schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
       }
       state_.position.turn = turn;
       finish_turn(turn, resume.place, resume.hooks_done);
@@ -318,8 +318,8 @@ Turn FitLoop::run_turn(std::int64_t iteration) {
   ++state_.position.batches_done;
   state_.samples_done = data_.samples_done(state_.position.batches_done);
   state_.window.in_backward = false;
-  if (!skips && turn.ends_window) schedulers_.step("step", /*on_metric=*/false);
-  if (turn.is_last || turn.end_epoch) schedulers_.step("epoch", /*on_metric=*/false);
+  if (!skips && turn.ends_window) schedulers_.step(Interval::kStep, /*on_metric=*/false);
+  if (turn.is_last || turn.end_epoch) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
   if (skips) {
     state_.in_batch = false;
     runtime_.metrics->end_batch();
@@ -338,7 +338,7 @@ void FitLoop::obey_wish_to_skip(Turn& turn) {
   if (runtime_.world_size() > 1 || !state_.skip_epoch_wish || turn.end_epoch) return;
   turn.end_epoch = true;
   state_.position.turn = turn;
-  if (!turn.is_last) schedulers_.step("epoch", /*on_metric=*/false);
+  if (!turn.is_last) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
 }
 
 void FitLoop::end_batch_hooks(const Turn& turn, const StepOutput& output, const Batch* batch) {
@@ -441,7 +441,7 @@ void FitLoop::finish_turn(const Turn& turn, Place from, int hooks_done) {
     from == Place::kValidation ? validation_.run(turn) : validation_.finish(hooks_done);
   }
   if (turn.ends_window) {
-    schedulers_.step("step", /*on_metric=*/true);
+    schedulers_.step(Interval::kStep, /*on_metric=*/true);
     ++state_.logging_step;
   }
   begin(Place::kBatch);
@@ -458,7 +458,7 @@ void FitLoop::end_epoch(bool completed, int hooks_done) {
   // Every rank reaches this because it ends the hooks that follow the meeting above.
   const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kEpochEnd);
   hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
-  if (completed) schedulers_.step("epoch", /*on_metric=*/true);
+  if (completed) schedulers_.step(Interval::kEpoch, /*on_metric=*/true);
   rows_.write(outcome, std::max<std::int64_t>(0, state_.logging_step - 1), /*epoch_end=*/true);
   rows_.save();
   runtime_.metrics->reset_epoch();

@@ -63,7 +63,7 @@ void FitValidation::agree(bool any_batches, const std::optional<std::int64_t>& e
 void FitValidation::start_clock() {
   const auto& interval = runtime_.options.val_check_interval;
   if (!interval || !interval->is_time()) return;
-  interval_.emplace(interval->seconds());
+  interval_.emplace(interval->time().count());
   interval_->start(steady_seconds());
 }
 

@@ -3,8 +3,6 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/optimizer.h>
 
-#include "levin/core/error.h"
-
 namespace levin {
 
 namespace {
@@ -26,13 +24,11 @@ void scale_gradients(torch::optim::Optimizer& optimizer, double factor) {
   }
 }
 
-void clip_gradients(torch::optim::Optimizer& optimizer, double value, const std::string& algorithm) {
-  if (algorithm == "norm") {
+void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm) {
+  if (algorithm == GradientClipAlgorithm::kNorm) {
     torch::nn::utils::clip_grad_norm_(parameters_of(optimizer), value);
-  } else if (algorithm == "value") {
-    torch::nn::utils::clip_grad_value_(parameters_of(optimizer), value);
   } else {
-    throw MisuseError("clip_gradients: '" + algorithm + "' is no algorithm; it is norm or value.");
+    torch::nn::utils::clip_grad_value_(parameters_of(optimizer), value);
   }
 }
 

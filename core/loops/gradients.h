@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include "levin/core/options/common_choices.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -11,8 +11,7 @@ namespace levin {
 /// Multiplies every gradient of an optimizer's parameters.
 void scale_gradients(torch::optim::Optimizer& optimizer, double factor);
 
-/// Clips the gradients of an optimizer's parameters: "norm" to a total 2-norm of `value`, "value" to [-value, value].
-/// Throws MisuseError on another algorithm.
-void clip_gradients(torch::optim::Optimizer& optimizer, double value, const std::string& algorithm);
+/// Clips the gradients of an optimizer's parameters: kNorm to a total 2-norm of `value`, kValue to [-value, value].
+void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm);
 
 }  // namespace levin

@@ -13,7 +13,7 @@ SchedulerConfig scheduler_from_settings(std::shared_ptr<LrScheduler> scheduler, 
     const Value* value = settings.find(key);
     return value != nullptr && !value->is_null() ? value->as_string() : fallback;
   };
-  config.interval = text("interval", config.interval);
+  if (const Value* interval = settings.find("interval")) config.interval = OptionType<Interval>::read(*interval);
   config.monitor = text("monitor", config.monitor);
   config.name = text("name", config.name);
   if (const Value* frequency = settings.find("frequency")) config.frequency = frequency->as_int();
@@ -25,9 +25,6 @@ void check(const SchedulerConfig& config) {
   const std::string which =
       config.name.empty() ? "A learning-rate scheduler" : "The learning-rate scheduler '" + config.name + "'";
   if (!config.scheduler) throw MisuseError(which + " of configure_optimizers is empty.");
-  if (config.interval != "epoch" && config.interval != "step") {
-    throw MisuseError(which + " has interval '" + config.interval + "'; it is epoch or step.");
-  }
   if (config.frequency < 1) throw MisuseError(which + " has a frequency below 1.");
   if (config.scheduler->needs_metric() && config.monitor.empty()) {
     throw MisuseError(which + " needs a metric: set SchedulerConfig::monitor (in YAML lr_scheduler.monitor) to a logged key.");

@@ -7,16 +7,12 @@
 
 namespace levin {
 
-Precision::Precision(const std::string& name, at::Device device) : device_(device.type()) {
-  if (name == "32-true" || name == "32") return;
-  if (name == "64-true" || name == "64") {
-    weights_ = at::kDouble;
-  } else if (name == "bf16-true") {
-    weights_ = at::kBFloat16;
-  } else if (name == "bf16-mixed" || (name == "16-mixed" && device.is_cpu())) {
-    autocast_ = true;
-  } else {
-    throw ConfigError("trainer.precision: '" + name + "' is not available on " + device.str() +
+Precision::Precision(PrecisionFormat format, at::Device device) : device_(device.type()) {
+  if (format == PrecisionFormat::kFloat64) weights_ = at::kDouble;
+  if (format == PrecisionFormat::kBfloat16) weights_ = at::kBFloat16;
+  autocast_ = format == PrecisionFormat::kBfloat16Mixed || format == PrecisionFormat::kFloat16Mixed;
+  if (format == PrecisionFormat::kFloat16Mixed && !device.is_cpu()) {
+    throw ConfigError("trainer.precision: '16-mixed' is not available on " + device.str() +
                       "; it is 32-true, 64-true, bf16-mixed or bf16-true.");
   }
 }

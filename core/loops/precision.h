@@ -2,9 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
-
 #include "levin/core/data/batch.h"
+#include "levin/core/options/common_choices.h"
 
 namespace levin {
 
@@ -13,9 +12,8 @@ class Module;
 /// The number formats of a run: of weights, of inputs, and of what forward passes compute in.
 class Precision {
  public:
-  /// "32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true", "32", "64". 16-mixed on a CPU is bf16-mixed, as in the
-  /// reference. Throws ConfigError on another name.
-  Precision(const std::string& name, at::Device device);
+  /// 16-mixed on a CPU is bf16-mixed, as in the reference. Throws ConfigError on a format that the device does not have.
+  Precision(PrecisionFormat format, at::Device device);
 
   /// Brings parameters and buffers into the format of weights.
   void convert_module(Module& module) const;

@@ -16,9 +16,7 @@ namespace {
 void make_parts(Trainer::Runtime& runtime) {
   const TrainerOptions& options = runtime.options;
   ConsoleOptions console;
-  const auto level = log_level_from_name(options.log_level);
-  if (!level) throw ConfigError("trainer.log_level: '" + options.log_level + "' is none of debug, info, warning, error.");
-  console.level = *level;
+  console.level = options.log_level;
   console.rank = runtime.strategy->rank();
   console.world_size = runtime.strategy->world_size();
   console.log_file = options.log_file;

@@ -13,10 +13,10 @@ std::string missing_monitor(const SchedulerConfig& config, const MetricMap& metr
 }
 }  // namespace
 
-void SchedulerRunner::step(std::string_view interval, bool on_metric) {
+void SchedulerRunner::step(Interval interval, bool on_metric) {
   if (!runtime_.module->automatic_optimization()) return;
   const LoopState& state = runtime_.state;
-  const std::int64_t done = (interval == "step" ? state.batch_idx : state.epoch) + 1;
+  const std::int64_t done = (interval == Interval::kStep ? state.batch_idx : state.epoch) + 1;
   for (SchedulerConfig& config : runtime_.schedulers) {
     if (config.scheduler->needs_metric() != on_metric || config.interval != interval || done % config.frequency != 0) continue;
     std::optional<double> metric;

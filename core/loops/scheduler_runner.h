@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-
 #include "levin/core/loops/hook_runner.h"
 
 namespace levin {
@@ -11,8 +8,8 @@ namespace levin {
 class SchedulerRunner {
  public:
   explicit SchedulerRunner(Trainer::Runtime& runtime) : runtime_(runtime), hooks_(runtime) {}
-  /// `interval`: "step" or "epoch". `on_metric`: schedulers that need a metric (ReduceLROnPlateau), or all others.
-  void step(std::string_view interval, bool on_metric);
+  /// `on_metric`: schedulers that need a metric (ReduceLROnPlateau), or all others.
+  void step(Interval interval, bool on_metric);
 
  private:
   Trainer::Runtime& runtime_;

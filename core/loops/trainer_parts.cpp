@@ -25,15 +25,6 @@ void apply_fast_dev_run(TrainerOptions& options) {
 }
 
 void apply_barebones(TrainerOptions& options) {
-  const auto forbid = [](bool given, const char* name) {
-    if (given) throw ConfigError(std::string("trainer.barebones: true leaves no place for ") + name + ".");
-  };
-  forbid(options.enable_checkpointing.value_or(false), "enable_checkpointing: true");
-  forbid(options.enable_progress_bar.value_or(false), "enable_progress_bar: true");
-  forbid(options.enable_model_summary.value_or(false), "enable_model_summary: true");
-  forbid(options.num_sanity_val_steps.value_or(0) != 0, "num_sanity_val_steps");
-  forbid(options.log_every_n_steps.value_or(0) != 0, "log_every_n_steps");
-  forbid(!options.logger.list().empty(), "a logger");
   options.enable_checkpointing = options.enable_progress_bar = options.enable_model_summary = false;
   options.num_sanity_val_steps = 0;
   options.log_every_n_steps = 0;
@@ -58,6 +49,7 @@ std::shared_ptr<Callback> make_callback(const char* name, Value init_args = Valu
 }  // namespace
 
 TrainerOptions apply_option_rules(TrainerOptions options) {
+  options = checked("Trainer", std::move(options));
   if (options.barebones) apply_barebones(options);
   if (options.fast_dev_run) apply_fast_dev_run(options);
   if (has_value(options.overfit_batches)) {
@@ -71,13 +63,6 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
     }
   }
   if (!options.min_epochs && options.min_steps) options.min_epochs = 1;
-  if (!options.check_val_every_n_epoch && options.val_check_interval && !options.val_check_interval->is_time() &&
-      options.val_check_interval->limit().is_share()) {
-    throw ConfigError(
-        "trainer.check_val_every_n_epoch: null counts training batches across epochs, so val_check_interval must be a number "
-        "of "
-        "batches (an int), not a share of an epoch.");
-  }
   return options;
 }
 
@@ -89,7 +74,6 @@ void announce_option_rules(const TrainerOptions& options) {
 
 std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
   std::shared_ptr<Strategy> strategy = options.strategy.get();
-  if (!strategy) throw ConfigError("trainer.strategy is empty; it is auto, single_device or ddp.");
   LaunchRequest request;
   request.accelerator = options.accelerator;
   request.devices = options.devices;
@@ -114,33 +98,20 @@ std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options)
 
 std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options) {
   std::vector<std::shared_ptr<Callback>> callbacks;
-  for (const Component<Callback>& callback : options.callbacks) {
-    if (callback.empty()) throw ConfigError("trainer.callbacks holds an empty entry; remove it.");
-    callbacks.push_back(callback.get());
-  }
+  for (const Component<Callback>& callback : options.callbacks) callbacks.push_back(callback.get());
   if (options.max_time && !any_of_class(callbacks, "Timer")) {
     Value arguments(Value::Map{});
-    arguments["duration"] = *options.max_time;
+    arguments["duration"] = OptionType<Duration>::write(*options.max_time);
     callbacks.push_back(make_callback("Timer", arguments));
   }
-  if (options.enable_progress_bar.value_or(true)) {
-    if (!any_of_class(callbacks, "ProgressBar")) callbacks.push_back(make_callback("ProgressBar"));
-  } else if (any_of_class(callbacks, "ProgressBar")) {
-    throw ConfigError("trainer.enable_progress_bar is false, but callbacks hold a ProgressBar. Remove one of the two.");
+  if (options.enable_progress_bar.value_or(true) && !any_of_class(callbacks, "ProgressBar")) {
+    callbacks.push_back(make_callback("ProgressBar"));
   }
   if (options.enable_model_summary.value_or(true) && !any_of_class(callbacks, "ModelSummary")) {
     callbacks.push_back(make_callback("ModelSummary"));
   }
   const std::shared_ptr<Callback> saves = first_that_saves(callbacks);
-  if (options.enable_checkpointing.has_value() && !*options.enable_checkpointing) {
-    // fast_dev_run and barebones switch checkpoints off without asking for the callback to be taken out of the YAML.
-    if (saves && !options.fast_dev_run && !options.barebones) {
-      throw ConfigError("trainer.enable_checkpointing is false, but callbacks hold " + saves->class_name() +
-                        ", which saves checkpoints. Remove one of the two.");
-    }
-  } else if (!saves) {
-    callbacks.push_back(make_callback("ModelCheckpoint"));
-  }
+  if (options.enable_checkpointing.value_or(true) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
   return callbacks;
 }
 

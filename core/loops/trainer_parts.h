@@ -13,8 +13,8 @@ namespace levin {
 /// The limit of a fit that sets none.
 inline constexpr std::int64_t kDefaultMaxEpochs = 1000;
 
-/// The options after the rules between them: fast_dev_run, barebones, and defaults that depend on others. Throws ConfigError
-/// where two contradict each other.
+/// The options after what fast_dev_run and barebones change, and with the defaults that depend on others. Throws ConfigError as
+/// checked() does: before anything is launched.
 TrainerOptions apply_option_rules(TrainerOptions options);
 /// Tells what those rules changed, where a person may wonder: on rank 0. Called: once the console knows its rank.
 void announce_option_rules(const TrainerOptions& options);

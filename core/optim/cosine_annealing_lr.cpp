@@ -19,7 +19,7 @@ void CosineAnnealingLrOptions::declare(OptionList<CosineAnnealingLrOptions>& opt
 }
 
 CosineAnnealingLr::CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options)
-    : SteppedLrSchedulerWith(optimizer, options) {
+    : SteppedLrSchedulerWith("CosineAnnealingLR", optimizer, options) {
   start();
 }
 
@@ -41,7 +41,7 @@ void CosineAnnealingWarmRestartsOptions::declare(OptionList<CosineAnnealingWarmR
 
 CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(torch::optim::Optimizer& optimizer,
                                                          const CosineAnnealingWarmRestartsOptions& options)
-    : SteppedLrSchedulerWith(optimizer, options), cycle_length_(options.T_0) {
+    : SteppedLrSchedulerWith("CosineAnnealingWarmRestarts", optimizer, options), cycle_length_(options.T_0) {
   start();
 }
 

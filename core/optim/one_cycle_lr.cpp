@@ -11,12 +11,6 @@
 namespace levin {
 namespace {
 
-std::int64_t total_steps_of(const OneCycleLrOptions& options) {
-  if (options.total_steps) return *options.total_steps;
-  if (options.epochs && options.steps_per_epoch) return *options.epochs * *options.steps_per_epoch;
-  throw ConfigError("OneCycleLR needs to know its length: give total_steps, or epochs and steps_per_epoch.");
-}
-
 void set_cycled_momentum(torch::optim::OptimizerParamGroup& group, double momentum) {
   if (const auto betas = get_betas(group)) {
     set_betas(group, {momentum, betas->second});
@@ -34,17 +28,22 @@ void OneCycleLrOptions::declare(OptionList<OneCycleLrOptions>& options) {
   options.add("epochs", &Options::epochs, "Epochs of the cycle, when total_steps is not given").min(1);
   options.add("steps_per_epoch", &Options::steps_per_epoch, "Steps of an epoch, when total_steps is not given").min(1);
   options.add("pct_start", &Options::pct_start, "Part of the cycle in which the rate rises").min(0.0).max(1.0);
-  options.add("anneal_strategy", &Options::anneal_strategy, "Shape of rise and fall").choices({"cos", "linear"});
+  options.add("anneal_strategy", &Options::anneal_strategy, "Shape of rise and fall");
   options.add("cycle_momentum", &Options::cycle_momentum, "Move the momentum, or the first beta, against the rate");
   options.add("base_momentum", &Options::base_momentum, "Lowest momentum");
   options.add("max_momentum", &Options::max_momentum, "Highest momentum");
-  options.add("div_factor", &Options::div_factor, "Highest rate over first rate");
-  options.add("final_div_factor", &Options::final_div_factor, "First rate over last rate");
+  options.add("div_factor", &Options::div_factor, "Highest rate over first rate").above(0.0);
+  options.add("final_div_factor", &Options::final_div_factor, "First rate over last rate").above(0.0);
   options.add("three_phase", &Options::three_phase, "Fall to the first rate as fast as it rose, then to the last one");
+  options.rule({"total_steps", "epochs", "steps_per_epoch"}, [](const Options& cycle) {
+    return cycle.total_steps || (cycle.epochs && cycle.steps_per_epoch)
+               ? ""
+               : "the length of the cycle is not known: give total_steps, or epochs and steps_per_epoch";
+  });
 }
 
 OneCycleLr::OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options)
-    : SteppedLrSchedulerWith(optimizer, options) {
+    : SteppedLrSchedulerWith("OneCycleLR", optimizer, options) {
   lay_out();
   for (std::size_t group = 0; group < group_count(); ++group) set_initial_lr(group, ranges_[group].initial_lr);
   start();
@@ -52,7 +51,7 @@ OneCycleLr::OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptio
 
 void OneCycleLr::lay_out() {
   const Options& cycle = options();
-  total_steps_ = total_steps_of(cycle);
+  total_steps_ = cycle.total_steps ? *cycle.total_steps : *cycle.epochs * *cycle.steps_per_epoch;
   const std::vector<double> max_lrs = cycle.max_lr.expand(group_count(), "OneCycleLR: max_lr");
   const std::vector<double> base_momentums = cycle.base_momentum.expand(group_count(), "OneCycleLR: base_momentum");
   const std::vector<double> max_momentums = cycle.max_momentum.expand(group_count(), "OneCycleLR: max_momentum");
@@ -106,7 +105,7 @@ OneCycleLr::Target OneCycleLr::target(const Range& range, std::int64_t step) con
   // A phase of no length is at its end at once.
   const double part = phase.end_step == start_step ? 1.0 : (now - start_step) / (phase.end_step - start_step);
   const auto anneal = [&](double from, double to) {
-    if (options().anneal_strategy == "linear") return (to - from) * part + from;
+    if (options().anneal_strategy == AnnealStrategy::kLinear) return (to - from) * part + from;
     return to + (from - to) / 2.0 * (std::cos(std::numbers::pi * part) + 1.0);
   };
   return {anneal(phase.from.lr, phase.to.lr), anneal(phase.from.momentum, phase.to.momentum)};

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "levin/core/optim/per_group.h"
@@ -10,13 +9,19 @@
 
 namespace levin {
 
+/// Along what a rate rises and falls.
+enum class AnnealStrategy : std::uint8_t { kCos, kLinear };
+template <>
+inline constexpr std::array kChoices<AnnealStrategy> = {Choice{AnnealStrategy::kCos, "cos"},
+                                                        Choice{AnnealStrategy::kLinear, "linear"}};
+
 struct OneCycleLrOptions {
   PerGroup max_lr = 0.0;
   std::optional<std::int64_t> total_steps = std::nullopt;
   std::optional<std::int64_t> epochs = std::nullopt;
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;
   double pct_start = 0.3;
-  std::string anneal_strategy = "cos";
+  AnnealStrategy anneal_strategy = AnnealStrategy::kCos;
   bool cycle_momentum = true;
   PerGroup base_momentum = 0.85;
   PerGroup max_momentum = 0.95;
@@ -30,8 +35,8 @@ struct OneCycleLrOptions {
 /// RMSprop) or the first beta (Adam, AdamW) goes the other way. Steps once per batch.
 class OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptions> {
  public:
-  /// Throws ConfigError without total_steps or both of epochs and steps_per_epoch, and with cycle_momentum on an optimizer that
-  /// has neither momentum nor betas. step() throws MisuseError after total_steps.
+  /// Throws ConfigError as checked() does, and with cycle_momentum on an optimizer that has neither momentum nor betas. step()
+  /// throws MisuseError after total_steps.
   OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options);
 
  private:

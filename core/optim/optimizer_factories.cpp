@@ -66,11 +66,12 @@ struct SgdFactoryOptions {
     options.add("dampening", &Options::dampening, "Dampening of the momentum");
     options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
     options.add("nesterov", &Options::nesterov, "Nesterov's momentum; needs momentum above 0 and no dampening");
+    options.rule({"nesterov"}, [](const Options& sgd) {
+      const bool fits = !sgd.nesterov || (sgd.momentum > 0.0 && sgd.dampening == 0.0);
+      return fits ? "" : "nesterov needs a momentum above 0 and a dampening of 0";
+    });
   }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    if (nesterov && (momentum <= 0.0 || dampening != 0.0)) {
-      throw ConfigError("SGD: nesterov needs a momentum above 0 and a dampening of 0.");
-    }
     auto options = torch::optim::SGDOptions(lr).momentum(momentum).dampening(dampening);
     return std::make_shared<torch::optim::SGD>(std::move(parameters), options.weight_decay(weight_decay).nesterov(nesterov));
   }

@@ -10,17 +10,18 @@
 #include <vector>
 
 #include "levin/core/optim/lr_scheduler.h"
+#include "levin/core/options/common_choices.h"
 
 namespace levin {
 
 /// A scheduler and when it steps. Defaults are the reference's.
 struct SchedulerConfig {
   std::shared_ptr<LrScheduler> scheduler = nullptr;
-  std::string interval = "epoch";  ///< "epoch" or "step"
-  std::int64_t frequency = 1;      ///< every so many intervals
-  std::string monitor = {};        ///< key that ReduceLrOnPlateau looks at
-  bool strict = true;              ///< a missing monitor is an error, not a warning
-  std::string name = {};           ///< name for LearningRateMonitor; empty: lr-<optimizer class>
+  Interval interval = Interval::kEpoch;
+  std::int64_t frequency = 1;  ///< every so many intervals
+  std::string monitor = {};    ///< key that ReduceLrOnPlateau looks at
+  bool strict = true;          ///< a missing monitor is an error, not a warning
+  std::string name = {};       ///< name for LearningRateMonitor; empty: lr-<optimizer class>
 };
 
 /// An optimizer with its schedulers.
@@ -32,7 +33,7 @@ struct OptimizerSetup {
 /// What configure_optimizers returns: nothing, one optimizer, one with schedulers, or several.
 ///
 ///     return std::make_shared<torch::optim::Adam>(parameters(), lr);
-///     return {optimizer, {{.scheduler = std::make_shared<levin::StepLr>(*optimizer, …), .interval = "step"}}};
+///     return {optimizer, {{.scheduler = std::make_shared<levin::StepLr>(*optimizer, …), .interval = levin::Interval::kStep}}};
 class OptimizerSetups {
  public:
   OptimizerSetups() = default;

@@ -13,23 +13,21 @@ namespace levin {
 
 void ReduceLrOnPlateauOptions::declare(OptionList<ReduceLrOnPlateauOptions>& options) {
   using Options = ReduceLrOnPlateauOptions;
-  options.add("mode", &Options::mode, "Whether a smaller or a larger metric is better").choices({"min", "max"});
-  options.add("factor", &Options::factor, "Factor of each reduction, below 1").max(1.0);
+  options.add("mode", &Options::mode, "Whether a smaller or a larger metric is better");
+  options.add("factor", &Options::factor, "Factor of each reduction").below(1.0);
   options.add("patience", &Options::patience, "Steps without improvement that are let pass").min(0);
   options.add("threshold", &Options::threshold, "Smallest change that counts as an improvement");
-  options.add("threshold_mode", &Options::threshold_mode, "Threshold relative to the best metric, or absolute")
-      .choices({"rel", "abs"});
+  options.add("threshold_mode", &Options::threshold_mode, "Threshold relative to the best metric, or absolute");
   options.add("cooldown", &Options::cooldown, "Steps after a reduction in which nothing is counted").min(0);
   options.add("min_lr", &Options::min_lr, "Lowest rate; a list gives one for each parameter group");
   options.add("eps", &Options::eps, "A reduction smaller than this is not made");
 }
 
 ReduceLrOnPlateau::ReduceLrOnPlateau(torch::optim::Optimizer& optimizer, const ReduceLrOnPlateauOptions& options)
-    : optimizer_(optimizer), options_(detail::checked(options)), last_lr_(get_lrs(optimizer)) {
-  if (options_.factor >= 1.0) throw ConfigError("ReduceLROnPlateau: factor must be below 1, for the rate to fall.");
+    : optimizer_(optimizer), options_(checked("ReduceLROnPlateau", options)), last_lr_(get_lrs(optimizer)) {
   options_.min_lr.expand(last_lr_.size(), "ReduceLROnPlateau: min_lr");
   const double infinity = std::numeric_limits<double>::infinity();
-  best_ = options_.mode == "min" ? infinity : -infinity;
+  best_ = options_.mode == MonitorMode::kMin ? infinity : -infinity;
 }
 
 void ReduceLrOnPlateau::step(std::optional<double> metric) {
@@ -56,8 +54,8 @@ void ReduceLrOnPlateau::step(std::optional<double> metric) {
 }
 
 bool ReduceLrOnPlateau::is_better(double metric) const {
-  const bool relative = options_.threshold_mode == "rel";
-  if (options_.mode == "min") {
+  const bool relative = options_.threshold_mode == ThresholdMode::kRelative;
+  if (options_.mode == MonitorMode::kMin) {
     return metric < (relative ? best_ * (1.0 - options_.threshold) : best_ - options_.threshold);
   }
   return metric > (relative ? best_ * (options_.threshold + 1.0) : best_ + options_.threshold);

@@ -1,20 +1,26 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "levin/core/optim/lr_scheduler.h"
 #include "levin/core/optim/per_group.h"
+#include "levin/core/options/common_choices.h"
 
 namespace levin {
 
+/// Whether a threshold is a part of the best metric so far, or a difference from it.
+enum class ThresholdMode : std::uint8_t { kRelative, kAbsolute };
+template <>
+inline constexpr std::array kChoices<ThresholdMode> = {Choice{ThresholdMode::kRelative, "rel"},
+                                                       Choice{ThresholdMode::kAbsolute, "abs"}};
+
 struct ReduceLrOnPlateauOptions {
-  std::string mode = "min";
+  MonitorMode mode = MonitorMode::kMin;
   double factor = 0.1;
   std::int64_t patience = 10;
   double threshold = 1e-4;
-  std::string threshold_mode = "rel";
+  ThresholdMode threshold_mode = ThresholdMode::kRelative;
   std::int64_t cooldown = 0;
   PerGroup min_lr = 0.0;
   double eps = 1e-8;

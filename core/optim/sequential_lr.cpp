@@ -14,10 +14,7 @@ namespace {
 std::vector<std::shared_ptr<LrScheduler>> made(torch::optim::Optimizer& optimizer,
                                                const std::vector<Component<LrSchedulerFactory>>& factories) {
   std::vector<std::shared_ptr<LrScheduler>> schedulers;
-  for (const auto& factory : factories) {
-    if (factory.empty()) throw ConfigError("SequentialLR: an entry of schedulers is empty: give a class_path.");
-    schedulers.push_back(factory.get()->make(optimizer));
-  }
+  for (const auto& factory : factories) schedulers.push_back(factory.get()->make(optimizer));
   return schedulers;
 }
 
@@ -33,24 +30,33 @@ std::shared_ptr<SteppedLrScheduler> checked_member(const std::shared_ptr<LrSched
   return stepped;
 }
 
+/// What is wrong with the parts of a sequence; "" when nothing is.
+std::string sequence_problem(std::size_t schedulers, const std::vector<std::int64_t>& milestones) {
+  if (schedulers != milestones.size() + 1) {
+    return "there must be one scheduler more than milestones, but there are " + std::to_string(schedulers) +
+           " schedulers and " + std::to_string(milestones.size()) + " milestones";
+  }
+  return std::is_sorted(milestones.begin(), milestones.end()) ? "" : "the milestones must rise";
+}
+
 }  // namespace
 
 void SequentialLrOptions::declare(OptionList<SequentialLrOptions>& options) {
   options.add("schedulers", &SequentialLrOptions::schedulers, "The schedules, each a class_path with init_args").required();
   options.add("milestones", &SequentialLrOptions::milestones, "Steps at which the second, third, … schedule begins").required();
+  options.rule({"milestones", "schedulers"}, [](const SequentialLrOptions& sequence) {
+    return sequence_problem(sequence.schedulers.size(), sequence.milestones);
+  });
 }
 
 SequentialLr::SequentialLr(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options)
-    : SequentialLr(optimizer, made(optimizer, options.schedulers), options.milestones) {}
+    : SequentialLr(optimizer, made(optimizer, checked("SequentialLR", options).schedulers), options.milestones) {}
 
 SequentialLr::SequentialLr(torch::optim::Optimizer& optimizer, const std::vector<std::shared_ptr<LrScheduler>>& schedulers,
                            std::vector<std::int64_t> milestones)
     : optimizer_(optimizer), milestones_(std::move(milestones)) {
-  if (schedulers.size() != milestones_.size() + 1) {
-    throw ConfigError("SequentialLR has " + std::to_string(schedulers.size()) + " schedulers and " +
-                      std::to_string(milestones_.size()) + " milestones: there must be one scheduler more than milestones.");
-  }
-  if (!std::is_sorted(milestones_.begin(), milestones_.end())) throw ConfigError("SequentialLR: the milestones must rise.");
+  const std::string problem = sequence_problem(schedulers.size(), milestones_);
+  if (!problem.empty()) throw ConfigError("SequentialLR: " + problem);
   for (std::size_t index = 0; index < schedulers.size(); ++index) {
     schedulers_.push_back(checked_member(schedulers[index], index, optimizer));
   }

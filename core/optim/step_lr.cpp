@@ -10,7 +10,8 @@ void StepLrOptions::declare(OptionList<StepLrOptions>& options) {
   options.add("gamma", &StepLrOptions::gamma, "Factor of each change");
 }
 
-StepLr::StepLr(torch::optim::Optimizer& optimizer, const StepLrOptions& options) : SteppedLrSchedulerWith(optimizer, options) {
+StepLr::StepLr(torch::optim::Optimizer& optimizer, const StepLrOptions& options)
+    : SteppedLrSchedulerWith("StepLR", optimizer, options) {
   start();
 }
 
@@ -25,7 +26,7 @@ void MultiStepLrOptions::declare(OptionList<MultiStepLrOptions>& options) {
 }
 
 MultiStepLr::MultiStepLr(torch::optim::Optimizer& optimizer, const MultiStepLrOptions& options)
-    : SteppedLrSchedulerWith(optimizer, options) {
+    : SteppedLrSchedulerWith("MultiStepLR", optimizer, options) {
   start();
 }
 
@@ -46,7 +47,7 @@ void ExponentialLrOptions::declare(OptionList<ExponentialLrOptions>& options) {
 }
 
 ExponentialLr::ExponentialLr(torch::optim::Optimizer& optimizer, const ExponentialLrOptions& options)
-    : SteppedLrSchedulerWith(optimizer, options) {
+    : SteppedLrSchedulerWith("ExponentialLR", optimizer, options) {
   start();
 }
 

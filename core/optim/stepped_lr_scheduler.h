@@ -70,11 +70,6 @@ class SteppedLrScheduler : public LrScheduler {
 };
 
 namespace detail {
-/// Options that were set from C++. Throws ConfigError when one is outside its declared range or choices.
-template <class Options>
-Options checked(const Options& options) {
-  return read_options<Options>(write_options(options));
-}
 /// The options that a scheduler's state holds among other things.
 template <class Options>
 Options options_in_state(const Value& state) {
@@ -92,8 +87,8 @@ class SteppedLrSchedulerWith : public SteppedLrScheduler {
   const Options& options() const { return options_; }
 
  protected:
-  SteppedLrSchedulerWith(torch::optim::Optimizer& optimizer, const Options& options)
-      : SteppedLrScheduler(optimizer), options_(detail::checked(options)) {}
+  SteppedLrSchedulerWith(const char* class_name, torch::optim::Optimizer& optimizer, const Options& options)
+      : SteppedLrScheduler(optimizer), options_(checked(class_name, options)) {}
   void save_state(Value& state) const override {
     for (const auto& entry : option_list<Options>().entries()) state[entry->info.name] = entry->write(options_);
   }

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "levin/core/error.h"
-
 namespace levin {
 
 void ConstantLrOptions::declare(OptionList<ConstantLrOptions>& options) {
@@ -12,7 +10,7 @@ void ConstantLrOptions::declare(OptionList<ConstantLrOptions>& options) {
 }
 
 ConstantLr::ConstantLr(torch::optim::Optimizer& optimizer, const ConstantLrOptions& options)
-    : SteppedLrSchedulerWith(optimizer, options) {
+    : SteppedLrSchedulerWith("ConstantLR", optimizer, options) {
   start();
 }
 
@@ -28,14 +26,13 @@ double ConstantLr::first_lr(std::size_t group) const {
 }
 
 void LinearLrOptions::declare(OptionList<LinearLrOptions>& options) {
-  options.add("start_factor", &LinearLrOptions::start_factor, "Factor of the first step, above 0").min(0.0).max(1.0);
+  options.add("start_factor", &LinearLrOptions::start_factor, "Factor of the first step").above(0.0).max(1.0);
   options.add("end_factor", &LinearLrOptions::end_factor, "Factor after the last step").min(0.0).max(1.0);
   options.add("total_iters", &LinearLrOptions::total_iters, "Steps from the one to the other").min(0);
 }
 
 LinearLr::LinearLr(torch::optim::Optimizer& optimizer, const LinearLrOptions& options)
-    : SteppedLrSchedulerWith(optimizer, options) {
-  if (options.start_factor <= 0.0) throw ConfigError("LinearLR: start_factor must be above 0, for the rate to grow from it.");
+    : SteppedLrSchedulerWith("LinearLR", optimizer, options) {
   start();
 }
 
@@ -56,7 +53,7 @@ void PolynomialLrOptions::declare(OptionList<PolynomialLrOptions>& options) {
 }
 
 PolynomialLr::PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options)
-    : SteppedLrSchedulerWith(optimizer, options) {
+    : SteppedLrSchedulerWith("PolynomialLR", optimizer, options) {
   start();
 }
 

@@ -59,6 +59,12 @@ struct OptionType<Component<Base>> {
     Value complete = Registry<Base>::instance().complete(class_path, init_args);
     return Component<Base>(std::move(class_path), std::move(complete));
   }
+  /// An object was checked when it was made.
+  static void check(const Component<Base>& component) {
+    if (component.class_path().is_null()) return;
+    const std::string& name = component.class_path().as_string();
+    detail::naming(name, [&] { Registry<Base>::instance().complete(component.class_path(), component.init_args()); });
+  }
   static Value write(const Component<Base>& component) {
     if (component.init_args().size() == 0) return component.class_path();
     Value map(Value::Map{});
@@ -88,6 +94,16 @@ struct OptionType<std::vector<Component<Base>>> {
     }
     errors.throw_if_any();
     return list;
+  }
+  static void check(const std::vector<Component<Base>>& list) {
+    ErrorCollector errors;
+    for (const Component<Base>& component : list) {
+      errors.run([&] {
+        if (component.empty()) throw ConfigError("holds an empty entry; remove it");
+        OptionType<Component<Base>>::check(component);
+      });
+    }
+    errors.throw_if_any();
   }
   static Value write(const std::vector<Component<Base>>& list) {
     Value::List values;

@@ -1,30 +1,26 @@
 #pragma once
 
+#include <chrono>
 #include <string>
+#include <string_view>
 
-#include "levin/core/options/options.h"
+#include "levin/core/options/option_type.h"
 
-namespace levin::detail {
+namespace levin {
 
-/// Seconds of a duration written as "DD:HH:MM:SS". Throws ConfigError, naming `option`, on anything else.
-double parse_duration(const std::string& text, const std::string& option);
+/// A span of time: any of std::chrono's becomes one (`12h`, `std::chrono::minutes(5)`). In YAML "DD:HH:MM:SS", days to seconds.
+using Duration = std::chrono::duration<double>;
 
-/// JSON Schema of a duration.
-Value duration_schema();
+/// The duration that `text` writes as "DD:HH:MM:SS"; seconds may have decimals. Throws ConfigError on anything else.
+Duration parse_duration(std::string_view text);
 
-/// Throws ConfigError with the value's mark when it is neither a duration nor null.
-void check_duration(const Value& value);
+template <>
+struct OptionType<Duration> {
+  static Duration read(const Value& value);
+  /// "00:12:00:00", or "00:00:00:00.5"
+  static Value write(Duration duration);
+  static std::string name() { return "DD:HH:MM:SS"; }
+  static Value schema();
+};
 
-/// Makes the option that was added last, a text or null, a duration: checked when it is read, not only when somebody parses it,
-/// and described so in the schema.
-template <class T>
-void last_is_duration(OptionList<T>& options) {
-  typename OptionList<T>::Entry& entry = *options.entries().back();
-  entry.info.schema = any_of({duration_schema(), schema_of_type("null")});
-  entry.read = [&info = entry.info, read = entry.read](T& target, const Value& value) {
-    read_option(info, value, check_duration);
-    read(target, value);
-  };
-}
-
-}  // namespace levin::detail
+}  // namespace levin

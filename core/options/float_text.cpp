@@ -1,5 +1,7 @@
 #include "levin/core/options/float_text.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -18,6 +20,10 @@ std::string float_text(double value) {
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
+
+std::string fixed_text(double value, int decimals) { return fmt::format("{:.{}f}", value, decimals); }
+
+std::string digits_text(double value, int digits) { return fmt::format("{:.{}g}", value, digits); }
 
 std::optional<double> parse_float(std::string_view text) {
   double value = 0.0;

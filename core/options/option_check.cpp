@@ -12,37 +12,36 @@
 namespace levin::detail {
 namespace {
 
-std::string bound_text(double bound) {
-  const std::string text = float_text(bound);
-  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+void check_range(const OptionInfo& info, const Value& value) {
+  const double number = value.as_double();
+  // Written so that NaN is outside of every range.
+  const bool in_range = (!info.minimum || number >= *info.minimum) && (!info.above || number > *info.above) &&
+                        (!info.maximum || number <= *info.maximum) && (!info.below || number < *info.below);
+  if (in_range) return;
+  std::string range;
+  for (const std::string& bound : bounds(info)) range += (range.empty() ? "" : " and ") + bound;
+  throw ConfigError(value.mark(), "must be " + range + ", got " + describe(value));
 }
 
-void check_range(const OptionInfo& info, const Value& value) {
-  // Written so that NaN is outside of every range.
-  const bool too_small = info.minimum && !(value.as_double() >= *info.minimum);
-  const bool too_large = info.maximum && !(value.as_double() <= *info.maximum);
-  if (!too_small && !too_large) return;
-  std::string range = info.minimum ? "at least " + bound_text(*info.minimum) : "";
-  if (info.maximum) range += (range.empty() ? "at most " : " and at most ") + bound_text(*info.maximum);
-  throw ConfigError(value.mark(), "must be " + range + ", got " + describe(value));
+void check_not_empty(const Value& value) {
+  const bool empty = value.is_string() ? value.as_string().empty() : (value.is_list() || value.is_map()) && value.size() == 0;
+  if (empty) throw ConfigError(value.mark(), std::string("is an empty ") + value.type_name());
 }
 
 void check_choice(const OptionInfo& info, const Value& value) {
   const std::string text = OptionType<std::string>::read(value);
-  if (std::find(info.choices.begin(), info.choices.end(), text) != info.choices.end()) return;
-  const std::string nearest = nearest_name(text, info.choices);
-  throw ConfigError(value.mark(), "must be one of " + quoted_list(info.choices) + ", got " + describe(value) +
-                                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  if (std::find(info.choices.begin(), info.choices.end(), text) == info.choices.end()) throw_wrong_choice(value, info.choices);
 }
 
 // A list is checked element by element.
-void check_option(const OptionInfo& info, const Value& value) {
+void check_value(const OptionInfo& info, const Value& value) {
   check_text(value);
+  if (info.not_empty) check_not_empty(value);
   if (value == info.default_value) return;
   if (value.is_list()) {
-    for (const Value& element : value.as_list()) check_option(info, element);
+    for (const Value& element : value.as_list()) check_value(info, element);
   }
-  if (value.is_number() && (info.minimum || info.maximum)) check_range(info, value);
+  if (value.is_number()) check_range(info, value);
   if ((value.is_string() || value.is_int()) && !info.choices.empty()) check_choice(info, value);
 }
 
@@ -57,6 +56,50 @@ Value resolve_input_files(const OptionInfo& info, const Value& value) {
 }
 
 }  // namespace
+
+std::vector<std::string> bounds(const OptionInfo& info) {
+  std::vector<std::string> texts;
+  const auto add = [&](const char* relation, const std::optional<double>& bound) {
+    if (!bound) return;
+    const std::string number = float_text(*bound);
+    texts.push_back(relation + (number.ends_with(".0") ? number.substr(0, number.size() - 2) : number));
+  };
+  add("at least ", info.minimum);
+  add("above ", info.above);
+  add("at most ", info.maximum);
+  add("below ", info.below);
+  return texts;
+}
+
+void naming(const std::string& name, const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const ConfigError& error) {
+    ErrorCollector named;
+    for (const ConfigError& single : single_errors(error)) named.add({single.mark(), name + ": " + single.message()});
+    named.throw_if_any();
+  }
+}
+
+void check_rule(const std::vector<std::string>& options, const Value& map, const std::function<std::string()>& problem) {
+  std::string text;
+  try {
+    text = problem();
+  } catch (const ConfigError& error) {
+    text = error.message();
+  }
+  if (text.empty()) return;
+  for (const std::string& name : options) {
+    if (const Value* value = map.find(name)) throw ConfigError(value->mark(), text);
+  }
+  throw ConfigError(map.mark(), text);
+}
+
+void throw_wrong_choice(const Value& value, const std::vector<std::string>& choices) {
+  const std::string nearest = nearest_name(value.is_string() ? value.as_string() : "", choices);
+  throw ConfigError(value.mark(), "must be one of " + quoted_list(choices) + ", got " + describe(value) +
+                                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+}
 
 void check_text(const Value& value) {
   // Cut off there, it would name another file, and one that is there would be looked for again and again.
@@ -83,14 +126,17 @@ Value resolve_input_file(const Value& value) {
 }
 
 void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read) {
-  try {
-    check_option(info, value);
+  naming(info.name, [&] {
+    check_value(info, value);
     read(info.input_file ? resolve_input_files(info, value) : value);
-  } catch (const ConfigError& error) {
-    ErrorCollector named;
-    for (const ConfigError& single : single_errors(error)) named.add({single.mark(), info.name + ": " + single.message()});
-    named.throw_if_any();
-  }
+  });
+}
+
+void check_option(const OptionInfo& info, const Value& value, const std::function<void()>& check) {
+  naming(info.name, [&] {
+    check_value(info, value);
+    check();
+  });
 }
 
 void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {

@@ -28,9 +28,13 @@ void restrict(Value& schema, const OptionInfo& info) {
   const bool is_number = type == "number" || type == "integer";
   if (is_number && info.minimum) schema["minimum"] = number(*info.minimum);
   if (is_number && info.maximum) schema["maximum"] = number(*info.maximum);
+  if (is_number && info.above) schema["exclusiveMinimum"] = number(*info.above);
+  if (is_number && info.below) schema["exclusiveMaximum"] = number(*info.below);
+  if (type == "array" && info.not_empty) schema["minItems"] = 1;
+  if (type == "object" && info.not_empty) schema["minProperties"] = 1;
   const bool has_form = schema.contains("pattern") || schema.contains("const") || schema.contains("enum");
   if (type == "string" && !has_form) {
-    if (info.input_file) schema["minLength"] = 1;
+    if (info.input_file || info.not_empty) schema["minLength"] = 1;
     // The reader takes digits for a string, so the schema does.
     schema["type"] = Value(Value::List{"string", "integer"});
     Value::List names;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/options/choice.h"
 #include "levin/core/options/config_errors.h"
 #include "levin/core/options/value.h"
 
@@ -21,10 +22,17 @@ template <class M>
 struct OptionType;
 
 namespace detail {
+/// Puts `name: ` in front of each ConfigError that `step` throws.
+void naming(const std::string& name, const std::function<void()>& step);
+/// Throws ConfigError with the problem that a rule between options finds, if any, at the first of them that stands in `map`.
+void check_rule(const std::vector<std::string>& options, const Value& map, const std::function<std::string()>& problem);
 /// Checks `value` against the option's range and choices, resolves it when it names an input file (as written, then beside the
 /// YAML file that names it), and hands it to `read`. What `read` throws gets the option's name. A value equal to the option's
 /// default is always in range. Throws ConfigError with the value's mark.
 void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read);
+/// The same for a value that was set in C++, but for input files, which need not be there yet. `check` throws what reading
+/// would.
+void check_option(const OptionInfo& info, const Value& value, const std::function<void()>& check);
 /// Throws ConfigError when `map` is neither a map nor null, has a key that is not known, or lacks a required one.
 void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
 /// {"type": name}
@@ -36,6 +44,18 @@ Value any_of(Value::List alternatives);
 Value resolve_input_file(const Value& value);
 /// Throws ConfigError: "expected <expected>, got <value>".
 [[noreturn]] void throw_wrong_type(const Value& value, const std::string& expected);
+/// Throws ConfigError: "must be one of …, got <value>; did you mean …?".
+[[noreturn]] void throw_wrong_choice(const Value& value, const std::vector<std::string>& choices);
+/// The names that an option of this type has to be one of; none for a type that is no choice.
+template <class M>
+std::vector<std::string> choices_of(const M*) {
+  if constexpr (ChoiceType<M>) return choice_names<M>();
+  return {};
+}
+template <class M>
+std::vector<std::string> choices_of(const std::optional<M>*) {
+  return choices_of(static_cast<const M*>(nullptr));
+}
 }  // namespace detail
 
 template <>
@@ -81,6 +101,17 @@ struct OptionType<std::filesystem::path> {
   static std::filesystem::path read(const Value& value);
   static Value write(const std::filesystem::path& value) { return value.string(); }
   static std::string name() { return "path"; }
+  static Value schema() { return detail::schema_of_type("string"); }
+};
+/// An enum with a table of names.
+template <ChoiceType E>
+struct OptionType<E> {
+  static E read(const Value& value) {
+    if (const auto choice = choice_of<E>(OptionType<std::string>::read(value))) return *choice;
+    detail::throw_wrong_choice(value, choice_names<E>());
+  }
+  static Value write(E value) { return choice_name(value); }
+  static std::string name() { return "string"; }
   static Value schema() { return detail::schema_of_type("string"); }
 };
 /// A value taken as it is, such as the init_args of a class that is known only at run time.

@@ -23,6 +23,9 @@ struct OptionInfo {
   bool required = false;
   std::optional<double> minimum;
   std::optional<double> maximum;
+  std::optional<double> above;  ///< a bound that is itself out of range
+  std::optional<double> below;  ///< the same
+  bool not_empty = false;       ///< a text, list or map that has to hold something
   std::vector<std::string> choices;
   bool input_file = false;  ///< a path that must exist; a relative one is also tried beside the YAML file that names it
   Value schema;             ///< JSON Schema of the type, without default, help and range
@@ -39,7 +42,8 @@ struct OptionInfo {
 ///       }
 ///     };
 ///
-/// The default is the member's own initializer. Everything that reads, prints, checks or saves options uses this one list.
+/// The default is the member's own initializer. Everything that reads, prints, checks or saves options uses this one list. A
+/// member that is one of several values is an enum (see kChoices), or a text with choices().
 template <class T>
 class OptionList {
  public:
@@ -47,6 +51,12 @@ class OptionList {
     OptionInfo info;
     std::function<void(T&, const Value&)> read;
     std::function<Value(const T&)> write;
+    std::function<void(const T&)> check;  ///< throws what reading the member from YAML would
+  };
+  /// What several options have to keep to together.
+  struct Rule {
+    std::vector<std::string> options;  ///< those that it is about; an error stands at the first of them that is given
+    std::function<std::string(const T&)> problem;
   };
 
   /// Refines the option that add() has just added.
@@ -59,6 +69,20 @@ class OptionList {
     }
     Builder& max(double maximum) {
       info_.maximum = maximum;
+      return *this;
+    }
+    /// As min(), but the bound itself is out of range.
+    Builder& above(double bound) {
+      info_.above = bound;
+      return *this;
+    }
+    /// As max(), but the bound itself is out of range.
+    Builder& below(double bound) {
+      info_.below = bound;
+      return *this;
+    }
+    Builder& not_empty() {
+      info_.not_empty = true;
       return *this;
     }
     Builder& choices(std::vector<std::string> names) {
@@ -89,18 +113,36 @@ class OptionList {
     entry.info.help = std::move(help);
     entry.info.type = OptionType<Member>::name();
     entry.info.schema = OptionType<Member>::schema();
+    entry.info.choices = detail::choices_of(static_cast<const Member*>(nullptr));
     entry.info.default_value = OptionType<Member>::write(T{}.*member);
     entry.read = [member, &info = entry.info](T& target, const Value& value) {
       detail::read_option(info, value, [&](const Value& checked) { target.*member = OptionType<Member>::read(checked); });
     };
     entry.write = [member](const T& source) { return OptionType<Member>::write(source.*member); };
+    entry.check = [member, &info = entry.info](const T& source) {
+      const Value value = OptionType<Member>::write(source.*member);
+      detail::check_option(info, value, [&] {
+        if constexpr (requires { OptionType<Member>::check(source.*member); }) {
+          OptionType<Member>::check(source.*member);
+        } else {
+          (void)OptionType<Member>::read(value);
+        }
+      });
+    };
     return Builder(entry.info);
+  }
+  /// A rule between options: `problem` says what is wrong, and what to do; "" when nothing is. Asked only when each option by
+  /// itself is right. What it throws as a ConfigError is a problem, too.
+  void rule(std::vector<std::string> options, std::function<std::string(const T&)> problem) {
+    rules_.push_back({std::move(options), std::move(problem)});
   }
 
   const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
+  const std::vector<Rule>& rules() const { return rules_; }
 
  private:
   std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<Rule> rules_;
 };
 
 /// The declared options of T, made once.
@@ -114,9 +156,20 @@ const OptionList<T>& option_list() {
   return list;
 }
 
+namespace detail {
+/// Throws ConfigError for each rule of T that `options` break, at its place in `map`.
+template <class T>
+void check_rules(const T& options, const Value& map) {
+  ErrorCollector errors;
+  for (const auto& rule : option_list<T>().rules())
+    errors.run([&] { check_rule(rule.options, map, [&] { return rule.problem(options); }); });
+  errors.throw_if_any();
+}
+}  // namespace detail
+
 /// Reads a map into a T. Keys that are missing keep their default. Throws ConfigError, with file:line:column and the offending
-/// text, on an unknown key ("did you mean …"), a wrong type, a value out of range, a missing file or a missing required option;
-/// ConfigErrors when there are several of these.
+/// text, on an unknown key ("did you mean …"), a wrong type, a value out of range, a missing file, a missing required option,
+/// or a rule that is broken; ConfigErrors when there are several of these.
 template <class T>
 T read_options(const Value& map) {
   const OptionList<T>& list = option_list<T>();
@@ -129,6 +182,21 @@ T read_options(const Value& map) {
     if (const Value* value = map.find(entry->info.name)) errors.run([&] { entry->read(options, *value); });
   }
   errors.throw_if_any();
+  detail::check_rules(options, map);
+  return options;
+}
+
+/// Options as they were set in C++, for the constructor of the class that they are for: gives them back when every one of them
+/// could also stand in YAML. Throws ConfigError as read_options() does, with the names of class and option in place of the
+/// file.
+template <class T>
+T checked(const std::string& class_name, T options) {
+  detail::naming(class_name, [&] {
+    ErrorCollector errors;
+    for (const auto& entry : option_list<T>().entries()) errors.run([&] { entry->check(options); });
+    errors.throw_if_any();
+    detail::check_rules(options, Value());
+  });
   return options;
 }
 
@@ -149,6 +217,8 @@ std::vector<OptionInfo> describe_options() {
 }
 
 namespace detail {
+/// "at least 0", "below 1": the range of an option in words; empty when it has none.
+std::vector<std::string> bounds(const OptionInfo& info);
 /// JSON Schema of a map with these options and no others.
 Value schema_of_options(const std::vector<OptionInfo>& options);
 }  // namespace detail

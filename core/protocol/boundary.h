@@ -26,7 +26,6 @@ enum class BoundaryKind : std::uint8_t {
   kCheckpoint,     ///< a checkpoint is written; no metrics, so that saving changes nothing
   kEnd             ///< end of an entry point
 };
-const char* boundary_kind_name(BoundaryKind kind);
 
 /// Which boundary this is. Ranks that meet with different ones have diverged: DesyncError on all, naming both.
 struct Boundary {

@@ -81,7 +81,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     store_server_ = joined.server;
     store_ = joined.store;
     const bool one_host = environment.world_size == 1 || board_ != nullptr || all_on_one_host(*store_, environment);
-    if (options.control_group == "shared_memory" && !one_host) {
+    if (options.control_group == ControlTransport::kSharedMemory && !one_host) {
       throw ConfigError("strategy ddp: control_group: shared_memory needs all ranks on one host; leave it out, or use gloo");
     }
     join_control_group(options, one_host);
@@ -110,12 +110,13 @@ void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, c
 }
 
 void ProcessWorld::join_control_group(const Options& options, bool one_host) {
-  if (!board_ && one_host && options.control_group != "gloo") {
+  if (!board_ && one_host && options.control_group != ControlTransport::kGloo) {
     const auto segment = environment_.world_size == 1 ? RunSegment::create(1) : meet_in_named_segment(*store_, environment_);
     if (segment) meet_in_segment(segment, options);
   }
-  if (control_group_ && options.control_group != "gloo") return;
-  if (options.control_group == "shared_memory") throw ConfigError("strategy ddp: the ranks cannot share memory (/dev/shm)");
+  if (control_group_ && options.control_group != ControlTransport::kGloo) return;
+  if (options.control_group == ControlTransport::kSharedMemory)
+    throw ConfigError("strategy ddp: the ranks cannot share memory (/dev/shm)");
   join_over_network(options, one_host);
 }
 

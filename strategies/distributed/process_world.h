@@ -7,6 +7,7 @@
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/vote_board.h"
+#include "levin/strategies/control_transport.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/failure_watch.h"
 #include "levin/strategies/processes/run_board.h"
@@ -23,8 +24,8 @@ class StoreServer;
 class ProcessWorld {
  public:
   struct Options {
-    std::string control_group = "auto";  ///< auto (shared memory when all ranks are on one host), shared_memory or gloo
-    bool use_cuda = false;               ///< gradients travel over NCCL
+    ControlTransport control_group = ControlTransport::kAuto;
+    bool use_cuda = false;  ///< gradients travel over NCCL
     WaitLimits limits;
   };
 

@@ -76,6 +76,27 @@ TEST_CASE("a wrong configuration ends with status 2 and says where and what") {
   CHECK_FALSE(fs::exists(folder / "logs"));
 }
 
+TEST_CASE("options that do not fit together are told once, by the launcher, at their place") {
+  const TemporaryFolder folder;
+  const auto told_once = [&](const std::string& trainer, const std::string& error) {
+    const Outcome outcome = fit_with(folder, kGood + "  accelerator: cpu\n  devices: 2\n" + trainer);
+    INFO(outcome.text());
+    CHECK(outcome.status == 2);
+    const std::size_t first = outcome.err.find(error);
+    REQUIRE(first != std::string::npos);
+    CHECK(outcome.err.find(error, first + 1) == std::string::npos);
+    CHECK_THAT(outcome.err, !Contains("rank"));
+    CHECK(outcome.out.empty());
+  };
+  told_once("  min_epochs: 3\n  max_epochs: 2\n", "run.yaml:7:15: trainer: min_epochs is above max_epochs");
+  told_once("  enable_checkpointing: false\n  callbacks: [ModelCheckpoint]\n",
+            "run.yaml:7:25: trainer: enable_checkpointing is false, but callbacks hold ModelCheckpoint");
+  told_once("  callbacks: [{class_path: ModelCheckpoint, init_args: {save_top_k: 3}}]\n",
+            "run.yaml:7:69: trainer: callbacks: without a monitor nothing says which checkpoints are best");
+  told_once("  strategy: {class_path: ddp, init_args: {process_group_backend: nccl}}\n",
+            "strategy ddp: process_group_backend: nccl needs GPUs");
+}
+
 TEST_CASE("a model that brings its data needs no data:, and one that does not says so") {
   const TemporaryFolder folder;
   const int ranks = GENERATE(1, 2);

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "levin/core/error.h"
-#include "levin/core/options/duration.h"
 
 using levin::CheckpointName;
 
@@ -83,18 +82,4 @@ TEST_CASE("a checkpoint name that leads out of its folder is known") {
     CHECK_FALSE(CheckpointName(pattern, true).leaves_folder());
   }
   CHECK_FALSE(CheckpointName("{../../x}", false).leaves_folder());
-}
-
-TEST_CASE("a long text is no duration, and takes no stack") {
-  CHECK_THROWS_WITH(levin::detail::parse_duration(std::string(1'000'000, ' ') + "x", "max_time"), Catch::Contains("max_time"));
-}
-
-TEST_CASE("durations are days, hours, minutes and seconds") {
-  CHECK(levin::detail::parse_duration("00:00:00:30", "max_time") == 30);
-  CHECK(levin::detail::parse_duration(" 2:01:02:03 ", "max_time") == 2 * 86400 + 3600 + 123);
-  CHECK(levin::detail::parse_duration("00:25:99:00", "max_time") == 25 * 3600 + 99 * 60);
-  for (const char* text : {"", "30", "00:00:30", "1:2:3:4", "00:00:00:30s", "-1:00:00:00"}) {
-    CAPTURE(text);
-    CHECK_THROWS_WITH(levin::detail::parse_duration(text, "max_time"), Catch::Contains("max_time"));
-  }
 }

@@ -51,14 +51,14 @@ TEST_CASE("early stopping decides like the reference") {
         Rows{{0, 0, 5}, {0, 0, 4}, {0, 1, 4}, {1, 2, 4}, {0, 0, 3}, {0, 1, 3}, {1, 2, 3}, {1, 3, 3}});
   CHECK(checks({.monitor = "m", .min_delta = 0.25}, {1, 0.75, 0.5, 0.5, 0.25}) ==
         Rows{{0, 0, 1}, {0, 1, 1}, {0, 0, 0.5}, {0, 1, 0.5}, {0, 2, 0.5}});
-  CHECK(checks({.monitor = "m", .patience = 2, .mode = "max"}, {1, 2, 2, 1, 3}) ==
+  CHECK(checks({.monitor = "m", .patience = 2, .mode = levin::MonitorMode::kMax}, {1, 2, 2, 1, 3}) ==
         Rows{{0, 0, 1}, {0, 0, 2}, {0, 1, 2}, {1, 2, 2}, {0, 0, 3}});
   CHECK(checks({.monitor = "m", .patience = 5}, {1, kNan, 0.5}) == Rows{{0, 0, 1}, {1, 0, 1}, {0, 0, 0.5}});
   CHECK(checks({.monitor = "m", .patience = 2, .check_finite = false}, {1, kNan, kInfinity, 0.5}) ==
         Rows{{0, 0, 1}, {0, 1, 1}, {1, 2, 1}, {0, 0, 0.5}});
   CHECK(checks({.monitor = "m", .stopping_threshold = 0.5}, {1, 0.5, 0.25}) == Rows{{0, 0, 1}, {0, 0, 0.5}, {1, 0, 0.5}});
   CHECK(checks({.monitor = "m", .divergence_threshold = 2.0}, {1, 2, 2.5}) == Rows{{0, 0, 1}, {0, 1, 1}, {1, 1, 1}});
-  CHECK(checks({.monitor = "m", .mode = "max", .divergence_threshold = 0.5}, {1, 0.5, 0.25}) ==
+  CHECK(checks({.monitor = "m", .mode = levin::MonitorMode::kMax, .divergence_threshold = 0.5}, {1, 0.5, 0.25}) ==
         Rows{{0, 0, 1}, {0, 1, 1}, {1, 1, 1}});
   CHECK(checks({.monitor = "m", .patience = 0}, {1, 0.5, 0.5}) == Rows{{0, 0, 1}, {0, 0, 0.5}, {1, 1, 0.5}});
 }
@@ -94,8 +94,10 @@ TEST_CASE("early stopping equals an oracle over the whole history") {
     const int patience = *rc::gen::inRange(1, 5);
     const int delta_eighths = *rc::gen::inRange(0, 4);
     const auto eighths = *rc::gen::container<std::vector<int>>(rc::gen::inRange(-24, 24));
-    EarlyStopping stopping(
-        {.monitor = "m", .min_delta = delta_eighths / 8.0, .patience = patience, .mode = minimize ? "min" : "max"});
+    EarlyStopping stopping({.monitor = "m",
+                            .min_delta = delta_eighths / 8.0,
+                            .patience = patience,
+                            .mode = minimize ? levin::MonitorMode::kMin : levin::MonitorMode::kMax});
     for (std::size_t now = 0; now < eighths.size(); ++now) {
       const bool stop = stopping.evaluate(eighths[now] / 8.0).stop;
       int best = 0;
@@ -132,7 +134,7 @@ TEST_CASE("early stopping goes on from its state") {
 }
 
 TEST_CASE("early stopping's state has the reference's keys") {
-  EarlyStopping stopping({.monitor = "val_acc", .mode = "max"});
+  EarlyStopping stopping({.monitor = "val_acc", .mode = levin::MonitorMode::kMax});
   CHECK(stopping.state_key() == "EarlyStopping{'monitor': 'val_acc', 'mode': 'max'}");
   std::vector<std::string> keys;
   const levin::Value state = stopping.state_dict();
@@ -144,5 +146,4 @@ TEST_CASE("early stopping's state has the reference's keys") {
 TEST_CASE("early stopping refuses options without meaning") {
   CHECK_THROWS_AS(EarlyStopping(EarlyStoppingOptions{}), levin::ConfigError);
   CHECK_THROWS_AS(EarlyStopping({.monitor = "m", .patience = -1}), levin::ConfigError);
-  CHECK_THROWS_WITH(EarlyStopping({.monitor = "m", .mode = "minimum"}), Catch::Contains("'minimum'"));
 }

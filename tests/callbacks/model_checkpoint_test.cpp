@@ -80,7 +80,7 @@ TEST_CASE("with a monitor the k best are kept") {
   CHECK(two.kth() == "epoch=3-step=16.ckpt");
   CHECK(two.checkpoint->kth_value() == 1.5);
 
-  Fit largest({.monitor = "val_loss", .save_top_k = 2, .mode = "max"});
+  Fit largest({.monitor = "val_loss", .save_top_k = 2, .mode = levin::MonitorMode::kMax});
   CHECK(largest.run().files() == Names{"epoch=0-step=4.ckpt", "epoch=2-step=12.ckpt"});
   CHECK(largest.best() == "epoch=0-step=4.ckpt");
 
@@ -152,11 +152,11 @@ TEST_CASE("last.ckpt is the newest state, whatever is best") {
   CHECK(copy.run().files() == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
   CHECK(step_of(copy.checkpoint->last_model_path()) == 16);
 
-  Fit link({.monitor = "val_loss", .save_last = "link"});
+  Fit link({.monitor = "val_loss", .save_last = levin::SaveLast::kLink});
   CHECK(link.run().files() == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
   CHECK(step_of(link.checkpoint->last_model_path()) == 16);  // the reference's still points to step 8
 
-  Fit all({.save_last = "link", .save_top_k = -1});
+  Fit all({.save_last = levin::SaveLast::kLink, .save_top_k = -1});
   all.run();
   CHECK(std::filesystem::read_symlink(all.checkpoint->last_model_path()) == "epoch=3-step=16.ckpt");
 
@@ -179,18 +179,18 @@ TEST_CASE("a score belongs to the step it was measured at") {
   CHECK(scores == std::vector<double>{3, 1, 2, 1.5});
 
   // A value of the training step needs no waiting.
-  Fit of_training({.monitor = "train_step", .save_top_k = 2, .mode = "max", .every_n_train_steps = 5});
+  Fit of_training({.monitor = "train_step", .save_top_k = 2, .mode = levin::MonitorMode::kMax, .every_n_train_steps = 5});
   CHECK(of_training.run().files() == Names{"epoch=2-step=10.ckpt", "epoch=3-step=15.ckpt"});
   CHECK(of_training.checkpoint->best_model_score() == 14.0);
 }
 
 TEST_CASE("time triggers save by the clock") {
   // An interval of no time at all is over after every batch.
-  Fit always({.save_top_k = -1, .train_time_interval = "00:00:00:00"});
+  Fit always({.save_top_k = -1, .train_time_interval = std::chrono::seconds(0)});
   always.options.max_epochs = 1;
   CHECK(always.run().files() ==
         Names{"epoch=0-step=1.ckpt", "epoch=0-step=2.ckpt", "epoch=0-step=3.ckpt", "epoch=0-step=4.ckpt"});
-  Fit never({.save_last = true, .train_time_interval = "01:00:00:00"});
+  Fit never({.save_last = true, .train_time_interval = std::chrono::hours(24)});
   CHECK(never.run().files() == Names{"last.ckpt"});
 }
 

@@ -79,11 +79,11 @@ TEST_CASE("a missing metric is an error that names what there is, or is skipped"
 }
 
 TEST_CASE("the timer ends training when its time is up") {
-  const auto timer = std::make_shared<Timer>(TimerOptions{.duration = "00:00:00:00", .verbose = false});
+  const auto timer = std::make_shared<Timer>(TimerOptions{.duration = std::chrono::seconds(0), .verbose = false});
   CHECK(epochs_of_fit(timer, {1}, quiet_options(5)) == 0);
   CHECK(*timer->time_remaining() <= 0);
 
-  const auto resumed = std::make_shared<Timer>(TimerOptions{.duration = "00:00:10:00"});
+  const auto resumed = std::make_shared<Timer>(TimerOptions{.duration = std::chrono::minutes(10)});
   Value state(Value::Map{});
   state["time_elapsed"]["train"] = 500.0;
   resumed->load_state_dict(state);
@@ -93,9 +93,6 @@ TEST_CASE("the timer ends training when its time is up") {
   CHECK(epochs_of_fit(resumed, {1}, quiet_options(2)) == 2);
   CHECK(resumed->time_elapsed() > 500.0);
   CHECK(resumed->time_elapsed(Stage::kValidate) > 0.0);
-
-  CHECK_THROWS_AS(Timer({.duration = "ten minutes"}), ConfigError);
-  CHECK_THROWS_AS(Timer({.interval = "batch"}), ConfigError);
 }
 
 TEST_CASE("accumulation changes at the epochs given") {
@@ -167,7 +164,6 @@ TEST_CASE("learning rates reach the loggers and callback_metrics") {
 
   options.logger = false;
   CHECK_THROWS_AS(Trainer(options).fit(module, std::make_shared<CountedLoader>(2)), ConfigError);
-  CHECK_THROWS_AS(LearningRateMonitor({.logging_interval = "batch"}), ConfigError);
 }
 
 TEST_CASE("a run that fails leaves its state, one that ends well does not") {

@@ -1,6 +1,6 @@
 // A user's program whose run fails: at a chosen place, in a chosen manner, on a chosen rank. Run by failure_*_test.
 // Arguments: entry point, number of ranks, folder, place, manner, rank, then name=value:
-//   control_group=gloo, save_on_exception=1, stall_report=seconds, timeout=seconds, max_epochs=number, log_level=level,
+//   control_group=gloo, save_on_exception=1, stall_report=seconds, timeout=seconds, max_epochs=number, log_file=file,
 //   then=manner (the second failure, in on_exception)
 #include <torch/torch.h>
 
@@ -262,7 +262,7 @@ struct Arguments {
 TrainerOptions options_for(const Arguments& arguments, Plan& plan) {
   TrainerOptions options;
   options.max_epochs = std::stoi(arguments.setting("max_epochs", "2"));
-  if (plan.is_own_turn()) options.log_level = arguments.setting("log_level", "info");
+  if (plan.is_own_turn() && !arguments.setting("log_file", "").empty()) options.log_file = arguments.setting("log_file", "");
   options.accelerator = "cpu";
   options.devices = Devices(arguments.ranks);
   Value strategy(Value::Map{});

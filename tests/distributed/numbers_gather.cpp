@@ -113,7 +113,7 @@ TrainerOptions options_for(const Settings& settings) {
   options.enable_model_summary = false;
   options.num_sanity_val_steps = 0;
   options.default_root_dir = settings.text("folder");
-  options.uneven = settings.text("uneven", "pad");
+  options.uneven = levin::choice_of<levin::Uneven>(settings.text("uneven", "pad")).value();
   if (settings.has("limit")) {
     options.limit_train_batches = settings.number("limit");
     options.limit_val_batches = settings.number("limit");

@@ -125,7 +125,7 @@ void logs(const Settings& settings) {
   options.enable_model_summary = false;
   options.num_sanity_val_steps = 0;
   options.log_every_n_steps = 1;
-  options.uneven = "keep";
+  options.uneven = levin::Uneven::kKeep;
   Trainer trainer(options);
   Numbers module;
   const auto loaders = [&] {

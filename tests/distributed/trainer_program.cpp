@@ -40,7 +40,7 @@ void report_run(Report& report, const Trainer& trainer, const OneWeight& module)
 void samples(const Settings& settings) {
   TrainerOptions options = options_for(settings);
   options.use_distributed_sampler = true;
-  options.uneven = "keep";
+  options.uneven = levin::Uneven::kKeep;
   options.max_epochs = 2;
   Trainer trainer(options);
   OneWeight module;
@@ -114,7 +114,7 @@ void resumes_elsewhere(const Settings& settings) {
   const std::string file = settings.text("folder") + "/middle.ckpt";
   TrainerOptions options = options_for(settings);
   options.use_distributed_sampler = true;
-  options.uneven = "keep";
+  options.uneven = levin::Uneven::kKeep;
   options.max_steps = resumes ? -1 : settings.number("steps");
   LambdaCallbackOptions functions;
   functions.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {

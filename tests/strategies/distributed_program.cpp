@@ -293,7 +293,7 @@ int main(int argc, char** argv) {
   if (argc < 4) return 2;
   torch::set_num_threads(1);
   levin::DdpOptions options;
-  options.control_group = argv[3];
+  options.control_group = levin::choice_of<levin::ControlTransport>(argv[3]).value();
   DdpStrategy strategy(options);
   try {
     levin::LaunchRequest request;

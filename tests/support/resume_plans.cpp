@@ -168,7 +168,7 @@ class Program final : public RecordingModule {
     auto plateau = std::make_shared<ReduceLrOnPlateau>(*adam, options);
     SchedulerConfig config;
     config.scheduler = plateau;
-    config.interval = plan_.plateau_each_step ? "step" : "epoch";
+    config.interval = plan_.plateau_each_step ? levin::Interval::kStep : levin::Interval::kEpoch;
     config.monitor = plan_.validation_samples > 0 ? "val_loss" : "loss";
     config.strict = false;
     return {adam, {config}};

@@ -66,7 +66,7 @@ int main(int, char** argv) {
   options.enable_checkpointing = false;
   options.enable_model_summary = false;
   options.default_root_dir = argv[3];
-  options.log_level = argv[4];
+  options.log_level = levin::choice_of<levin::LogLevel>(argv[4]).value();
   levin::Trainer trainer(options);
   Printing module;
   const std::string task = argv[2];

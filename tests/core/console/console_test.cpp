@@ -92,12 +92,6 @@ TEST_CASE("the level hides what is below it") {
   CHECK(console.shows(LogLevel::kDebug));
 }
 
-TEST_CASE("levels have names") {
-  CHECK(levin::log_level_from_name("warning") == LogLevel::kWarning);
-  CHECK_FALSE(levin::log_level_from_name("loud").has_value());
-  CHECK(std::string(levin::log_level_name(LogLevel::kDebug)) == "debug");
-}
-
 TEST_CASE("with several ranks each line of a rank carries it, those of a longer message too; blank lines stay blank") {
   const Files files;
   Console console(files.output_fd(), files.error_fd());

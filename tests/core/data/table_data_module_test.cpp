@@ -92,7 +92,7 @@ TEST_CASE("label, scale, shape and standardization") {
   options.test_fraction = 0;
   options.shuffle = false;
   options.label_column = "y";
-  options.task = "regression";
+  options.task = levin::TableTask::kRegression;
   options.scale = 0.5;
   options.shape = {2, 1};
   TableDataModule data(options);

@@ -147,10 +147,10 @@ TEST_CASE("validation runs at val_check_interval and every n-th epoch") {
   CHECK(validated(Limit(3), std::nullopt) == Steps{3, 6});
   CHECK(validated(std::nullopt, 2) == Steps{8});
   // By time, not by the end of an epoch: each batch takes longer than no time, and none takes a day.
-  CHECK(validated("00:00:00:00", 1) == Steps{1, 2, 3, 4, 5, 6, 7, 8});
-  CHECK(validated("00:00:00:00", 2) == Steps{5, 6, 7, 8});
-  CHECK(validated("00:00:00:00", std::nullopt) == Steps{1, 2, 3, 4, 5, 6, 7, 8});
-  CHECK(validated("01:00:00:00", 1) == Steps{});
+  CHECK(validated(std::chrono::seconds(0), 1) == Steps{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(validated(std::chrono::seconds(0), 2) == Steps{5, 6, 7, 8});
+  CHECK(validated(std::chrono::seconds(0), std::nullopt) == Steps{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(validated(std::chrono::hours(24), 1) == Steps{});
 }
 
 TEST_CASE("stop() ends training after the step in which it was called, after validation, unless minimums are not met") {
@@ -199,7 +199,7 @@ TEST_CASE("gradients are clipped by norm or by value") {
   TrainerOptions options = quiet_options();
   options.max_epochs = 1;
   options.gradient_clip_val = 2.0;
-  options.gradient_clip_algorithm = GENERATE("norm", "value");
+  options.gradient_clip_algorithm = GENERATE(levin::GradientClipAlgorithm::kNorm, levin::GradientClipAlgorithm::kValue);
   Trainer trainer(options);
   trainer.fit(module, numbers({10, 1}));
   CHECK(module.weight() == Approx(-3.0).margin(1e-5));
@@ -280,7 +280,7 @@ TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with flo
   TrainerOptions options = quiet_options();
   options.max_epochs = 1;
   SECTION("64-true") {
-    options.precision = "64-true";
+    options.precision = levin::PrecisionFormat::kFloat64;
     Trainer trainer(options);
     trainer.fit(module, numbers({1}));
     CHECK(module.input_type == at::kDouble);
@@ -288,7 +288,7 @@ TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with flo
     CHECK(module.weight_type == at::kDouble);
   }
   SECTION("bf16-mixed") {
-    options.precision = "bf16-mixed";
+    options.precision = levin::PrecisionFormat::kBfloat16Mixed;
     Trainer trainer(options);
     trainer.fit(module, numbers({1}));
     CHECK(module.input_type == at::kFloat);

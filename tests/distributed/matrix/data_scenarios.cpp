@@ -96,7 +96,7 @@ void validation_inside_epoch(Scenario& scenario) {
   TrainerOptions options = scenario.options();
   const bool by_time = scenario.text(1) != "2";
   if (by_time) {
-    options.val_check_interval = scenario.text(1);
+    options.val_check_interval = levin::parse_duration(scenario.text(1));
   } else {
     options.val_check_interval = 2;
   }
@@ -179,7 +179,7 @@ void uneven_samples(Scenario& scenario) {
   const int global_batch = scenario.number(1);
   TrainerOptions options = scenario.options();
   options.use_distributed_sampler = true;
-  options.uneven = "keep";
+  options.uneven = levin::Uneven::kKeep;
   Trainer trainer(options);
   OneWeight module;
   const at::Tensor values = torch::arange(samples, torch::kFloat).pow(2).reshape({-1, 1});

@@ -1,0 +1,124 @@
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/callbacks/model_checkpoint.h"
+#include "levin/callbacks/model_summary.h"
+#include "levin/callbacks/on_exception_checkpoint.h"
+#include "levin/callbacks/progress_bar.h"
+#include "levin/callbacks/timer.h"
+#include "levin/core/data/table_data_module.h"
+#include "levin/core/data/tensor_dataset.h"
+#include "levin/core/optim/one_cycle_lr.h"
+#include "levin/core/optim/reduce_lr_on_plateau.h"
+#include "levin/core/optim/step_lr.h"
+#include "levin/core/trainer.h"
+#include "levin/loggers/csv_logger.h"
+#include "levin/strategies/ddp.h"
+
+namespace levin {
+namespace {
+
+struct Wrong {
+  std::string error;
+  std::function<void()> make;
+};
+
+void check_all(const std::vector<Wrong>& table) {
+  for (const Wrong& wrong : table) {
+    CAPTURE(wrong.error);
+    CHECK_THROWS_AS(wrong.make(), ConfigError);
+    CHECK_THROWS_WITH(wrong.make(), wrong.error);
+  }
+}
+
+/// With two devices, which a Trainer would start ranks for.
+std::function<void()> trainer(const std::function<void(TrainerOptions&)>& change) {
+  return [change] {
+    TrainerOptions options{.accelerator = "cpu", .devices = 2};
+    change(options);
+    Trainer trainer(options);
+  };
+}
+
+Component<Callback> named(const char* class_path, const char* key, Value value) {
+  Value arguments(Value::Map{});
+  arguments[key] = std::move(value);
+  return {Value(class_path), std::move(arguments)};
+}
+
+TEST_CASE("a Trainer with wrong options starts no ranks") {
+  check_all(
+      {{"Trainer: accumulate_grad_batches: must be at least 1, got int 0",
+        trainer([](TrainerOptions& options) { options.accumulate_grad_batches = 0; })},
+       {"Trainer: uneven: must be one of 'pad', 'drop', 'keep', got string ''",
+        trainer([](TrainerOptions& options) { options.uneven = static_cast<Uneven>(9); })},
+       {"Trainer: max_time: got string '-5.0 seconds', which is no duration. Write days, hours, minutes and seconds: "
+        "DD:HH:MM:SS.",
+        trainer([](TrainerOptions& options) { options.max_time = std::chrono::seconds(-5); })},
+       {"Trainer: min_epochs is above max_epochs", trainer([](TrainerOptions& options) {
+          options.min_epochs = 3;
+          options.max_epochs = 2;
+        })},
+       {"Trainer: limit_val_batches: a share of batches is between 0.0 and 1.0, not 1.5; write a number of batches without a "
+        "decimal point",
+        trainer([](TrainerOptions& options) { options.limit_val_batches = 1.5; })},
+       {"Trainer: callbacks: EarlyStopping: missing key 'monitor' (string: Metric to watch)\n"
+        "Trainer: callbacks: EarlyStopping: patience: must be at least 0, got int -1",
+        trainer([](TrainerOptions& options) { options.callbacks = {named("EarlyStopping", "patience", -1)}; })},
+       {"Trainer: callbacks: holds an empty entry; remove it",
+        trainer([](TrainerOptions& options) { options.callbacks = {Component<Callback>()}; })},
+       {"Trainer: logger: CSVLogger: every_n_steps: must be at least 1, got int 0", trainer([](TrainerOptions& options) {
+          Value arguments(Value::Map{});
+          arguments["every_n_steps"] = 0;
+          options.logger = Loggers(Component<Logger>(Value("CSVLogger"), arguments));
+        })},
+       {"Trainer: enable_progress_bar is false, but callbacks hold a ProgressBar; remove one of the two",
+        trainer([](TrainerOptions& options) {
+          options.enable_progress_bar = false;
+          options.callbacks = {std::make_shared<ProgressBar>()};
+        })},
+       {"Trainer: enable_checkpointing is false, but callbacks hold OnExceptionCheckpoint; remove one of the two",
+        trainer([](TrainerOptions& options) {
+          options.enable_checkpointing = false;
+          options.callbacks = {std::make_shared<OnExceptionCheckpoint>(OnExceptionCheckpointOptions{.dirpath = "checkpoints"})};
+        })}});
+}
+
+TEST_CASE("a class that is made in C++ with wrong options says which") {
+  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::zeros({4, 1})}});
+  torch::optim::SGD sgd({torch::zeros({1}, torch::requires_grad())}, torch::optim::SGDOptions(0.1).momentum(0.9));
+  check_all(
+      {{"EarlyStopping: monitor: is an empty string", [] { EarlyStopping(EarlyStoppingOptions{}); }},
+       {"EarlyStopping: patience: must be at least 0, got int -1", [] { EarlyStopping({.monitor = "m", .patience = -1}); }},
+       {"ModelCheckpoint: every_n_train_steps, every_n_epochs and train_time_interval exclude each other; use one callback for "
+        "each",
+        [] { ModelCheckpoint({.every_n_train_steps = 5, .train_time_interval = std::chrono::minutes(10)}); }},
+       {"ModelCheckpoint: without a monitor nothing says which checkpoints are best: set 'monitor', or save_top_k to -1, 0 or "
+        "1",
+        [] { ModelCheckpoint({.save_top_k = 2}); }},
+       {"Timer: interval: must be one of 'step', 'epoch', got string ''",
+        [] { Timer({.interval = static_cast<Interval>(5)}); }},
+       {"GradientAccumulationScheduler: scheduling: is an empty map",
+        [] { GradientAccumulationScheduler(GradientAccumulationSchedulerOptions{}); }},
+       {"ModelSummary: max_depth: must be at least -1, got int -2", [] { ModelSummary({.max_depth = -2}); }},
+       {"ProgressBar: refresh_rate: must be at least 0, got int -1", [] { ProgressBar({.refresh_rate = -1}); }},
+       {"OnExceptionCheckpoint: dirpath: is an empty string", [] { OnExceptionCheckpoint(OnExceptionCheckpointOptions{}); }},
+       {"CSVLogger: name is '../a', which leads out of save_dir: say with save_dir where to write",
+        [] { CsvLogger({.name = "../a"}); }},
+       {"strategy ddp: bucket_cap_mb: must be at least 0.001, got float 0.0", [] { DdpStrategy({.bucket_cap_mb = 0}); }},
+       {"TableDataModule: path: is an empty string", [] { TableDataModule(TableDataOptions{}); }},
+       {"DataLoader: batch_size: must be at least 1, got int 0", [&] { DataLoader(dataset, {.batch_size = 0}); }},
+       {"DataLoader: shuffle and sampler exclude each other; the sampler alone decides the order",
+        [&] { DataLoader(dataset, {.shuffle = true, .sampler = std::make_shared<RandomSampler>()}); }},
+       {"StepLR: step_size: must be at least 1, got int 0", [&] { StepLr(sgd, {.step_size = 0}); }},
+       {"OneCycleLR: div_factor: must be above 0, got float 0.0",
+        [&] { OneCycleLr(sgd, {.max_lr = 0.1, .total_steps = 5, .div_factor = 0}); }},
+       {"ReduceLROnPlateau: factor: must be below 1, got float 1.0", [&] { ReduceLrOnPlateau(sgd, {.factor = 1.0}); }}});
+}
+
+}  // namespace
+}  // namespace levin
