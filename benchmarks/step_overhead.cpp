@@ -12,8 +12,8 @@
 #include "levin/callbacks/learning_rate_monitor.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/progress_bar.h"
-#include "levin/core/data/data_loader.h"
-#include "levin/core/data/tensor_dataset.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
 #include "levin/loggers/csv_logger.h"
 
 namespace {

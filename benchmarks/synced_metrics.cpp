@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/data/data_loader.h"
-#include "levin/core/data/tensor_dataset.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
-#include "levin/core/optim/optimizer_access.h"
-#include "levin/core/optim/optimizer_setup.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/optimizers/optimizer_setup.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

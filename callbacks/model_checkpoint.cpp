@@ -12,7 +12,7 @@
 #include "levin/core/logger.h"
 #include "levin/core/options/float_text.h"
 #include "levin/core/protocol/rank_exchange.h"
-#include "levin/core/steady_seconds.h"
+#include "levin/core/base/steady_seconds.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

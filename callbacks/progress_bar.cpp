@@ -5,9 +5,9 @@
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
-#include "levin/core/loops/throughput.h"
+#include "levin/core/run/throughput.h"
 #include "levin/core/options/float_text.h"
-#include "levin/core/steady_seconds.h"
+#include "levin/core/base/steady_seconds.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -1,6 +1,6 @@
 #include "levin/callbacks/builtins.h"
-#include "levin/core/data/builtins.h"
-#include "levin/core/optim/builtins.h"
+#include "levin/data/builtins.h"
+#include "levin/optim/builtins.h"
 #include "levin/loggers/builtins.h"
 #include "levin/strategies/builtins.h"
 

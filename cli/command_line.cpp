@@ -7,7 +7,7 @@
 
 #include "levin/cli/help_text.h"
 #include "levin/cli/run_config.h"
-#include "levin/core/build_info.h"
+#include "levin/core/base/build_info.h"
 #include "levin/core/options/did_you_mean.h"
 #include "levin/core/options/quoted_text.h"
 

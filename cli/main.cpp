@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "levin/core/openmp_waits.h"
+#include "levin/core/base/openmp_waits.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "levin/cli/load_config.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/console/text.h"
-#include "levin/core/data/data_module.h"
+#include "levin/core/data_module.h"
 #include "levin/core/module.h"
 #include "levin/core/seed.h"
 #include "levin/core/trainer.h"

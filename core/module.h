@@ -9,11 +9,11 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-#include "levin/core/source_location.h"
+#include "levin/core/base/source_location.h"
 
-#include "levin/core/data/data_module.h"
+#include "levin/core/data_module.h"
 #include "levin/core/fwd.h"
-#include "levin/core/optim/optimizer_setup.h"
+#include "levin/core/optimizers/optimizer_setup.h"
 #include "levin/core/options/options.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/log_options.h"

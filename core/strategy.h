@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 #include <vector>
-#include "levin/core/source_location.h"
+#include "levin/core/base/source_location.h"
 
-#include "levin/core/devices.h"
+#include "levin/core/options/devices.h"
 #include "levin/core/fwd.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/hook.h"

@@ -9,14 +9,14 @@
 #include "levin/core/console/core_contention.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
-#include "levin/core/loops/announcements.h"
-#include "levin/core/loops/checkpoint_state.h"
-#include "levin/core/loops/entry_point.h"
+#include "levin/core/run/announcements.h"
+#include "levin/core/resume/checkpoint_state.h"
+#include "levin/core/run/entry_point.h"
 #include "levin/core/loops/evaluation_report.h"
-#include "levin/core/loops/metric_rows.h"
-#include "levin/core/loops/module_attachment.h"
-#include "levin/core/loops/runtime.h"
-#include "levin/core/loops/torch_warnings.h"
+#include "levin/core/rows/metric_rows.h"
+#include "levin/core/run/module_attachment.h"
+#include "levin/core/run/runtime.h"
+#include "levin/core/run/torch_warnings.h"
 
 namespace levin {
 

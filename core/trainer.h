@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/data/data_module.h"
+#include "levin/core/data_module.h"
 #include "levin/core/fwd.h"
 #include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/hook.h"

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "levin/core/callback.h"
-#include "levin/core/check_interval.h"
+#include "levin/core/options/check_interval.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data/uneven.h"
-#include "levin/core/devices.h"
-#include "levin/core/fast_dev_run.h"
-#include "levin/core/limit.h"
+#include "levin/core/options/devices.h"
+#include "levin/core/run/fast_dev_run.h"
+#include "levin/core/options/limit.h"
 #include "levin/core/loggers.h"
 #include "levin/core/options/common_choices.h"
 #include "levin/core/options/component.h"

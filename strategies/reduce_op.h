@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
-#include "levin/core/source_location.h"
+#include "levin/core/base/source_location.h"
 
 #include "levin/core/protocol/log_options.h"
 

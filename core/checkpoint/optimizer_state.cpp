@@ -10,7 +10,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/optimizer_fields.h"
 #include "levin/core/error.h"
-#include "levin/core/optim/optimizer_access.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/option_type.h"
 
 namespace levin {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "levin/core/console/rank_messages.h"
-#include "levin/core/quiet_thread.h"
+#include "levin/core/base/quiet_thread.h"
 
 namespace levin {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "levin/core/loops/hook_runner.h"
-#include "levin/core/loops/precision.h"
+#include "levin/core/run/hook_runner.h"
+#include "levin/core/run/precision.h"
 
 namespace levin {
 

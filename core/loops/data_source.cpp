@@ -1,7 +1,7 @@
 #include "levin/core/loops/data_source.h"
 
-#include "levin/core/loops/data_agreement.h"
-#include "levin/core/loops/hook_runner.h"
+#include "levin/core/run/data_agreement.h"
+#include "levin/core/run/hook_runner.h"
 #include "levin/core/seed.h"
 
 namespace levin {

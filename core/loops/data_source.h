@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/loops/runtime.h"
+#include "levin/core/run/runtime.h"
 
 namespace levin {
 

@@ -9,8 +9,8 @@
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/loops/evaluation_hooks.h"
 #include "levin/core/loops/loader_cursor.h"
-#include "levin/core/loops/metric_rows.h"
-#include "levin/core/loops/signals.h"
+#include "levin/core/rows/metric_rows.h"
+#include "levin/core/run/signals.h"
 
 namespace levin {
 

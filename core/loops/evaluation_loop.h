@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "levin/core/loops/hook_runner.h"
-#include "levin/core/loops/precision.h"
+#include "levin/core/run/hook_runner.h"
+#include "levin/core/run/precision.h"
 
 namespace levin {
 

@@ -4,10 +4,10 @@
 
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/rank_messages.h"
-#include "levin/core/loops/announcements.h"
+#include "levin/core/run/announcements.h"
 #include "levin/core/loops/batch_transfer.h"
-#include "levin/core/loops/gradient_state.h"
-#include "levin/core/loops/signals.h"
+#include "levin/core/resume/gradient_state.h"
+#include "levin/core/run/signals.h"
 
 namespace levin {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "levin/core/loops/metric_rows.h"
-#include "levin/core/steady_seconds.h"
+#include "levin/core/rows/metric_rows.h"
+#include "levin/core/base/steady_seconds.h"
 
 namespace levin {
 

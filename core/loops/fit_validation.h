@@ -7,7 +7,7 @@
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/loops/evaluation_loop.h"
-#include "levin/core/loops/hook_runner.h"
+#include "levin/core/run/hook_runner.h"
 #include "levin/core/loops/shared_interval.h"
 
 namespace levin {

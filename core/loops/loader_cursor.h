@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "levin/core/checkpoint/rng_state.h"
-#include "levin/core/data/data_module.h"
+#include "levin/core/data_module.h"
 
 namespace levin {
 

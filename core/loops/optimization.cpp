@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "levin/core/loops/gradients.h"
-#include "levin/core/optim/optimizer_access.h"
+#include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "levin/core/loops/hook_runner.h"
-#include "levin/core/loops/precision.h"
+#include "levin/core/run/hook_runner.h"
+#include "levin/core/run/precision.h"
 #include "levin/core/loops/step_votes.h"
 
 namespace levin {

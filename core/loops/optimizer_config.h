@@ -1,6 +1,6 @@
 #pragma once
 
-#include "levin/core/loops/runtime.h"
+#include "levin/core/run/runtime.h"
 
 namespace levin {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "levin/core/error.h"
-#include "levin/core/loops/runtime.h"
+#include "levin/core/run/runtime.h"
 #include "levin/core/protocol/log_options.h"
 #include "levin/core/protocol/rank_exchange.h"
 

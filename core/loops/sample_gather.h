@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/core/source_location.h"
+#include "levin/core/base/source_location.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "levin/core/loops/hook_runner.h"
+#include "levin/core/run/hook_runner.h"
 
 namespace levin {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/core/loops/runtime.h"
+#include "levin/core/run/runtime.h"
 
 namespace levin {
 

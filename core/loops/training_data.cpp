@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "levin/core/loops/epoch_plan.h"
-#include "levin/core/loops/hook_runner.h"
+#include "levin/core/run/hook_runner.h"
 
 namespace levin {
 

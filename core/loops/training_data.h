@@ -6,7 +6,7 @@
 
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/loader_cursor.h"
-#include "levin/core/loops/resume_point.h"
+#include "levin/core/resume/resume_point.h"
 
 namespace levin {
 

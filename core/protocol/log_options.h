@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include "levin/core/source_location.h"
+#include "levin/core/base/source_location.h"
 
 namespace levin {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "levin/core/console/console.h"
-#include "levin/core/error_text.h"
+#include "levin/core/base/error_text.h"
 #include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/processes/lost_links.h"
 #include "levin/strategies/processes/peer_errors.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <string>
-#include "levin/core/source_location.h"
+#include "levin/core/base/source_location.h"
 
 #include "levin/strategies/distributed/process_world.h"
 

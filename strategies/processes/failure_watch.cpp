@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "levin/core/quiet_thread.h"
+#include "levin/core/base/quiet_thread.h"
 #include "levin/strategies/processes/error_file.h"
 
 namespace levin {

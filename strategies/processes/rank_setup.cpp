@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "levin/core/openmp_waits.h"
+#include "levin/core/base/openmp_waits.h"
 
 namespace levin {
 

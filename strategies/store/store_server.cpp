@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "levin/core/error.h"
-#include "levin/core/quiet_thread.h"
+#include "levin/core/base/quiet_thread.h"
 #include "levin/strategies/processes/wait_limits.h"
 #include "levin/strategies/store/store_limits.h"
 

@@ -8,12 +8,12 @@
 
 #include "distributed/failure_plan.h"
 #include "distributed/rank_program.h"
-#include "levin/core/data/data_loader.h"
-#include "levin/core/data/data_module.h"
-#include "levin/core/data/tensor_dataset.h"
+#include "levin/data/data_loader.h"
+#include "levin/core/data_module.h"
+#include "levin/data/tensor_dataset.h"
 #include "levin/core/logger.h"
 #include "levin/core/module.h"
-#include "levin/core/optim/step_lr.h"
+#include "levin/optim/step_lr.h"
 #include "levin/core/trainer.h"
 
 namespace {

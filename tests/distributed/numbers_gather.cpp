@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "distributed/numbers_keys.h"
-#include "levin/core/data/data_loader.h"
-#include "levin/core/data/tensor_dataset.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 

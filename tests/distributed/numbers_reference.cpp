@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "levin/core/callback.h"
-#include "levin/core/data/data_loader.h"
-#include "levin/core/data/tensor_dataset.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 #include "levin/loggers/csv_logger.h"

@@ -1,6 +1,6 @@
 // A CSV text: a byte of options, the delimiter, then the text.
 #include "fuzz/fuzz.h"
-#include "levin/core/data/csv_table.h"
+#include "levin/data/csv_table.h"
 #include "levin/core/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

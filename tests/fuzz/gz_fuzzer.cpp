@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
-#include "levin/core/data/csv_table.h"
+#include "levin/data/csv_table.h"
 #include "levin/core/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,6 @@
 // A file of MNIST's format.
 #include "fuzz/fuzz.h"
-#include "levin/core/data/idx_file.h"
+#include "levin/data/idx_file.h"
 #include "levin/core/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

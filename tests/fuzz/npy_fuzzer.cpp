@@ -1,6 +1,6 @@
 // A NumPy file.
 #include "fuzz/fuzz.h"
-#include "levin/core/data/npy_file.h"
+#include "levin/data/npy_file.h"
 #include "levin/core/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/data/loader.h"
+#include "levin/core/batch_loader.h"
 
 namespace levin::test {
 

@@ -6,9 +6,9 @@
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/data/data_loader.h"
+#include "levin/data/data_loader.h"
 #include "levin/core/loggers.h"
-#include "levin/core/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/reduce_lr_on_plateau.h"
 #include "support/recording.h"
 
 namespace levin::test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "levin/core/loops/throughput.h"
+#include "levin/core/run/throughput.h"
 #include "support/fixed_loader.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/error.h"
-#include "levin/core/optim/optimizer_access.h"
+#include "levin/core/optimizers/optimizer_access.h"
 
 namespace {
 

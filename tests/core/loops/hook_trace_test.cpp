@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "levin/core/optim/step_lr.h"
+#include "levin/optim/step_lr.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

@@ -2,8 +2,8 @@
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/data/data_loader.h"
-#include "levin/core/optim/step_lr.h"
+#include "levin/data/data_loader.h"
+#include "levin/optim/step_lr.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 #include "distributed/one_weight.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/logger.h"
-#include "levin/core/loops/runtime.h"
+#include "levin/core/run/runtime.h"
 #include "support/recording.h"
 
 namespace levin::test {

@@ -2,7 +2,7 @@
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
 #include "levin/callbacks/lambda_callback.h"
-#include "levin/core/loops/runtime.h"
+#include "levin/core/run/runtime.h"
 #include "support/recording.h"
 
 namespace levin::test {

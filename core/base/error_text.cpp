@@ -1,0 +1,25 @@
+#include "levin/core/base/error_text.h"
+
+#include <c10/util/Exception.h>
+
+#include <new>
+
+namespace levin {
+
+std::string error_text(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return std::string("out of memory (") + error.what() + ")";
+  return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+}
+
+std::string error_text(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return error_text(known);
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "levin/core/batch.h"
+#include "levin/core/data/uneven.h"
+
+namespace levin {
+
+/// Which part of the data a rank reads, and how.
+struct Shard {
+  int rank = 0;
+  int world_size = 1;
+  Uneven uneven = Uneven::kKeep;
+  bool force_sequential = false;  ///< overfit_batches: the sampler's order is ignored
+  std::int64_t default_seed = 0;  ///< seed_everything's value, for loaders without a seed of their own
+};
+
+/// A source of batches, one epoch after another. DataLoader is the usual one; derive from this for data of your own.
+/// Threading: called by the training thread only.
+class BatchLoader {
+ public:
+  virtual ~BatchLoader();
+  /// Batches an epoch gives on this rank, after set_shard; nullopt when that is not known before the end.
+  virtual std::optional<std::int64_t> size() const = 0;
+  /// Samples in a full batch, the same for every batch but the last; nullopt when there is no such number. Ranks that all give
+  /// the same number weigh gradients by samples, so that uneven last batches count exactly.
+  virtual std::optional<std::int64_t> batch_size() const { return std::nullopt; }
+  /// Starts an epoch; what is left of the one before is dropped.
+  virtual void start_epoch(std::int64_t epoch) = 0;
+  /// How many samples of the epoch's global order lie before the place to which `batches` batches on every rank lead, counted
+  /// from where the epoch was started: what a checkpoint remembers, and what holds for any number of ranks and any batch size.
+  /// Default: nullopt, the loader cannot tell; a run then resumes only with as many ranks and the same batch size, and reads
+  /// the batches that are done once more to come to its place.
+  virtual std::optional<std::int64_t> samples_before(std::int64_t /*batches*/) const { return std::nullopt; }
+  /// Batches that an epoch gives on this rank from a place that samples_before() gave. Default: nullopt, the loader cannot
+  /// begin there.
+  virtual std::optional<std::int64_t> batches_from(std::int64_t /*samples*/) const { return std::nullopt; }
+  /// start_epoch() at such a place: what comes is the rest of the epoch's samples, each once. Called: only when batches_from()
+  /// gives a number. Takes no time for what lies before.
+  virtual void start_epoch_at(std::int64_t epoch, std::int64_t samples);
+  /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.
+  virtual std::optional<Batch> next() = 0;
+  /// Dataset indices of the samples in the first `batches` batches of the epoch that runs, in their order; -1 for a sample
+  /// that is only there to make ranks even; nullopt when the loader cannot tell. gather_for_metrics() brings samples into the
+  /// dataset's order with it.
+  virtual std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t /*batches*/) const { return std::nullopt; }
+  /// Called once before training or evaluation with the part this rank shall read. The default does nothing: a loader of your
+  /// own divides the data itself, and may have different numbers of batches on different ranks.
+  virtual void set_shard(const Shard&) {}
+  /// True: two epochs differ in order.
+  virtual bool shuffles() const { return false; }
+  /// True: give batches in page-locked memory. The default does nothing.
+  virtual void set_pin_memory(bool /*pin*/) {}
+};
+
+}  // namespace levin

@@ -1,0 +1,7 @@
+#include "levin/core/data_module.h"
+
+namespace levin {
+
+DataModule::~DataModule() = default;
+
+}  // namespace levin

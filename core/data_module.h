@@ -1,0 +1,43 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "levin/core/batch_loader.h"
+#include "levin/core/options/value.h"
+#include "levin/core/protocol/hook.h"
+
+namespace levin {
+
+using LoaderPtr = std::shared_ptr<BatchLoader>;
+/// Evaluation may use several loaders, one after another.
+using LoaderList = std::vector<LoaderPtr>;
+
+/// Where the data of a run comes from. Override the loaders you have; the others are never asked for.
+class DataModule {
+ public:
+  virtual ~DataModule();
+  /// Called: on one process of each host, before setup(), while the others wait. For downloads; set no state here.
+  virtual void prepare_data() {}
+  /// Called: on every rank, once an entry point.
+  virtual void setup(Stage) {}
+  virtual void teardown(Stage) {}
+  virtual LoaderPtr train_dataloader() { return nullptr; }
+  virtual LoaderList val_dataloaders() { return {}; }
+  virtual LoaderList test_dataloaders() { return {}; }
+  virtual LoaderList predict_dataloaders() { return {}; }
+  /// What the run's hparams.yaml says of it.
+  const Value& hparams() const { return hparams_; }
+  void set_hparams(Value hparams) { hparams_ = std::move(hparams); }
+  /// Saved in checkpoints.
+  virtual Value state_dict() const { return {}; }
+  virtual void load_state_dict(const Value&) {}
+  virtual void on_exception(const std::exception&) {}
+
+ private:
+  Value hparams_;
+};
+
+}  // namespace levin

@@ -1,0 +1,7 @@
+#include "levin/core/optimizers/lr_scheduler.h"
+
+namespace levin {
+
+LrScheduler::~LrScheduler() = default;
+
+}  // namespace levin

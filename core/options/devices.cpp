@@ -1,0 +1,99 @@
+#include "levin/core/options/devices.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+namespace levin {
+
+namespace {
+
+constexpr const char* kExpected = "devices is auto, a count of at least 1, -1 for all, or indices such as \"0,3\"";
+
+int parse_index(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw ConfigError(std::string(kExpected) + ", not '" + std::string(text) + "'");
+  }
+  return number;
+}
+
+Devices from_count(int count) {
+  if (count == 0 || count < -1) throw ConfigError(std::string(kExpected) + ", not " + std::to_string(count));
+  return Devices(count);
+}
+
+Devices from_indices(std::vector<int> indices) {
+  std::vector<int> sorted = indices;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.empty() || sorted.front() < 0 || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    throw ConfigError(std::string(kExpected) + "; indices are different and not negative");
+  }
+  return Devices(std::move(indices));
+}
+
+}  // namespace
+
+Devices Devices::parse(const std::string& text) {
+  if (text == "auto") return {};
+  if (text.find(',') == std::string::npos) return from_count(parse_index(text));
+  std::vector<int> indices;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    if (!part.empty()) indices.push_back(parse_index(part));  // "0," is device 0, as in the reference
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return from_indices(std::move(indices));
+}
+
+std::string Devices::str() const {
+  if (count_) return std::to_string(*count_);
+  if (indices_.empty()) return "auto";
+  std::string text;
+  for (const int index : indices_) text += std::to_string(index) + ",";
+  if (indices_.size() > 1) text.pop_back();
+  return text;
+}
+
+Devices OptionType<Devices>::read(const Value& value) {
+  try {
+    if (value.is_string()) return Devices::parse(value.as_string());
+    if (value.is_int()) return from_count(OptionType<int>::read(value));
+    if (value.is_list()) return from_indices(OptionType<std::vector<int>>::read(value));
+  } catch (const ConfigError& error) {
+    throw ConfigError(value.mark(), error.message());
+  }
+  detail::throw_wrong_type(value, name());
+}
+
+Value OptionType<Devices>::write(const Devices& devices) {
+  if (devices.is_all()) return -1;
+  if (devices.is_auto() || !devices.indices().empty()) return devices.str();
+  return devices.count();
+}
+
+Value OptionType<Devices>::schema() {
+  Value all(Value::Map{});
+  all["const"] = -1;
+  Value count = detail::schema_of_type("integer");
+  count["minimum"] = 1;
+  count["maximum"] = std::numeric_limits<int>::max();
+  Value text = detail::schema_of_type("string");
+  // A word, a count, or indices with at least one comma.
+  text["pattern"] =
+      "^(auto|-1|0*[1-9][0-9]{0,9}|,+[0-9]{1,10}(,+[0-9]{1,10})*,*|[0-9]{1,10}(,+[0-9]{1,10})*,+|"
+      "[0-9]{1,10}(,+[0-9]{1,10})+)$";
+  Value index = detail::schema_of_type("integer");
+  index["minimum"] = 0;
+  Value list = detail::schema_of_type("array");
+  list["items"] = std::move(index);
+  list["minItems"] = 1;
+  list["uniqueItems"] = true;
+  return detail::any_of({std::move(all), std::move(count), std::move(text), std::move(list)});
+}
+
+}  // namespace levin

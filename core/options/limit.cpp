@@ -1,0 +1,51 @@
+#include "levin/core/options/limit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "levin/core/options/float_text.h"
+
+namespace levin {
+
+std::int64_t Limit::of(std::int64_t total, const std::string& option_name) const {
+  if (!is_share()) return std::min(batches(), total);
+  const auto part = static_cast<std::int64_t>(std::floor(static_cast<double>(total) * share()));
+  if (part == 0 && share() > 0.0 && total > 0) {
+    throw ConfigError("trainer." + option_name + ": " + float_text(share()) + " of " + std::to_string(total) +
+                      " batches is less than one batch. Take at least " + float_text(1.0 / static_cast<double>(total)) +
+                      ", or 0 to use none.");
+  }
+  return part;
+}
+
+Limit OptionType<Limit>::read(const Value& value) {
+  if (value.is_int()) {
+    if (value.as_int() < 0)
+      throw ConfigError(value.mark(), "a number of batches is 0 or more, not " + std::to_string(value.as_int()));
+    return Limit(value.as_int());
+  }
+  if (!value.is_double()) detail::throw_wrong_type(value, name());
+  const double share = value.as_double();
+  if (!(share >= 0.0 && share <= 1.0)) {
+    throw ConfigError(value.mark(), "a share of batches is between 0.0 and 1.0, not " + float_text(share) +
+                                        "; write a number of batches without a decimal point");
+  }
+  return Limit(share);
+}
+
+// JSON has one kind of number, so that 2.0, a share that is refused, passes for 2 here.
+Value OptionType<Limit>::schema() {
+  Value share(Value::Map{});
+  share["maximum"] = 1;
+  Value either = detail::any_of({detail::schema_of_type("integer"), std::move(share)});
+  either["type"] = "number";
+  either["minimum"] = 0;
+  return either;
+}
+
+Value OptionType<Limit>::write(const Limit& limit) {
+  if (limit.is_share()) return limit.share();
+  return limit.batches();
+}
+
+}  // namespace levin

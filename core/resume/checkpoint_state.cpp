@@ -1,0 +1,298 @@
+#include "levin/core/resume/checkpoint_state.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <string_view>
+
+#include "levin/core/checkpoint/module_state.h"
+#include "levin/core/checkpoint/optimizer_state.h"
+#include "levin/core/resume/checkpoint_lookup.h"
+#include "levin/core/run/hook_runner.h"
+#include "levin/core/rows/metric_rows.h"
+#include "levin/core/loops/optimization.h"
+#include "levin/core/loops/optimizer_config.h"
+#include "levin/core/resume/rank_state.h"
+#include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/version.h"
+
+namespace levin {
+
+namespace {
+
+Value turn_state(const Turn& turn) {
+  return Value(Value::Map{{"iteration", Value(turn.iteration)},
+                          {"ends_window", Value(turn.ends_window)},
+                          {"is_last", Value(turn.is_last)},
+                          {"end_epoch", Value(turn.end_epoch)}});
+}
+
+Value loops_state(const Trainer::Runtime& runtime) {
+  const LoopState& state = runtime.state;
+  const LoopPosition& position = state.position;
+  const bool uncounted = position.place == Place::kBatchEnd && state.in_batch;
+  Value loops(Value::Map{});
+  loops["place"] = place_name(position.place);
+  loops["epochs_done"] = position.epochs_done;
+  loops["batches_done"] = position.batches_done;
+  loops["total_batches_done"] = state.total_batch_idx + (uncounted ? 1 : 0);
+  loops["logging_step"] = state.logging_step;
+  loops["turn"] = turn_state(position.turn);
+  loops["completed"] = position.completed;
+  loops["stop_agreed"] = state.stop_agreed && !position.is_between_epochs();
+  loops["hooks_done"] = std::int64_t{position.hooks_done};
+  loops["world_size"] = std::int64_t{runtime.world_size()};
+  loops["batch_size"] = state.full_batch_size;
+  loops["samples_done"] = state.samples_done ? Value(*state.samples_done) : Value();
+  loops["window_open"] = state.window.open;
+  loops["window_scale"] = window_scale(state);
+  const bool changed = state.accumulate_grad_batches != runtime.options.accumulate_grad_batches;
+  loops["accumulate_grad_batches"] = changed ? Value(state.accumulate_grad_batches) : Value();
+  return loops;
+}
+
+Value logger_rows(const Trainer::Runtime& runtime) {
+  const LoopPosition& position = runtime.state.position;
+  Value rows(Value::List{});
+  for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(runtime))
+    rows.push_back(count.rows);
+  return rows;
+}
+
+/// A run that has not come to where it goes on saves what it was given.
+void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
+  for (const char* key : {"epoch", "global_step", "loops", "logger_rows", "optimizer_states", "lr_schedulers"}) {
+    if (const Value* value = resumed.manifest.find(key)) checkpoint.manifest[key] = *value;
+  }
+  constexpr std::string_view kOptimizer = "optimizer_states.";
+  std::erase_if(checkpoint.tensors, [&](const auto& entry) { return entry.first.starts_with(kOptimizer); });
+  for (const auto& [name, tensor] : resumed.tensors) {
+    if (name.starts_with(kOptimizer)) checkpoint.tensors[name] = tensor;
+  }
+  copy_rank_states(resumed, checkpoint);
+}
+
+/// Everything of a run that one file keeps, and that all ranks have alike.
+Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
+  Checkpoint checkpoint;
+  Value& manifest = checkpoint.manifest;
+  const LoopState& state = runtime.state;
+  manifest["levin_version"] = kVersion;
+  manifest["epoch"] = state.epoch;
+  manifest["global_step"] = state.global_step;
+  manifest["loops"] = loops_state(runtime);
+  manifest["logger_rows"] = logger_rows(runtime);
+  manifest["hyper_parameters"] = merged_hyperparams(runtime);
+  save_module(*runtime.module, checkpoint);
+  if (!weights_only) {
+    Value callbacks(Value::Map{});
+    {
+      HookScope scope(runtime, Hook::kStateDict);
+      for (const auto& callback : runtime.callbacks) {
+        if (Value saved = callback->state_dict(); !saved.is_null()) callbacks[callback->state_key()] = std::move(saved);
+      }
+      if (runtime.data != nullptr) manifest["datamodule"] = runtime.data->state_dict();
+    }
+    manifest["callbacks"] = std::move(callbacks);
+    manifest["optimizer_states"] = Value(Value::List{});
+    for (std::size_t index = 0; index < runtime.optimizers.size(); ++index) {
+      save_optimizer(*runtime.optimizers[index], index, checkpoint);
+    }
+    manifest["lr_schedulers"] = Value(Value::List{});
+    for (const SchedulerConfig& config : runtime.schedulers)
+      manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
+  }
+  HookRunner hooks(runtime);
+  HookScope scope(runtime, Hook::kOnSaveCheckpoint);
+  for (const auto& callback : runtime.callbacks) callback->on_save_checkpoint(runtime.trainer, *runtime.module, checkpoint);
+  runtime.module->on_save_checkpoint(checkpoint);
+  return checkpoint;
+}
+
+Checkpoint put_together(Trainer::Runtime& runtime, bool weights_only,
+                        const std::function<std::vector<RankState>()>& rank_states) {
+  Checkpoint checkpoint = collect(runtime, weights_only);
+  if (weights_only) return checkpoint;
+  if (runtime.state.replaying) {
+    keep_resume_point(*runtime.resumed_from, checkpoint);
+  } else {
+    save_rank_states(runtime, rank_states(), checkpoint);
+  }
+  return checkpoint;
+}
+
+/// Where gradients of earlier batches are part of the state, from backward on nobody can tell them from those of a batch that a
+/// resumed run does again.
+bool gradients_are_between(const Trainer::Runtime& runtime) {
+  const LoopState& state = runtime.state;
+  const bool keeps_gradients = state.window.open || !runtime.module->automatic_optimization();
+  return state.position.place == Place::kBatch && state.window.in_backward && keeps_gradients;
+}
+
+void check_moment(const Trainer::Runtime& runtime, bool weights_only) {
+  if (weights_only) return;
+  const Hook hook = runtime.state.hook;
+  if (hook == Hook::kOptimizerStep || hook == Hook::kLrSchedulerStep) {
+    throw MisuseError("save_checkpoint: inside " + std::string(hook_name(hook)) +
+                      " nobody can tell whether the step is taken. Save in on_train_batch_end, or with weights_only.");
+  }
+  if (!gradients_are_between(runtime)) return;
+  throw MisuseError(
+      "save_checkpoint: between backward and on_train_batch_end of a batch that may add to the gradients of earlier ones "
+      "(accumulate_grad_batches, manual optimization), a run could not resume exactly. Save in on_train_batch_end, or with "
+      "weights_only.");
+}
+
+std::int64_t count(const Value& values, const char* key) {
+  const std::int64_t number = values.at(key).as_int();
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (number < 0 || number > kMost) {
+    throw ConfigError("ckpt_path: the checkpoint says " + std::string(key) + ": " + std::to_string(number) + ".");
+  }
+  return number;
+}
+
+std::optional<std::int64_t> optional_count(const Value& values, const char* key) {
+  return values.at(key).is_null() ? std::nullopt : std::optional(count(values, key));
+}
+
+ResumePoint resume_point(const Value& loops) {
+  ResumePoint resume;
+  resume.resumes = true;
+  const std::string& name = loops.at("place").as_string();
+  const auto place = place_from_name(name);
+  if (!place) throw ConfigError("ckpt_path: the checkpoint is of a place '" + name + "', which this levin does not know.");
+  resume.place = *place;
+  resume.batches_done = count(loops, "batches_done");
+  const Value& turn = loops.at("turn");
+  resume.turn = {.iteration = count(turn, "iteration"),
+                 .ends_window = turn.at("ends_window").as_bool(),
+                 .is_last = turn.at("is_last").as_bool(),
+                 .end_epoch = turn.at("end_epoch").as_bool()};
+  resume.completed = loops.at("completed").as_bool();
+  resume.stop_agreed = loops.at("stop_agreed").as_bool();
+  resume.hooks_done = static_cast<int>(std::min<std::int64_t>(count(loops, "hooks_done"), std::numeric_limits<int>::max()));
+  resume.data = {.samples = optional_count(loops, "samples_done"),
+                 .world_size = count(loops, "world_size"),
+                 .batch_size = count(loops, "batch_size")};
+  resume.window_open = loops.at("window_open").as_bool();
+  resume.window_scale = std::max<std::int64_t>(1, count(loops, "window_scale"));
+  resume.accumulate_grad_batches = optional_count(loops, "accumulate_grad_batches");
+  return resume;
+}
+
+}  // namespace
+
+void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool weights_only) {
+  if (runtime.module == nullptr) {
+    throw MisuseError("save_checkpoint needs a module: call it inside or after fit, validate, test or predict.");
+  }
+  if (runtime.failing) {
+    if (!runtime.is_global_zero()) return;
+    // Rather without the gradients of a window than with those of one batch twice.
+    if (gradients_are_between(runtime)) runtime.state.window = {};
+    put_together(runtime, weights_only, [&] {
+      const bool alone = runtime.rank_states_at_end.empty();
+      return alone ? std::vector{own_rank_state(runtime)} : runtime.rank_states_at_end;
+    }).save(file);
+    return;
+  }
+  check_moment(runtime, weights_only);
+  // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
+  runtime.meet(BoundaryKind::kCheckpoint);
+  const Checkpoint checkpoint = put_together(runtime, weights_only, [&] { return gather_rank_states(runtime); });
+  std::string problem;
+  if (runtime.is_global_zero()) {
+    try {
+      checkpoint.save(file);
+    } catch (const IoError& error) {
+      problem = error.what();
+    }
+  }
+  problem = RankExchange(runtime.strategy->control_group())
+                .broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
+  if (!problem.empty()) throw IoError(problem);
+}
+
+std::filesystem::path resolve_checkpoint(const Trainer::Runtime& runtime, const std::string& ckpt_path) {
+  if (ckpt_path != "best" && ckpt_path != "last") {
+    if (!std::filesystem::exists(ckpt_path)) throw ConfigError("ckpt_path: there is no file '" + ckpt_path + "'.");
+    return ckpt_path;
+  }
+  const auto found = runtime.checkpoint_aliases.find(ckpt_path);
+  if (found != runtime.checkpoint_aliases.end()) return found->second;
+  return find_checkpoint(runtime.trainer.default_root_dir(), ckpt_path);
+}
+
+void restore_module(Trainer::Runtime& runtime, const Checkpoint& checkpoint) {
+  HookRunner hooks(runtime);
+  hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
+  load_module(*runtime.module, checkpoint);
+  HookScope scope(runtime, Hook::kLoadStateDict);
+  if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && runtime.data != nullptr) {
+    runtime.data->load_state_dict(*saved);
+  }
+  hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
+  // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
+  const Value* states = runtime.state.fitting ? checkpoint.manifest.find("callbacks") : nullptr;
+  if (states == nullptr) return;
+  for (const auto& callback : runtime.callbacks) {
+    if (const Value* saved = states->find(callback->state_key())) callback->load_state_dict(*saved);
+  }
+}
+
+ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkpoint) {
+  const Value& manifest = checkpoint.manifest;
+  const Value* optimizers = manifest.find("optimizer_states");
+  if (optimizers == nullptr) {
+    throw ConfigError(
+        "ckpt_path: the checkpoint holds weights only, so training cannot resume from it. Start a new fit and load "
+        "the weights in the module's setup(), or resume from a full checkpoint.");
+  }
+  if (optimizers->size() != runtime.optimizers.size()) {
+    throw ConfigError("ckpt_path: the checkpoint has " + std::to_string(optimizers->size()) + " optimizers, the module " +
+                      std::to_string(runtime.optimizers.size()) + ".");
+  }
+  for (std::size_t index = 0; index < runtime.optimizers.size(); ++index) {
+    load_optimizer(*runtime.optimizers[index], index, checkpoint);
+  }
+  const Value& schedulers = manifest.at("lr_schedulers");
+  if (schedulers.size() != runtime.schedulers.size()) {
+    throw ConfigError("ckpt_path: the checkpoint has " + std::to_string(schedulers.size()) +
+                      " learning-rate schedulers, the module " + std::to_string(runtime.schedulers.size()) + ".");
+  }
+  for (std::size_t index = 0; index < runtime.schedulers.size(); ++index) {
+    runtime.schedulers[index].scheduler->load_state_dict(schedulers.as_list()[index]);
+  }
+  LoopState& state = runtime.state;
+  ResumePoint resume = resume_point(manifest.at("loops"));
+  resume.rank = load_rank_state(runtime, checkpoint, resume.window_open);
+  state.epoch = count(manifest.at("loops"), "epochs_done");
+  state.global_step = count(manifest, "global_step");
+  state.logging_step = count(manifest.at("loops"), "logging_step");
+  state.total_batch_idx = count(manifest.at("loops"), "total_batches_done");
+  state.position.epochs_done = state.epoch;
+  return resume;
+}
+
+bool is_before_training(const Checkpoint& checkpoint) {
+  const Value* loops = checkpoint.manifest.find("loops");
+  return loops != nullptr && loops->at("place") == Value(place_name(Place::kTrainStart));
+}
+
+std::int64_t logging_step_of(const Checkpoint& checkpoint) {
+  const Value* loops = checkpoint.manifest.find("loops");
+  if (loops == nullptr) return 0;
+  // The row of a validation that is done has the step that is under way.
+  const bool validated = loops->at("place") == Value(place_name(Place::kValidationEnd));
+  return loops->at("logging_step").as_int() + (validated ? 1 : 0);
+}
+
+RowCounts logger_rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger) {
+  const auto count = [logger](const Value* rows) {
+    return rows == nullptr || logger >= rows->size() ? std::int64_t{-1} : rows->as_list()[logger].as_int();
+  };
+  return {.rows = count(checkpoint.manifest.find("logger_rows")), .rank_rows = count(saved_rank_rows(checkpoint, rank))};
+}
+
+}  // namespace levin

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/resume/loop_position.h"
+#include "levin/core/protocol/metric_snapshot.h"
+
+namespace levin {
+
+/// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
+struct DataPosition {
+  std::optional<std::int64_t> samples;  ///< of the global order; unset when its loader could not tell
+  std::int64_t world_size = 1;
+  std::int64_t batch_size = 0;  ///< of a rank; 0 when not known
+};
+
+/// What one rank takes over from a checkpoint.
+struct RankResume {
+  std::vector<MetricSnapshot> metrics;       ///< of this rank, or of several in place of which it goes on
+  std::optional<at::Tensor> random;          ///< unset: the run that saved had no such rank
+  std::optional<at::Tensor> before_reading;  ///< RandomState::before_reading
+  std::map<std::string, at::Tensor> gradients;
+  std::int64_t window_weight = 0;
+  bool stop_wish = false;
+  std::string stop_reason;
+  bool skip_epoch_wish = false;
+  std::vector<std::int64_t> evaluation_steps;
+};
+
+/// Where a run goes on.
+struct ResumePoint {
+  bool resumes = false;  ///< false in a run that begins
+  Place place = Place::kTrainStart;
+  std::int64_t batches_done = 0;
+  Turn turn;
+  bool completed = true;
+  int hooks_done = 0;
+  bool stop_agreed = false;
+  DataPosition data;
+  bool window_open = false;
+  std::int64_t window_scale = 1;  ///< what gradients in the window were divided by: full batch size times batches a step
+  std::optional<std::int64_t> accumulate_grad_batches;
+  RankResume rank;
+
+  /// The epoch had begun.
+  bool is_in_epoch() const { return place > Place::kEpochStart; }
+};
+
+}  // namespace levin

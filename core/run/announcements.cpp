@@ -1,0 +1,112 @@
+#include "levin/core/run/announcements.h"
+
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+
+#include "levin/core/base/build_info.h"
+#include "levin/core/console/rank_messages.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/distributed_sampler.h"
+
+namespace levin {
+
+namespace {
+
+std::string counted(std::int64_t count, const std::string& singular, const std::string& plural) {
+  return std::to_string(count) + " " + (count == 1 ? singular : plural);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
+
+std::string device_text(const at::Device& device) {
+  return device.is_cpu() ? "cpu (" + counted(at::get_num_threads(), "thread", "threads") + ")" : device.str();
+}
+
+/// The path as a person would type it here: relative when it is below the current folder.
+std::string as_typed(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path below = path.lexically_relative(std::filesystem::current_path(error));
+  return error || below.empty() || *below.begin() == ".." ? path.string() : below.string();
+}
+
+/// What padding or dropping does to the samples of all ranks, to even them out.
+std::string evened_out(const DataLoader& loader, std::int64_t rank_samples) {
+  const Shard& shard = loader.shard();
+  if (shard.uneven == Uneven::kKeep) return "";
+  const std::int64_t difference = rank_samples * shard.world_size - loader.order_size();
+  if (difference == 0) return "";
+  return " (" + std::to_string(std::abs(difference)) + (difference > 0 ? " repeated" : " left out") + " to even out the ranks)";
+}
+
+std::string sample_share(const DataLoader& loader) {
+  const std::int64_t all = loader.order_size();
+  const std::int64_t mine = DistributedSampler(all, loader.shard()).size();
+  const std::string of_all = loader.shard().world_size > 1 ? std::to_string(mine) + " of " : "";
+  return of_all + counted(all, "sample", "samples") + evened_out(loader, mine) + ", ";
+}
+
+std::string batch_share(const LoaderInUse& used) {
+  const std::optional<std::int64_t> available = used.loader->size();
+  std::string text;
+  if (!used.batches) {
+    text = "an unknown number of batches";
+  } else {
+    if (available && *available != *used.batches) text = std::to_string(*used.batches) + " of ";
+    if (!available) text = "at most ";
+    text += counted(available.value_or(*used.batches), "batch", "batches");
+  }
+  const std::optional<std::int64_t> size = used.loader->batch_size();
+  return size ? text + " of " + std::to_string(*size) : text;
+}
+
+}  // namespace
+
+void announce_build(const Strategy& strategy) {
+  static std::once_flag once;
+  std::call_once(once,
+                 [&] { rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")"); });
+}
+
+void announce_files(const Trainer::Runtime& runtime) {
+  const auto saves = [](const auto& callback) { return callback->phase() == CallbackPhase::kCheckpoint; };
+  const bool writes = !runtime.loggers.empty() || std::any_of(runtime.callbacks.begin(), runtime.callbacks.end(), saves);
+  if (writes && !runtime.options.fast_dev_run) rank_zero_info("files: ", as_typed(runtime.trainer.log_dir()));
+}
+
+std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches) {
+  std::vector<LoaderInUse> used;
+  for (std::size_t index = 0; index < loaders.size(); ++index) {
+    const std::string name = stage == Stage::kValidate ? "validation" : std::string(stage_name(stage));
+    used.push_back({loaders.size() == 1 ? name : name + " " + std::to_string(index), loaders[index].get(),
+                    batches[index] < 0 ? std::nullopt : std::optional(batches[index])});
+  }
+  return used;
+}
+
+std::string describe_share(const LoaderInUse& used) {
+  const auto* loader = dynamic_cast<const DataLoader*>(used.loader);
+  return (loader != nullptr ? sample_share(*loader) : "") + batch_share(used);
+}
+
+void announce_rank(const Trainer::Runtime& runtime, const std::vector<LoaderInUse>& loaders) {
+  std::string text =
+      "device " + device_text(runtime.strategy->device()) + ", process " + std::to_string(getpid()) + " on " + host_name();
+  for (const LoaderInUse& used : loaders) {
+    text += "; " + used.name + ": " + describe_share(used);
+    // Nobody but a loader of the user's own knows which part of the data it gives to which rank.
+    if (runtime.world_size() > 1 && dynamic_cast<const DataLoader*>(used.loader) == nullptr)
+      text += ", as the loader divides them";
+  }
+  rank_info(text);
+}
+
+}  // namespace levin

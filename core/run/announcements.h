@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/run/runtime.h"
+
+namespace levin {
+
+/// What a run tells about itself before it works. Nothing here communicates.
+
+/// Which levin this is and on how many ranks it runs: once in a process, by rank 0.
+void announce_build(const Strategy& strategy);
+
+/// Where the run's files go: by rank 0. Called: when the loggers know their folder.
+void announce_files(const Trainer::Runtime& runtime);
+
+/// A loader of a stage, and how much of it is used.
+struct LoaderInUse {
+  std::string name;                     ///< "train", "validation 1"
+  const BatchLoader* loader = nullptr;  ///< with its shard set
+  std::optional<std::int64_t> batches;  ///< after limits; unset: unknown
+};
+/// The loaders of an evaluation, numbered when there are several. `batches` as of EvaluationLoop::num_batches().
+std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches);
+
+/// "719 of 1438 samples, 23 batches of 32": this rank's part of a loader's data.
+std::string describe_share(const LoaderInUse& used);
+
+/// One line of this rank: its device, its process and its share of the data.
+void announce_rank(const Trainer::Runtime& runtime, const std::vector<LoaderInUse>& loaders);
+
+}  // namespace levin

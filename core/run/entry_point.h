@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/loops/data_source.h"
+#include "levin/core/loops/fit_loop.h"
+#include "levin/core/run/hook_runner.h"
+#include "levin/core/run/module_attachment.h"
+#include "levin/core/run/precision.h"
+#include "levin/core/run/runtime.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+
+/// What fit, validate, test and predict have in common: everything before and after the loop itself, in the reference's order,
+/// and what happens when something throws. Teardown hooks run in any case.
+class EntryPoint {
+ public:
+  /// `stage`: kTrain for fit.
+  EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource source, Stage stage, const RunOptions& run);
+  ~EntryPoint();
+  EntryPoint(const EntryPoint&) = delete;
+  EntryPoint& operator=(const EntryPoint&) = delete;
+
+  /// Ranks: all. Runs `loop` between set-up and teardown.
+  void run(const std::function<void()>& loop);
+
+  const Precision& precision() const { return *precision_; }
+  DataSource& source() { return source_; }
+  const ResumePoint& resume_point() const { return resume_; }
+
+ private:
+  void set_up();
+  void prepare_data();
+  void open_loggers();
+  void set_up_parts();
+  void set_up_module();
+  void configure_optimizers();
+  void begin_training();
+  void log_hyperparams();
+  void finish();
+  void check_signal(const std::string& when) const;
+  void finalize_loggers(const std::string& status);
+  void fail(const std::exception& error, const std::string& status);
+  void tear_down_hooks();
+  bool fitting() const { return stage_ == Stage::kTrain; }
+
+  Trainer::Runtime& runtime_;
+  DataSource source_;
+  Stage stage_;
+  RunOptions run_;
+  HookRunner hooks_;
+  ModuleAttachment::Scope running_;
+  std::optional<Precision> precision_;
+  std::filesystem::path checkpoint_file_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  ResumePoint resume_;
+  bool set_up_parts_done_ = false;
+  bool loggers_final_ = false;
+};
+
+}  // namespace levin

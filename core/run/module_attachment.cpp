@@ -1,0 +1,95 @@
+#include "levin/core/run/module_attachment.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/core/console/rank_messages.h"
+#include "levin/core/error.h"
+#include "levin/core/run/runtime.h"
+
+namespace levin {
+namespace {
+
+thread_local Trainer::Runtime* running = nullptr;
+
+// Also of a module that no shared_ptr owns.
+std::vector<std::shared_ptr<torch::nn::Module>> modules_below(const Module& module) {
+  return module.modules(/*include_self=*/false);
+}
+
+}  // namespace
+
+ModuleAttachment::Scope::Scope(Trainer::Runtime& runtime) : outer_(std::exchange(running, &runtime)) {}
+ModuleAttachment::Scope::~Scope() { running = outer_; }
+
+void ModuleAttachment::release(Module& module) {
+  if (module.attachment_.trainer == nullptr) return;
+  Trainer::Runtime& runtime = module.attachment_.trainer->runtime();
+  if (runtime.in_entry_point) {
+    throw MisuseError("The module is already running in another Trainer: give this one a module of its own.");
+  }
+  detach(runtime);
+}
+
+void ModuleAttachment::attach(Module& module, Trainer::Runtime& runtime) {
+  runtime.module = &module;
+  module.attachment_.trainer = &runtime.trainer;
+  module.attachment_.metrics = runtime.metrics.get();
+  for (const auto& below : modules_below(module)) {
+    if (const auto* child = dynamic_cast<const Module*>(below.get())) tie(*child, runtime);
+  }
+}
+
+void ModuleAttachment::tie(const Module& module, Trainer::Runtime& runtime) {
+  if (module.attachment_.trainer == &runtime.trainer) return;
+  forget(const_cast<Module&>(module));  // a Trainer that ran it alone, or within another module
+  module.attachment_.trainer = &runtime.trainer;
+  module.attachment_.metrics = runtime.metrics.get();
+  runtime.modules_below.push_back(&module);
+}
+
+void ModuleAttachment::detach(Trainer::Runtime& runtime) {
+  if (runtime.module != nullptr) runtime.module->attachment_.trainer = nullptr;
+  if (runtime.module != nullptr) runtime.module->attachment_.metrics = nullptr;
+  for (const Module* module : runtime.modules_below) {
+    module->attachment_.trainer = nullptr;
+    module->attachment_.metrics = nullptr;
+  }
+  runtime.module = nullptr;
+  runtime.modules_below.clear();
+}
+
+void ModuleAttachment::forget(Module& module) {
+  if (module.attachment_.trainer == nullptr) return;
+  Trainer::Runtime& runtime = module.attachment_.trainer->runtime();
+  if (runtime.module == &module) return detach(runtime);
+  std::erase(runtime.modules_below, &module);
+  module.attachment_.trainer = nullptr;
+  module.attachment_.metrics = nullptr;
+}
+
+bool ModuleAttachment::find(const Module& module) {
+  if (module.attachment_.trainer != nullptr) return true;
+  if (running == nullptr || running->module == nullptr) return false;
+  for (const auto& below : modules_below(*running->module)) {
+    if (below.get() != &module) continue;
+    tie(module, *running);
+    return true;
+  }
+  return false;
+}
+
+MetricStore* ModuleAttachment::metrics(const Module& module, std::string_view name, const SourceLocation& where) {
+  if (find(module)) return module.attachment_.metrics;
+  if (running != nullptr) {
+    rank_warn_once("log(\"" + std::string(name) + "\") (" + CallSite(where).str() +
+                   ") goes nowhere: it is called in a module that is no part of the one which the Trainer runs. Add it with "
+                   "register_module(), or log from the module that has it.");
+  }
+  return nullptr;
+}
+
+}  // namespace levin

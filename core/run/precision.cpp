@@ -1,0 +1,43 @@
+#include "levin/core/run/precision.h"
+
+#include <ATen/autocast_mode.h>
+
+#include "levin/core/error.h"
+#include "levin/core/module.h"
+
+namespace levin {
+
+Precision::Precision(PrecisionFormat format, at::Device device) : device_(device.type()) {
+  if (format == PrecisionFormat::kFloat64) weights_ = at::kDouble;
+  if (format == PrecisionFormat::kBfloat16) weights_ = at::kBFloat16;
+  autocast_ = format == PrecisionFormat::kBfloat16Mixed || format == PrecisionFormat::kFloat16Mixed;
+  if (format == PrecisionFormat::kFloat16Mixed && !device.is_cpu()) {
+    throw ConfigError("trainer.precision: '16-mixed' is not available on " + device.str() +
+                      "; it is 32-true, 64-true, bf16-mixed or bf16-true.");
+  }
+}
+
+void Precision::convert_module(Module& module) const {
+  if (weights_ != at::kFloat) module.to(weights_);
+}
+
+Batch Precision::convert_input(Batch batch) const { return weights_ == at::kFloat ? std::move(batch) : batch.to(weights_); }
+
+Precision::Forward::Forward(const Precision& precision) : precision_(precision) {
+  if (!precision_.autocast_) return;
+  autocast_was_enabled_ = at::autocast::is_autocast_enabled(precision_.device_);
+  autocast_type_was_ = at::autocast::get_autocast_dtype(precision_.device_);
+  at::autocast::set_autocast_enabled(precision_.device_, true);
+  at::autocast::set_autocast_dtype(precision_.device_, precision_.autocast_type_);
+  at::autocast::increment_nesting();
+}
+
+Precision::Forward::~Forward() {
+  if (!precision_.autocast_) return;
+  // Leaving the outermost autocast region drops the casts of weights that it cached.
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(precision_.device_, autocast_was_enabled_);
+  at::autocast::set_autocast_dtype(precision_.device_, autocast_type_was_);
+}
+
+}  // namespace levin

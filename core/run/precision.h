@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "levin/core/batch.h"
+#include "levin/core/options/common_choices.h"
+
+namespace levin {
+
+class Module;
+
+/// The number formats of a run: of weights, of inputs, and of what forward passes compute in.
+class Precision {
+ public:
+  /// 16-mixed on a CPU is bf16-mixed, as in the reference. Throws ConfigError on a format that the device does not have.
+  Precision(PrecisionFormat format, at::Device device);
+
+  /// Brings parameters and buffers into the format of weights.
+  void convert_module(Module& module) const;
+  /// Floating-point inputs in the format the forward pass wants.
+  Batch convert_input(Batch batch) const;
+
+  /// While it lives, forward passes compute in the chosen format.
+  class Forward {
+   public:
+    explicit Forward(const Precision& precision);
+    ~Forward();
+    Forward(const Forward&) = delete;
+    Forward& operator=(const Forward&) = delete;
+
+   private:
+    const Precision& precision_;
+    bool autocast_was_enabled_ = false;
+    at::ScalarType autocast_type_was_ = at::kFloat;
+  };
+
+ private:
+  at::ScalarType weights_ = at::kFloat;
+  bool autocast_ = false;
+  at::ScalarType autocast_type_ = at::kBFloat16;
+  at::DeviceType device_ = at::kCPU;
+};
+
+}  // namespace levin

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "levin/core/run/runtime.h"
+
+namespace levin {
+
+/// Compares how the run was set up over ranks: the Trainer's options, callbacks and loggers with their settings, and the
+/// hyper-parameters of module and data. Ranks: all. Throws ConfigError on every rank, naming the first difference: it would
+/// surface later as a hang or a wrong average.
+void check_same_setup(Trainer::Runtime& runtime, const RunOptions& run);
+
+/// The same for the optimizers that configure_optimizers gave: with different ones the weights of ranks would drift apart.
+void check_same_optimizers(Trainer::Runtime& runtime);
+
+}  // namespace levin

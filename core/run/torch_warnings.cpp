@@ -1,0 +1,15 @@
+#include "levin/core/run/torch_warnings.h"
+
+#include <filesystem>
+
+#include "levin/core/console/console.h"
+
+namespace levin {
+
+void TorchWarnings::process(const c10::Warning& warning) {
+  const c10::SourceLocation& place = warning.source_location();
+  const std::string file = std::filesystem::path(place.file).filename().string();
+  Console::instance().warn_once(warning.msg() + " (LibTorch, " + file + ":" + std::to_string(place.line) + ")");
+}
+
+}  // namespace levin

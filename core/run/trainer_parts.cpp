@@ -1,0 +1,134 @@
+#include "levin/core/run/trainer_parts.h"
+
+#include <algorithm>
+
+#include "levin/core/console/rank_messages.h"
+#include "levin/core/options/registry.h"
+
+namespace levin {
+
+namespace {
+
+bool has_value(const Limit& limit) { return limit.is_share() ? limit.share() > 0.0 : limit.batches() > 0; }
+
+void apply_fast_dev_run(TrainerOptions& options) {
+  const std::int64_t batches = options.fast_dev_run.batches();
+  options.max_epochs = 1;
+  options.max_steps = batches;
+  options.num_sanity_val_steps = 0;
+  options.val_check_interval = Limit(1.0);
+  options.check_val_every_n_epoch = 1;
+  options.limit_train_batches = options.limit_val_batches = Limit(batches);
+  options.limit_test_batches = options.limit_predict_batches = Limit(batches);
+  options.logger = Loggers(false);
+  options.enable_checkpointing = false;
+}
+
+void apply_barebones(TrainerOptions& options) {
+  options.enable_checkpointing = options.enable_progress_bar = options.enable_model_summary = false;
+  options.num_sanity_val_steps = 0;
+  options.log_every_n_steps = 0;
+  options.logger = Loggers(false);
+}
+
+/// Null when none of the callbacks saves checkpoints.
+std::shared_ptr<Callback> first_that_saves(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  const auto found = std::find_if(callbacks.begin(), callbacks.end(),
+                                  [](const auto& callback) { return callback->phase() == CallbackPhase::kCheckpoint; });
+  return found == callbacks.end() ? nullptr : *found;
+}
+
+bool any_of_class(const std::vector<std::shared_ptr<Callback>>& callbacks, std::string_view name) {
+  return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->class_name() == name; });
+}
+
+std::shared_ptr<Callback> make_callback(const char* name, Value init_args = Value(Value::Map{})) {
+  return Registry<Callback>::instance().make(name, init_args);
+}
+
+}  // namespace
+
+TrainerOptions apply_option_rules(TrainerOptions options) {
+  options = checked("Trainer", std::move(options));
+  if (options.barebones) apply_barebones(options);
+  if (options.fast_dev_run) apply_fast_dev_run(options);
+  if (has_value(options.overfit_batches)) {
+    options.limit_train_batches = options.limit_val_batches = options.overfit_batches;
+  }
+  if (!options.max_epochs) {
+    if (options.max_steps == -1 && !options.max_time) {
+      options.max_epochs = kDefaultMaxEpochs;
+    } else {
+      options.max_epochs = -1;
+    }
+  }
+  if (!options.min_epochs && options.min_steps) options.min_epochs = 1;
+  return options;
+}
+
+void announce_option_rules(const TrainerOptions& options) {
+  if (!options.fast_dev_run) return;
+  rank_zero_info("fast_dev_run: ", options.fast_dev_run.batches(),
+                 " batch(es) of each stage, without loggers and checkpoints, to see whether everything works.");
+}
+
+std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
+  std::shared_ptr<Strategy> strategy = options.strategy.get();
+  LaunchRequest request;
+  request.accelerator = options.accelerator;
+  request.devices = options.devices;
+  request.num_nodes = static_cast<int>(options.num_nodes);
+  request.stall_report_seconds = options.stall_report_seconds;
+  request.timeout_seconds = options.timeout_seconds;
+  if (std::shared_ptr<Strategy> resolved = strategy->resolve(request)) strategy = std::move(resolved);
+  strategy->launch(request);
+  return strategy;
+}
+
+std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options) {
+  std::vector<std::shared_ptr<Logger>> loggers;
+  if (!options.logger.enabled()) return loggers;
+  if (options.logger.is_default()) {
+    loggers.push_back(Registry<Logger>::instance().make("CSVLogger", Value(Value::Map{})));
+    return loggers;
+  }
+  for (const Component<Logger>& logger : options.logger.list()) loggers.push_back(logger.get());
+  return loggers;
+}
+
+std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options) {
+  std::vector<std::shared_ptr<Callback>> callbacks;
+  for (const Component<Callback>& callback : options.callbacks) callbacks.push_back(callback.get());
+  if (options.max_time && !any_of_class(callbacks, "Timer")) {
+    Value arguments(Value::Map{});
+    arguments["duration"] = OptionType<Duration>::write(*options.max_time);
+    callbacks.push_back(make_callback("Timer", arguments));
+  }
+  if (options.enable_progress_bar.value_or(true) && !any_of_class(callbacks, "ProgressBar")) {
+    callbacks.push_back(make_callback("ProgressBar"));
+  }
+  if (options.enable_model_summary.value_or(true) && !any_of_class(callbacks, "ModelSummary")) {
+    callbacks.push_back(make_callback("ModelSummary"));
+  }
+  const std::shared_ptr<Callback> saves = first_that_saves(callbacks);
+  if (options.enable_checkpointing.value_or(true) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
+  return callbacks;
+}
+
+std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks) {
+  std::stable_partition(callbacks.begin(), callbacks.end(),
+                        [](const auto& callback) { return callback->phase() != CallbackPhase::kCheckpoint; });
+  return callbacks;
+}
+
+std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
+                                                       const std::vector<std::shared_ptr<Callback>>& of_module) {
+  for (const auto& callback : of_module) {
+    if (!callback) throw MisuseError("configure_callbacks returned an empty callback.");
+    std::erase_if(own, [&](const auto& other) { return other->class_name() == callback->class_name(); });
+  }
+  own.insert(own.end(), of_module.begin(), of_module.end());
+  return own;
+}
+
+}  // namespace levin

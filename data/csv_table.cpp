@@ -1,0 +1,248 @@
+#include "levin/data/csv_table.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "levin/core/error.h"
+#include "levin/core/options/float_text.h"
+#include "levin/core/options/quoted_text.h"
+
+namespace levin {
+
+namespace {
+
+struct Field {
+  std::string_view text;  ///< without quotes; a doubled quote inside is still doubled
+  int column = 0;         ///< byte of the line at which it starts, from 1
+};
+
+std::string_view trim(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  return parse_float(text);
+}
+
+bool is_missing(std::string_view text) {
+  return text.empty() || text == "NA" || text == "N/A" || text == "null" || text == "?";
+}
+
+/// Gives the next bytes of a CSV text, up to `size`; 0 at its end.
+using CsvSource = std::function<std::size_t(char* buffer, std::size_t size)>;
+
+/// The lines of a text that comes in pieces; only the one at hand is kept.
+class LineReader {
+ public:
+  explicit LineReader(CsvSource source) : source_(std::move(source)) {}
+
+  /// The next line without its LF, which lives until the next call; nothing at the end.
+  std::optional<std::string_view> next() {
+    while (true) {
+      const std::size_t end = text_.find('\n', searched_);
+      if (end != std::string::npos) return take(end, end + 1);
+      searched_ = text_.size();
+      if (fill()) continue;
+      if (begin_ == text_.size()) return std::nullopt;
+      return take(text_.size(), text_.size());
+    }
+  }
+
+ private:
+  std::string_view take(std::size_t end, std::size_t next_begin) {
+    const std::string_view line = std::string_view(text_).substr(begin_, end - begin_);
+    begin_ = searched_ = next_begin;
+    return line;
+  }
+
+  bool fill() {
+    constexpr std::size_t kChunk = 1u << 16;
+    text_.erase(0, begin_);
+    begin_ = 0;
+    const std::size_t size = searched_ = text_.size();
+    text_.resize(size + kChunk);
+    text_.resize(size + source_(text_.data() + size, kChunk));
+    return text_.size() > size;
+  }
+
+  CsvSource source_;
+  std::string text_;
+  std::size_t begin_ = 0;     // of the line that was not taken yet
+  std::size_t searched_ = 0;  // before it there is no LF
+};
+
+/// Numbers whose count is not known before the last one. In blocks: a vector that grows needs three times the memory.
+class Numbers {
+ public:
+  void push_back(double number) {
+    constexpr std::size_t kBlock = 1u << 20;
+    if (blocks_.empty() || blocks_.back().size() == kBlock) blocks_.emplace_back();
+    blocks_.back().push_back(number);
+  }
+
+  /// A tensor of these numbers; each block goes when it is copied.
+  at::Tensor take(at::IntArrayRef shape) {
+    at::Tensor tensor = at::empty(shape, at::kDouble);
+    double* place = tensor.mutable_data_ptr<double>();
+    for (std::vector<double>& block : blocks_) {
+      place = std::copy(block.begin(), block.end(), place);
+      block = std::vector<double>();
+    }
+    return tensor;
+  }
+
+ private:
+  std::vector<std::vector<double>> blocks_;
+};
+
+class CsvParser {
+ public:
+  CsvParser(CsvSource source, const std::string& name, const CsvOptions& options)
+      : lines_(std::move(source)), name_(name), options_(options) {}
+
+  CsvTable parse() {
+    CsvTable table;
+    while (next_line()) {
+      if (width_ == 0 && is_header()) {
+        for (const Field& field : fields_) table.columns.push_back(unescape(field.text));
+      } else {
+        if (width_ != 0 && fields_.size() != width_) fail_width();
+        for (const Field& field : fields_) values_.push_back(number(field));
+        ++rows_;
+      }
+      width_ = fields_.size();
+    }
+    table.values = values_.take({rows_, static_cast<std::int64_t>(width_)});
+    return table;
+  }
+
+ private:
+  [[noreturn]] void fail(int column, const std::string& message) const {
+    const auto line = static_cast<int>(std::min<std::int64_t>(line_, std::numeric_limits<int>::max()));
+    throw IoError(Mark{name_, line, column}.str() + ": " + message);
+  }
+
+  [[noreturn]] void fail_width() const {
+    const std::size_t first_too_many = std::min(fields_.size() - 1, width_);
+    fail(fields_[first_too_many].column,
+         "this line has " + std::to_string(fields_.size()) + " fields, the lines before it have " + std::to_string(width_));
+  }
+
+  static std::string unescape(std::string_view text) {
+    std::string plain;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      plain += text[i];
+      if (text[i] == '"' && i + 1 < text.size() && text[i + 1] == '"') ++i;
+    }
+    return plain;
+  }
+
+  double number(const Field& field) const {
+    if (const auto value = parse_number(field.text)) {
+      const bool is_written_out = field.text.find_first_of("0123456789") != std::string_view::npos;
+      if (std::isinf(*value) && is_written_out)
+        fail(field.column, quoted_text(field.text, 40) + " is too large for a 64-bit float; write inf if it is meant");
+      return *value;
+    }
+    if (!is_missing(field.text)) fail(field.column, quoted_text(field.text, 40) + " is not a number");
+    if (options_.missing) return *options_.missing;
+    fail(field.column,
+         "the value is missing (" + quoted_text(field.text, 40) + "): set `missing` to the number that stands for it");
+  }
+
+  bool is_header() const {
+    if (options_.header) return *options_.header;
+    const auto is_name = [](const Field& field) { return !parse_number(field.text) && !is_missing(field.text); };
+    const auto is_number = [](const Field& field) { return parse_number(field.text).has_value(); };
+    const auto name = std::find_if(fields_.begin(), fields_.end(), is_name);
+    if (name == fields_.end()) return false;
+    if (std::any_of(fields_.begin(), fields_.end(), is_number)) {
+      fail(name->column, quoted_text(name->text, 40) +
+                             " is not a number, and other fields of the first line are: set `header` to true when " +
+                             "the line names the columns, or correct the field");
+    }
+    return true;
+  }
+
+  /// Takes the next line that is not blank apart; false at the end.
+  bool next_line() {
+    while (const auto next = lines_.next()) {
+      std::string_view line = *next;
+      if (++line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (trim(line).empty() && options_.delimiter != '\t') continue;
+      if (line.empty()) continue;
+      split(line);
+      return true;
+    }
+    return false;
+  }
+
+  void split(std::string_view line) {
+    fields_.clear();
+    std::size_t begin = 0;
+    while (true) {
+      std::size_t start = begin;
+      while (start < line.size() && line[start] == ' ') ++start;
+      const bool is_quoted = start < line.size() && line[start] == '"';
+      const std::size_t end =
+          is_quoted ? end_of_quoted(line, start) : std::min(line.find(options_.delimiter, begin), line.size());
+      std::string_view text = trim(line.substr(begin, end - begin));
+      if (is_quoted) text = trim(text.substr(1, text.size() - 2));
+      fields_.push_back({text, static_cast<int>(start) + 1});
+      if (end == line.size()) return;
+      begin = end + 1;
+    }
+  }
+
+  /// Where the field whose opening quote is at `start` ends: at a delimiter, or at the end of the line.
+  std::size_t end_of_quoted(std::string_view line, std::size_t start) const {
+    std::size_t quote = start;
+    do {
+      quote = line.find('"', quote + 1);
+      if (quote == std::string_view::npos)
+        fail(static_cast<int>(start) + 1, "the quote that opens here is not closed on this line");
+    } while (quote + 1 < line.size() && line[quote + 1] == '"' && ++quote);
+    std::size_t end = quote + 1;
+    while (end < line.size() && line[end] == ' ') ++end;
+    if (end < line.size() && line[end] != options_.delimiter) {
+      fail(static_cast<int>(end) + 1, "text after a closing quote: " + quoted_text(line.substr(end), 40));
+    }
+    return end;
+  }
+
+  LineReader lines_;
+  const std::string& name_;
+  const CsvOptions& options_;
+  std::vector<Field> fields_;  ///< of the current line
+  Numbers values_;
+  std::size_t width_ = 0;
+  std::int64_t rows_ = 0;
+  std::int64_t line_ = 0;
+};
+
+}  // namespace
+
+CsvTable parse_csv(std::string_view text, const std::string& name, const CsvOptions& options) {
+  const auto source = [&text](char* buffer, std::size_t size) {
+    const std::size_t count = text.copy(buffer, size);
+    text.remove_prefix(count);
+    return count;
+  };
+  return CsvParser(source, name, options).parse();
+}
+
+CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) {
+  InputFile file(path, options.max_expansion);
+  const auto source = [&file](char* buffer, std::size_t size) { return file.read(buffer, size); };
+  return CsvParser(source, path.string(), options).parse();
+}
+
+}  // namespace levin

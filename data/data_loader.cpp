@@ -1,0 +1,184 @@
+#include "levin/data/data_loader.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <system_error>
+
+#include "levin/data/distributed_sampler.h"
+#include "levin/data/ordered_prefetcher.h"
+#include "levin/core/error.h"
+
+namespace levin {
+
+namespace {
+
+[[noreturn]] void throw_for_batch(const std::string& place, const std::string& text, int exit_code = 1) {
+  std::throw_with_nested(Error(place + ": " + text, exit_code));
+}
+
+}  // namespace
+
+void DataLoaderOptions::declare(OptionList<DataLoaderOptions>& options) {
+  using O = DataLoaderOptions;
+  options.add("batch_size", &O::batch_size, "Samples in a batch of one rank").min(1);
+  options.add("shuffle", &O::shuffle, "A new order in each epoch");
+  options.add("num_workers", &O::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
+  options.add("drop_last", &O::drop_last, "Leave out a last batch that is not full");
+  options.add("pin_memory", &O::pin_memory, "Batches in page-locked memory");
+  options.add("prefetch_factor", &O::prefetch_factor, "Batches that may lie ready, for each worker").min(1);
+  options.add("seed", &O::seed, "Seed of the order; null: that of seed_everything");
+  options.rule({"shuffle"}, [](const O& loader) {
+    return loader.shuffle && loader.sampler ? "shuffle and sampler exclude each other; the sampler alone decides the order"
+                                            : "";
+  });
+}
+
+/// What is fixed while an epoch runs. Workers that are behind keep the epoch they work on alive.
+struct DataLoader::Epoch {
+  DatasetPtr dataset;
+  std::vector<std::int64_t> indices;
+  std::int64_t padding;  ///< how many of the indices, at their end, repeat others to make ranks even
+  std::int64_t number;
+  std::int64_t batch_size;
+  std::int64_t batches;
+  bool pin_memory;
+
+  Batch read(std::int64_t batch) const {
+    const std::int64_t begin = batch * batch_size;
+    const std::int64_t length = std::min(batch_size, static_cast<std::int64_t>(indices.size()) - begin);
+    const std::span<const std::int64_t> samples(indices.data() + begin, static_cast<std::size_t>(length));
+    try {
+      Batch read = dataset->get_batch(samples);
+      return pin_memory ? read.pin_memory() : read;
+    } catch (const Error& error) {
+      throw_for_batch(place(batch, samples), error.what(), error.exit_code());
+    } catch (const c10::Error& error) {
+      throw_for_batch(place(batch, samples), error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      throw_for_batch(place(batch, samples), error.what());
+    }
+  }
+
+  std::string place(std::int64_t batch, std::span<const std::int64_t> samples) const {
+    std::string text =
+        "batch " + std::to_string(batch) + " of epoch " + std::to_string(number) + " could not be read (samples ";
+    constexpr std::size_t kShown = 4;
+    for (std::size_t i = 0; i < std::min(samples.size(), kShown); ++i) text += (i > 0 ? ", " : "") + std::to_string(samples[i]);
+    if (samples.size() > kShown) text += ", … " + std::to_string(samples.back());
+    return text + ")";
+  }
+};
+
+DataLoader::DataLoader(DatasetPtr dataset, DataLoaderOptions options)
+    : dataset_(std::move(dataset)), options_(checked("DataLoader", std::move(options))) {
+  if (!dataset_) throw MisuseError("DataLoader: the dataset is a null pointer");
+}
+
+DataLoader::~DataLoader() = default;
+
+const Sampler& DataLoader::sampler() const {
+  static const SequentialSampler sequential;
+  static const RandomSampler random;
+  if (shard_.force_sequential) return sequential;
+  if (options_.sampler) return *options_.sampler;
+  if (options_.shuffle) return random;
+  return sequential;
+}
+
+std::int64_t DataLoader::order_size() const { return sampler().size(dataset_->size()); }
+
+std::optional<std::int64_t> DataLoader::size() const {
+  return DistributedSampler(order_size(), shard_).batches(options_.batch_size, options_.drop_last);
+}
+
+bool DataLoader::shuffles() const { return sampler().shuffles(); }
+
+std::optional<std::vector<std::int64_t>> DataLoader::epoch_samples(std::int64_t batches) const {
+  if (!epoch_) return std::vector<std::int64_t>();
+  const auto& indices = epoch_->indices;
+  const auto count = std::min(static_cast<std::int64_t>(indices.size()), batches * epoch_->batch_size);
+  std::vector<std::int64_t> samples(indices.begin(), indices.begin() + count);
+  const std::int64_t own = static_cast<std::int64_t>(indices.size()) - epoch_->padding;
+  if (count > own) std::fill(samples.begin() + own, samples.end(), -1);
+  return samples;
+}
+
+void DataLoader::set_shard(const Shard& shard) {
+  shard_ = shard;
+  (void)size();  // throws now, rather than in the first epoch, on a shard or sampler that does not fit
+}
+
+void DataLoader::set_pin_memory(bool pin) { options_.pin_memory = pin; }
+
+std::vector<std::int64_t> DataLoader::epoch_order(std::int64_t epoch) const {
+  const std::int64_t dataset_size = dataset_->size();
+  const std::int64_t expected = sampler().size(dataset_size);
+  const std::int64_t seed = options_.seed.value_or(shard_.default_seed);
+  std::vector<std::int64_t> order = sampler().order({.dataset_size = dataset_size, .seed = seed, .epoch = epoch});
+  if (static_cast<std::int64_t>(order.size()) != expected) {
+    throw MisuseError("the sampler gave " + std::to_string(order.size()) + " samples for epoch " + std::to_string(epoch) +
+                      ", and says that an epoch has " + std::to_string(expected));
+  }
+  detail::check_indices(order, dataset_size, "the sampler's order of epoch " + std::to_string(epoch));
+  return order;
+}
+
+std::optional<std::int64_t> DataLoader::samples_before(std::int64_t batches) const {
+  return std::min(order_size(), first_sample_ + batches * options_.batch_size * shard_.world_size);
+}
+
+std::optional<std::int64_t> DataLoader::batches_from(std::int64_t samples) const {
+  return DistributedSampler(order_size(), shard_, samples).batches(options_.batch_size, options_.drop_last);
+}
+
+void DataLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
+  const std::vector<std::int64_t> order = epoch_order(epoch);
+  const DistributedSampler part(static_cast<std::int64_t>(order.size()), shard_, samples);
+  first_sample_ = samples;
+  epoch_ = std::make_shared<const Epoch>(Epoch{.dataset = dataset_,
+                                               .indices = part.select(order),
+                                               .padding = part.padding(),
+                                               .number = epoch,
+                                               .batch_size = options_.batch_size,
+                                               .batches = part.batches(options_.batch_size, options_.drop_last),
+                                               .pin_memory = options_.pin_memory});
+  next_batch_ = 0;
+  if (options_.num_workers == 0) return;
+  if (!workers_) start_workers();
+  workers_->start(epoch_->batches, [epoch = epoch_](std::int64_t batch) { return epoch->read(batch); });
+}
+
+void DataLoader::start_workers() {
+  const auto use_one_thread = [] {
+    // A thread's first parallel call sets its number, once for libtorch and once for what inlines at::parallel_for: before
+    // ours.
+    (void)at::get_num_threads();
+    at::internal::lazy_init_num_threads();
+    at::set_num_threads(1);
+  };
+  // Besides the caller's own number of threads, at::set_num_threads sets the one that threads started later begin with. That
+  // one is put back here, so that workers do not slow down what the training thread starts.
+  const int threads = at::get_num_threads();
+  const std::int64_t capacity = std::int64_t{options_.num_workers} * options_.prefetch_factor;
+  try {
+    workers_ = std::make_unique<OrderedPrefetcher<Batch>>(options_.num_workers, capacity, use_one_thread);
+  } catch (const std::system_error& error) {
+    throw Error("DataLoader: the system does not give " + std::to_string(options_.num_workers) +
+                " worker threads: " + error.what() + "; lower num_workers");
+  }
+  at::set_num_threads(threads);
+}
+
+std::optional<Batch> DataLoader::next() {
+  if (!epoch_) throw MisuseError("DataLoader::next(): call start_epoch() first");
+  if (workers_) return workers_->next();
+  if (next_batch_ == epoch_->batches) return std::nullopt;
+  return epoch_->read(next_batch_++);
+}
+
+}  // namespace levin

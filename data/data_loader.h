@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "levin/data/dataset.h"
+#include "levin/core/batch_loader.h"
+#include "levin/data/sampler.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+template <class T>
+class OrderedPrefetcher;
+
+struct DataLoaderOptions {
+  std::int64_t batch_size = 1;               ///< samples in a batch of one rank
+  bool shuffle = false;                      ///< a new order in each epoch: RandomSampler
+  int num_workers = 0;                       ///< threads that read ahead; 0: the training thread reads
+  bool drop_last = false;                    ///< leave out a last batch that is not full
+  bool pin_memory = false;                   ///< page-locked memory; the Trainer asks for it when a GPU is used
+  int prefetch_factor = 2;                   ///< batches that may lie ready, for each worker
+  std::optional<std::int64_t> seed{};        ///< of the order; default: the seed of seed_everything
+  std::shared_ptr<const Sampler> sampler{};  ///< an order of your own, in place of `shuffle`
+
+  static void declare(OptionList<DataLoaderOptions>& options);
+};
+
+/// Batches of a dataset:
+///
+///     std::make_shared<levin::DataLoader>(dataset, levin::DataLoaderOptions{.batch_size = 32, .shuffle = true, .num_workers =
+///     2});
+///
+/// Which samples a batch holds, and in which order, depends on dataset size, seed, epoch, batch size and shard, and on nothing
+/// else: not on the number of workers. With ranks, the Trainer sets the shard; the loader divides the samples itself.
+/// Workers are started by the first epoch and live as long as the loader. Each works with one thread (at::get_num_threads() is
+/// 1).
+class DataLoader final : public BatchLoader {
+ public:
+  /// Throws ConfigError as checked() does, MisuseError when the dataset is a null pointer.
+  explicit DataLoader(DatasetPtr dataset, DataLoaderOptions options = {});
+  ~DataLoader() override;
+
+  /// Exact.
+  std::optional<std::int64_t> batch_size() const override { return options_.batch_size; }
+  std::optional<std::int64_t> size() const override;
+  void start_epoch(std::int64_t epoch) override { start_epoch_at(epoch, 0); }
+  std::optional<std::int64_t> samples_before(std::int64_t batches) const override;
+  std::optional<std::int64_t> batches_from(std::int64_t samples) const override;
+  void start_epoch_at(std::int64_t epoch, std::int64_t samples) override;
+  /// Throws Error, naming the batch and the original text, and with the original exception nested, when the dataset throws;
+  /// the call after that goes on with the batch after it.
+  std::optional<Batch> next() override;
+  /// -1 for a sample that is only there to make ranks even.
+  std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t batches) const override;
+  void set_shard(const Shard& shard) override;
+  bool shuffles() const override;
+  void set_pin_memory(bool pin) override;
+
+  const Dataset& dataset() const { return *dataset_; }
+  /// Samples in an epoch's order, over all ranks: the dataset's, or as many as the sampler takes.
+  std::int64_t order_size() const;
+  const Shard& shard() const { return shard_; }
+  const DataLoaderOptions& options() const { return options_; }
+
+ private:
+  struct Epoch;
+
+  const Sampler& sampler() const;
+  std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
+  void start_workers();
+
+  DatasetPtr dataset_;
+  DataLoaderOptions options_;
+  Shard shard_;
+  std::shared_ptr<const Epoch> epoch_;  ///< shared with the workers; null before the first epoch
+  std::int64_t first_sample_ = 0;       ///< of the epoch's global order
+  std::int64_t next_batch_ = 0;
+  std::unique_ptr<OrderedPrefetcher<Batch>> workers_;
+};
+
+}  // namespace levin

@@ -1,0 +1,86 @@
+#include "levin/data/dataset.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+Dataset::~Dataset() = default;
+
+Batch SampleDataset::get_batch(std::span<const std::int64_t> indices) const {
+  std::vector<Batch> samples;
+  samples.reserve(indices.size());
+  for (const std::int64_t index : indices) samples.push_back(get_sample(index));
+  return collate(samples);
+}
+
+Batch SampleDataset::collate(std::span<const Batch> samples) const { return stack_samples(samples); }
+
+namespace {
+
+std::string describe(const Batch::Item& item) {
+  const auto& [name, tensor] = item;
+  std::ostringstream text;
+  if (!name.empty()) text << "\"" << name << "\" ";
+  if (tensor.defined()) {
+    text << "of shape " << tensor.sizes() << " and type " << tensor.scalar_type();
+  } else {
+    text << "undefined";
+  }
+  return text.str();
+}
+
+bool can_stack(const Batch::Item& left, const Batch::Item& right) {
+  if (left.first != right.first || !left.second.defined() || !right.second.defined()) return false;
+  return left.second.sizes() == right.second.sizes() && left.second.scalar_type() == right.second.scalar_type();
+}
+
+void check_alike(std::span<const Batch> samples) {
+  const std::vector<Batch::Item>& first = samples.front().items();
+  for (std::size_t row = 0; row < samples.size(); ++row) {
+    const std::vector<Batch::Item>& items = samples[row].items();
+    const std::string place = "sample " + std::to_string(row) + " of the batch";
+    if (items.size() != first.size()) {
+      throw MisuseError(place + " has " + std::to_string(items.size()) + " tensors, sample 0 has " +
+                        std::to_string(first.size()) + ": every sample needs the same tensors");
+    }
+    for (std::size_t position = 0; position < items.size(); ++position) {
+      if (can_stack(items[position], first[position])) continue;
+      throw MisuseError(place + ": tensor " + std::to_string(position) + " is " + describe(items[position]) +
+                        ", in sample 0 it is " + describe(first[position]) +
+                        ": give samples one shape, or override SampleDataset::collate()");
+    }
+  }
+}
+
+}  // namespace
+
+Batch stack_samples(std::span<const Batch> samples) {
+  if (samples.empty()) return {};
+  check_alike(samples);
+  std::vector<Batch::Item> stacked;
+  std::vector<at::Tensor> column(samples.size());
+  for (std::size_t position = 0; position < samples.front().size(); ++position) {
+    std::transform(samples.begin(), samples.end(), column.begin(), [&](const Batch& sample) { return sample[position]; });
+    stacked.emplace_back(samples.front().items()[position].first, at::stack(column));
+  }
+  return Batch(std::move(stacked));
+}
+
+namespace detail {
+
+void check_indices(std::span<const std::int64_t> indices, std::int64_t size, std::string_view who) {
+  const auto wrong = std::find_if(indices.begin(), indices.end(), [size](std::int64_t i) { return i < 0 || i >= size; });
+  if (wrong == indices.end()) return;
+  throw MisuseError(std::string(who) + ": index " + std::to_string(*wrong) + " is not in a dataset of " + std::to_string(size) +
+                    " samples");
+}
+
+}  // namespace detail
+
+}  // namespace levin

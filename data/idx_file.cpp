@@ -1,0 +1,72 @@
+#include "levin/data/idx_file.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "levin/data/input_file.h"
+#include "levin/core/error.h"
+
+namespace levin {
+
+namespace {
+
+[[noreturn]] void throw_bad_idx(const std::string& name, const std::string& reason) {
+  throw IoError(name + ": not a good IDX file: " + reason);
+}
+
+at::ScalarType scalar_type(unsigned char code, const std::string& name) {
+  switch (code) {
+    case 0x08:
+      return at::kByte;
+    case 0x09:
+      return at::kChar;
+    case 0x0B:
+      return at::kShort;
+    case 0x0C:
+      return at::kInt;
+    case 0x0D:
+      return at::kFloat;
+    case 0x0E:
+      return at::kDouble;
+    default:
+      throw_bad_idx(name, "unknown type of element " + std::to_string(code));
+  }
+}
+
+}  // namespace
+
+at::Tensor parse_idx(std::string data, const std::string& name) {
+  const auto byte = [&data](std::size_t place) { return static_cast<unsigned char>(data[place]); };
+  if (data.size() < 4 || byte(0) != 0 || byte(1) != 0) throw_bad_idx(name, "it does not begin with two zero bytes and a type");
+  const at::ScalarType type = scalar_type(byte(2), name);
+  const std::size_t dimensions = byte(3);
+  const std::size_t header = 4 + 4 * dimensions;
+  if (dimensions == 0 || dimensions > 64)
+    throw_bad_idx(name, "it claims to have " + std::to_string(dimensions) + " dimensions");
+  if (data.size() < header) throw_bad_idx(name, "it ends inside its header");
+
+  const std::size_t width = c10::elementSize(type);
+  std::vector<std::int64_t> shape;
+  for (std::size_t place = 4; place < header; place += 4) {
+    shape.push_back(std::int64_t{byte(place)} << 24 | byte(place + 1) << 16 | byte(place + 2) << 8 | byte(place + 3));
+  }
+  const auto bytes = detail::array_bytes(shape, width);
+  if (!bytes) throw_bad_idx(name, "the size in its header is absurd");
+  if (data.size() - header != *bytes) {
+    throw_bad_idx(name, "its header promises " + std::to_string(*bytes) + " bytes of data, it has " +
+                            std::to_string(data.size() - header));
+  }
+  const std::span<char> elements(data.data() + header, *bytes);
+  detail::to_native_order(elements, width, true);
+  const at::Tensor tensor = at::empty(shape, type);
+  std::copy(elements.begin(), elements.end(), static_cast<char*>(tensor.mutable_data_ptr()));
+  return tensor;
+}
+
+at::Tensor read_idx(const std::filesystem::path& path, double max_expansion) {
+  return parse_idx(read_input_file(path, max_expansion), path.string());
+}
+
+}  // namespace levin

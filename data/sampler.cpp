@@ -1,0 +1,84 @@
+#include "levin/data/sampler.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/multinomial.h>
+#include <ATen/ops/randperm.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+Sampler::~Sampler() = default;
+
+std::int64_t Sampler::size(std::int64_t dataset_size) const { return dataset_size; }
+
+namespace {
+
+at::Generator seeded_generator(std::int64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed));
+}
+
+/// Sums wrap around, so that any seed is a good one.
+std::int64_t seed_of(const EpochKey& key) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(key.seed) + static_cast<std::uint64_t>(key.epoch));
+}
+
+std::vector<std::int64_t> to_vector(const at::Tensor& indices) {
+  const auto* data = indices.const_data_ptr<std::int64_t>();
+  return std::vector<std::int64_t>(data, data + indices.numel());
+}
+
+}  // namespace
+
+std::vector<std::int64_t> random_permutation(std::int64_t size, std::int64_t seed) {
+  return to_vector(at::randperm(size, seeded_generator(seed), at::TensorOptions(at::kLong)));
+}
+
+std::vector<std::int64_t> SequentialSampler::order(const EpochKey& key) const {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(key.dataset_size));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+std::vector<std::int64_t> RandomSampler::order(const EpochKey& key) const {
+  return random_permutation(key.dataset_size, seed_of(key));
+}
+
+WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, std::int64_t samples_per_epoch, bool replacement)
+    : weights_(std::move(weights)), samples_per_epoch_(samples_per_epoch), replacement_(replacement) {
+  const auto usable = std::count_if(weights_.begin(), weights_.end(), [](double weight) { return weight > 0.0; });
+  for (std::size_t index = 0; index < weights_.size(); ++index) {
+    if (std::isfinite(weights_[index]) && weights_[index] >= 0.0) continue;
+    throw MisuseError("WeightedRandomSampler: weight " + std::to_string(index) + " is " + std::to_string(weights_[index]) +
+                      "; weights are finite and not negative");
+  }
+  if (samples_per_epoch_ < 0) throw MisuseError("WeightedRandomSampler: samples_per_epoch is negative");
+  if (samples_per_epoch_ > 0 && usable == 0) throw MisuseError("WeightedRandomSampler: every weight is 0");
+  if (!replacement_ && samples_per_epoch_ > usable) {
+    throw MisuseError("WeightedRandomSampler: without replacement " + std::to_string(samples_per_epoch_) +
+                      " samples cannot be drawn from " + std::to_string(usable) + " with a weight above 0");
+  }
+}
+
+std::int64_t WeightedRandomSampler::size(std::int64_t dataset_size) const {
+  if (static_cast<std::int64_t>(weights_.size()) != dataset_size) {
+    throw MisuseError("WeightedRandomSampler has " + std::to_string(weights_.size()) + " weights for a dataset of " +
+                      std::to_string(dataset_size) + " samples");
+  }
+  return samples_per_epoch_;
+}
+
+std::vector<std::int64_t> WeightedRandomSampler::order(const EpochKey& key) const {
+  if (samples_per_epoch_ == 0) return {};
+  const at::Tensor weights = at::tensor(weights_, at::kDouble);
+  return to_vector(at::multinomial(weights, samples_per_epoch_, replacement_, seeded_generator(seed_of(key))));
+}
+
+}  // namespace levin

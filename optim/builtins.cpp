@@ -1,0 +1,50 @@
+#include "levin/optim/builtins.h"
+
+#include "levin/optim/cosine_annealing_lr.h"
+#include "levin/optim/one_cycle_lr.h"
+#include "levin/optim/optimizer_factories.h"
+#include "levin/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/sequential_lr.h"
+#include "levin/optim/step_lr.h"
+#include "levin/optim/warmup_lr.h"
+#include "levin/core/options/registry.h"
+
+namespace levin {
+namespace {
+
+template <class Scheduler>
+class SchedulerFactory final : public LrSchedulerFactory {
+ public:
+  using Options = typename Scheduler::Options;
+  explicit SchedulerFactory(Options options) : options_(std::move(options)) {}
+  std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer) const override {
+    return std::make_shared<Scheduler>(optimizer, options_);
+  }
+
+ private:
+  Options options_;
+};
+
+template <class Scheduler>
+void add_scheduler(const char* name, const char* help) {
+  Registry<LrSchedulerFactory>::instance().add<SchedulerFactory<Scheduler>>(name, help);
+}
+
+}  // namespace
+
+void register_builtin_optimizers() {
+  add_optimizer_factories(Registry<OptimizerFactory>::instance());
+  add_scheduler<ConstantLr>("ConstantLR", "A reduced rate for the first steps");
+  add_scheduler<CosineAnnealingLr>("CosineAnnealingLR", "Falls along half a cosine, and rises again");
+  add_scheduler<CosineAnnealingWarmRestarts>("CosineAnnealingWarmRestarts", "Falls along half a cosine, and restarts");
+  add_scheduler<ExponentialLr>("ExponentialLR", "Multiplies the rate at every step");
+  add_scheduler<LinearLr>("LinearLR", "Goes linearly from one factor to another");
+  add_scheduler<MultiStepLr>("MultiStepLR", "Multiplies the rate at given steps");
+  add_scheduler<OneCycleLr>("OneCycleLR", "One rise and one fall over the whole run");
+  add_scheduler<PolynomialLr>("PolynomialLR", "Falls to zero along a polynomial");
+  add_scheduler<ReduceLrOnPlateau>("ReduceLROnPlateau", "Multiplies the rate when a metric stops improving");
+  add_scheduler<SequentialLr>("SequentialLR", "Several schedules, one after the other");
+  add_scheduler<StepLr>("StepLR", "Multiplies the rate every so many steps");
+}
+
+}  // namespace levin

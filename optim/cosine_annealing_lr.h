@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+
+#include "levin/optim/stepped_lr_scheduler.h"
+
+namespace levin {
+
+struct CosineAnnealingLrOptions {
+  std::int64_t T_max = 0;
+  double eta_min = 0.0;
+  static void declare(OptionList<CosineAnnealingLrOptions>& options);
+};
+
+/// Lets the rate fall to eta_min along half a cosine of T_max steps, and rise again in as many.
+class CosineAnnealingLr final : public SteppedLrSchedulerWith<CosineAnnealingLrOptions> {
+ public:
+  CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+};
+
+struct CosineAnnealingWarmRestartsOptions {
+  std::int64_t T_0 = 0;
+  std::int64_t T_mult = 1;
+  double eta_min = 0.0;
+  static void declare(OptionList<CosineAnnealingWarmRestartsOptions>& options);
+};
+
+/// Lets the rate fall to eta_min along half a cosine and jump back; each cycle is T_mult times as long as the one before.
+class CosineAnnealingWarmRestarts final : public SteppedLrSchedulerWith<CosineAnnealingWarmRestartsOptions> {
+ public:
+  CosineAnnealingWarmRestarts(torch::optim::Optimizer& optimizer, const CosineAnnealingWarmRestartsOptions& options);
+
+ private:
+  void before_step() override;
+  double next_lr(std::size_t group, double lr) override;
+  void save_state(Value& state) const override;
+  void load_state(const Value& state) override;
+
+  std::int64_t cycle_length_;
+  std::int64_t step_in_cycle_ = 0;
+};
+
+}  // namespace levin

@@ -1,0 +1,25 @@
+#include "levin/optim/lambda_lr.h"
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+LambdaLr::LambdaLr(torch::optim::Optimizer& optimizer, Factor lr_lambda) : SteppedLrScheduler(optimizer) {
+  lr_lambdas_.assign(group_count(), lr_lambda);
+  start();
+}
+
+LambdaLr::LambdaLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas)
+    : SteppedLrScheduler(optimizer), lr_lambdas_(std::move(lr_lambdas)) {
+  if (lr_lambdas_.size() != group_count()) {
+    throw MisuseError("LambdaLR has " + std::to_string(lr_lambdas_.size()) + " functions, but the optimizer has " +
+                      std::to_string(group_count()) + " parameter groups: give one function, or one for each group.");
+  }
+  start();
+}
+
+double LambdaLr::next_lr(std::size_t group, double) { return base_lr(group) * lr_lambdas_[group](last_epoch()); }
+
+double LambdaLr::first_lr(std::size_t group) const { return base_lr(group) * lr_lambdas_[group](0); }
+
+}  // namespace levin

@@ -1,0 +1,207 @@
+#include "levin/optim/optimizer_factories.h"
+
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <tuple>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+OptimizerFactory::~OptimizerFactory() = default;
+LrSchedulerFactory::~LrSchedulerFactory() = default;
+
+namespace {
+
+using Parameters = std::vector<at::Tensor>;
+
+/// Adam's two decay rates.
+struct Betas {
+  double first = 0.9;
+  double second = 0.999;
+};
+
+}  // namespace
+
+template <>
+struct OptionType<Betas> {
+  static Betas read(const Value& value) {
+    const auto betas = OptionType<std::vector<double>>::read(value);
+    const auto valid = [](double beta) { return beta >= 0.0 && beta < 1.0; };
+    if (betas.size() != 2 || !valid(betas[0]) || !valid(betas[1])) {
+      throw ConfigError(value.mark(), "betas must be two numbers, each at least 0 and below 1");
+    }
+    return {betas[0], betas[1]};
+  }
+  static Value write(const Betas& betas) { return Value(Value::List{betas.first, betas.second}); }
+  static std::string name() { return "two floats"; }
+  static Value schema() {
+    Value beta = detail::schema_of_type("number");
+    beta["minimum"] = 0;
+    beta["exclusiveMaximum"] = 1;
+    Value two = detail::schema_of_type("array");
+    two["items"] = std::move(beta);
+    two["minItems"] = two["maxItems"] = 2;
+    return two;
+  }
+};
+
+namespace {
+
+struct SgdFactoryOptions {
+  double lr = 1e-3;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  double weight_decay = 0.0;
+  bool nesterov = false;
+  static void declare(OptionList<SgdFactoryOptions>& options) {
+    using Options = SgdFactoryOptions;
+    options.add("lr", &Options::lr, "Learning rate").min(0.0);
+    options.add("momentum", &Options::momentum, "Momentum").min(0.0);
+    options.add("dampening", &Options::dampening, "Dampening of the momentum");
+    options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
+    options.add("nesterov", &Options::nesterov, "Nesterov's momentum; needs momentum above 0 and no dampening");
+    options.rule({"nesterov"}, [](const Options& sgd) {
+      const bool fits = !sgd.nesterov || (sgd.momentum > 0.0 && sgd.dampening == 0.0);
+      return fits ? "" : "nesterov needs a momentum above 0 and a dampening of 0";
+    });
+  }
+  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
+    auto options = torch::optim::SGDOptions(lr).momentum(momentum).dampening(dampening);
+    return std::make_shared<torch::optim::SGD>(std::move(parameters), options.weight_decay(weight_decay).nesterov(nesterov));
+  }
+};
+
+struct AdamFactoryOptions {
+  double lr = 1e-3;
+  Betas betas;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  bool amsgrad = false;
+  template <class Options>
+  static void declare_all(OptionList<Options>& options, const char* weight_decay_help) {
+    options.add("lr", &Options::lr, "Learning rate").min(0.0);
+    options.add("betas", &Options::betas, "Decay of the averages of the gradient and of its square");
+    options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
+    options.add("weight_decay", &Options::weight_decay, weight_decay_help).min(0.0);
+    options.add("amsgrad", &Options::amsgrad, "The AMSGrad variant");
+  }
+  static void declare(OptionList<AdamFactoryOptions>& options) { declare_all(options, "L2 penalty"); }
+  template <class Optimizer, class TorchOptions>
+  std::shared_ptr<torch::optim::Optimizer> make_as(Parameters parameters) const {
+    auto options = TorchOptions(lr).betas({betas.first, betas.second}).eps(eps).weight_decay(weight_decay).amsgrad(amsgrad);
+    return std::make_shared<Optimizer>(std::move(parameters), options);
+  }
+  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
+    return make_as<torch::optim::Adam, torch::optim::AdamOptions>(std::move(parameters));
+  }
+};
+
+struct AdamWFactoryOptions : AdamFactoryOptions {
+  AdamWFactoryOptions() { weight_decay = 1e-2; }
+  static void declare(OptionList<AdamWFactoryOptions>& options) { declare_all(options, "Decoupled weight decay"); }
+  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
+    return make_as<torch::optim::AdamW, torch::optim::AdamWOptions>(std::move(parameters));
+  }
+};
+
+struct RmspropFactoryOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  double momentum = 0.0;
+  bool centered = false;
+  static void declare(OptionList<RmspropFactoryOptions>& options) {
+    using Options = RmspropFactoryOptions;
+    options.add("lr", &Options::lr, "Learning rate").min(0.0);
+    options.add("alpha", &Options::alpha, "Decay of the average of the squared gradient").min(0.0);
+    options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
+    options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
+    options.add("momentum", &Options::momentum, "Momentum").min(0.0);
+    options.add("centered", &Options::centered, "Normalize by an estimate of the variance");
+  }
+  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
+    auto options = torch::optim::RMSpropOptions(lr).alpha(alpha).eps(eps).weight_decay(weight_decay);
+    return std::make_shared<torch::optim::RMSprop>(std::move(parameters), options.momentum(momentum).centered(centered));
+  }
+};
+
+struct AdagradFactoryOptions {
+  double lr = 1e-2;
+  double lr_decay = 0.0;
+  double weight_decay = 0.0;
+  double initial_accumulator_value = 0.0;
+  double eps = 1e-10;
+  static void declare(OptionList<AdagradFactoryOptions>& options) {
+    using Options = AdagradFactoryOptions;
+    options.add("lr", &Options::lr, "Learning rate").min(0.0);
+    options.add("lr_decay", &Options::lr_decay, "Decay of the learning rate").min(0.0);
+    options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
+    options.add("initial_accumulator_value", &Options::initial_accumulator_value, "First sum of squares").min(0.0);
+    options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
+  }
+  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
+    auto options = torch::optim::AdagradOptions(lr).lr_decay(lr_decay).weight_decay(weight_decay);
+    options.initial_accumulator_value(initial_accumulator_value).eps(eps);
+    return std::make_shared<torch::optim::Adagrad>(std::move(parameters), options);
+  }
+};
+
+struct LbfgsFactoryOptions {
+  double lr = 1.0;
+  std::int64_t max_iter = 20;
+  std::optional<std::int64_t> max_eval;
+  double tolerance_grad = 1e-7;
+  double tolerance_change = 1e-9;
+  std::int64_t history_size = 100;
+  std::optional<std::string> line_search_fn;
+  static void declare(OptionList<LbfgsFactoryOptions>& options) {
+    using Options = LbfgsFactoryOptions;
+    options.add("lr", &Options::lr, "Learning rate").min(0.0);
+    options.add("max_iter", &Options::max_iter, "Iterations of one step").min(1);
+    options.add("max_eval", &Options::max_eval, "Evaluations of one step; default: max_iter * 5 / 4").min(1);
+    options.add("tolerance_grad", &Options::tolerance_grad, "Largest gradient at which a step ends");
+    options.add("tolerance_change", &Options::tolerance_change, "Smallest change at which a step ends");
+    options.add("history_size", &Options::history_size, "Updates that are remembered").min(1);
+    options.add("line_search_fn", &Options::line_search_fn, "Line search; default: none").choices({"strong_wolfe"});
+  }
+  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
+    auto options = torch::optim::LBFGSOptions(lr).max_iter(max_iter).max_eval(max_eval).tolerance_grad(tolerance_grad);
+    options.tolerance_change(tolerance_change).history_size(history_size).line_search_fn(line_search_fn);
+    return std::make_shared<torch::optim::LBFGS>(std::move(parameters), options);
+  }
+};
+
+template <class FactoryOptions>
+class Factory final : public OptimizerFactory {
+ public:
+  using Options = FactoryOptions;
+  explicit Factory(Options options) : options_(std::move(options)) {}
+  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const override {
+    if (parameters.empty())
+      throw MisuseError("The optimizer has no parameters: does the module have any that need a gradient?");
+    return options_.make(std::move(parameters));
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace
+
+void add_optimizer_factories(Registry<OptimizerFactory>& registry) {
+  registry.add<Factory<AdagradFactoryOptions>>("Adagrad", "Adaptive gradients");
+  registry.add<Factory<AdamFactoryOptions>>("Adam", "Adaptive moments");
+  registry.add<Factory<AdamWFactoryOptions>>("AdamW", "Adam with decoupled weight decay");
+  registry.add<Factory<LbfgsFactoryOptions>>("LBFGS", "Limited-memory BFGS; needs a closure");
+  registry.add<Factory<RmspropFactoryOptions>>("RMSprop", "Root mean square propagation");
+  registry.add<Factory<SgdFactoryOptions>>("SGD", "Stochastic gradient descent");
+}
+
+}  // namespace levin

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "levin/optim/stepped_lr_scheduler.h"
+
+namespace levin {
+
+struct StepLrOptions {
+  std::int64_t step_size = 0;
+  double gamma = 0.1;
+  static void declare(OptionList<StepLrOptions>& options);
+};
+
+/// Multiplies the rate by gamma every step_size steps.
+class StepLr final : public SteppedLrSchedulerWith<StepLrOptions> {
+ public:
+  StepLr(torch::optim::Optimizer& optimizer, const StepLrOptions& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+};
+
+struct MultiStepLrOptions {
+  std::vector<std::int64_t> milestones = {};
+  double gamma = 0.1;
+  static void declare(OptionList<MultiStepLrOptions>& options);
+};
+
+/// Multiplies the rate by gamma at each milestone; a milestone given twice counts twice.
+class MultiStepLr final : public SteppedLrSchedulerWith<MultiStepLrOptions> {
+ public:
+  MultiStepLr(torch::optim::Optimizer& optimizer, const MultiStepLrOptions& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+};
+
+struct ExponentialLrOptions {
+  double gamma = 0.0;
+  static void declare(OptionList<ExponentialLrOptions>& options);
+};
+
+/// Multiplies the rate by gamma at every step.
+class ExponentialLr final : public SteppedLrSchedulerWith<ExponentialLrOptions> {
+ public:
+  ExponentialLr(torch::optim::Optimizer& optimizer, const ExponentialLrOptions& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+};
+
+}  // namespace levin

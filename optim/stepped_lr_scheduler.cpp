@@ -1,0 +1,71 @@
+#include "levin/optim/stepped_lr_scheduler.h"
+
+#include <torch/optim/optimizer.h>
+
+#include "levin/core/error.h"
+#include "levin/optim/initial_lr.h"
+#include "levin/core/optimizers/optimizer_access.h"
+
+namespace levin {
+
+SteppedLrScheduler::SteppedLrScheduler(torch::optim::Optimizer& optimizer)
+    : optimizer_(optimizer), initial_lrs_(detail::initial_lrs(optimizer)), base_lrs_(*initial_lrs_) {}
+
+SteppedLrScheduler::~SteppedLrScheduler() = default;
+
+void SteppedLrScheduler::start() { step(); }
+
+void SteppedLrScheduler::step(std::optional<double>) {
+  ++last_epoch_;
+  before_step();
+  std::vector<double> lrs = get_lrs(optimizer_);
+  if (lrs.size() != group_count()) {
+    throw MisuseError("The optimizer has " + std::to_string(lrs.size()) + " parameter groups, but had " +
+                      std::to_string(group_count()) + " when its scheduler was made: make the scheduler after the last group.");
+  }
+  for (std::size_t group = 0; group < lrs.size(); ++group) lrs[group] = next_lr(group, lrs[group]);
+  set_lrs(lrs);
+}
+
+void SteppedLrScheduler::restart() {
+  last_epoch_ = 0;
+  before_step();
+  std::vector<double> lrs;
+  for (std::size_t group = 0; group < group_count(); ++group) lrs.push_back(first_lr(group));
+  set_lrs(lrs);
+}
+
+void SteppedLrScheduler::set_lrs(const std::vector<double>& lrs) {
+  for (std::size_t group = 0; group < lrs.size(); ++group) set_lr(optimizer_.param_groups()[group], lrs[group]);
+  last_lr_ = lrs;
+}
+
+void SteppedLrScheduler::set_initial_lr(std::size_t group, double lr) { (*initial_lrs_)[group] = base_lrs_[group] = lr; }
+
+Value SteppedLrScheduler::state_dict() const {
+  Value state(Value::Map{});
+  save_state(state);
+  state["last_epoch"] = last_epoch_;
+  state["base_lrs"] = OptionType<std::vector<double>>::write(base_lrs_);
+  state["_last_lr"] = OptionType<std::vector<double>>::write(last_lr_);
+  return state;
+}
+
+void SteppedLrScheduler::load_state_dict(const Value& state) {
+  const std::int64_t last_epoch = state.at("last_epoch").as_int();
+  auto base_lrs = OptionType<std::vector<double>>::read(state.at("base_lrs"));
+  auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
+  if (base_lrs.size() != group_count() || last_lr.size() != group_count()) {
+    throw ConfigError("The scheduler's saved state is for " + std::to_string(base_lrs.size()) +
+                      " parameter groups, but its optimizer has " + std::to_string(group_count()) + ".");
+  }
+  load_state(state);
+  last_epoch_ = last_epoch;
+  base_lrs_ = std::move(base_lrs);
+  last_lr_ = std::move(last_lr);
+}
+
+void SteppedLrScheduler::save_state(Value&) const {}
+void SteppedLrScheduler::load_state(const Value&) {}
+
+}  // namespace levin

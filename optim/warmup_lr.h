@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "levin/optim/stepped_lr_scheduler.h"
+
+namespace levin {
+
+struct ConstantLrOptions {
+  double factor = 1.0 / 3;
+  std::int64_t total_iters = 5;
+  static void declare(OptionList<ConstantLrOptions>& options);
+};
+
+/// The rate times factor for the first total_iters steps.
+class ConstantLr final : public SteppedLrSchedulerWith<ConstantLrOptions> {
+ public:
+  explicit ConstantLr(torch::optim::Optimizer& optimizer, const ConstantLrOptions& options = {});
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+};
+
+struct LinearLrOptions {
+  double start_factor = 1.0 / 3;
+  double end_factor = 1.0;
+  std::int64_t total_iters = 5;
+  static void declare(OptionList<LinearLrOptions>& options);
+};
+
+/// The rate times a factor that goes from start_factor to end_factor, linearly, in total_iters steps.
+class LinearLr final : public SteppedLrSchedulerWith<LinearLrOptions> {
+ public:
+  explicit LinearLr(torch::optim::Optimizer& optimizer, const LinearLrOptions& options = {});
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+};
+
+struct PolynomialLrOptions {
+  std::int64_t total_iters = 5;
+  double power = 1.0;
+  static void declare(OptionList<PolynomialLrOptions>& options);
+};
+
+/// Lets the rate fall to zero in total_iters steps, as (1 - step / total_iters) to the given power.
+class PolynomialLr final : public SteppedLrSchedulerWith<PolynomialLrOptions> {
+ public:
+  explicit PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options = {});
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+};
+
+}  // namespace levin

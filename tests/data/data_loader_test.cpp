@@ -1,0 +1,297 @@
+#include "levin/data/data_loader.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <stdexcept>
+
+#include "levin/data/tensor_dataset.h"
+#include "levin/data/transform_dataset.h"
+#include "levin/core/error.h"
+
+using Catch::Matchers::Contains;
+using Indices = std::vector<std::int64_t>;
+using levin::Batch;
+using levin::DataLoader;
+using levin::DataLoaderOptions;
+using levin::Shard;
+using levin::Uneven;
+
+namespace {
+
+std::shared_ptr<levin::TensorDataset> numbers(std::int64_t size) {
+  return std::make_shared<levin::TensorDataset>(Batch{{"index", torch::arange(size)}});
+}
+
+/// Throws at one sample.
+class Faulty : public levin::SampleDataset {
+ public:
+  explicit Faulty(std::int64_t fault) : fault_(fault) {}
+  std::int64_t size() const override { return 20; }
+
+ protected:
+  Batch get_sample(std::int64_t index) const override {
+    if (index == fault_) throw std::out_of_range("picture 7.png is cut off");
+    return Batch::of({torch::tensor(index)});
+  }
+
+ private:
+  std::int64_t fault_;
+};
+
+class Backwards : public levin::Sampler {
+ public:
+  Indices order(const levin::EpochKey& key) const override {
+    Indices indices;
+    for (std::int64_t i = key.dataset_size; i > 0; --i) indices.push_back(i - 1);
+    return indices;
+  }
+  bool shuffles() const override { return false; }
+};
+
+class Wrong : public Backwards {
+ public:
+  std::int64_t size(std::int64_t) const override { return 3; }
+};
+
+class OutOfRange : public Backwards {
+ public:
+  Indices order(const levin::EpochKey& key) const override { return Indices(static_cast<std::size_t>(key.dataset_size), 99); }
+};
+
+std::vector<Indices> read_epoch(DataLoader& loader, std::int64_t epoch) {
+  loader.start_epoch(epoch);
+  std::vector<Indices> batches;
+  while (auto batch = loader.next()) {
+    const at::Tensor indices = (*batch)[0];
+    const auto* data = indices.const_data_ptr<std::int64_t>();
+    batches.emplace_back(data, data + indices.numel());
+  }
+  return batches;
+}
+
+}  // namespace
+
+TEST_CASE("batches follow one another in order, and the last may be short") {
+  DataLoader loader(numbers(7), {.batch_size = 3});
+  REQUIRE(loader.size() == 3);
+  REQUIRE_FALSE(loader.shuffles());
+  REQUIRE(read_epoch(loader, 0) == std::vector<Indices>{{0, 1, 2}, {3, 4, 5}, {6}});
+  REQUIRE_FALSE(loader.next());
+  DataLoader dropping(numbers(7), {.batch_size = 3, .drop_last = true});
+  REQUIRE(dropping.size() == 2);
+  REQUIRE(read_epoch(dropping, 0) == std::vector<Indices>{{0, 1, 2}, {3, 4, 5}});
+}
+
+TEST_CASE("an empty dataset has epochs without batches") {
+  for (const int workers : {0, 2}) {
+    DataLoader loader(numbers(0), {.batch_size = 3, .shuffle = true, .num_workers = workers});
+    REQUIRE(loader.size() == 0);
+    REQUIRE(read_epoch(loader, 0).empty());
+  }
+}
+
+// torch.randperm(10, generator=torch.Generator().manual_seed(seed + epoch)) of seeds 0 and 3
+TEST_CASE("shuffling follows the seed and the epoch") {
+  DataLoader loader(numbers(10), {.batch_size = 4, .shuffle = true, .seed = 0});
+  REQUIRE(loader.shuffles());
+  REQUIRE(read_epoch(loader, 0) == std::vector<Indices>{{4, 1, 7, 5}, {3, 9, 0, 8}, {6, 2}});
+  REQUIRE(read_epoch(loader, 3) == std::vector<Indices>{{6, 0, 3, 7}, {8, 5, 1, 9}, {2, 4}});
+  // Without a seed of its own, a loader takes the run's.
+  DataLoader by_default(numbers(10), {.batch_size = 4, .shuffle = true});
+  by_default.set_shard({.default_seed = 3});
+  REQUIRE(read_epoch(by_default, 0) == read_epoch(loader, 3));
+  loader.set_shard({.default_seed = 77});
+  REQUIRE(read_epoch(loader, 3) == read_epoch(by_default, 0));
+}
+
+TEST_CASE("force_sequential overrides shuffle and sampler") {
+  for (const auto& options : {DataLoaderOptions{.batch_size = 2, .shuffle = true},
+                              DataLoaderOptions{.batch_size = 2, .sampler = std::make_shared<Backwards>()}}) {
+    DataLoader loader(numbers(4), options);
+    REQUIRE(read_epoch(loader, 1) != std::vector<Indices>{{0, 1}, {2, 3}});
+    loader.set_shard({.force_sequential = true});
+    REQUIRE(read_epoch(loader, 1) == std::vector<Indices>{{0, 1}, {2, 3}});
+    REQUIRE_FALSE(loader.shuffles());
+  }
+}
+
+TEST_CASE("a sampler of the user's own is divided, and not shuffled") {
+  DataLoader loader(numbers(5), {.batch_size = 2, .sampler = std::make_shared<Backwards>()});
+  REQUIRE(read_epoch(loader, 4) == std::vector<Indices>{{4, 3}, {2, 1}, {0}});
+  loader.set_shard({.rank = 1, .world_size = 2, .uneven = Uneven::kPad});
+  REQUIRE(read_epoch(loader, 4) == std::vector<Indices>{{3, 1}, {4}});
+}
+
+TEST_CASE("a sampler that does not keep its word is an error") {
+  DataLoader wrong(numbers(5), {.sampler = std::make_shared<Wrong>()});
+  REQUIRE_THROWS_WITH(wrong.start_epoch(2), Contains("gave 5 samples for epoch 2") && Contains("has 3"));
+  DataLoader outside(numbers(5), {.sampler = std::make_shared<OutOfRange>()});
+  REQUIRE_THROWS_WITH(outside.start_epoch(0), Contains("index 99") && Contains("5 samples"));
+}
+
+TEST_CASE("options that make no sense are refused") {
+  REQUIRE_THROWS_WITH(DataLoader(numbers(5), {.batch_size = 0}), Contains("batch_size: must be at least 1"));
+  REQUIRE_THROWS_WITH(DataLoader(numbers(5), {.num_workers = -1}), Contains("num_workers: must be at least 0"));
+  REQUIRE_THROWS_WITH(DataLoader(numbers(5), {.prefetch_factor = 0}), Contains("prefetch_factor: must be at least 1"));
+  REQUIRE_THROWS_WITH(DataLoader(numbers(5), {.shuffle = true, .sampler = std::make_shared<Backwards>()}),
+                      Contains("shuffle and sampler exclude each other"));
+  REQUIRE_THROWS_AS(DataLoader(nullptr), levin::MisuseError);
+  DataLoader loader(numbers(5));
+  REQUIRE_THROWS_WITH(loader.next(), Contains("start_epoch"));
+  REQUIRE_THROWS_WITH(loader.set_shard({.rank = 3, .world_size = 2}), Contains("rank 3 of 2"));
+}
+
+TEST_CASE("the order does not depend on the number of workers") {
+  DataLoader reference(numbers(101), {.batch_size = 4, .shuffle = true, .seed = 5});
+  for (const int workers : {1, 2, 4}) {
+    DataLoader loader(numbers(101), {.batch_size = 4, .shuffle = true, .num_workers = workers, .seed = 5});
+    for (const std::int64_t epoch : {0, 1, 2, 0}) REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
+  }
+}
+
+TEST_CASE("1, 2 or 4 ranks with one global batch size see the same global batches") {
+  REQUIRE(rc::check([] {
+    const auto size = *rc::gen::inRange<std::int64_t>(0, 80);
+    const auto quarter = *rc::gen::inRange<std::int64_t>(1, 5);
+    const auto seed = *rc::gen::inRange<std::int64_t>(0, 1000);
+    const auto epoch = *rc::gen::inRange<std::int64_t>(0, 1000);
+    const bool drop_last = *rc::gen::arbitrary<bool>();
+    const auto options = [&](int world_size) {
+      return DataLoaderOptions{.batch_size = 4 * quarter / world_size, .shuffle = true, .drop_last = drop_last, .seed = seed};
+    };
+    DataLoader alone(numbers(size), options(1));
+    const std::vector<Indices> expected = read_epoch(alone, epoch);
+    for (const int world_size : {2, 4}) {
+      std::vector<Indices> global(expected.size());
+      for (int rank = world_size - 1; rank >= 0; --rank) {
+        DataLoader loader(numbers(size), options(world_size));
+        loader.set_shard({.rank = rank, .world_size = world_size, .uneven = Uneven::kKeep});
+        const std::vector<Indices> batches = read_epoch(loader, epoch);
+        RC_ASSERT(loader.size() == static_cast<std::int64_t>(batches.size()));
+        RC_ASSERT(batches.size() <= expected.size());
+        for (std::size_t step = 0; step < batches.size(); ++step) {
+          // Sample i of rank r is sample i * world_size + r of the global batch.
+          for (std::size_t i = 0; i < batches[step].size(); ++i) {
+            RC_ASSERT(batches[step][i] ==
+                      expected[step].at(i * static_cast<std::size_t>(world_size) + static_cast<std::size_t>(rank)));
+            global[step].push_back(batches[step][i]);
+          }
+        }
+      }
+      for (std::size_t step = 0; step < expected.size(); ++step) RC_ASSERT(global[step].size() == expected[step].size());
+    }
+  }));
+}
+
+TEST_CASE("padded and dropped epochs have as many batches on each rank") {
+  for (int rank = 0; rank < 4; ++rank) {
+    DataLoader loader(numbers(9), {.batch_size = 2});
+    loader.set_shard({.rank = rank, .world_size = 4, .uneven = Uneven::kPad});
+    REQUIRE(loader.size() == 2);
+    REQUIRE(read_epoch(loader, 0) == std::vector<Indices>{{rank, rank + 4}, {(rank + 8) % 9}});
+    loader.set_shard({.rank = rank, .world_size = 4, .uneven = Uneven::kDrop});
+    REQUIRE(loader.size() == 1);
+    REQUIRE(read_epoch(loader, 0) == std::vector<Indices>{{rank, rank + 4}});
+    loader.set_shard({.rank = rank, .world_size = 4, .uneven = Uneven::kKeep});
+    REQUIRE(loader.size() == (rank == 0 ? 2 : 1));
+  }
+}
+
+TEST_CASE("an error of the dataset names the batch, the epoch and the samples, and the loader goes on") {
+  for (const int workers : {0, 1, 3}) {
+    DataLoader loader(std::make_shared<Faulty>(13), {.batch_size = 5, .num_workers = workers});
+    loader.start_epoch(6);
+    REQUIRE(loader.next());
+    REQUIRE(loader.next());
+    try {
+      loader.next();
+      FAIL("no exception");
+    } catch (const levin::Error& error) {
+      REQUIRE_THAT(error.what(), Contains("batch 2 of epoch 6") && Contains("samples 10, 11, 12, 13, … 14") &&
+                                     Contains("picture 7.png is cut off"));
+      REQUIRE_THROWS_AS(std::rethrow_if_nested(error), std::out_of_range);
+    }
+    REQUIRE((*loader.next())[0][0].item<std::int64_t>() == 15);
+    REQUIRE_FALSE(loader.next());
+  }
+}
+
+TEST_CASE("an error of torch comes without its stack, and one of levin keeps its exit code") {
+  const auto failing = [](auto&& fail) {
+    return std::make_shared<levin::TransformDataset>(numbers(4), [fail](Batch batch) {
+      fail();
+      return batch;
+    });
+  };
+  DataLoader torch_error(failing([] { torch::zeros({2, 3}).view({5}); }));
+  torch_error.start_epoch(0);
+  REQUIRE_THROWS_WITH(torch_error.next(), Contains("invalid for input of size 6") && !Contains("frame #"));
+  DataLoader config_error(failing([] { throw levin::ConfigError("no such column"); }));
+  config_error.start_epoch(0);
+  try {
+    config_error.next();
+    FAIL("no exception");
+  } catch (const levin::Error& error) {
+    REQUIRE(error.exit_code() == 2);
+  }
+}
+
+TEST_CASE("an epoch that is broken off is dropped") {
+  for (const int workers : {0, 2}) {
+    DataLoader loader(numbers(100), {.batch_size = 3, .shuffle = true, .num_workers = workers, .seed = 1});
+    DataLoader reference(numbers(100), {.batch_size = 3, .shuffle = true, .seed = 1});
+    for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+      const Indices first = read_epoch(reference, epoch).front();
+      loader.start_epoch(epoch);
+      REQUIRE((*loader.next())[0].equal(torch::tensor(first)));
+    }
+    REQUIRE(read_epoch(loader, 20) == read_epoch(reference, 20));
+  }
+}
+
+TEST_CASE("a loader is destroyed while its workers are reading") {
+  for (int round = 0; round < 20; ++round) {
+    std::promise<void> reading;
+    std::atomic<bool> first{true};
+    const auto dataset = std::make_shared<levin::TransformDataset>(numbers(1000), [&](Batch batch) {
+      if (first.exchange(false)) reading.set_value();
+      batch.set("square", batch[0] * batch[0]);
+      return batch;
+    });
+    DataLoader loader(dataset, {.batch_size = 2, .num_workers = 3});
+    loader.start_epoch(0);
+    reading.get_future().wait();
+  }
+}
+
+TEST_CASE("workers use one thread each, and leave the others' number of threads alone") {
+  const int threads = at::get_num_threads();
+  std::mutex mutex;
+  std::vector<int> seen;
+  const auto dataset = std::make_shared<levin::TransformDataset>(numbers(8), [&](Batch batch) {
+    const std::lock_guard lock(mutex);
+    seen.push_back(at::get_num_threads());
+    return batch;
+  });
+  at::set_num_threads(3);
+  DataLoader loader(dataset, {.num_workers = 2});
+  read_epoch(loader, 0);
+  REQUIRE(seen == std::vector<int>(8, 1));
+  REQUIRE(at::get_num_threads() == 3);
+  REQUIRE(std::async(std::launch::async, [] { return at::get_num_threads(); }).get() == 3);
+  at::set_num_threads(threads);
+}
+
+TEST_CASE("pinned memory is asked for only where there is a GPU") {
+  DataLoader loader(numbers(4), {.batch_size = 4});
+  loader.set_pin_memory(true);
+  loader.start_epoch(0);
+  const Batch batch = *loader.next();
+  REQUIRE(batch[0].is_pinned() == at::hasCUDA());
+}

@@ -1,0 +1,130 @@
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+
+#include "core/optim/builtin_optimizers.h"
+#include "levin/optim/cosine_annealing_lr.h"
+#include "levin/optim/lambda_lr.h"
+#include "levin/optim/one_cycle_lr.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/sequential_lr.h"
+#include "levin/optim/step_lr.h"
+#include "levin/optim/warmup_lr.h"
+
+namespace {
+
+using Catch::Matchers::Contains;
+
+torch::optim::SGD make_sgd(double lr) {
+  return torch::optim::SGD({torch::zeros({1}, torch::requires_grad())}, torch::optim::SGDOptions(lr));
+}
+
+}  // namespace
+
+TEST_CASE("schedulers are made in C++ with their options by name") {
+  auto sgd = make_sgd(0.1);
+  levin::StepLr scheduler(sgd, levin::StepLrOptions{.step_size = 2, .gamma = 0.5});
+  std::vector<double> lrs;
+  for (int step = 0; step < 4; ++step) {
+    scheduler.step();
+    lrs.push_back(scheduler.last_lr().at(0));
+  }
+  CHECK(lrs == std::vector<double>{0.1, 0.05, 0.05, 0.025});
+  CHECK(levin::get_lr(sgd.param_groups()[0]) == 0.025);
+  CHECK(&scheduler.optimizer() == &sgd);
+  CHECK_FALSE(scheduler.needs_metric());
+}
+
+TEST_CASE("LambdaLr multiplies the initial rate by the function of the step, also inside a sequence and after resuming") {
+  auto sgd = make_sgd(0.5);
+  const auto factor = [](std::int64_t step) { return 1.0 / static_cast<double>(step + 1); };
+  levin::LambdaLr scheduler(sgd, factor);
+  CHECK(scheduler.last_lr().at(0) == 0.5);
+  for (int step = 0; step < 3; ++step) scheduler.step();
+  CHECK(scheduler.last_lr().at(0) == 0.125);
+
+  auto other = make_sgd(0.5);
+  levin::LambdaLr resumed(other, factor);
+  resumed.load_state_dict(scheduler.state_dict());
+  resumed.step();
+  CHECK(resumed.last_lr().at(0) == 0.1);
+
+  auto third = make_sgd(0.5);
+  levin::SequentialLr sequence(third,
+                               {std::make_shared<levin::ConstantLr>(third, levin::ConstantLrOptions{.factor = 0.5}),
+                                std::make_shared<levin::LambdaLr>(third, factor)},
+                               {2});
+  std::vector<double> lrs = {sequence.last_lr().at(0)};
+  for (int step = 0; step < 4; ++step) {
+    sequence.step();
+    lrs.push_back(sequence.last_lr().at(0));
+  }
+  CHECK(lrs == std::vector<double>{0.25, 0.25, 0.5, 0.25, 0.5 / 3.0});
+}
+
+TEST_CASE("the initial rate is forgotten with the last scheduler of an optimizer") {
+  auto sgd = make_sgd(0.1);
+  {
+    levin::ConstantLr first(sgd, {.factor = 0.5, .total_iters = 3});
+    levin::LambdaLr second(sgd, [](std::int64_t) { return 1.0; });
+    CHECK(second.last_lr().at(0) == 0.1);
+  }
+  levin::set_lr(sgd.param_groups()[0], 0.7);
+  levin::LambdaLr third(sgd, [](std::int64_t) { return 1.0; });
+  CHECK(third.last_lr().at(0) == 0.7);
+}
+
+TEST_CASE("arguments that have no meaning are refused, from C++ and from YAML alike") {
+  auto sgd = make_sgd(0.1);
+  CHECK_THROWS_AS(levin::StepLr(sgd, {.step_size = 0}), levin::ConfigError);
+  CHECK_THROWS_AS(levin::CosineAnnealingLr(sgd, {.T_max = 0}), levin::ConfigError);
+  CHECK_THROWS_AS(levin::LinearLr(sgd, {.start_factor = 0.0}), levin::ConfigError);
+  CHECK_THROWS_AS(levin::LinearLr(sgd, {.start_factor = 1.5}), levin::ConfigError);
+  CHECK_THROWS_AS(levin::ReduceLrOnPlateau(sgd, {.factor = 1.0}), levin::ConfigError);
+  CHECK_THROWS_WITH(levin::ReduceLrOnPlateau(sgd, {.min_lr = {0.1, 0.2}}),
+                    Contains("min_lr has 2 values") && Contains("1 param"));
+  CHECK_THROWS_WITH(levin::OneCycleLr(sgd, {.max_lr = 0.1}), Contains("total_steps"));
+  torch::optim::Adagrad adagrad({torch::zeros({1}, torch::requires_grad())});
+  CHECK_THROWS_WITH(levin::OneCycleLr(adagrad, {.max_lr = 0.1, .total_steps = 5}),
+                    Contains("Adagrad") && Contains("cycle_momentum"));
+  CHECK_THROWS_AS(scheduler_factory("StepLR", levin::Value(levin::Value::Map{})), levin::ConfigError);
+  CHECK_THROWS_AS(levin::LambdaLr(sgd, std::vector<levin::LambdaLr::Factor>{}), levin::MisuseError);
+}
+
+TEST_CASE("a refused sequence says why") {
+  auto sgd = make_sgd(0.1);
+  auto other = make_sgd(0.1);
+  const auto step_lr = [](auto& optimizer) {
+    return std::make_shared<levin::StepLr>(optimizer, levin::StepLrOptions{.step_size = 1});
+  };
+  CHECK_THROWS_WITH(levin::SequentialLr(sgd, {step_lr(sgd)}, {1}), Contains("one scheduler more than milestones"));
+  CHECK_THROWS_WITH(levin::SequentialLr(sgd, {step_lr(sgd), step_lr(other)}, {1}), Contains("another optimizer"));
+  CHECK_THROWS_WITH(levin::SequentialLr(sgd, {step_lr(sgd), step_lr(sgd), step_lr(sgd)}, {5, 1}), Contains("rise"));
+  CHECK_THROWS_WITH(levin::SequentialLr(sgd, {step_lr(sgd), std::make_shared<levin::ReduceLrOnPlateau>(sgd)}, {1}),
+                    Contains("metric"));
+}
+
+TEST_CASE("ReduceLrOnPlateau without a metric, and OneCycleLr past its end, are errors that say what to do") {
+  auto sgd = make_sgd(0.1);
+  levin::ReduceLrOnPlateau plateau(sgd);
+  CHECK(plateau.needs_metric());
+  CHECK_THROWS_WITH(plateau.step(), Contains("monitor"));
+  levin::OneCycleLr cycle(sgd, {.max_lr = 0.1, .total_steps = 2});
+  cycle.step();
+  cycle.step();
+  CHECK_THROWS_WITH(cycle.step(), Contains("3 times") && Contains("2 steps"));
+}
+
+TEST_CASE("the state of another scheduler, or of another number of groups, is refused and changes nothing") {
+  auto sgd = make_sgd(0.1);
+  levin::StepLr scheduler(sgd, {.step_size = 2});
+  levin::ExponentialLr other(sgd, {.gamma = 0.5});
+  const levin::Value before = scheduler.state_dict();
+  CHECK_THROWS_AS(scheduler.load_state_dict(other.state_dict()), levin::ConfigError);
+  levin::Value two_groups = before;
+  two_groups["base_lrs"] = levin::Value(levin::Value::List{0.1, 0.2});
+  CHECK_THROWS_WITH(scheduler.load_state_dict(two_groups), Contains("2 parameter groups"));
+  CHECK_THROWS_AS(scheduler.load_state_dict(levin::Value()), levin::ConfigError);
+  CHECK(scheduler.state_dict() == before);
+}
