@@ -7,12 +7,12 @@
 
 #include "levin/callbacks/checkpoint_files.h"
 #include "levin/callbacks/monitoring.h"
+#include "levin/core/base/steady_seconds.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/float_text.h"
 #include "levin/core/protocol/rank_exchange.h"
-#include "levin/core/base/steady_seconds.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

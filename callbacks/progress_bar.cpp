@@ -2,12 +2,12 @@
 
 #include <utility>
 
+#include "levin/core/base/steady_seconds.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
-#include "levin/core/run/throughput.h"
 #include "levin/core/options/float_text.h"
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/run/throughput.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

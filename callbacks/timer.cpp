@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "levin/core/base/steady_seconds.h"
 #include "levin/core/console/progress_line.h"
 #include "levin/core/console/rank_messages.h"
-#include "levin/core/base/steady_seconds.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -1,7 +1,7 @@
 #include "levin/callbacks/builtins.h"
 #include "levin/data/builtins.h"
-#include "levin/optim/builtins.h"
 #include "levin/loggers/builtins.h"
+#include "levin/optim/builtins.h"
 #include "levin/strategies/builtins.h"
 
 namespace levin {

@@ -12,11 +12,11 @@
 #include "levin/cli/json_schema.h"
 #include "levin/cli/load_config.h"
 #include "levin/cli/run.h"
+#include "levin/core/base/error_text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
-#include "levin/core/base/error_text.h"
-#include "levin/core/run/signals.h"
 #include "levin/core/options/quoted_text.h"
+#include "levin/core/run/signals.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/rank_start.h"
 

@@ -1,7 +1,7 @@
 # A room of the house: an object library that sees only the rooms it may include.
 # Each room has an include root of its own (build/include/ROOM/levin/ROOM -> ROOM/), so that an include against the
 # house's direction does not compile.
-set(LEVIN_ROOM_NAMES core callbacks loggers strategies cli)
+set(LEVIN_ROOM_NAMES core data optim callbacks loggers strategies cli)
 foreach(room IN LISTS LEVIN_ROOM_NAMES)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/${room}/levin)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${PROJECT_BINARY_DIR}/include/${room}/levin/${room} SYMBOLIC)

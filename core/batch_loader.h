@@ -18,6 +18,14 @@ struct Shard {
   std::int64_t default_seed = 0;  ///< seed_everything's value, for loaders without a seed of their own
 };
 
+/// What a rank reads of a loader that divides its samples over ranks.
+struct SampleShare {
+  std::int64_t all = 0;         ///< samples of an epoch, over all ranks
+  std::int64_t mine = 0;        ///< what this rank reads of them
+  std::int64_t evened_out = 0;  ///< so many of all are read twice (above 0) or left out (below 0) to make ranks even
+  int ranks = 1;                ///< among which they are divided
+};
+
 /// A source of batches, one epoch after another. DataLoader is the usual one; derive from this for data of your own.
 /// Threading: called by the training thread only.
 class BatchLoader {
@@ -50,6 +58,9 @@ class BatchLoader {
   /// Called once before training or evaluation with the part this rank shall read. The default does nothing: a loader of your
   /// own divides the data itself, and may have different numbers of batches on different ranks.
   virtual void set_shard(const Shard&) {}
+  /// Which part of the samples this rank reads, after set_shard: shown at the start of a run, and checked, since ranks that
+  /// share data must have the same. Default: nullopt, the loader divides them in a way of its own.
+  virtual std::optional<SampleShare> sample_share() const { return std::nullopt; }
   /// True: two epochs differ in order.
   virtual bool shuffles() const { return false; }
   /// True: give batches in page-locked memory. The default does nothing.

@@ -5,11 +5,11 @@
 #include "levin/core/data_module.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/manual_optimization.h"
-#include "levin/core/run/module_attachment.h"
 #include "levin/core/loops/sample_gather.h"
-#include "levin/core/rows/scalar_value.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/metric_store.h"
+#include "levin/core/rows/scalar_value.h"
+#include "levin/core/run/module_attachment.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -11,8 +11,8 @@
 #include <vector>
 #include "levin/core/base/source_location.h"
 
-#include "levin/core/options/devices.h"
 #include "levin/core/fwd.h"
+#include "levin/core/options/devices.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/vote_board.h"

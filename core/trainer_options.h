@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "levin/core/callback.h"
-#include "levin/core/options/check_interval.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data/uneven.h"
-#include "levin/core/options/devices.h"
-#include "levin/core/run/fast_dev_run.h"
-#include "levin/core/options/limit.h"
 #include "levin/core/loggers.h"
+#include "levin/core/options/check_interval.h"
 #include "levin/core/options/common_choices.h"
 #include "levin/core/options/component.h"
+#include "levin/core/options/devices.h"
 #include "levin/core/options/duration.h"
+#include "levin/core/options/limit.h"
 #include "levin/core/options/options.h"
+#include "levin/core/run/fast_dev_run.h"
 
 namespace levin {
 

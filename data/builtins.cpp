@@ -1,7 +1,7 @@
 #include "levin/data/builtins.h"
 
-#include "levin/data/table_data_module.h"
 #include "levin/core/options/registry.h"
+#include "levin/data/table_data_module.h"
 
 namespace levin {
 

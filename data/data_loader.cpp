@@ -9,9 +9,9 @@
 #include <string>
 #include <system_error>
 
+#include "levin/core/error.h"
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"
-#include "levin/core/error.h"
 
 namespace levin {
 
@@ -91,6 +91,13 @@ const Sampler& DataLoader::sampler() const {
 }
 
 std::int64_t DataLoader::order_size() const { return sampler().size(dataset_->size()); }
+
+std::optional<SampleShare> DataLoader::sample_share() const {
+  SampleShare share{.all = order_size(), .ranks = shard_.world_size};
+  share.mine = DistributedSampler(share.all, shard_).size();
+  if (shard_.uneven != Uneven::kKeep) share.evened_out = share.mine * shard_.world_size - share.all;
+  return share;
+}
 
 std::optional<std::int64_t> DataLoader::size() const {
   return DistributedSampler(order_size(), shard_).batches(options_.batch_size, options_.drop_last);

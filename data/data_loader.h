@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "levin/data/dataset.h"
 #include "levin/core/batch_loader.h"
-#include "levin/data/sampler.h"
 #include "levin/core/options/options.h"
+#include "levin/data/dataset.h"
+#include "levin/data/sampler.h"
 
 namespace levin {
 
@@ -60,15 +60,15 @@ class DataLoader final : public BatchLoader {
   void set_pin_memory(bool pin) override;
 
   const Dataset& dataset() const { return *dataset_; }
-  /// Samples in an epoch's order, over all ranks: the dataset's, or as many as the sampler takes.
-  std::int64_t order_size() const;
-  const Shard& shard() const { return shard_; }
+  std::optional<SampleShare> sample_share() const override;
   const DataLoaderOptions& options() const { return options_; }
 
  private:
   struct Epoch;
 
   const Sampler& sampler() const;
+  /// Samples in an epoch's order, over all ranks: the dataset's, or as many as the sampler takes.
+  std::int64_t order_size() const;
   std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
   void start_workers();
 

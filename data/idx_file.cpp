@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "levin/data/input_file.h"
 #include "levin/core/error.h"
+#include "levin/data/input_file.h"
 
 namespace levin {
 

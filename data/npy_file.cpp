@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "levin/data/input_file.h"
 #include "levin/core/error.h"
 #include "levin/core/options/quoted_text.h"
+#include "levin/data/input_file.h"
 
 namespace levin {
 

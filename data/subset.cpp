@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "levin/data/sampler.h"
 #include "levin/core/error.h"
+#include "levin/data/sampler.h"
 
 namespace levin {
 

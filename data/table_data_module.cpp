@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <charconv>
 
+#include "levin/core/error.h"
+#include "levin/core/options/quoted_text.h"
 #include "levin/data/csv_table.h"
 #include "levin/data/idx_file.h"
 #include "levin/data/npy_file.h"
 #include "levin/data/tensor_dataset.h"
-#include "levin/core/error.h"
-#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "levin/data/data_loader.h"
 #include "levin/core/data_module.h"
+#include "levin/core/options/options.h"
+#include "levin/data/data_loader.h"
 #include "levin/data/input_file.h"
 #include "levin/data/subset.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 

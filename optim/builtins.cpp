@@ -1,5 +1,6 @@
 #include "levin/optim/builtins.h"
 
+#include "levin/core/options/registry.h"
 #include "levin/optim/cosine_annealing_lr.h"
 #include "levin/optim/one_cycle_lr.h"
 #include "levin/optim/optimizer_factories.h"
@@ -7,7 +8,6 @@
 #include "levin/optim/sequential_lr.h"
 #include "levin/optim/step_lr.h"
 #include "levin/optim/warmup_lr.h"
-#include "levin/core/options/registry.h"
 
 namespace levin {
 namespace {

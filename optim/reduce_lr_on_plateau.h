@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "levin/core/optimizers/lr_scheduler.h"
-#include "levin/optim/per_group.h"
 #include "levin/core/options/common_choices.h"
+#include "levin/optim/per_group.h"
 
 namespace levin {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "levin/core/error.h"
-#include "levin/optim/initial_lr.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/optim/initial_lr.h"
 
 namespace levin {
 namespace {

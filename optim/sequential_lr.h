@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/optim/stepped_lr_scheduler.h"
 #include "levin/core/options/component.h"
+#include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
 

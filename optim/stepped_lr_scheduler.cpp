@@ -3,8 +3,8 @@
 #include <torch/optim/optimizer.h>
 
 #include "levin/core/error.h"
-#include "levin/optim/initial_lr.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/optim/initial_lr.h"
 
 namespace levin {
 

@@ -1,7 +1,7 @@
 #include "levin/strategies/single_device.h"
 
-#include "levin/core/error.h"
 #include "levin/core/base/error_text.h"
+#include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/strategies/accelerator.h"
 #include "levin/strategies/processes/cluster_environment.h"

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "levin/core/console/rank_messages.h"
 #include "levin/core/base/quiet_thread.h"
+#include "levin/core/console/rank_messages.h"
 
 namespace levin {
 namespace {

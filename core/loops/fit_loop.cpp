@@ -4,9 +4,9 @@
 
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/rank_messages.h"
-#include "levin/core/run/announcements.h"
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/resume/gradient_state.h"
+#include "levin/core/run/announcements.h"
 #include "levin/core/run/signals.h"
 
 namespace levin {

@@ -4,13 +4,13 @@
 
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/loops/fit_validation.h"
-#include "levin/core/run/hook_runner.h"
-#include "levin/core/rows/metric_rows.h"
 #include "levin/core/loops/optimization.h"
-#include "levin/core/resume/resume_point.h"
 #include "levin/core/loops/scheduler_runner.h"
 #include "levin/core/loops/step_votes.h"
 #include "levin/core/loops/training_data.h"
+#include "levin/core/resume/resume_point.h"
+#include "levin/core/rows/metric_rows.h"
+#include "levin/core/run/hook_runner.h"
 
 namespace levin {
 

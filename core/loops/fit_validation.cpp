@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "levin/core/rows/metric_rows.h"
 #include "levin/core/base/steady_seconds.h"
+#include "levin/core/rows/metric_rows.h"
 
 namespace levin {
 

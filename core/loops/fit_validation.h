@@ -7,8 +7,8 @@
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/loops/evaluation_loop.h"
-#include "levin/core/run/hook_runner.h"
 #include "levin/core/loops/shared_interval.h"
+#include "levin/core/run/hook_runner.h"
 
 namespace levin {
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
+#include "levin/core/loops/step_votes.h"
 #include "levin/core/run/hook_runner.h"
 #include "levin/core/run/precision.h"
-#include "levin/core/loops/step_votes.h"
 
 namespace levin {
 

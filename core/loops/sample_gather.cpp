@@ -12,9 +12,9 @@
 #include <string>
 
 #include "levin/core/error.h"
-#include "levin/core/run/runtime.h"
 #include "levin/core/protocol/log_options.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/run/runtime.h"
 
 namespace levin {
 

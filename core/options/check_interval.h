@@ -3,8 +3,8 @@
 #include <chrono>
 #include <variant>
 
-#include "levin/core/options/limit.h"
 #include "levin/core/options/duration.h"
+#include "levin/core/options/limit.h"
 
 namespace levin {
 

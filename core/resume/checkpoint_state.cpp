@@ -7,13 +7,13 @@
 
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/resume/checkpoint_lookup.h"
-#include "levin/core/run/hook_runner.h"
-#include "levin/core/rows/metric_rows.h"
 #include "levin/core/loops/optimization.h"
 #include "levin/core/loops/optimizer_config.h"
-#include "levin/core/resume/rank_state.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/resume/checkpoint_lookup.h"
+#include "levin/core/resume/rank_state.h"
+#include "levin/core/rows/metric_rows.h"
+#include "levin/core/run/hook_runner.h"
 #include "levin/core/version.h"
 
 namespace levin {

@@ -10,10 +10,10 @@
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
-#include "levin/core/resume/gradient_state.h"
-#include "levin/core/rows/metric_rows.h"
-#include "levin/core/resume/metric_state.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/resume/gradient_state.h"
+#include "levin/core/resume/metric_state.h"
+#include "levin/core/rows/metric_rows.h"
 
 namespace levin {
 

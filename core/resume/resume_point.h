@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/resume/loop_position.h"
 #include "levin/core/protocol/metric_snapshot.h"
+#include "levin/core/resume/loop_position.h"
 
 namespace levin {
 

@@ -11,8 +11,6 @@
 
 #include "levin/core/base/build_info.h"
 #include "levin/core/console/rank_messages.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/distributed_sampler.h"
 
 namespace levin {
 
@@ -38,20 +36,12 @@ std::string as_typed(const std::filesystem::path& path) {
   return error || below.empty() || *below.begin() == ".." ? path.string() : below.string();
 }
 
-/// What padding or dropping does to the samples of all ranks, to even them out.
-std::string evened_out(const DataLoader& loader, std::int64_t rank_samples) {
-  const Shard& shard = loader.shard();
-  if (shard.uneven == Uneven::kKeep) return "";
-  const std::int64_t difference = rank_samples * shard.world_size - loader.order_size();
-  if (difference == 0) return "";
-  return " (" + std::to_string(std::abs(difference)) + (difference > 0 ? " repeated" : " left out") + " to even out the ranks)";
-}
-
-std::string sample_share(const DataLoader& loader) {
-  const std::int64_t all = loader.order_size();
-  const std::int64_t mine = DistributedSampler(all, loader.shard()).size();
-  const std::string of_all = loader.shard().world_size > 1 ? std::to_string(mine) + " of " : "";
-  return of_all + counted(all, "sample", "samples") + evened_out(loader, mine) + ", ";
+std::string text_of(const SampleShare& share) {
+  std::string text = share.ranks > 1 ? std::to_string(share.mine) + " of " : "";
+  text += counted(share.all, "sample", "samples");
+  if (share.evened_out == 0) return text;
+  return text + " (" + std::to_string(std::abs(share.evened_out)) + (share.evened_out > 0 ? " repeated" : " left out") +
+         " to even out the ranks)";
 }
 
 std::string batch_share(const LoaderInUse& used) {
@@ -93,8 +83,8 @@ std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loade
 }
 
 std::string describe_share(const LoaderInUse& used) {
-  const auto* loader = dynamic_cast<const DataLoader*>(used.loader);
-  return (loader != nullptr ? sample_share(*loader) : "") + batch_share(used);
+  const auto samples = used.loader->sample_share();
+  return (samples ? text_of(*samples) + ", " : "") + batch_share(used);
 }
 
 void announce_rank(const Trainer::Runtime& runtime, const std::vector<LoaderInUse>& loaders) {
@@ -103,8 +93,7 @@ void announce_rank(const Trainer::Runtime& runtime, const std::vector<LoaderInUs
   for (const LoaderInUse& used : loaders) {
     text += "; " + used.name + ": " + describe_share(used);
     // Nobody but a loader of the user's own knows which part of the data it gives to which rank.
-    if (runtime.world_size() > 1 && dynamic_cast<const DataLoader*>(used.loader) == nullptr)
-      text += ", as the loader divides them";
+    if (runtime.world_size() > 1 && !used.loader->sample_share()) text += ", as the loader divides them";
   }
   rank_info(text);
 }

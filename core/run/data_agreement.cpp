@@ -3,7 +3,6 @@
 #include <sstream>
 #include <vector>
 
-#include "levin/data/data_loader.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/rank_exchange.h"
 
@@ -16,9 +15,8 @@ constexpr std::int64_t kNotShared = -1;
 std::string describe(const LoaderList& loaders) {
   std::string text;
   for (const LoaderPtr& loader : loaders) {
-    const auto* divided = dynamic_cast<const DataLoader*>(loader.get());
-    const bool shared = divided != nullptr && divided->shard().world_size > 1;
-    text += std::to_string(shared ? divided->order_size() : kNotShared) + " ";
+    const auto share = loader->sample_share();
+    text += std::to_string(share && share->ranks > 1 ? share->all : kNotShared) + " ";
   }
   return text;
 }

@@ -1,18 +1,18 @@
 #include "levin/core/run/entry_point.h"
 
+#include "levin/core/base/error_text.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
-#include "levin/core/base/error_text.h"
-#include "levin/core/run/announcements.h"
-#include "levin/core/resume/checkpoint_state.h"
-#include "levin/core/rows/metric_rows.h"
-#include "levin/core/run/module_attachment.h"
 #include "levin/core/loops/optimizer_config.h"
-#include "levin/core/run/rank_agreement.h"
+#include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/resume/checkpoint_state.h"
 #include "levin/core/resume/rank_state.h"
+#include "levin/core/rows/metric_rows.h"
+#include "levin/core/run/announcements.h"
+#include "levin/core/run/module_attachment.h"
+#include "levin/core/run/rank_agreement.h"
 #include "levin/core/run/signals.h"
 #include "levin/core/run/trainer_parts.h"
-#include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/resume/loop_position.h"
 #include "levin/core/protocol/hook.h"
+#include "levin/core/resume/loop_position.h"
 #include "levin/core/strategy.h"
 
 namespace levin {

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "levin/core/fwd.h"
 #include "levin/core/base/source_location.h"
+#include "levin/core/fwd.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/run/loop_state.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/protocol/metric_store.h"
+#include "levin/core/run/loop_state.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -1,7 +1,7 @@
 #include "levin/core/run/throughput.h"
 
-#include "levin/core/run/runtime.h"
 #include "levin/core/loops/step_votes.h"
+#include "levin/core/run/runtime.h"
 
 namespace levin {
 

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "levin/core/console/console.h"
 #include "levin/core/base/error_text.h"
+#include "levin/core/console/console.h"
 #include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/processes/lost_links.h"
 #include "levin/strategies/processes/peer_errors.h"

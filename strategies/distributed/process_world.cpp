@@ -8,9 +8,9 @@
 #include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "levin/core/base/error_text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
-#include "levin/core/base/error_text.h"
 #include "levin/strategies/cuda/cuda_api.h"
 #include "levin/strategies/cuda/cuda_library.h"
 #include "levin/strategies/distributed/bucket_vote_board.h"

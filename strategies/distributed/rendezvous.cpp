@@ -14,8 +14,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "levin/core/error.h"
 #include "levin/core/base/error_text.h"
+#include "levin/core/error.h"
 #include "levin/strategies/distributed/deaf_listeners.h"
 #include "levin/strategies/distributed/gloo_backend.h"
 #include "levin/strategies/distributed/limited_store.h"

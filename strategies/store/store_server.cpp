@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "levin/core/error.h"
 #include "levin/core/base/quiet_thread.h"
+#include "levin/core/error.h"
 #include "levin/strategies/processes/wait_limits.h"
 #include "levin/strategies/store/store_limits.h"
 

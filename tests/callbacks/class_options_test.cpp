@@ -10,13 +10,13 @@
 #include "levin/callbacks/on_exception_checkpoint.h"
 #include "levin/callbacks/progress_bar.h"
 #include "levin/callbacks/timer.h"
+#include "levin/core/trainer.h"
 #include "levin/data/table_data_module.h"
 #include "levin/data/tensor_dataset.h"
+#include "levin/loggers/csv_logger.h"
 #include "levin/optim/one_cycle_lr.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
 #include "levin/optim/step_lr.h"
-#include "levin/core/trainer.h"
-#include "levin/loggers/csv_logger.h"
 #include "levin/strategies/ddp.h"
 
 namespace levin {

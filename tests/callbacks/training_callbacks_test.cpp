@@ -11,8 +11,8 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
-#include "levin/optim/step_lr.h"
 #include "levin/core/options/registry.h"
+#include "levin/optim/step_lr.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;

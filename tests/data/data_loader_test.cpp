@@ -10,9 +10,9 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "levin/core/error.h"
 #include "levin/data/tensor_dataset.h"
 #include "levin/data/transform_dataset.h"
-#include "levin/core/error.h"
 
 using Catch::Matchers::Contains;
 using Indices = std::vector<std::int64_t>;

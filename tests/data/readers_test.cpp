@@ -6,11 +6,11 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "core/data/fixtures.h"
+#include "data/fixtures.h"
+#include "levin/core/error.h"
 #include "levin/data/idx_file.h"
 #include "levin/data/input_file.h"
 #include "levin/data/npy_file.h"
-#include "levin/core/error.h"
 #include "support/temporary_folder.h"
 
 using Catch::Matchers::Contains;

@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "levin/data/distributed_sampler.h"
 #include "levin/core/error.h"
+#include "levin/data/distributed_sampler.h"
 
 using Catch::Matchers::Contains;
 using Indices = std::vector<std::int64_t>;

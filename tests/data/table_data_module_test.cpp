@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "core/data/fixtures.h"
+#include "data/fixtures.h"
 #include "levin/core/error.h"
 #include "levin/core/options/registry.h"
 

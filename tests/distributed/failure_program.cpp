@@ -8,13 +8,13 @@
 
 #include "distributed/failure_plan.h"
 #include "distributed/rank_program.h"
-#include "levin/data/data_loader.h"
 #include "levin/core/data_module.h"
-#include "levin/data/tensor_dataset.h"
 #include "levin/core/logger.h"
 #include "levin/core/module.h"
-#include "levin/optim/step_lr.h"
 #include "levin/core/trainer.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
+#include "levin/optim/step_lr.h"
 
 namespace {
 

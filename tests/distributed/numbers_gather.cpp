@@ -6,10 +6,10 @@
 #include <sstream>
 
 #include "distributed/numbers_keys.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
 
 namespace levin::test {
 

@@ -8,10 +8,10 @@
 #include "distributed/numbers_keys.h"
 #include "distributed/numbers_reference.h"
 #include "distributed/rank_program.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
 #include "levin/loggers/csv_logger.h"
 
 namespace levin::test {

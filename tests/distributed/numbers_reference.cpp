@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "levin/core/callback.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
 #include "levin/loggers/csv_logger.h"
 
 namespace levin::test {

@@ -10,11 +10,11 @@
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/callbacks/lambda_callback.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/tensor_dataset.h"
 
 namespace {
 

@@ -24,7 +24,7 @@ bool is_in_any(std::string_view name, const std::array<std::string_view, N>& fol
   return std::any_of(folders.begin(), folders.end(), [&](std::string_view folder) { return is_in(name, folder); });
 }
 
-constexpr std::array<std::string_view, 5> kRooms = {"core", "callbacks", "loggers", "strategies", "cli"};
+constexpr std::array<std::string_view, 7> kRooms = {"core", "data", "optim", "callbacks", "loggers", "strategies", "cli"};
 constexpr std::array<std::string_view, 3> kUsers = {"examples", "tests", "benchmarks"};
 
 std::string room_of(std::string_view name) { return std::string(name.substr(0, name.find('/'))); }
@@ -111,7 +111,7 @@ class MeetingReasons {
 std::vector<SourceFile> read_sources(const fs::path& root) {
   std::vector<SourceFile> files;
   for (const std::string_view folder :
-       {"core", "callbacks", "loggers", "strategies", "cli", "include", "examples", "tests", "benchmarks"}) {
+       {"core", "data", "optim", "callbacks", "loggers", "strategies", "cli", "include", "examples", "tests", "benchmarks"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
       if (!entry.is_regular_file() || (extension != ".h" && extension != ".cpp" && extension != ".cu")) continue;

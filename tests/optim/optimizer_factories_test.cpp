@@ -4,9 +4,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/optim/builtin_optimizers.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "optim/builtin_optimizers.h"
 
 namespace {
 

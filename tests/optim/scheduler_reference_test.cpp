@@ -5,9 +5,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/optim/builtin_optimizers.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "optim/builtin_optimizers.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/data/data_loader.h"
 #include "levin/core/loggers.h"
+#include "levin/data/data_loader.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
 #include "support/recording.h"
 

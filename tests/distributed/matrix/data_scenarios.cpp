@@ -6,9 +6,9 @@
 #include "distributed/one_process.h"
 #include "distributed/one_weight.h"
 #include "levin/callbacks/early_stopping.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/tensor_dataset.h"
-#include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin::test {
 namespace {

@@ -6,8 +6,8 @@
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/run/runtime.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/run/runtime.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
 #include "support/recording.h"
 
