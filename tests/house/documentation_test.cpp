@@ -51,6 +51,20 @@ TEST_CASE("links in the documentation lead to files") {
   CHECK(broken == std::vector<std::string>());
 }
 
+TEST_CASE("files that the documentation names exist") {
+  static const std::regex kFile(R"(`((?:core|data|optim|callbacks|loggers|strategies|cli|tests)/[a-z_/]+\.(?:h|cpp|py))`)");
+  std::vector<std::string> missing;
+  std::size_t named = 0;
+  for (const fs::path& document : documents()) {
+    for (const std::string& file : matches(read(document), kFile)) {
+      ++named;
+      if (!fs::exists(kRoot / file)) missing.push_back(document.filename().string() + ": " + file);
+    }
+  }
+  CHECK(named > 40);
+  CHECK(missing == std::vector<std::string>());
+}
+
 std::string all_tests() {
   std::string tests;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
