@@ -65,6 +65,35 @@ TEST_CASE("files that the documentation names exist") {
   CHECK(missing == std::vector<std::string>());
 }
 
+TEST_CASE("messages that the page of symptoms quotes are said somewhere") {
+  std::string sources;
+  for (const char* room : {"core", "data", "optim", "callbacks", "loggers", "strategies", "cli"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / room)) {
+      if (entry.path().extension() == ".cpp") sources += read(entry.path());
+    }
+  }
+  std::istringstream lines(read(kRoot / "docs/troubleshooting.md"));
+  std::vector<std::string> missing;
+  int quoted = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| ")) continue;
+    const std::string symptom = line.substr(0, line.find(" | ", 2));
+    for (const std::string& text : matches(symptom, std::regex("\"([^\"]+)\""))) {
+      ++quoted;
+      if (sources.find(text) == std::string::npos) missing.push_back(text);
+    }
+  }
+  CHECK(quoted > 20);
+  CHECK(missing == std::vector<std::string>());
+}
+
+TEST_CASE("the module beside Lightning's is one that is compiled") {
+  const std::string page = read(kRoot / "docs/from-lightning.md");
+  const auto begin = page.find("```cpp\n") + 7;
+  const std::string shown = page.substr(begin, page.find("```", begin) - begin);
+  CHECK(read(kRoot / "tests/acceptance/plugins/from_lightning.cpp").find(shown) != std::string::npos);
+}
+
 std::string all_tests() {
   std::string tests;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
