@@ -16,7 +16,7 @@ class CheckpointName {
   /// a format is not understood.
   CheckpointName(const std::string& pattern, bool auto_insert_metric_name);
 
-  /// The name, without extension. A metric that is not there counts as 0, as in the reference. `epoch` and `step` can be
+  /// The name, without extension. A metric that is not there counts as 0, as in Lightning. `epoch` and `step` can be
   /// overridden by metrics of these names.
   std::string fill(std::int64_t epoch, std::int64_t step, const MetricMap& metrics) const;
 

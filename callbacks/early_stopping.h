@@ -27,7 +27,7 @@ struct EarlyStoppingOptions {
   static void declare(OptionList<EarlyStoppingOptions>& options);
 };
 
-/// Why a run was stopped. The numbers are the reference's and go into checkpoints.
+/// Why a run was stopped. The numbers are Lightning's and go into checkpoints.
 enum class EarlyStoppingReason : std::int8_t {
   kNotStopped = 0,
   kStoppingThreshold = 1,

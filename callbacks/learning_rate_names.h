@@ -13,7 +13,7 @@ struct MonitoredOptimizer {
   std::string given_name;      ///< the scheduler's name; empty: lr-<class>
 };
 
-/// The reference's names, one for each parameter group: "lr-SGD", "lr-SGD/pg1" with several groups, "lr-SGD-1" for the second
+/// Lightning's names, one for each parameter group: "lr-SGD", "lr-SGD/pg1" with several groups, "lr-SGD-1" for the second
 /// optimizer of a class. A given name stands as it is.
 std::vector<std::vector<std::string>> learning_rate_names(const std::vector<MonitoredOptimizer>& optimizers);
 

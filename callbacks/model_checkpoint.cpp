@@ -73,7 +73,7 @@ Value ModelCheckpoint::state_dict() const {
   state["kth_best_model_path"] = top_k_.kth_file();
   state["kth_value"] = top_k_.kth_value();
   state["last_model_path"] = last_model_path_;
-  // Beyond the reference's keys: the file this state goes into, which a run that goes on from it must not remove.
+  // Beyond Lightning's keys: the file this state goes into, which a run that goes on from it must not remove.
   state["saved_as"] = written_file_;
   state["decisions"] = decisions();
   return state;
@@ -381,7 +381,7 @@ void ModelCheckpoint::publish_aliases(Trainer& trainer) {
   const auto first = std::find_if(callbacks.begin(), callbacks.end(), [](const std::shared_ptr<Callback>& callback) {
     return dynamic_cast<ModelCheckpoint*>(callback.get()) != nullptr;
   });
-  // Of several ModelCheckpoints the first one says what is best, as in the reference.
+  // Of several ModelCheckpoints the first one says what is best, as in Lightning.
   const bool says_best = first != callbacks.end() && first->get() == this;
   if (says_best && !best_model_path_.empty()) trainer.set_checkpoint_alias("best", best_model_path_);
   if (!last_model_path_.empty()) trainer.set_checkpoint_alias(kNameLast, last_model_path_);

@@ -34,7 +34,7 @@ struct OptionType<SaveLast> {
   static Value schema();
 };
 
-/// The reference's arguments and defaults.
+/// Lightning's arguments and defaults.
 struct ModelCheckpointOptions {
   /// Default: `checkpoints` in the first logger's folder, or in default_root_dir when there is no logger.
   std::optional<std::filesystem::path> dirpath = std::nullopt;

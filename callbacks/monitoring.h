@@ -13,7 +13,7 @@ namespace levin {
 
 namespace detail {
 
-/// The reference's state key of a callback of which several may run: "EarlyStopping{'monitor': 'val_loss', 'mode': 'min'}".
+/// Lightning's state key of a callback of which several may run: "EarlyStopping{'monitor': 'val_loss', 'mode': 'min'}".
 std::string state_key_of(std::string_view class_name, const std::vector<std::pair<std::string, Value>>& arguments);
 
 /// "'a', 'b'", or "none" when there are no metrics: what a message about a missing key offers instead.

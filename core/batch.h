@@ -58,7 +58,7 @@ struct StepOutput {
   StepOutput(at::Tensor loss) : loss(std::move(loss)) {}
   StepOutput(at::Tensor loss, Batch extras) : loss(std::move(loss)), extras(std::move(extras)) {}
 
-  /// Undefined in training_step: the step is skipped, as the reference does for None (all ranks stay in step).
+  /// Undefined in training_step: the step is skipped, as Lightning does for None (all ranks stay in step).
   at::Tensor loss;
   Batch extras;
 };

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "levin/core/batch.h"
-#include "levin/core/data/uneven.h"
+#include "levin/core/options/uneven.h"
 
 namespace levin {
 

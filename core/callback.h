@@ -32,66 +32,104 @@ class Callback {
   std::string class_name() const;
   /// Under which name the state is saved. Two callbacks of one class need different keys. Default: the class's name.
   virtual std::string state_key() const;
+  /// When a callback or data module is saved. log(): no.
   /// What a checkpoint keeps; null for nothing.
   virtual Value state_dict() const { return {}; }
+  /// When a callback or data module is restored. log(): no.
   virtual void load_state_dict(const Value&) {}
 
   /// The options that this callback was made with. Ranks compare them before a run starts: a difference is an error that names
   /// it. Default: null, which compares the class alone.
   virtual Value settings() const { return {}; }
 
+  /// At the beginning of fit, validate, test and predict. log(): no.
   virtual void setup(Trainer&, Module&, Stage) {}
+  /// At the end of every entry point, after an exception too. log(): no.
   virtual void teardown(Trainer&, Module&, Stage) {}
+  /// At the beginning of fit. log(): no.
   virtual void on_fit_start(Trainer&, Module&) {}
+  /// At the end of fit. log(): no.
   virtual void on_fit_end(Trainer&, Module&) {}
+  /// Before the sanity check. log(): no.
   virtual void on_sanity_check_start(Trainer&, Module&) {}
+  /// After the sanity check. log(): no.
   virtual void on_sanity_check_end(Trainer&, Module&) {}
+  /// Before the first epoch. log(): epoch only.
   virtual void on_train_start(Trainer&, Module&) {}
+  /// After the last epoch. log(): no.
   virtual void on_train_end(Trainer&, Module&) {}
+  /// Before each training epoch. log(): epoch only.
   virtual void on_train_epoch_start(Trainer&, Module&) {}
+  /// After each training epoch and its validation. log(): epoch only.
   virtual void on_train_epoch_end(Trainer&, Module&) {}
+  /// Before each training batch. log(): step.
   virtual void on_train_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/) {}
-  /// output.loss is divided by accumulate_grad_batches and detached, as in the reference. On a rank that has no batch left,
+  /// After each training batch. log(): step.
+  /// output.loss is divided by accumulate_grad_batches and detached, as in Lightning. On a rank that has no batch left,
   /// while others have, callbacks of the phases kMonitor and kCheckpoint get an empty batch; others are not called.
   virtual void on_train_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t /*batch_idx*/) {}
+  /// Before gradients are reset. log(): step.
   virtual void on_before_zero_grad(Trainer&, Module&, torch::optim::Optimizer&) {}
+  /// Before the backward pass. log(): step.
   virtual void on_before_backward(Trainer&, Module&, const at::Tensor&) {}
+  /// After the backward pass. log(): step.
   virtual void on_after_backward(Trainer&, Module&) {}
+  /// Before each optimizer step, when gradients are complete. log(): step.
   virtual void on_before_optimizer_step(Trainer&, Module&, torch::optim::Optimizer&) {}
 
+  /// At the beginning of validation. log(): epoch only.
   virtual void on_validation_start(Trainer&, Module&) {}
+  /// At the end of validation. log(): no.
   virtual void on_validation_end(Trainer&, Module&) {}
+  /// Before the first batch of validation. log(): epoch only.
   virtual void on_validation_epoch_start(Trainer&, Module&) {}
+  /// After the last batch of validation. log(): epoch only.
   virtual void on_validation_epoch_end(Trainer&, Module&) {}
+  /// Before each validation batch. log(): epoch.
   virtual void on_validation_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/,
                                          std::int64_t /*dataloader_idx*/) {}
+  /// After each validation batch. log(): epoch.
   virtual void on_validation_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t /*batch_idx*/,
                                        std::int64_t /*dataloader_idx*/) {}
+  /// At the beginning of testing. log(): epoch only.
   virtual void on_test_start(Trainer&, Module&) {}
+  /// At the end of testing. log(): no.
   virtual void on_test_end(Trainer&, Module&) {}
+  /// Before the first batch of testing. log(): epoch only.
   virtual void on_test_epoch_start(Trainer&, Module&) {}
+  /// After the last batch of testing. log(): epoch only.
   virtual void on_test_epoch_end(Trainer&, Module&) {}
+  /// Before each test batch. log(): epoch.
   virtual void on_test_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/,
                                    std::int64_t /*dataloader_idx*/) {}
+  /// After each test batch. log(): epoch.
   virtual void on_test_batch_end(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t /*batch_idx*/,
                                  std::int64_t /*dataloader_idx*/) {}
+  /// At the beginning of prediction. log(): no.
   virtual void on_predict_start(Trainer&, Module&) {}
+  /// At the end of prediction. log(): no.
   virtual void on_predict_end(Trainer&, Module&) {}
+  /// Before the first batch of prediction. log(): no.
   virtual void on_predict_epoch_start(Trainer&, Module&) {}
+  /// After the last batch of prediction. log(): no.
   virtual void on_predict_epoch_end(Trainer&, Module&) {}
+  /// Before each prediction batch. log(): no.
   virtual void on_predict_batch_start(Trainer&, Module&, const Batch&, std::int64_t /*batch_idx*/,
                                       std::int64_t /*dataloader_idx*/) {}
+  /// After each prediction batch. log(): no.
   virtual void on_predict_batch_end(Trainer&, Module&, const Batch& /*prediction*/, const Batch&, std::int64_t /*batch_idx*/,
                                     std::int64_t /*dataloader_idx*/) {}
 
-  /// Called: after each boundary that gives a row, with the row and, by rank, every rank's own unreduced values of it; a rank
+  /// After each row of metrics, with every rank's own values. log(): no.
+  /// The row, and, by rank, every rank's own unreduced values of it; a rank
   /// that did not log a key lacks it. The same on all ranks, so what is decided from it is decided alike. Must not log.
   virtual void on_rank_metrics(Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>& /*by_rank*/) {}
 
-  /// Called: on the rank that failed, before the error leaves the Trainer. Must not communicate.
+  /// On the rank that failed; must not communicate. log(): no.
   virtual void on_exception(Trainer&, Module&, const std::exception&) {}
-  /// Called: on every rank, while a checkpoint is put together or read.
+  /// While a checkpoint is put together. log(): no.
   virtual void on_save_checkpoint(Trainer&, Module&, Checkpoint&) {}
+  /// While a checkpoint is read. log(): no.
   virtual void on_load_checkpoint(Trainer&, Module&, const Checkpoint&) {}
 };
 

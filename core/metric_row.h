@@ -10,7 +10,7 @@ namespace levin {
 struct MetricRow {
   Stage stage = Stage::kTrain;
   std::int64_t epoch = 0;
-  std::int64_t step = 0;   ///< the reference's x axis: optimizer steps done
+  std::int64_t step = 0;   ///< Lightning's x axis: optimizer steps done
   bool epoch_end = false;  ///< epoch values; false: values of one step
   MetricMap values = {};   ///< without step and epoch
 };

@@ -29,20 +29,29 @@ class Module : public torch::nn::Module {
 
   // ---- Steps -------------------------------------------------------------------------------------------------------------
 
+  /// For each training batch: gives the loss. log(): step.
   /// The loss of one batch. An undefined loss skips the step.
   virtual StepOutput training_step(const Batch& batch, std::int64_t batch_idx);
+  /// For each validation batch. log(): epoch.
   virtual StepOutput validation_step(const Batch& batch, std::int64_t batch_idx);
+  /// For each test batch. log(): epoch.
   virtual StepOutput test_step(const Batch& batch, std::int64_t batch_idx);
+  /// For each prediction batch. log(): no.
   virtual Batch predict_step(const Batch& batch, std::int64_t batch_idx);
   /// With several evaluation loaders: which one the batch comes from.
   std::int64_t dataloader_idx() const;
 
+  /// After the sanity check. log(): no.
   /// Loaders of the module's own, for entry points that get no data.
   virtual LoaderPtr train_dataloader() { return nullptr; }
+  /// Before the sanity check or validation. log(): no.
   virtual LoaderList val_dataloaders() { return {}; }
+  /// Before testing. log(): no.
   virtual LoaderList test_dataloaders() { return {}; }
+  /// Before predicting. log(): no.
   virtual LoaderList predict_dataloaders() { return {}; }
 
+  /// At the beginning of fit. log(): no.
   /// One or more optimizers with their schedulers; none when there is nothing to optimize.
   virtual OptimizerSetups configure_optimizers() { return {}; }
 
@@ -69,67 +78,117 @@ class Module : public torch::nn::Module {
 
   // ---- Hooks, in the order in which a fit calls them -----------------------------------------------------------------------
 
-  /// Called: on one process of each host, before setup(), while the others wait.
+  /// Once, on one process of each host, before setup, while the others wait. log(): no.
   virtual void prepare_data() {}
+  /// At the beginning of fit, validate, test and predict. log(): no.
   virtual void setup(Stage) {}
+  /// Once, before a checkpoint is read. log(): no.
   virtual void configure_model() {}
+  /// Once: callbacks that the module brings along. log(): no.
   virtual std::vector<std::shared_ptr<Callback>> configure_callbacks() { return {}; }
+  /// At the beginning of fit. log(): no.
   virtual void on_fit_start() {}
+  /// Before the first epoch. log(): epoch only.
   virtual void on_train_start() {}
+  /// Before each training epoch. log(): epoch only.
   virtual void on_train_epoch_start() {}
+  /// For each batch, before it goes to the device. log(): no.
   virtual Batch on_before_batch_transfer(Batch batch, std::int64_t dataloader_idx);
+  /// Moves a batch to the device. log(): no.
   virtual Batch transfer_batch_to_device(Batch batch, const at::Device& device, std::int64_t dataloader_idx);
+  /// For each batch, once it is there. log(): no.
   virtual Batch on_after_batch_transfer(Batch batch, std::int64_t dataloader_idx);
+  /// Before each training batch. log(): step.
   virtual void on_train_batch_start(const Batch&, std::int64_t /*batch_idx*/) {}
+  /// Before gradients are reset. log(): step.
   virtual void on_before_zero_grad(torch::optim::Optimizer&) {}
+  /// Resets gradients. log(): step.
   virtual void optimizer_zero_grad(torch::optim::Optimizer& optimizer);
+  /// Before the backward pass. log(): step.
   virtual void on_before_backward(const at::Tensor&) {}
+  /// The backward pass. log(): step.
   virtual void backward(const at::Tensor& loss);
+  /// After the backward pass. log(): step.
   virtual void on_after_backward() {}
+  /// Before each optimizer step, when gradients are complete. log(): step.
   virtual void on_before_optimizer_step(torch::optim::Optimizer&) {}
+  /// Clips gradients. log(): step.
   virtual void configure_gradient_clipping(torch::optim::Optimizer& optimizer);
+  /// Runs training_step, zero_grad and backward, and the optimizer's step. log(): step.
   /// `closure` runs training_step, zero_grad and backward, and gives the loss; the default calls optimizer.step(closure).
   virtual void optimizer_step(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& closure);
+  /// For each scheduler that is due. log(): no.
   virtual void lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric);
+  /// After each training batch. log(): step.
   virtual void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t /*batch_idx*/) {}
+  /// After each training epoch and its validation. log(): epoch only.
   virtual void on_train_epoch_end() {}
+  /// After the last epoch. log(): no.
   virtual void on_train_end() {}
+  /// At the end of fit. log(): no.
   virtual void on_fit_end() {}
+  /// At the end of every entry point, after an exception too. log(): no.
   virtual void teardown(Stage) {}
 
+  /// Before the validation inside fit: resets gradients. log(): no.
   virtual void on_validation_model_zero_grad();
+  /// Before validation: puts the module in evaluation mode. log(): no.
   virtual void on_validation_model_eval();
-  /// Called: after an evaluation, with every submodule back in the mode it had before.
+  /// After validation: restores the mode. log(): no.
   virtual void on_validation_model_train() {}
+  /// At the beginning of validation. log(): epoch only.
   virtual void on_validation_start() {}
+  /// Before the first batch of validation. log(): epoch only.
   virtual void on_validation_epoch_start() {}
+  /// Before each validation batch. log(): epoch.
   virtual void on_validation_batch_start(const Batch&, std::int64_t /*batch_idx*/, std::int64_t /*dataloader_idx*/) {}
+  /// After each validation batch. log(): epoch.
   virtual void on_validation_batch_end(const StepOutput&, const Batch&, std::int64_t /*batch_idx*/,
                                        std::int64_t /*dataloader_idx*/) {}
+  /// After the last batch of validation. log(): epoch only.
   virtual void on_validation_epoch_end() {}
+  /// At the end of validation. log(): no.
   virtual void on_validation_end() {}
+  /// Before testing: puts the module in evaluation mode. log(): no.
   virtual void on_test_model_eval();
+  /// After testing: restores the mode. log(): no.
   virtual void on_test_model_train() {}
+  /// At the beginning of testing. log(): epoch only.
   virtual void on_test_start() {}
+  /// Before the first batch of testing. log(): epoch only.
   virtual void on_test_epoch_start() {}
+  /// Before each test batch. log(): epoch.
   virtual void on_test_batch_start(const Batch&, std::int64_t /*batch_idx*/, std::int64_t /*dataloader_idx*/) {}
+  /// After each test batch. log(): epoch.
   virtual void on_test_batch_end(const StepOutput&, const Batch&, std::int64_t /*batch_idx*/, std::int64_t /*dataloader_idx*/) {
   }
+  /// After the last batch of testing. log(): epoch only.
   virtual void on_test_epoch_end() {}
+  /// At the end of testing. log(): no.
   virtual void on_test_end() {}
+  /// Before prediction: puts the module in evaluation mode. log(): no.
   virtual void on_predict_model_eval();
+  /// After prediction: restores the mode. log(): no.
   virtual void on_predict_model_train() {}
+  /// At the beginning of prediction. log(): no.
   virtual void on_predict_start() {}
+  /// Before the first batch of prediction. log(): no.
   virtual void on_predict_epoch_start() {}
+  /// Before each prediction batch. log(): no.
   virtual void on_predict_batch_start(const Batch&, std::int64_t /*batch_idx*/, std::int64_t /*dataloader_idx*/) {}
+  /// After each prediction batch. log(): no.
   virtual void on_predict_batch_end(const Batch& /*prediction*/, const Batch&, std::int64_t /*batch_idx*/,
                                     std::int64_t /*dataloader_idx*/) {}
+  /// After the last batch of prediction. log(): no.
   virtual void on_predict_epoch_end() {}
+  /// At the end of prediction. log(): no.
   virtual void on_predict_end() {}
 
-  /// Called: on the rank that failed, before the error leaves the Trainer. Must not communicate.
+  /// On the rank that failed; must not communicate. log(): no.
   virtual void on_exception(const std::exception&) {}
+  /// While a checkpoint is put together. log(): no.
   virtual void on_save_checkpoint(Checkpoint&) {}
+  /// While a checkpoint is read. log(): no.
   virtual void on_load_checkpoint(const Checkpoint&) {}
 
   // ---- The run this module is in -------------------------------------------------------------------------------------------

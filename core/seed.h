@@ -6,7 +6,7 @@
 namespace levin {
 
 /// Seeds every random number generator that levin or LibTorch uses by itself: that of each device, and std::rand for code that
-/// still uses it. Every rank of a run seeds with the same number, as the reference does, so that ranks initialize equal
+/// still uses it. Every rank of a run seeds with the same number, as Lightning does, so that ranks initialize equal
 /// weights; a rank that wants random numbers of its own, such as for augmentation, derives them from (seed, rank). Gives the
 /// seed back.
 std::uint64_t seed_everything(std::uint64_t seed);

@@ -26,7 +26,7 @@ struct RunOptions {
   bool verbose = true;
 };
 
-/// Runs a module: the loops, the hooks in the reference's order, metrics, checkpoints, and every rank of it.
+/// Runs a module: the loops, the hooks in Lightning's order, metrics, checkpoints, and every rank of it.
 ///
 ///     levin::Trainer trainer({.max_epochs = 5, .devices = 2});
 ///     trainer.fit(module, data);
@@ -115,7 +115,7 @@ class Trainer {
   /// Takes back this rank's wish to stop, and an agreed one that min_epochs or min_steps still holds up.
   void clear_stop();
   /// Ends the training epoch after this batch and skips its validation, on this rank's vote. In on_train_batch_start, on one
-  /// process, the batch is not trained on (the reference's -1). On several ranks a vote that comes after a batch's gradients
+  /// process, the batch is not trained on (Lightning's -1). On several ranks a vote that comes after a batch's gradients
   /// were reduced counts one step later. A vote that comes when the epoch's last step is done has no effect.
   void skip_epoch();
   void set_accumulate_grad_batches(std::int64_t batches);

@@ -8,7 +8,6 @@
 
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"
-#include "levin/core/data/uneven.h"
 #include "levin/core/loggers.h"
 #include "levin/core/options/check_interval.h"
 #include "levin/core/options/common_choices.h"
@@ -17,11 +16,12 @@
 #include "levin/core/options/duration.h"
 #include "levin/core/options/limit.h"
 #include "levin/core/options/options.h"
+#include "levin/core/options/uneven.h"
 #include "levin/core/run/fast_dev_run.h"
 
 namespace levin {
 
-/// The Trainer's flags, with the reference's names and defaults. The order is that of designated initializers.
+/// The Trainer's flags, with Lightning's names and defaults. The order is that of designated initializers.
 struct TrainerOptions {
   std::optional<std::int64_t> max_epochs = std::nullopt;  ///< unset: 1000 when no other limit is given; -1: no limit
   std::optional<std::int64_t> min_epochs = std::nullopt;

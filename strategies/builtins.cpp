@@ -9,7 +9,7 @@ namespace levin {
 
 namespace {
 
-/// The reference's short names of ddp with one option set.
+/// Lightning's short names of ddp with one option set.
 void add_ddp_variant(Registry<Strategy>& registry, const char* name, bool find_unused_parameters) {
   ClassInfo info;
   info.name = name;

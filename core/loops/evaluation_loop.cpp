@@ -216,7 +216,7 @@ void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t
     }
     hooks_.run(names_.batch_end.hook, names_.batch_end.callback, names_.batch_end.module, output, batch, batch_idx,
                dataloader_idx);
-    // As in the reference, step values of an evaluation are written at every batch; they are this rank's own.
+    // As in Lightning, step values of an evaluation are written at every batch; they are this rank's own.
     if (stage_ != Stage::kSanityCheck) {
       const std::int64_t step = runtime_.state.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
       MetricRows(runtime_).write_local_step(step, /*to_rank_zero=*/true);

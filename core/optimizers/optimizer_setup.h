@@ -14,7 +14,7 @@
 
 namespace levin {
 
-/// A scheduler and when it steps. Defaults are the reference's.
+/// A scheduler and when it steps. Defaults are Lightning's.
 struct SchedulerConfig {
   std::shared_ptr<LrScheduler> scheduler = nullptr;
   Interval interval = Interval::kEpoch;

@@ -43,7 +43,7 @@ Devices Devices::parse(const std::string& text) {
   while (true) {
     const std::size_t comma = rest.find(',');
     const std::string_view part = rest.substr(0, comma);
-    if (!part.empty()) indices.push_back(parse_index(part));  // "0," is device 0, as in the reference
+    if (!part.empty()) indices.push_back(parse_index(part));  // "0," is device 0, as in Lightning
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }

@@ -11,7 +11,7 @@ enum class Stage : std::uint8_t { kTrain, kSanityCheck, kValidate, kTest, kPredi
 /// "train", "sanity_check", "validate", "test", "predict".
 std::string_view stage_name(Stage stage);
 
-/// Every place at which user code runs, in the names of the reference.
+/// Every place at which user code runs, in the names of Lightning.
 enum class Hook : std::uint8_t {
   kNone,
   kPrepareData,

@@ -91,7 +91,7 @@ class MetricStore {
   /// kEpochReached and kEpochEnd, votes and words always. Throws DesyncError when ranks met in different boundaries.
   BoundaryOutcome meet(const Boundary& boundary, const Votes& votes, const BoundaryWords& words = {});
 
-  /// The views of the reference. Pure: reading them never communicates, on any rank, at any time.
+  /// The views of Lightning. Pure: reading them never communicates, on any rank, at any time.
   const MetricMap& callback_metrics() const;
   const MetricMap& logged_metrics() const;
   const MetricMap& progress_bar_metrics() const;

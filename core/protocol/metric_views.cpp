@@ -12,7 +12,7 @@ void put(MetricMap& map, double*& cell, const std::string& name, double value) {
   *cell = value;
 }
 
-// Callbacks see a training step's values; of an evaluation they see the epoch's alone, as in the reference.
+// Callbacks see a training step's values; of an evaluation they see the epoch's alone, as in Lightning.
 bool callbacks_see_steps(const MetricEntry& entry) { return entry.group == MetricGroup::kTrain; }
 
 }  // namespace

@@ -16,7 +16,7 @@
 
 namespace levin {
 
-/// What fit, validate, test and predict have in common: everything before and after the loop itself, in the reference's order,
+/// What fit, validate, test and predict have in common: everything before and after the loop itself, in Lightning's order,
 /// and what happens when something throws. Teardown hooks run in any case.
 class EntryPoint {
  public:

@@ -47,10 +47,10 @@ struct LoopState {
   bool fitting = false;
   Hook hook = Hook::kNone;
 
-  std::int64_t epoch = 0;         ///< current_epoch
-  std::int64_t global_step = 0;   ///< optimizer steps, over all optimizers
-  std::int64_t logging_step = 0;  ///< the x axis of rows: batches that ended in a step (the reference's _batches_that_stepped)
-  std::int64_t batch_idx = 0;     ///< in the epoch, of the stage that runs
+  std::int64_t epoch = 0;            ///< current_epoch
+  std::int64_t global_step = 0;      ///< optimizer steps, over all optimizers
+  std::int64_t logging_step = 0;     ///< the x axis of rows: batches that ended in a step (Lightning's _batches_that_stepped)
+  std::int64_t batch_idx = 0;        ///< in the epoch, of the stage that runs
   std::int64_t total_batch_idx = 0;  ///< training batches over all epochs
   std::int64_t dataloader_idx = 0;
   bool in_batch = false;                ///< between taking a batch and the end of its hooks

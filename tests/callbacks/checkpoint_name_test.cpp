@@ -7,8 +7,8 @@
 
 using levin::CheckpointName;
 
-// The expected names were made with the reference's ModelCheckpoint.format_checkpoint_name over the same metrics.
-TEST_CASE("checkpoint names are the reference's") {
+// The expected names were made with Lightning's ModelCheckpoint.format_checkpoint_name over the same metrics.
+TEST_CASE("checkpoint names are Lightning's") {
   const levin::MetricMap metrics{{"val_loss", 0.5},
                                  {"big", 1234567.0},
                                  {"one", 1.0},

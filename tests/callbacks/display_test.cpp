@@ -121,8 +121,8 @@ TEST_CASE("refresh_rate 0 shows nothing") {
   CHECK(lines_of(log).empty());
 }
 
-// Rows and numbers are those of the reference's ModelSummary for the same model.
-TEST_CASE("the summary has the reference's rows and numbers") {
+// Rows and numbers are those of Lightning's ModelSummary for the same model.
+TEST_CASE("the summary has Lightning's rows and numbers") {
   struct Net : torch::nn::Module {
     Net() {
       register_module("net", torch::nn::Sequential(torch::nn::Linear(64, 32), torch::nn::ReLU(), torch::nn::Linear(32, 10)));

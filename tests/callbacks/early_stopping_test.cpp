@@ -44,8 +44,8 @@ std::vector<Check> checks(EarlyStoppingOptions options, const std::vector<double
 
 }  // namespace
 
-// The expected rows were made with the reference's EarlyStopping._evaluate_stopping_criteria over the same scores.
-TEST_CASE("early stopping decides like the reference") {
+// The expected rows were made with Lightning's EarlyStopping._evaluate_stopping_criteria over the same scores.
+TEST_CASE("early stopping decides like Lightning") {
   using Rows = std::vector<Check>;
   CHECK(checks({.monitor = "m", .patience = 2}, {5, 4, 4, 4.5, 3, 3, 3, 3}) ==
         Rows{{0, 0, 5}, {0, 0, 4}, {0, 1, 4}, {1, 2, 4}, {0, 0, 3}, {0, 1, 3}, {1, 2, 3}, {1, 3, 3}});
@@ -63,7 +63,7 @@ TEST_CASE("early stopping decides like the reference") {
   CHECK(checks({.monitor = "m", .patience = 0}, {1, 0.5, 0.5}) == Rows{{0, 0, 1}, {0, 0, 0.5}, {1, 1, 0.5}});
 }
 
-TEST_CASE("early stopping says why, in the reference's numbers") {
+TEST_CASE("early stopping says why, in Lightning's numbers") {
   const auto reason_after = [](EarlyStoppingOptions options, const std::vector<double>& scores) {
     EarlyStopping stopping(std::move(options));
     for (const double score : scores) stopping.evaluate(score);
@@ -74,7 +74,7 @@ TEST_CASE("early stopping says why, in the reference's numbers") {
   CHECK(reason_after({.monitor = "m", .divergence_threshold = 2.0}, {3}) == 2);
   CHECK(reason_after({.monitor = "m", .patience = 1}, {1, 1}) == 3);
   CHECK(reason_after({.monitor = "m"}, {kNan}) == 4);
-  // A metric that recovered is no reason any more, unlike in the reference.
+  // A metric that recovered is no reason any more, unlike in Lightning.
   CHECK(reason_after({.monitor = "m", .patience = 1}, {1, 1, 0.5}) == 0);
 
   EarlyStopping stopping({.monitor = "val_loss", .patience = 1});
@@ -133,7 +133,7 @@ TEST_CASE("early stopping goes on from its state") {
   }
 }
 
-TEST_CASE("early stopping's state has the reference's keys") {
+TEST_CASE("early stopping's state has Lightning's keys") {
   EarlyStopping stopping({.monitor = "val_acc", .mode = levin::MonitorMode::kMax});
   CHECK(stopping.state_key() == "EarlyStopping{'monitor': 'val_acc', 'mode': 'max'}");
   std::vector<std::string> keys;

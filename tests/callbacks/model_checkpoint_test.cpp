@@ -17,7 +17,7 @@ namespace {
 
 const double kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// A fit of 4 epochs of 4 batches, as the runs of the reference that the expected values were made with.
+/// A fit of 4 epochs of 4 batches, as the runs of Lightning that the expected values were made with.
 struct Fit {
   TemporaryFolder folder;
   std::shared_ptr<ModelCheckpoint> checkpoint;
@@ -50,7 +50,7 @@ std::int64_t step_of(const std::filesystem::path& file) { return Checkpoint::loa
 
 }  // namespace
 
-// Files, best and k-th in the next four test cases were made with the reference's ModelCheckpoint over the same scores.
+// Files, best and k-th in the next four test cases were made with Lightning's ModelCheckpoint over the same scores.
 TEST_CASE("without a monitor the newest checkpoint is kept, or all are") {
   Fit newest({});
   newest.run();
@@ -154,7 +154,7 @@ TEST_CASE("last.ckpt is the newest state, whatever is best") {
 
   Fit link({.monitor = "val_loss", .save_last = levin::SaveLast::kLink});
   CHECK(link.run().files() == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
-  CHECK(step_of(link.checkpoint->last_model_path()) == 16);  // the reference's still points to step 8
+  CHECK(step_of(link.checkpoint->last_model_path()) == 16);  // Lightning's still points to step 8
 
   Fit all({.save_last = levin::SaveLast::kLink, .save_top_k = -1});
   all.run();
@@ -251,7 +251,7 @@ TEST_CASE("a file name that leads out of the folder is refused, unless the folde
   }
 }
 
-TEST_CASE("the state is the reference's, and goes round") {
+TEST_CASE("the state is Lightning's, and goes round") {
   Fit fit({.monitor = "val_loss", .save_last = true, .save_top_k = 2});
   fit.run();
   const Value state = fit.checkpoint->state_dict();

@@ -5,8 +5,8 @@
 
 using Names = std::vector<std::vector<std::string>>;
 
-// Made with the reference's LearningRateMonitor on the same optimizers and schedulers.
-TEST_CASE("learning rates have the reference's names") {
+// Made with Lightning's LearningRateMonitor on the same optimizers and schedulers.
+TEST_CASE("learning rates have Lightning's names") {
   using levin::detail::learning_rate_names;
   CHECK(learning_rate_names({}).empty());
   CHECK(learning_rate_names({{"SGD", 1, ""}}) == Names{{"lr-SGD"}});
@@ -16,8 +16,8 @@ TEST_CASE("learning rates have the reference's names") {
   CHECK(learning_rate_names({{"SGD", 2, "my_rate"}, {"SGD", 1, ""}}) == Names{{"my_rate/pg1", "my_rate/pg2"}, {"lr-SGD"}});
 }
 
-// Made with the reference's get_human_readable_count.
-TEST_CASE("counts are shortened like the reference's") {
+// Made with Lightning's get_human_readable_count.
+TEST_CASE("counts are shortened like Lightning's") {
   using levin::detail::human_count;
   CHECK(human_count(0) == "0");
   CHECK(human_count(123) == "123");

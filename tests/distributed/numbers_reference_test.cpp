@@ -28,7 +28,7 @@ bool is_epoch_value(const std::string& key) { return key.find("_epoch") != std::
 
 /// Where levin differs on purpose: the table in docs/logging.md.
 bool differs_by_design(const std::string& place, const std::string& key, std::size_t rank) {
-  // An epoch value is reduced over ranks unless sync_dist is false; the reference reduces it when sync_dist is true.
+  // An epoch value is reduced over ranks unless sync_dist is false; Lightning reduces it when sync_dist is true.
   const std::set<std::string> reduced = {"t_first", "t_last", "t_hidden", "t_first_epoch", "t_last_epoch", "t_hidden_epoch"};
   const bool in_batch = begins(place, "epoch 1 on_train_batch_end");
   if (reduced.contains(key) && !(in_batch && !is_epoch_value(key))) return true;
@@ -83,7 +83,7 @@ RankRun run_like(const nlohmann::json& settings) {
 
 }  // namespace
 
-TEST_CASE("each rank's views, results and rows are those of the reference, but for what differs by design") {
+TEST_CASE("each rank's views, results and rows are those of Lightning, but for what differs by design") {
   const std::string name = GENERATE("even", "accumulated", "rare", "loaders");
   const nlohmann::json& recorded = reference().at(name);
   const RankRun run = run_like(recorded["settings"]);

@@ -16,7 +16,7 @@
 
 namespace levin::test {
 
-/// The hooks that ran, as the reference's traces write them: "C.on_train_start M.on_train_start".
+/// The hooks that ran, as Lightning's traces write them: "C.on_train_start M.on_train_start".
 class HookTrace {
  public:
   void add(const std::string& entry) {
@@ -82,7 +82,7 @@ class RecordingCallback : public Callback {
     return {};
   }
 
-  /// The reference's names: fitting is "fit".
+  /// Lightning's names: fitting is "fit".
   static std::string name_of(Stage stage) { return stage == Stage::kTrain ? "fit" : std::string(stage_name(stage)); }
 
  private:

@@ -74,7 +74,7 @@ TEST_CASE("a bar is filled cell by cell, and within a cell by its parts") {
   }
 }
 
-TEST_CASE("figures are those of the reference's progress bar") {
+TEST_CASE("figures are those of Lightning's progress bar") {
   using Case = std::pair<double, const char*>;
   for (const auto& [value, text] :
        {Case{0.0, "0.000"},         Case{1.0, "1.000"},      Case{0.123, "0.123"},   Case{0.123456, "0.123"},

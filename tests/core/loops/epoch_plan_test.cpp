@@ -37,7 +37,7 @@ std::vector<std::int64_t> due(const levin::ValidationSchedule& schedule, std::in
 }
 }  // namespace
 
-TEST_CASE("validation runs where the reference runs it") {
+TEST_CASE("validation runs where Lightning runs it") {
   using Expected = std::vector<std::int64_t>;
   const levin::ValidationSchedule every_epoch(std::nullopt, 1, 4, true);
   CHECK(due(every_epoch, 2, 4) == Expected{3, 7});

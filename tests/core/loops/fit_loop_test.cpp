@@ -87,7 +87,7 @@ TEST_CASE("accumulation takes the mean over the batches that there were, in the 
   options.accumulate_grad_batches = 2;
   Trainer trainer(options);
   trainer.fit(module, numbers({1, 3, 5}, knows_size));
-  // (1 + 3) / 2, then 5 / 1: the reference would divide the remainder by 2 as well.
+  // (1 + 3) / 2, then 5 / 1: Lightning would divide the remainder by 2 as well.
   CHECK(module.weight() == Approx(-7.0));
   CHECK(trainer.global_step() == 2);
 }
@@ -170,7 +170,7 @@ TEST_CASE("stop() ends training after the step in which it was called, after val
     options.min_steps = 3;
     Trainer trainer(options);
     trainer.fit(module, numbers({1, 2, 3, 4}));
-    CHECK(trainer.global_step() == 4);  // min_steps sets min_epochs to 1, as in the reference
+    CHECK(trainer.global_step() == 4);  // min_steps sets min_epochs to 1, as in Lightning
   }
   SECTION("min_epochs") {
     options.min_epochs = 2;

@@ -10,7 +10,7 @@ using namespace levin::test;
 
 namespace {
 
-// The reference's trace of two epochs with two training batches and one validation batch each (version 2.6.6), without its
+// Lightning's trace of two epochs with two training batches and one validation batch each (version 2.6.6), without its
 // strategy and logger entries. A/B.x stands for "A.x B.x".
 const std::string kTransfer = "M.on_before_batch_transfer M.transfer_batch_to_device M.on_after_batch_transfer ";
 const std::string kForwardBackward =
@@ -62,7 +62,7 @@ class ScheduledModule : public RecordingModule {
 
 }  // namespace
 
-TEST_CASE("fit calls every hook in the reference's order") {
+TEST_CASE("fit calls every hook in Lightning's order") {
   const TemporaryFolder folder;
   HookTrace trace;
   ScheduledModule module(trace);
@@ -106,7 +106,7 @@ TEST_CASE("accumulating batches run backward only, and the optimizer steps at th
   CHECK(trainer.global_step() == 2);
 }
 
-TEST_CASE("validate, test and predict call their hooks in the reference's order") {
+TEST_CASE("validate, test and predict call their hooks in Lightning's order") {
   HookTrace trace;
   RecordingModule module(trace);
   TrainerOptions options = quiet_options();

@@ -8,7 +8,7 @@ using levin::Hook;
 
 namespace {
 
-// The reference's three groups of hooks that may log; all others may not.
+// Lightning's three groups of hooks that may log; all others may not.
 const std::set<std::string> kTrainBatch{"training_step",
                                         "on_train_batch_start",
                                         "on_train_batch_end",
@@ -28,7 +28,7 @@ const std::set<std::string> kOnceAnEpoch{"on_train_start",      "on_train_epoch_
 
 }  // namespace
 
-TEST_CASE("hooks permit log() as the reference's table says") {
+TEST_CASE("hooks permit log() as Lightning's table says") {
   std::size_t may_log = 0;
   for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
     const auto hook = static_cast<Hook>(index);

@@ -8,7 +8,7 @@ namespace levin {
 
 /// What to do with training samples that do not divide evenly over ranks.
 enum class Uneven : std::uint8_t {
-  kPad,   ///< repeat samples from the start, so that every rank has as many (the reference's way)
+  kPad,   ///< repeat samples from the start, so that every rank has as many (Lightning's way)
   kDrop,  ///< leave the remainder out
   kKeep   ///< leave it uneven: a rank without a batch takes part with weight 0
 };
