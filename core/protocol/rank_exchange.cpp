@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "levin/core/error.h"
-#include "levin/core/protocol/peer_limits.h"
 
 namespace levin {
 
@@ -40,23 +39,23 @@ std::string RankDifference::str() const {
          ")";
 }
 
-std::vector<std::string> RankExchange::gather_text(const std::string& mine, const Meeting& meeting) {
+std::vector<std::string> RankExchange::gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest) {
   if (group_.size() == 1) return {mine};
   const std::vector<std::uint64_t> lengths = gather_values<std::uint64_t>(mine.size(), meeting);
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-    if (lengths[rank] <= kLongestText) continue;
+    if (lengths[rank] <= longest) continue;
     throw DesyncError("rank " + std::to_string(rank) + " announces a text of " + std::to_string(lengths[rank]) + " bytes in " +
-                      meeting.text() + ", where " + std::to_string(kLongestText) + " are the most");
+                      meeting.text() + ", where " + std::to_string(longest) + " are the most");
   }
-  const std::uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  const std::uint64_t size = *std::max_element(lengths.begin(), lengths.end());
   std::string padded = mine;
-  padded.resize(longest);
+  padded.resize(size);
   const std::vector<std::byte> all = gather_bytes(std::as_bytes(std::span(padded)), meeting);
 
   std::vector<std::string> texts;
   texts.reserve(lengths.size());
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-    texts.emplace_back(reinterpret_cast<const char*>(all.data()) + rank * longest, lengths[rank]);
+    texts.emplace_back(reinterpret_cast<const char*>(all.data()) + rank * size, lengths[rank]);
   }
   return texts;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/peer_limits.h"
 
 namespace levin {
 
@@ -43,8 +45,9 @@ class RankExchange {
  public:
   explicit RankExchange(ControlGroup& group) : group_(group) {}
 
-  /// One text of any bytes and length from each rank, in the order of ranks. Two exchanges.
-  std::vector<std::string> gather_text(const std::string& mine, const Meeting& meeting);
+  /// One text of any bytes from each rank, in the order of ranks. Two exchanges. A rank that announces more than `longest`
+  /// bytes is an error on all.
+  std::vector<std::string> gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest = kLongestText);
   /// Rank 0's text, on every rank; what others give does not matter.
   std::string broadcast_text(const std::string& mine, const Meeting& meeting) { return gather_text(mine, meeting).front(); }
   /// Every rank's bytes, one after another; each rank gives as many. One exchange.

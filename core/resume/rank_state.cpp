@@ -148,9 +148,12 @@ RankState own_rank_state(Trainer::Runtime& runtime) {
 
 std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime) {
   std::vector<RankState> states;
+  // Gradients that wait for more batches are as large as the model.
+  std::uint64_t longest = kLongestText;
+  for (const at::Tensor& parameter : runtime.module->parameters()) longest += 2 * parameter.nbytes();
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
   for (const std::string& text :
-       RankExchange(runtime.strategy->control_group()).gather_text(pack(own_rank_state(runtime)), meeting)) {
+       RankExchange(runtime.strategy->control_group()).gather_text(pack(own_rank_state(runtime)), meeting, longest)) {
     states.push_back(unpack(text, states.size()));
   }
   return states;

@@ -52,6 +52,15 @@ TEST_CASE("texts of any length are gathered in the order of ranks") {
   CHECK(exchanges == 4);
 }
 
+TEST_CASE("a text may be as long as whoever gathers it says") {
+  const std::string text(100, 'x');
+  exchanges_of(2, [&](RankExchange exchange, int) {
+    CHECK(exchange.gather_text(text, kTest, 100) == std::vector<std::string>{text, text});
+    CHECK_THROWS_WITH(exchange.gather_text(text, kTest, 99),
+                      Catch::Contains("announces a text of 100 bytes") && Catch::Contains("where 99 are the most"));
+  });
+}
+
 TEST_CASE("what rank 0 has comes to every rank") {
   const auto exchanges = exchanges_of(3, [](RankExchange exchange, int rank) {
     CHECK(exchange.broadcast_text(rank == 0 ? "version_7" : "", kTest) == "version_7");
