@@ -31,7 +31,8 @@ bool is_watched() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;
 #else
-  return std::getenv("LD_PRELOAD") != nullptr;
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  return preloaded != nullptr && *preloaded != '\0';
 #endif
 }
 

@@ -31,7 +31,7 @@ std::string openmp_settings(const std::vector<std::string>& arguments, Environme
 
 TEST_CASE("OpenMP's threads wait for a short time only, unless the user has chosen how they wait") {
   const std::vector<std::string> version = {levin_program(), "--version"};
-  CHECK_THAT(openmp_settings(version, {}), Contains("GOMP_SPINCOUNT = '1000'"));
+  CHECK_THAT(openmp_settings(version, {}), Contains("GOMP_SPINCOUNT = '300'"));
   CHECK_THAT(openmp_settings(version, {{"GOMP_SPINCOUNT", "77"}}), Contains("GOMP_SPINCOUNT = '77'"));
   CHECK_THAT(openmp_settings(version, {{"OMP_WAIT_POLICY", "passive"}}), Contains("GOMP_SPINCOUNT = '0'"));
 }
@@ -40,7 +40,7 @@ TEST_CASE("the ranks of a user's own program wait for a short time only") {
   const TemporaryFolder folder;
   const std::string settings =
       openmp_settings({LEVIN_BINARY_DIR "/bin/printing_program", "2", "dataset", folder.path().string(), "info"}, {});
-  CHECK(count(settings, "GOMP_SPINCOUNT = '1000'") == 2);
+  CHECK(count(settings, "GOMP_SPINCOUNT = '300'") == 2);
 }
 
 TEST_CASE("trainer.threads goes before OMP_NUM_THREADS, for each rank") {
