@@ -1,7 +1,7 @@
 # levin_add_plugin(NAME [PRECOMPILE] SOURCES files... [LINK libraries...])
 # A plug-in: modules, callbacks, loggers or data modules of your own, as libNAME.so, which a YAML file names in `plugins:` and
 # `levin --plugin` loads. It lands in CMAKE_LIBRARY_OUTPUT_DIRECTORY, or else in the build folder itself.
-# PRECOMPILE: compiles <levin/levin.h> once, into a file of 700 MB in the build folder. A source takes 9 s then, and 24 s without.
+# PRECOMPILE: compiles <levin/levin.h> once, into a file of 700 MB in the build folder. A source takes 12 s then, and 25 s without.
 function(levin_add_plugin name)
   cmake_parse_arguments(PLUGIN "PRECOMPILE" "" "SOURCES;LINK" ${ARGN})
   if(NOT PLUGIN_SOURCES)
