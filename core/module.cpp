@@ -10,7 +10,7 @@
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/rows/scalar_value.h"
 #include "levin/core/run/module_attachment.h"
-#include "levin/core/trainer.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 
@@ -106,7 +106,8 @@ at::Tensor Module::all_gather(const at::Tensor& tensor, SourceLocation where) co
 
 at::Tensor Module::gather_for_metrics(const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
                                       SourceLocation where) const {
-  return gather_samples(trainer().runtime(), batches, dataloader_idx, where);
+  TrainerState& run = TrainerState::of(trainer());
+  return gather_samples(run.strategy(), run.progress.batch, batches, dataloader_idx, where);
 }
 at::Tensor Module::gather_for_metrics(const at::Tensor& rows, std::int64_t dataloader_idx, SourceLocation where) const {
   return gather_for_metrics(std::vector<at::Tensor>{rows}, dataloader_idx, where);

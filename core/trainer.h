@@ -17,6 +17,7 @@
 
 namespace levin {
 
+struct TrainerState;
 struct SchedulerConfig;
 
 /// Which checkpoint an entry point starts from: a file, "best" or "last"; nothing by default.
@@ -132,12 +133,9 @@ class Trainer {
   /// The file that ckpt_path "best" or "last" stands for; set by ModelCheckpoint.
   void set_checkpoint_alias(const std::string& alias, const std::filesystem::path& file);
 
-  /// The machinery behind the facade; for levin's own loops.
-  struct Runtime;
-  Runtime& runtime() const { return *runtime_; }
-
  private:
-  std::unique_ptr<Runtime> runtime_;
+  friend struct TrainerState;
+  std::unique_ptr<TrainerState> state_;
 };
 
 }  // namespace levin

@@ -1,25 +1,27 @@
 #include "levin/core/loops/data_source.h"
 
+#include "levin/core/batch_loader.h"
+#include "levin/core/error.h"
+#include "levin/core/module.h"
 #include "levin/core/run/data_agreement.h"
-#include "levin/core/run/hook_runner.h"
 #include "levin/core/seed.h"
 
 namespace levin {
 
 namespace {
 
-void prepare(Trainer::Runtime& runtime, BatchLoader& loader, Uneven uneven) {
+void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven) {
   Shard shard;
-  if (runtime.options.use_distributed_sampler) {
-    shard.rank = runtime.strategy->rank();
-    shard.world_size = runtime.world_size();
+  if (setup.options.use_distributed_sampler) {
+    shard.rank = setup.strategy->rank();
+    shard.world_size = setup.world_size();
   }
   shard.uneven = uneven;
   shard.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));
-  const Limit& overfit = runtime.options.overfit_batches;
+  const Limit& overfit = setup.options.overfit_batches;
   shard.force_sequential = overfit.is_share() ? overfit.share() > 0.0 : overfit.batches() > 0;
   loader.set_shard(shard);
-  loader.set_pin_memory(!runtime.strategy->device().is_cpu());
+  loader.set_pin_memory(!setup.strategy->device().is_cpu());
 }
 
 Hook loader_hook(Stage stage) {
@@ -47,36 +49,23 @@ LoaderList ask(Source& source, Stage stage) {
 
 }  // namespace
 
-DataSource DataSource::from(DataModule& data) {
-  DataSource source;
-  source.data_ = &data;
-  return source;
-}
-
-DataSource DataSource::from(LoaderPtr train, LoaderList evaluation) {
-  DataSource source;
-  source.train_ = std::move(train);
-  source.evaluation_ = std::move(evaluation);
-  return source;
-}
-
-LoaderPtr DataSource::train(Trainer::Runtime& runtime) {
-  HookScope scope(runtime, Hook::kTrainDataloader);
-  LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : runtime.module->train_dataloader();
-  if (loader) prepare(runtime, *loader, runtime.options.uneven);
-  check_same_data(runtime, "training", loader ? LoaderList{loader} : LoaderList{});
+LoaderPtr DataSource::train(Module& module, const RunSetup& setup, HookRunner& hooks) {
+  const auto scope = hooks.enter(Hook::kTrainDataloader);
+  LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : module.train_dataloader();
+  if (loader) prepare(setup, *loader, setup.options.uneven);
+  check_same_data(setup.strategy->control_group(), "training", loader ? LoaderList{loader} : LoaderList{});
   return loader;
 }
 
-LoaderList DataSource::evaluation(Trainer::Runtime& runtime, Stage stage) {
-  HookScope scope(runtime, loader_hook(stage));
-  LoaderList loaders = data_ != nullptr ? ask(*data_, stage) : !evaluation_.empty() ? evaluation_ : ask(*runtime.module, stage);
+LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks) {
+  const auto scope = hooks.enter(loader_hook(stage));
+  LoaderList loaders = data_ != nullptr ? ask(*data_, stage) : !evaluation_.empty() ? evaluation_ : ask(module, stage);
   for (const LoaderPtr& loader : loaders) {
     if (!loader) throw MisuseError(std::string(hook_name(loader_hook(stage))) + " gave an empty loader among its loaders.");
     // Evaluation data is never padded: each sample counts once.
-    prepare(runtime, *loader, Uneven::kKeep);
+    prepare(setup, *loader, Uneven::kKeep);
   }
-  check_same_data(runtime, std::string(stage_name(stage)), loaders);
+  check_same_data(setup.strategy->control_group(), std::string(stage_name(stage)), loaders);
   return loaders;
 }
 

@@ -3,7 +3,10 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/run/runtime.h"
+#include "levin/core/data_module.h"
+#include "levin/core/protocol/hook.h"
+#include "levin/core/run/hook_runner.h"
+#include "levin/core/run/run_setup.h"
 
 namespace levin {
 
@@ -11,14 +14,14 @@ namespace levin {
 /// module itself. Each loader is told which part of the data this rank reads.
 class DataSource {
  public:
-  static DataSource from(DataModule& data);
+  explicit DataSource(DataModule& data) : data_(&data) {}
   /// Null and an empty list: the module's own.
-  static DataSource from(LoaderPtr train, LoaderList evaluation);
+  DataSource(LoaderPtr train, LoaderList evaluation) : train_(std::move(train)), evaluation_(std::move(evaluation)) {}
 
   /// Null when there is none.
-  LoaderPtr train(Trainer::Runtime& runtime);
+  LoaderPtr train(Module& module, const RunSetup& setup, HookRunner& hooks);
   /// For kValidate, kTest or kPredict.
-  LoaderList evaluation(Trainer::Runtime& runtime, Stage stage);
+  LoaderList evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks);
   DataModule* data_module() const { return data_; }
 
  private:

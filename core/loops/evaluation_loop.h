@@ -4,8 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "levin/core/run/hook_runner.h"
+#include "levin/core/rows/metric_rows.h"
 #include "levin/core/run/precision.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 
@@ -16,8 +17,8 @@ struct EvaluationHooks;
 class EvaluationLoop {
  public:
   /// `limit`: batches of each loader, by the option of this name.
-  EvaluationLoop(Trainer::Runtime& runtime, const Precision& precision, Stage stage, LoaderList loaders,
-                 std::optional<Limit> limit, const char* limit_name);
+  EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders, std::optional<Limit> limit,
+                 const char* limit_name);
 
   /// False when the limits leave nothing to evaluate, on any rank.
   bool may_have_batches() const { return may_have_batches_; }
@@ -33,19 +34,19 @@ class EvaluationLoop {
   const std::vector<std::int64_t>& num_batches() const { return num_batches_; }
 
  private:
-  class StageScope;
+  class Pass;
 
-  void evaluate();
   void run_end_hooks();
   /// Meets the ranks that have come to the end of their batches too.
   void meet_after_batches();
-  void check_signal() const;
+  void throw_if_signalled() const;
   void run_loader(std::int64_t dataloader_idx);
   void run_batch(Batch batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
 
-  Trainer::Runtime& runtime_;
+  TrainerState& run_;
   const Precision& precision_;
-  HookRunner hooks_;
+  HookRunner& hooks_;
+  MetricRows rows_;
   Stage stage_;
   const EvaluationHooks& names_;
   LoaderList loaders_;

@@ -4,43 +4,45 @@
 #include <utility>
 
 #include "levin/core/base/steady_seconds.h"
-#include "levin/core/rows/metric_rows.h"
+#include "levin/core/checkpoint/rng_state.h"
+#include "levin/core/loops/take_over.h"
+#include "levin/core/run/stage_scope.h"
 
 namespace levin {
 
-FitValidation::FitValidation(Trainer::Runtime& runtime, const Precision& precision, DataSource& source)
-    : runtime_(runtime), state_(runtime.state), precision_(precision), source_(source), hooks_(runtime) {}
+FitValidation::FitValidation(TrainerState& run, const Precision& precision, DataSource& source)
+    : run_(run), precision_(precision), source_(source), hooks_(run.hooks) {}
 
 void FitValidation::set_up() {
-  state_.num_evaluation_batches.clear();
+  run_.progress.num_evaluation_batches.clear();
   loop_.reset();
-  const auto& limit = runtime_.options.limit_val_batches;
+  const auto& limit = run_.options().limit_val_batches;
   if (limit && *limit == Limit(0)) return;
-  LoaderList loaders = source_.evaluation(runtime_, Stage::kValidate);
+  LoaderList loaders = source_.evaluation(Stage::kValidate, run_.module(), run_.setup, hooks_);
   if (loaders.empty()) return;
-  loop_ =
-      std::make_unique<EvaluationLoop>(runtime_, precision_, Stage::kValidate, std::move(loaders), limit, "limit_val_batches");
-  state_.num_evaluation_batches = loop_->num_batches();
+  loop_ = std::make_unique<EvaluationLoop>(run_, precision_, Stage::kValidate, std::move(loaders), limit, "limit_val_batches");
+  run_.progress.num_evaluation_batches = loop_->num_batches();
 }
 
 void FitValidation::sanity_check() {
-  const std::int64_t steps = runtime_.options.num_sanity_val_steps.value_or(2);
+  const std::int64_t steps = run_.options().num_sanity_val_steps.value_or(2);
   if (!loop_ || steps == 0) return;
   const RandomScope random;
-  EvaluationLoop sanity(runtime_, precision_, Stage::kSanityCheck, loop_->loaders(),
-                        steps < 0 ? runtime_.options.limit_val_batches : std::optional<Limit>(sanity_limit(steps)),
+  EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders(),
+                        steps < 0 ? run_.options().limit_val_batches : std::optional<Limit>(sanity_limit(steps)),
                         "num_sanity_val_steps");
-  const Stage stage = std::exchange(state_.stage, Stage::kSanityCheck);
-  hooks_.callbacks(Hook::kOnSanityCheckStart, &Callback::on_sanity_check_start);
-  sanity.run();
-  hooks_.callbacks(Hook::kOnSanityCheckEnd, &Callback::on_sanity_check_end);
-  state_.stage = stage;
-  state_.num_evaluation_batches = loop_->num_batches();
+  {
+    const StageScope stage(run_.progress, Stage::kSanityCheck);
+    hooks_.callbacks(Hook::kOnSanityCheckStart, &Callback::on_sanity_check_start);
+    sanity.run();
+    hooks_.callbacks(Hook::kOnSanityCheckEnd, &Callback::on_sanity_check_end);
+  }
+  run_.progress.num_evaluation_batches = loop_->num_batches();
 }
 
 Limit FitValidation::sanity_limit(std::int64_t steps) const {
   // Never more than validation itself will see.
-  const auto& limit = runtime_.options.limit_val_batches;
+  const auto& limit = run_.options().limit_val_batches;
   return limit && !limit->is_share() ? Limit(std::min(steps, limit->batches())) : Limit(steps);
 }
 
@@ -55,55 +57,49 @@ std::int64_t FitValidation::rank_batches() const {
 }
 
 void FitValidation::agree(bool any_batches, const std::optional<std::int64_t>& epoch_batches) {
-  state_.validates = any_batches;
-  schedule_ = ValidationSchedule(runtime_.options.val_check_interval, runtime_.options.check_val_every_n_epoch, epoch_batches,
-                                 any_batches);
+  run_.progress.validates = any_batches;
+  schedule_ =
+      ValidationSchedule(run_.options().val_check_interval, run_.options().check_val_every_n_epoch, epoch_batches, any_batches);
 }
 
 void FitValidation::start_clock() {
-  const auto& interval = runtime_.options.val_check_interval;
+  const auto& interval = run_.options().val_check_interval;
   if (!interval || !interval->is_time()) return;
   interval_.emplace(interval->time().count());
   interval_->start(steady_seconds());
 }
 
 bool FitValidation::time_passed() {
-  // Asking costs a meeting, so that ranks ask only now and then, in the same turns.
+  // Asking costs a meeting, so that ranks ask only now and then, in the same iterations.
   if (!interval_ || !interval_->batch_done()) return false;
   const SharedInterval::Proposal mine = interval_->propose(steady_seconds());
   // Every rank reaches this because rank 0 has told all in which batch they ask next.
-  const BoundaryOutcome outcome = runtime_.meet(BoundaryKind::kBatch, {mine.passed, mine.batches_on});
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {mine.passed, mine.batches_on});
   const BoundaryWords& first = outcome.words.front();
   return interval_->accept({first[0], first[1]}, steady_seconds());
 }
 
-bool FitValidation::due(const Turn& turn, bool stopping) {
-  if (!schedule_.epoch_enabled(state_.epoch)) return false;
+bool FitValidation::due(const Iteration& iteration, bool stopping) {
+  if (!schedule_.epoch_enabled(run_.progress.epoch)) return false;
   const bool by_time = time_passed();
-  return stopping || by_time || schedule_.due(state_.epoch, turn.iteration, state_.total_batch_idx - 1, turn.is_last);
+  return stopping || by_time ||
+         schedule_.due(run_.progress.epoch, iteration.index, run_.progress.total_batch_idx - 1, iteration.is_last);
 }
 
-void FitValidation::run_if_due(const Turn& turn, bool stopping) {
-  if (due(turn, stopping)) run(turn);
+void FitValidation::run_if_due(const Iteration& iteration, bool stopping) {
+  if (due(iteration, stopping)) run(iteration);
 }
 
-void FitValidation::run(const Turn& turn) {
-  LoopPosition& position = state_.position;
-  position.place = Place::kValidation;
-  position.start = {{RandomSnapshot::take(), position.before_reading},
-                    rows_written(runtime_),
-                    state_.evaluation_steps,
-                    runtime_.metrics->maps(),
-                    state_.skip_epoch_wish};
-  runtime_.metrics->mark();
-  if (turn.ends_window) hooks_.module(Hook::kOnValidationModelZeroGrad, &Module::on_validation_model_zero_grad);
+void FitValidation::run(const Iteration& iteration) {
+  begin_place(run_, Place::kValidation, run_.metrics->maps());
+  if (iteration.ends_window) hooks_.module(Hook::kOnValidationModelZeroGrad, &Module::on_validation_model_zero_grad);
   loop_->run();
   if (interval_) interval_->start(steady_seconds());
 }
 
 void FitValidation::finish(int hooks_done) {
-  state_.position.place = Place::kValidationEnd;
-  state_.position.hooks_done = hooks_done;
+  run_.resume.position.place = Place::kValidationEnd;
+  run_.resume.position.hooks_done = hooks_done;
   loop_->run_end();
   if (interval_) interval_->start(steady_seconds());
 }

@@ -8,14 +8,14 @@
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/loops/evaluation_loop.h"
 #include "levin/core/loops/shared_interval.h"
-#include "levin/core/run/hook_runner.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 
 /// Validation inside fit(): the sanity check before it, and when and how validation runs during training.
 class FitValidation {
  public:
-  FitValidation(Trainer::Runtime& runtime, const Precision& precision, DataSource& source);
+  FitValidation(TrainerState& run, const Precision& precision, DataSource& source);
 
   /// Asks for the loaders, anew when called again.
   void set_up();
@@ -31,24 +31,23 @@ class FitValidation {
   /// Training starts.
   void start_clock();
 
-  /// Ranks: all, after each turn. Runs what is due. `stopping`: training ends with this turn.
-  void run_if_due(const Turn& turn, bool stopping);
+  /// Ranks: all, after each iteration. Runs what is due. `stopping`: training ends with this iteration.
+  void run_if_due(const Iteration& iteration, bool stopping);
   /// Runs it, from its beginning.
-  void run(const Turn& turn);
+  void run(const Iteration& iteration);
   /// Runs what a run that was interrupted in on_validation_end has left: the hooks after the first `hooks_done`.
   void finish(int hooks_done);
 
  private:
   Limit sanity_limit(std::int64_t steps) const;
-  bool due(const Turn& turn, bool stopping);
-  /// Ranks: all, in each turn of an epoch that validates. The time between validations has passed, by rank 0's clock.
+  bool due(const Iteration& iteration, bool stopping);
+  /// Ranks: all, in each iteration of an epoch that validates. The time between validations has passed, by rank 0's clock.
   bool time_passed();
 
-  Trainer::Runtime& runtime_;
-  LoopState& state_;
+  TrainerState& run_;
   const Precision& precision_;
   DataSource& source_;
-  HookRunner hooks_;
+  HookRunner& hooks_;
   std::unique_ptr<EvaluationLoop> loop_;
   ValidationSchedule schedule_;
   std::optional<SharedInterval> interval_;  ///< when validation goes by time

@@ -1,15 +1,17 @@
 #include "levin/core/loops/manual_optimization.h"
 
+#include "levin/core/error.h"
 #include "levin/core/loops/optimization.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 
-ManualOptimization::ManualOptimization(Trainer& trainer) : trainer_(trainer) {
-  if (trainer.runtime().step_votes == nullptr) {
+ManualOptimization::ManualOptimization(const Trainer& trainer) : run_(TrainerState::of(trainer)) {
+  if (run_.step_votes == nullptr) {
     throw MisuseError("manual_backward and step_optimizer work during training only, not in " +
-                      std::string(hook_name(trainer.runtime().state.hook)) + ".");
+                      std::string(hook_name(run_.tracker.hook())) + ".");
   }
-  if (trainer.runtime().module->automatic_optimization()) {
+  if (run_.module().automatic_optimization()) {
     throw MisuseError(
         "manual_backward and step_optimizer need set_automatic_optimization(false) in the module's constructor; otherwise the "
         "Trainer does both.");
@@ -17,19 +19,18 @@ ManualOptimization::ManualOptimization(Trainer& trainer) : trainer_(trainer) {
 }
 
 void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
-  trainer_.runtime().state.window.in_backward = true;
-  run_backward(trainer_.runtime(), *trainer_.runtime().step_votes, loss, synchronize);
+  run_.accumulation.window.in_backward = true;
+  run_backward(run_.hooks, run_.strategy(), *run_.step_votes, loss, synchronize);
   // Until ranks reduce them, gradients are each rank's own.
-  trainer_.runtime().state.window.open = !synchronize;
+  run_.accumulation.window.open = !synchronize;
 }
 
 void ManualOptimization::step(std::size_t index) {
-  Trainer::Runtime& runtime = trainer_.runtime();
-  torch::optim::Optimizer& optimizer = runtime.module->optimizer(index);
-  HookRunner(runtime).run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
-                          optimizer);
+  torch::optim::Optimizer& optimizer = run_.module().optimizer(index);
+  run_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
+                 optimizer);
   optimizer.step();
-  ++runtime.state.global_step;
+  ++run_.progress.global_step;
 }
 
 }  // namespace levin

@@ -7,16 +7,18 @@
 
 namespace levin {
 
+struct TrainerState;
+
 /// What a module does by hand in training_step when it turns automatic optimization off.
 class ManualOptimization {
  public:
   /// Throws MisuseError outside of training.
-  explicit ManualOptimization(Trainer& trainer);
+  explicit ManualOptimization(const Trainer& trainer);
   void backward(const at::Tensor& loss, bool synchronize);
   void step(std::size_t index);
 
  private:
-  Trainer& trainer_;
+  TrainerState& run_;
 };
 
 }  // namespace levin

@@ -1,6 +1,8 @@
 #include "levin/core/loops/optimizer_config.h"
 
 #include "levin/core/console/rank_messages.h"
+#include "levin/core/data_module.h"
+#include "levin/core/module.h"
 
 namespace levin {
 
@@ -33,57 +35,57 @@ void check(const SchedulerConfig& config) {
 
 }  // namespace
 
-OptimizerSetups make_optimizers(Trainer::Runtime& runtime) {
-  if (!runtime.optimizer_factory) return runtime.module->configure_optimizers();
+OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name) {
+  if (!override_by_name.optimizer) return module.configure_optimizers();
   std::vector<at::Tensor> parameters;
-  for (at::Tensor& parameter : runtime.module->parameters()) {
+  for (at::Tensor& parameter : module.parameters()) {
     if (parameter.requires_grad()) parameters.push_back(parameter);
   }
   OptimizerSetup setup;
-  setup.optimizer = runtime.optimizer_factory->make(std::move(parameters));
-  if (runtime.scheduler_factory) {
+  setup.optimizer = override_by_name.optimizer->make(std::move(parameters));
+  if (override_by_name.scheduler) {
     setup.schedulers.push_back(
-        scheduler_from_settings(runtime.scheduler_factory->make(*setup.optimizer), runtime.scheduler_settings));
+        scheduler_from_settings(override_by_name.scheduler->make(*setup.optimizer), override_by_name.scheduler_settings));
   }
   return setup;
 }
 
-void take_optimizers(Trainer::Runtime& runtime, const OptimizerSetups& setups) {
-  runtime.optimizers.clear();
-  runtime.schedulers.clear();
+void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts) {
+  parts.optimizers.clear();
+  parts.schedulers.clear();
   for (const OptimizerSetup& setup : setups.list()) {
     if (!setup.optimizer) throw MisuseError("configure_optimizers returned an empty optimizer.");
-    runtime.optimizers.push_back(setup.optimizer);
+    parts.optimizers.push_back(setup.optimizer);
     for (const SchedulerConfig& config : setup.schedulers) {
       check(config);
-      runtime.schedulers.push_back(config);
+      parts.schedulers.push_back(config);
     }
   }
-  const bool automatic = runtime.module->automatic_optimization();
-  if (automatic && runtime.optimizers.size() > 1) {
-    throw MisuseError("configure_optimizers returned " + std::to_string(runtime.optimizers.size()) +
+  const bool automatic = parts.module->automatic_optimization();
+  if (automatic && parts.optimizers.size() > 1) {
+    throw MisuseError("configure_optimizers returned " + std::to_string(parts.optimizers.size()) +
                       " optimizers, which need manual optimization: call set_automatic_optimization(false) in the module's "
                       "constructor and step them in training_step.");
   }
-  if (!automatic && runtime.options.accumulate_grad_batches != 1) {
+  if (!automatic && options.accumulate_grad_batches != 1) {
     throw MisuseError(
         "accumulate_grad_batches works with automatic optimization only; under manual optimization call "
         "step_optimizer every so many batches instead.");
   }
-  if (!automatic && runtime.options.gradient_clip_val) {
+  if (!automatic && options.gradient_clip_val) {
     throw MisuseError(
         "gradient_clip_val works with automatic optimization only; under manual optimization call clip_gradients.");
   }
-  if (runtime.optimizers.empty()) {
+  if (parts.optimizers.empty()) {
     rank_zero_warn("configure_optimizers returned no optimizer: training runs without changing the weights.");
   }
 }
 
-Value merged_hyperparams(const Trainer::Runtime& runtime) {
+Value merged_hyperparams(const RunParts& parts) {
   Value merged(Value::Map{});
-  if (runtime.module->hparams().is_map()) merged = runtime.module->hparams();
-  if (runtime.data == nullptr || !runtime.data->hparams().is_map()) return merged;
-  for (const auto& [key, value] : runtime.data->hparams().as_map()) {
+  if (parts.module->hparams().is_map()) merged = parts.module->hparams();
+  if (parts.data == nullptr || !parts.data->hparams().is_map()) return merged;
+  for (const auto& [key, value] : parts.data->hparams().as_map()) {
     if (const Value* existing = merged.find(key); existing != nullptr && !(*existing == value)) {
       throw MisuseError("The module and the data module both have a hyper-parameter '" + key +
                         "' with different values; rename one of them.");

@@ -1,18 +1,30 @@
 #pragma once
 
-#include "levin/core/run/runtime.h"
+#include <memory>
+
+#include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/options/value.h"
+#include "levin/core/run/run_parts.h"
+#include "levin/core/trainer_options.h"
 
 namespace levin {
 
-/// The optimizers of a fit: made by name when the run's configuration says so, else by the module's configure_optimizers.
-OptimizerSetups make_optimizers(Trainer::Runtime& runtime);
+/// Optimizer and scheduler made by name, in place of the module's configure_optimizers.
+struct OptimizerOverride {
+  std::shared_ptr<OptimizerFactory> optimizer;  ///< null: the module's own
+  std::shared_ptr<LrSchedulerFactory> scheduler;
+  Value scheduler_settings;
+};
 
-/// Checks what configure_optimizers gave and hands it to the runtime. Throws MisuseError on what cannot work: several
+/// The optimizers of a fit: made by name when the run's configuration says so, else by the module's configure_optimizers.
+OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name);
+
+/// Checks what configure_optimizers gave and takes it among the parts. Throws MisuseError on what cannot work: several
 /// optimizers under automatic optimization, a scheduler without its monitor, an unknown interval.
-void take_optimizers(Trainer::Runtime& runtime, const OptimizerSetups& setups);
+void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts);
 
 /// The module's and the data module's hyper-parameters in one map. Throws MisuseError when both have a key with different
 /// values.
-Value merged_hyperparams(const Trainer::Runtime& runtime);
+Value merged_hyperparams(const RunParts& parts);
 
 }  // namespace levin

@@ -11,10 +11,10 @@
 #include <sstream>
 #include <string>
 
+#include "levin/core/batch_loader.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/log_options.h"
 #include "levin/core/protocol/rank_exchange.h"
-#include "levin/core/run/runtime.h"
 
 namespace levin {
 
@@ -101,34 +101,34 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
 }
 
 /// The samples that this rank's rows must belong to; nullopt when the loader cannot tell.
-std::optional<std::vector<std::int64_t>> samples_in_work(const LoopState& state, std::int64_t dataloader_idx,
+std::optional<std::vector<std::int64_t>> samples_in_work(const BatchProgress& progress, std::int64_t dataloader_idx,
                                                          const std::string& call) {
-  if (state.loaders.empty()) {
+  if (progress.loaders.empty()) {
     throw MisuseError(call + ": no data is being read here. Call it in a hook of a batch, or of an epoch's start or end.");
   }
-  const std::int64_t index = state.in_batch ? state.dataloader_idx : dataloader_idx;
-  const auto loaders = static_cast<std::int64_t>(state.loaders.size());
+  const std::int64_t index = progress.in_work ? progress.dataloader_idx : dataloader_idx;
+  const auto loaders = static_cast<std::int64_t>(progress.loaders.size());
   if (index < 0 || index >= loaders) {
     throw MisuseError(call + ": dataloader_idx is " + std::to_string(index) + ", but there " +
                       (loaders == 1 ? "is 1 loader." : "are " + std::to_string(loaders) + " loaders."));
   }
-  const LoaderProgress& progress = state.loaders[static_cast<std::size_t>(index)];
-  auto samples = progress.loader->epoch_samples(progress.batches);
-  const std::int64_t before = state.in_batch ? std::max<std::int64_t>(0, progress.batches - 1) : progress.skipped;
+  const LoaderProgress& loader = progress.loaders[static_cast<std::size_t>(index)];
+  auto samples = loader.loader->epoch_samples(loader.batches);
+  const std::int64_t before = progress.in_work ? std::max<std::int64_t>(0, loader.batches - 1) : loader.skipped;
   if (samples && before > 0) {
-    const auto earlier = progress.loader->epoch_samples(before);
+    const auto earlier = loader.loader->epoch_samples(before);
     if (earlier) samples->erase(samples->begin(), samples->begin() + static_cast<std::ptrdiff_t>(earlier->size()));
   }
   return samples;
 }
 
-Rows own_rows(const LoopState& state, const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
+Rows own_rows(const BatchProgress& progress, const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
               const std::string& call) {
-  Rows rows{joined(batches, call), samples_in_work(state, dataloader_idx, call)};
+  Rows rows{joined(batches, call), samples_in_work(progress, dataloader_idx, call)};
   if (rows.samples && static_cast<std::int64_t>(rows.samples->size()) != rows.count()) {
     throw MisuseError(call + " got " + std::to_string(rows.count()) + " rows, but this rank has seen " +
                       std::to_string(rows.samples->size()) +
-                      (state.in_batch ? " samples in this batch" : " samples in this epoch") +
+                      (progress.in_work ? " samples in this batch" : " samples in this epoch") +
                       ": it needs one row for each sample, collected since the epoch began.");
   }
   return rows;
@@ -212,14 +212,14 @@ std::vector<std::int64_t> order_of(const std::vector<Rows>& by_rank) {
 
 }  // namespace
 
-at::Tensor gather_samples(Trainer::Runtime& runtime, const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
-                          SourceLocation where) {
+at::Tensor gather_samples(Strategy& strategy, const BatchProgress& progress, const std::vector<at::Tensor>& batches,
+                          std::int64_t dataloader_idx, SourceLocation where) {
   const std::string call = "gather_for_metrics at " + CallSite(where).str();
-  const Rows mine = own_rows(runtime.state, batches, dataloader_idx, call);
-  const std::vector<Rows> by_rank = exchanged(RankExchange(runtime.strategy->control_group()), mine, call);
+  const Rows mine = own_rows(progress, batches, dataloader_idx, call);
+  const std::vector<Rows> by_rank = exchanged(RankExchange(strategy.control_group()), mine, call);
   std::vector<at::Tensor> values;
   for (const Rows& part : by_rank) values.push_back(part.values);
-  return at::cat(values).index_select(0, at::tensor(order_of(by_rank), at::kLong)).to(runtime.strategy->device());
+  return at::cat(values).index_select(0, at::tensor(order_of(by_rank), at::kLong)).to(strategy.device());
 }
 
 }  // namespace levin

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "levin/core/base/source_location.h"
-#include "levin/core/trainer.h"
+#include "levin/core/run/progress.h"
+#include "levin/core/strategy.h"
 
 namespace levin {
 
 /// Module::gather_for_metrics, whose comment says what it does. Ranks: all.
-at::Tensor gather_samples(Trainer::Runtime& runtime, const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
-                          SourceLocation where);
+at::Tensor gather_samples(Strategy& strategy, const BatchProgress& progress, const std::vector<at::Tensor>& batches,
+                          std::int64_t dataloader_idx, SourceLocation where);
 
 }  // namespace levin

@@ -1,6 +1,7 @@
 #include "levin/core/loops/scheduler_runner.h"
 
 #include "levin/core/console/rank_messages.h"
+#include "levin/core/error.h"
 
 namespace levin {
 
@@ -14,16 +15,15 @@ std::string missing_monitor(const SchedulerConfig& config, const MetricMap& metr
 }  // namespace
 
 void SchedulerRunner::step(Interval interval, bool on_metric) {
-  if (!runtime_.module->automatic_optimization()) return;
-  const LoopState& state = runtime_.state;
-  const std::int64_t done = (interval == Interval::kStep ? state.batch_idx : state.epoch) + 1;
-  for (SchedulerConfig& config : runtime_.schedulers) {
+  if (!parts_.module->automatic_optimization()) return;
+  const std::int64_t done = (interval == Interval::kStep ? progress_.batch.batch_idx : progress_.epoch) + 1;
+  for (SchedulerConfig& config : parts_.schedulers) {
     if (config.scheduler->needs_metric() != on_metric || config.interval != interval || done % config.frequency != 0) continue;
     std::optional<double> metric;
     if (on_metric) {
-      metric = runtime_.metrics->monitored(config.monitor);
+      metric = metrics_.monitored(config.monitor);
       if (!metric) {
-        const std::string message = missing_monitor(config, runtime_.metrics->callback_metrics());
+        const std::string message = missing_monitor(config, metrics_.callback_metrics());
         if (config.strict) throw MisuseError(message + " Set the scheduler's strict to false to skip it until the key exists.");
         rank_zero_warn(message + " The learning rate stays as it is.");
         continue;

@@ -7,13 +7,16 @@ namespace levin {
 /// Steps learning-rate schedulers when they are due: those on a metric after validation, the others before.
 class SchedulerRunner {
  public:
-  explicit SchedulerRunner(Trainer::Runtime& runtime) : runtime_(runtime), hooks_(runtime) {}
+  SchedulerRunner(RunParts& parts, const Progress& progress, const MetricStore& metrics, HookRunner& hooks)
+      : parts_(parts), progress_(progress), metrics_(metrics), hooks_(hooks) {}
   /// `on_metric`: schedulers that need a metric (ReduceLROnPlateau), or all others.
   void step(Interval interval, bool on_metric);
 
  private:
-  Trainer::Runtime& runtime_;
-  HookRunner hooks_;
+  RunParts& parts_;
+  const Progress& progress_;
+  const MetricStore& metrics_;
+  HookRunner& hooks_;
 };
 
 }  // namespace levin

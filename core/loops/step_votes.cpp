@@ -1,17 +1,15 @@
 #include "levin/core/loops/step_votes.h"
 
-#include "levin/core/protocol/vote_board.h"
-
 namespace levin {
 
 void StepVotes::publish() {
-  Votes mine = runtime_.votes();
+  Votes mine = boundaries_.votes();
   mine.gradient_weight = gradient_weight_;
-  runtime_.strategy->vote_board().publish(sequence_, mine);
+  board_.publish(sequence_, mine);
 }
 
 void StepVotes::collect() {
-  collected_ = runtime_.adopt(runtime_.strategy->vote_board().read(sequence_));
+  collected_ = boundaries_.adopt(board_.read(sequence_));
   collected_any_ = true;
   ++sequence_;
 }

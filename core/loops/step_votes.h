@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/core/run/runtime.h"
+#include "levin/core/protocol/vote_board.h"
+#include "levin/core/run/boundaries.h"
 
 namespace levin {
 
@@ -11,7 +12,7 @@ namespace levin {
 /// agreeing to stop costs no collective of its own.
 class StepVotes {
  public:
-  explicit StepVotes(Trainer::Runtime& runtime) : runtime_(runtime) {}
+  StepVotes(VoteBoard& board, Boundaries& boundaries) : board_(board), boundaries_(boundaries) {}
 
   /// Weight of this rank in the gradients since the last optimizer step, the batch in work included.
   void set_gradient_weight(std::int32_t weight) { gradient_weight_ = weight; }
@@ -28,7 +29,8 @@ class StepVotes {
   const Votes& agreed() const { return collected_; }
 
  private:
-  Trainer::Runtime& runtime_;
+  VoteBoard& board_;
+  Boundaries& boundaries_;
   std::int64_t sequence_ = 0;
   std::int32_t gradient_weight_ = 0;
   bool collected_any_ = false;

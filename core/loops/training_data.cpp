@@ -2,28 +2,28 @@
 
 #include <algorithm>
 
+#include "levin/core/error.h"
 #include "levin/core/loops/epoch_plan.h"
-#include "levin/core/run/hook_runner.h"
 
 namespace levin {
 
 void TrainingData::set_up() {
-  loader_ = source_.train(runtime_);
+  loader_ = source_.train(module_, setup_, hooks_);
   if (!loader_) {
     throw MisuseError(
         "fit needs training data: pass a loader, or a data module (`data:` in a YAML file) whose train_dataloader() gives one, "
         "or let the module's own train_dataloader() do so.");
   }
-  const auto& limit = runtime_.options.limit_train_batches;
+  const auto& limit = setup_.options.limit_train_batches;
   batches_ = epoch_batches_ = limited_batches(loader_->size(), limit, "limit_train_batches");
   cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, limit));
 }
 
 std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const DataPosition& saved = resume.data;
-  const std::int64_t world_size = runtime_.world_size();
+  const std::int64_t world_size = setup_.world_size();
   const std::int64_t batch_size = loader_->batch_size().value_or(0);
-  const std::int64_t ranks_reading = runtime_.options.use_distributed_sampler ? world_size : 1;
+  const std::int64_t ranks_reading = setup_.options.use_distributed_sampler ? world_size : 1;
   const bool same = saved.world_size == world_size && saved.batch_size == batch_size;
   const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
   if (!same && (!left || batch_size == 0)) {
@@ -39,13 +39,13 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   if (left) {
     samples_before_ = saved.samples;
     epoch_batches_ = batches_before_ + *left;
-    if (batches_ && runtime_.options.limit_train_batches) epoch_batches_ = std::min(*epoch_batches_, *batches_);
+    if (batches_ && setup_.options.limit_train_batches) epoch_batches_ = std::min(*epoch_batches_, *batches_);
   }
   return batches_before_;
 }
 
 void TrainingData::start_epoch(std::int64_t epoch, const std::optional<at::Tensor>& random) {
-  HookScope scope(runtime_, Hook::kTrainDataloader);
+  const auto scope = hooks_.enter(Hook::kTrainDataloader);
   LoaderProgress progress{.loader = loader_.get()};
   const bool drops = !samples_before_ && batches_before_ > 0;
   if (random && !drops) set_rng_state(*random);
@@ -60,7 +60,7 @@ void TrainingData::start_epoch(std::int64_t epoch, const std::optional<at::Tenso
     }
     progress.skipped = progress.batches;
   }
-  runtime_.state.loaders = {progress};
+  progress_.loaders = {progress};
   origin_ = samples_before_ ? batches_before_ : 0;
   batches_before_ = 0;
   samples_before_.reset();
@@ -72,9 +72,9 @@ std::optional<std::int64_t> TrainingData::samples_done(std::int64_t batches) con
 }
 
 Batch TrainingData::take() {
-  HookScope scope(runtime_, Hook::kTrainDataloader);
+  const auto scope = hooks_.enter(Hook::kTrainDataloader);
   Batch batch = cursor_->take();
-  ++runtime_.state.loaders.front().batches;
+  ++progress_.loaders.front().batches;
   return batch;
 }
 

@@ -7,13 +7,15 @@
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/loader_cursor.h"
 #include "levin/core/resume/resume_point.h"
+#include "levin/core/run/progress.h"
 
 namespace levin {
 
 /// The training loader of a fit, one epoch after another, and where in an epoch's data a run that resumes begins.
 class TrainingData {
  public:
-  TrainingData(Trainer::Runtime& runtime, DataSource& source) : runtime_(runtime), source_(source) {}
+  TrainingData(DataSource& source, Module& module, const RunSetup& setup, HookRunner& hooks, BatchProgress& progress)
+      : source_(source), module_(module), setup_(setup), hooks_(hooks), progress_(progress) {}
 
   /// Asks for the loader, anew when called again. Throws MisuseError when there is none.
   void set_up();
@@ -37,8 +39,11 @@ class TrainingData {
   const std::optional<RandomSnapshot>& before_reading() const { return cursor_->before_reading(); }
 
  private:
-  Trainer::Runtime& runtime_;
   DataSource& source_;
+  Module& module_;
+  const RunSetup& setup_;
+  HookRunner& hooks_;
+  BatchProgress& progress_;
   LoaderPtr loader_;
   std::unique_ptr<LoaderCursor> cursor_;
   std::optional<std::int64_t> batches_;

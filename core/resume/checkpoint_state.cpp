@@ -7,54 +7,52 @@
 
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/loops/optimization.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/resume/checkpoint_lookup.h"
 #include "levin/core/resume/rank_state.h"
 #include "levin/core/rows/metric_rows.h"
-#include "levin/core/run/hook_runner.h"
 #include "levin/core/version.h"
 
 namespace levin {
 
 namespace {
 
-Value turn_state(const Turn& turn) {
-  return Value(Value::Map{{"iteration", Value(turn.iteration)},
-                          {"ends_window", Value(turn.ends_window)},
-                          {"is_last", Value(turn.is_last)},
-                          {"end_epoch", Value(turn.end_epoch)}});
+Value iteration_state(const Iteration& iteration) {
+  return Value(Value::Map{{"iteration", Value(iteration.index)},
+                          {"ends_window", Value(iteration.ends_window)},
+                          {"is_last", Value(iteration.is_last)},
+                          {"end_epoch", Value(iteration.end_epoch)}});
 }
 
-Value loops_state(const Trainer::Runtime& runtime) {
-  const LoopState& state = runtime.state;
-  const LoopPosition& position = state.position;
-  const bool uncounted = position.place == Place::kBatchEnd && state.in_batch;
+Value loops_state(const TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
+  const GradientAccumulation& accumulation = run.accumulation;
+  const bool uncounted = position.place == Place::kBatchEnd && run.progress.batch.in_work;
   Value loops(Value::Map{});
   loops["place"] = place_name(position.place);
   loops["epochs_done"] = position.epochs_done;
   loops["batches_done"] = position.batches_done;
-  loops["total_batches_done"] = state.total_batch_idx + (uncounted ? 1 : 0);
-  loops["logging_step"] = state.logging_step;
-  loops["turn"] = turn_state(position.turn);
+  loops["total_batches_done"] = run.progress.total_batch_idx + (uncounted ? 1 : 0);
+  loops["logging_step"] = run.progress.logging_step;
+  loops["turn"] = iteration_state(position.iteration);
   loops["completed"] = position.completed;
-  loops["stop_agreed"] = state.stop_agreed && !position.is_between_epochs();
+  loops["stop_agreed"] = run.stop.agreed() && !position.is_between_epochs();
   loops["hooks_done"] = std::int64_t{position.hooks_done};
-  loops["world_size"] = std::int64_t{runtime.world_size()};
-  loops["batch_size"] = state.full_batch_size;
-  loops["samples_done"] = state.samples_done ? Value(*state.samples_done) : Value();
-  loops["window_open"] = state.window.open;
-  loops["window_scale"] = window_scale(state);
-  const bool changed = state.accumulate_grad_batches != runtime.options.accumulate_grad_batches;
-  loops["accumulate_grad_batches"] = changed ? Value(state.accumulate_grad_batches) : Value();
+  loops["world_size"] = std::int64_t{run.world_size()};
+  loops["batch_size"] = accumulation.full_batch_size;
+  loops["samples_done"] = position.samples_done ? Value(*position.samples_done) : Value();
+  loops["window_open"] = accumulation.window.open;
+  loops["window_scale"] = accumulation.scale();
+  const bool changed = accumulation.batches != run.options().accumulate_grad_batches;
+  loops["accumulate_grad_batches"] = changed ? Value(accumulation.batches) : Value();
   return loops;
 }
 
-Value logger_rows(const Trainer::Runtime& runtime) {
-  const LoopPosition& position = runtime.state.position;
+Value logger_rows(const TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
   Value rows(Value::List{});
-  for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(runtime))
+  for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(run.setup.loggers))
     rows.push_back(count.rows);
   return rows;
 }
@@ -73,70 +71,67 @@ void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
 }
 
 /// Everything of a run that one file keeps, and that all ranks have alike.
-Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
+Checkpoint collect(TrainerState& run, bool weights_only) {
   Checkpoint checkpoint;
   Value& manifest = checkpoint.manifest;
-  const LoopState& state = runtime.state;
   manifest["levin_version"] = kVersion;
-  manifest["epoch"] = state.epoch;
-  manifest["global_step"] = state.global_step;
-  manifest["loops"] = loops_state(runtime);
-  manifest["logger_rows"] = logger_rows(runtime);
-  manifest["hyper_parameters"] = merged_hyperparams(runtime);
-  save_module(*runtime.module, checkpoint);
+  manifest["epoch"] = run.progress.epoch;
+  manifest["global_step"] = run.progress.global_step;
+  manifest["loops"] = loops_state(run);
+  manifest["logger_rows"] = logger_rows(run);
+  manifest["hyper_parameters"] = merged_hyperparams(run.parts);
+  save_module(run.module(), checkpoint);
   if (!weights_only) {
     Value callbacks(Value::Map{});
     {
-      HookScope scope(runtime, Hook::kStateDict);
-      for (const auto& callback : runtime.callbacks) {
+      const auto scope = run.hooks.enter(Hook::kStateDict);
+      for (const auto& callback : run.parts.callbacks) {
         if (Value saved = callback->state_dict(); !saved.is_null()) callbacks[callback->state_key()] = std::move(saved);
       }
-      if (runtime.data != nullptr) manifest["datamodule"] = runtime.data->state_dict();
+      if (run.parts.data != nullptr) manifest["datamodule"] = run.parts.data->state_dict();
     }
     manifest["callbacks"] = std::move(callbacks);
     manifest["optimizer_states"] = Value(Value::List{});
-    for (std::size_t index = 0; index < runtime.optimizers.size(); ++index) {
-      save_optimizer(*runtime.optimizers[index], index, checkpoint);
+    for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
+      save_optimizer(*run.parts.optimizers[index], index, checkpoint);
     }
     manifest["lr_schedulers"] = Value(Value::List{});
-    for (const SchedulerConfig& config : runtime.schedulers)
+    for (const SchedulerConfig& config : run.parts.schedulers)
       manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
   }
-  HookRunner hooks(runtime);
-  HookScope scope(runtime, Hook::kOnSaveCheckpoint);
-  for (const auto& callback : runtime.callbacks) callback->on_save_checkpoint(runtime.trainer, *runtime.module, checkpoint);
-  runtime.module->on_save_checkpoint(checkpoint);
+  const auto scope = run.hooks.enter(Hook::kOnSaveCheckpoint);
+  for (const auto& callback : run.parts.callbacks) callback->on_save_checkpoint(run.trainer, run.module(), checkpoint);
+  run.module().on_save_checkpoint(checkpoint);
   return checkpoint;
 }
 
-Checkpoint put_together(Trainer::Runtime& runtime, bool weights_only,
-                        const std::function<std::vector<RankState>()>& rank_states) {
-  Checkpoint checkpoint = collect(runtime, weights_only);
+Checkpoint put_together(TrainerState& run, bool weights_only, const std::function<std::vector<RankState>()>& rank_states) {
+  Checkpoint checkpoint = collect(run, weights_only);
   if (weights_only) return checkpoint;
-  if (runtime.state.replaying) {
-    keep_resume_point(*runtime.resumed_from, checkpoint);
+  if (run.resume.replaying) {
+    keep_resume_point(*run.resume.resumed_from, checkpoint);
   } else {
-    save_rank_states(runtime, rank_states(), checkpoint);
+    save_rank_states(run, rank_states(), checkpoint);
   }
   return checkpoint;
 }
 
 /// Where gradients of earlier batches are part of the state, from backward on nobody can tell them from those of a batch that a
 /// resumed run does again.
-bool gradients_are_between(const Trainer::Runtime& runtime) {
-  const LoopState& state = runtime.state;
-  const bool keeps_gradients = state.window.open || !runtime.module->automatic_optimization();
-  return state.position.place == Place::kBatch && state.window.in_backward && keeps_gradients;
+bool gradients_are_between(const TrainerState& run) {
+  const GradientWindow& window = run.accumulation.window;
+  const bool keeps_gradients = window.open || !run.module().automatic_optimization();
+  return run.resume.position.place == Place::kBatch && window.in_backward && keeps_gradients;
 }
 
-void check_moment(const Trainer::Runtime& runtime, bool weights_only) {
+void check_moment(const TrainerState& run, bool weights_only) {
   if (weights_only) return;
-  const Hook hook = runtime.state.hook;
+  const Hook hook = run.tracker.hook();
   if (hook == Hook::kOptimizerStep || hook == Hook::kLrSchedulerStep) {
     throw MisuseError("save_checkpoint: inside " + std::string(hook_name(hook)) +
                       " nobody can tell whether the step is taken. Save in on_train_batch_end, or with weights_only.");
   }
-  if (!gradients_are_between(runtime)) return;
+  if (!gradients_are_between(run)) return;
   throw MisuseError(
       "save_checkpoint: between backward and on_train_batch_end of a batch that may add to the gradients of earlier ones "
       "(accumulate_grad_batches, manual optimization), a run could not resume exactly. Save in on_train_batch_end, or with "
@@ -165,10 +160,10 @@ ResumePoint resume_point(const Value& loops) {
   resume.place = *place;
   resume.batches_done = count(loops, "batches_done");
   const Value& turn = loops.at("turn");
-  resume.turn = {.iteration = count(turn, "iteration"),
-                 .ends_window = turn.at("ends_window").as_bool(),
-                 .is_last = turn.at("is_last").as_bool(),
-                 .end_epoch = turn.at("end_epoch").as_bool()};
+  resume.iteration = {.index = count(turn, "iteration"),
+                      .ends_window = turn.at("ends_window").as_bool(),
+                      .is_last = turn.at("is_last").as_bool(),
+                      .end_epoch = turn.at("end_epoch").as_bool()};
   resume.completed = loops.at("completed").as_bool();
   resume.stop_agreed = loops.at("stop_agreed").as_bool();
   resume.hooks_done = static_cast<int>(std::min<std::int64_t>(count(loops, "hooks_done"), std::numeric_limits<int>::max()));
@@ -183,65 +178,64 @@ ResumePoint resume_point(const Value& loops) {
 
 }  // namespace
 
-void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool weights_only) {
-  if (runtime.module == nullptr) {
+void save_run(TrainerState& run, const std::filesystem::path& file, bool weights_only) {
+  if (run.parts.module == nullptr) {
     throw MisuseError("save_checkpoint needs a module: call it inside or after fit, validate, test or predict.");
   }
-  if (runtime.failing) {
-    if (!runtime.is_global_zero()) return;
+  if (run.entry.failing) {
+    if (!run.is_global_zero()) return;
     // Rather without the gradients of a window than with those of one batch twice.
-    if (gradients_are_between(runtime)) runtime.state.window = {};
-    put_together(runtime, weights_only, [&] {
-      const bool alone = runtime.rank_states_at_end.empty();
-      return alone ? std::vector{own_rank_state(runtime)} : runtime.rank_states_at_end;
+    if (gradients_are_between(run)) run.accumulation.window = {};
+    put_together(run, weights_only, [&] {
+      const bool alone = run.resume.rank_states_at_end.empty();
+      return alone ? std::vector{own_rank_state(run)} : run.resume.rank_states_at_end;
     }).save(file);
     return;
   }
-  check_moment(runtime, weights_only);
+  check_moment(run, weights_only);
   // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
-  runtime.meet(BoundaryKind::kCheckpoint);
-  const Checkpoint checkpoint = put_together(runtime, weights_only, [&] { return gather_rank_states(runtime); });
+  run.boundaries.meet(BoundaryKind::kCheckpoint);
+  const Checkpoint checkpoint = put_together(run, weights_only, [&] { return gather_rank_states(run); });
   std::string problem;
-  if (runtime.is_global_zero()) {
+  if (run.is_global_zero()) {
     try {
       checkpoint.save(file);
     } catch (const IoError& error) {
       problem = error.what();
     }
   }
-  problem = RankExchange(runtime.strategy->control_group())
+  problem = RankExchange(run.strategy().control_group())
                 .broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
   if (!problem.empty()) throw IoError(problem);
 }
 
-std::filesystem::path resolve_checkpoint(const Trainer::Runtime& runtime, const std::string& ckpt_path) {
+std::filesystem::path resolve_checkpoint(const TrainerState& run, const std::string& ckpt_path) {
   if (ckpt_path != "best" && ckpt_path != "last") {
     if (!std::filesystem::exists(ckpt_path)) throw ConfigError("ckpt_path: there is no file '" + ckpt_path + "'.");
     return ckpt_path;
   }
-  const auto found = runtime.checkpoint_aliases.find(ckpt_path);
-  if (found != runtime.checkpoint_aliases.end()) return found->second;
-  return find_checkpoint(runtime.trainer.default_root_dir(), ckpt_path);
+  const auto found = run.resume.checkpoint_aliases.find(ckpt_path);
+  if (found != run.resume.checkpoint_aliases.end()) return found->second;
+  return find_checkpoint(run.trainer.default_root_dir(), ckpt_path);
 }
 
-void restore_module(Trainer::Runtime& runtime, const Checkpoint& checkpoint) {
-  HookRunner hooks(runtime);
-  hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
-  load_module(*runtime.module, checkpoint);
-  HookScope scope(runtime, Hook::kLoadStateDict);
-  if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && runtime.data != nullptr) {
-    runtime.data->load_state_dict(*saved);
+void restore_module(TrainerState& run, const Checkpoint& checkpoint) {
+  run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
+  load_module(run.module(), checkpoint);
+  const auto scope = run.hooks.enter(Hook::kLoadStateDict);
+  if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && run.parts.data != nullptr) {
+    run.parts.data->load_state_dict(*saved);
   }
-  hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
+  run.hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
   // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
-  const Value* states = runtime.state.fitting ? checkpoint.manifest.find("callbacks") : nullptr;
+  const Value* states = run.progress.fitting ? checkpoint.manifest.find("callbacks") : nullptr;
   if (states == nullptr) return;
-  for (const auto& callback : runtime.callbacks) {
+  for (const auto& callback : run.parts.callbacks) {
     if (const Value* saved = states->find(callback->state_key())) callback->load_state_dict(*saved);
   }
 }
 
-ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkpoint) {
+ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   const Value& manifest = checkpoint.manifest;
   const Value* optimizers = manifest.find("optimizer_states");
   if (optimizers == nullptr) {
@@ -249,29 +243,29 @@ ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkp
         "ckpt_path: the checkpoint holds weights only, so training cannot resume from it. Start a new fit and load "
         "the weights in the module's setup(), or resume from a full checkpoint.");
   }
-  if (optimizers->size() != runtime.optimizers.size()) {
+  if (optimizers->size() != run.parts.optimizers.size()) {
     throw ConfigError("ckpt_path: the checkpoint has " + std::to_string(optimizers->size()) + " optimizers, the module " +
-                      std::to_string(runtime.optimizers.size()) + ".");
+                      std::to_string(run.parts.optimizers.size()) + ".");
   }
-  for (std::size_t index = 0; index < runtime.optimizers.size(); ++index) {
-    load_optimizer(*runtime.optimizers[index], index, checkpoint);
+  for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
+    load_optimizer(*run.parts.optimizers[index], index, checkpoint);
   }
   const Value& schedulers = manifest.at("lr_schedulers");
-  if (schedulers.size() != runtime.schedulers.size()) {
+  if (schedulers.size() != run.parts.schedulers.size()) {
     throw ConfigError("ckpt_path: the checkpoint has " + std::to_string(schedulers.size()) +
-                      " learning-rate schedulers, the module " + std::to_string(runtime.schedulers.size()) + ".");
+                      " learning-rate schedulers, the module " + std::to_string(run.parts.schedulers.size()) + ".");
   }
-  for (std::size_t index = 0; index < runtime.schedulers.size(); ++index) {
-    runtime.schedulers[index].scheduler->load_state_dict(schedulers.as_list()[index]);
+  for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
+    run.parts.schedulers[index].scheduler->load_state_dict(schedulers.as_list()[index]);
   }
-  LoopState& state = runtime.state;
   ResumePoint resume = resume_point(manifest.at("loops"));
-  resume.rank = load_rank_state(runtime, checkpoint, resume.window_open);
-  state.epoch = count(manifest.at("loops"), "epochs_done");
-  state.global_step = count(manifest, "global_step");
-  state.logging_step = count(manifest.at("loops"), "logging_step");
-  state.total_batch_idx = count(manifest.at("loops"), "total_batches_done");
-  state.position.epochs_done = state.epoch;
+  resume.rank = load_rank_state(run, checkpoint, resume.window_open);
+  Progress& progress = run.progress;
+  progress.epoch = count(manifest.at("loops"), "epochs_done");
+  progress.global_step = count(manifest, "global_step");
+  progress.logging_step = count(manifest.at("loops"), "logging_step");
+  progress.total_batch_idx = count(manifest.at("loops"), "total_batches_done");
+  run.resume.position.epochs_done = progress.epoch;
   return resume;
 }
 

@@ -5,22 +5,22 @@
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/resume/resume_point.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 
 /// Ranks: all, except while an error leaves (then rank 0 alone writes what it has). Puts a checkpoint together and has rank 0
 /// write it. Throws IoError on every rank when it could not be written.
-void save_run(Trainer::Runtime& runtime, const std::filesystem::path& file, bool weights_only);
+void save_run(TrainerState& run, const std::filesystem::path& file, bool weights_only);
 
 /// The file that a ckpt_path stands for: "best", "last" or a path. Throws ConfigError when there is none.
-std::filesystem::path resolve_checkpoint(const Trainer::Runtime& runtime, const std::string& ckpt_path);
+std::filesystem::path resolve_checkpoint(const TrainerState& run, const std::string& ckpt_path);
 
 /// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks.
-void restore_module(Trainer::Runtime& runtime, const Checkpoint& checkpoint);
+void restore_module(TrainerState& run, const Checkpoint& checkpoint);
 
 /// Optimizers, schedulers and counters. Gives where training goes on, and what this rank takes over when it is there.
-ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkpoint);
+ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint);
 
 /// The checkpoint is of a run that had not begun its first epoch.
 bool is_before_training(const Checkpoint& checkpoint);

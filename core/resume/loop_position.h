@@ -27,9 +27,9 @@ const char* place_name(Place place);
 /// Unset when no place has this name.
 std::optional<Place> place_from_name(std::string_view name);
 
-/// One turn of an epoch: a batch on every rank that still has one.
-struct Turn {
-  std::int64_t iteration = 0;
+/// One iteration of an epoch: a batch on every rank that still has one.
+struct Iteration {
+  std::int64_t index = 0;
   bool starts_window = true;  ///< gradients start at zero
   bool ends_window = true;    ///< the optimizer steps
   bool is_last = false;       ///< no rank has another batch in this epoch
@@ -56,10 +56,11 @@ struct PlaceStart {
 struct LoopPosition {
   Place place = Place::kTrainStart;
   std::int64_t epochs_done = 0;
-  std::int64_t batches_done = 0;  ///< turns of the epoch under way
-  Turn turn;                      ///< the last one, from kBatchEnd on
-  bool completed = true;          ///< kEpochEnd: the epoch came to its last batch
-  int hooks_done = 0;             ///< from kBatchEnd on: callbacks, the module among them, that had their turn in this place
+  std::int64_t batches_done = 0;             ///< iterations of the epoch under way
+  std::optional<std::int64_t> samples_done;  ///< of its global order; unset when the loader cannot tell
+  Iteration iteration;                       ///< the last one, from kBatchEnd on
+  bool completed = true;                     ///< kEpochEnd: the epoch came to its last batch
+  int hooks_done = 0;  ///< from kBatchEnd on: callbacks, the module among them, that had their turn in this place
   std::optional<RandomSnapshot> before_reading;  ///< the batch that lies ready
   PlaceStart start;
 

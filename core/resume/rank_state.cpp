@@ -34,25 +34,24 @@ at::Tensor bytes_of(const std::string& text) {
 /// "rng.1.cpu": the generator; "rng.1.read": RandomState::before_reading.
 std::string random_key(int rank, const char* which) { return kRandom + std::to_string(rank) + "." + which; }
 
-Value own_values(Trainer::Runtime& runtime) {
-  const LoopState& state = runtime.state;
-  const LoopPosition& position = state.position;
+Value own_values(TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
   const bool at_start = position.begins_anew();
-  MetricSnapshot metrics = runtime.metrics->save(at_start ? MetricMoment::kMark : MetricMoment::kNow);
+  MetricSnapshot metrics = run.metrics->save(at_start ? MetricMoment::kMark : MetricMoment::kNow);
   if (at_start && position.start.maps) metrics.maps = *position.start.maps;
   Value values(Value::Map{});
   values["metrics"] = to_value(metrics);
-  values["window_weight"] = state.window.weight;
+  values["window_weight"] = run.accumulation.window.weight;
   // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
   const bool in_epoch = !position.is_between_epochs();
-  values["stop"] = state.stop_wish && in_epoch ? Value(state.stop_reason) : Value();
-  values["skip_epoch"] = in_epoch && (at_start ? position.start.skip_epoch_wish : state.skip_epoch_wish);
+  values["stop"] = run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value();
+  values["skip_epoch"] = in_epoch && (at_start ? position.start.skip_epoch_wish : run.stop.skips_epoch());
   values["rank_rows"] = Value(Value::List{});
-  for (const RowCounts& count : at_start ? position.start.rows : rows_written(runtime)) {
+  for (const RowCounts& count : at_start ? position.start.rows : rows_written(run.setup.loggers)) {
     values["rank_rows"].push_back(count.rank_rows);
   }
   values["evaluation_steps"] = Value(Value::List{});
-  for (const std::int64_t steps : at_start ? position.start.evaluation_steps : state.evaluation_steps) {
+  for (const std::int64_t steps : at_start ? position.start.evaluation_steps : run.progress.evaluation_steps) {
     values["evaluation_steps"].push_back(steps);
   }
   return values;
@@ -60,9 +59,9 @@ Value own_values(Trainer::Runtime& runtime) {
 
 /// Under automatic optimization gradients matter while a window is open. What a user's own optimization does with them nobody
 /// else knows.
-bool gradients_matter(const Trainer::Runtime& runtime) {
-  if (runtime.state.window.open) return true;
-  return runtime.state.fitting && !runtime.module->automatic_optimization() && runtime.is_global_zero();
+bool gradients_matter(const TrainerState& run) {
+  if (run.accumulation.window.open) return true;
+  return run.progress.fitting && !run.module().automatic_optimization() && run.is_global_zero();
 }
 
 std::string pack(const RankState& state) {
@@ -134,47 +133,47 @@ void show_like_rank_zero(const Value& values, RankResume& resume) {
 
 }  // namespace
 
-RankState own_rank_state(Trainer::Runtime& runtime) {
-  const LoopPosition& position = runtime.state.position;
+RankState own_rank_state(TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
   const bool at_start = position.begins_anew();
   const auto& before_reading = at_start ? position.start.random.before_reading : position.before_reading;
   RankState state;
   state.random = text_of(at_start ? position.start.random.now.state() : rng_state());
   if (before_reading) state.before_reading = text_of(before_reading->state());
-  state.values = to_json(own_values(runtime));
-  if (gradients_matter(runtime)) state.gradients = pack_gradients(gradients_of(*runtime.module));
+  state.values = to_json(own_values(run));
+  if (gradients_matter(run)) state.gradients = pack_gradients(gradients_of(run.module()));
   return state;
 }
 
-std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime) {
+std::vector<RankState> gather_rank_states(TrainerState& run) {
   std::vector<RankState> states;
   // Gradients that wait for more batches are as large as the model.
   std::uint64_t longest = kLongestText;
-  for (const at::Tensor& parameter : runtime.module->parameters()) longest += 2 * parameter.nbytes();
+  for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
   for (const std::string& text :
-       RankExchange(runtime.strategy->control_group()).gather_text(pack(own_rank_state(runtime)), meeting, longest)) {
+       RankExchange(run.strategy().control_group()).gather_text(pack(own_rank_state(run)), meeting, longest)) {
     states.push_back(unpack(text, states.size()));
   }
   return states;
 }
 
-void save_rank_states(const Trainer::Runtime& runtime, const std::vector<RankState>& states, Checkpoint& checkpoint) {
+void save_rank_states(const TrainerState& run, const std::vector<RankState>& states, Checkpoint& checkpoint) {
   for (std::size_t index = 0; index < states.size(); ++index) {
     const RankState& state = states[index];
     const int rank = static_cast<int>(index);
     checkpoint.tensors[random_key(rank, "cpu")] = bytes_of(state.random);
     if (!state.before_reading.empty()) checkpoint.tensors[random_key(rank, "read")] = bytes_of(state.before_reading);
-    for (auto& [name, gradient] : unpack_gradients(*runtime.module, state.gradients)) {
+    for (auto& [name, gradient] : unpack_gradients(run.module(), state.gradients)) {
       checkpoint.tensors[kGradients + std::to_string(rank) + "." + name] = gradient;
     }
     checkpoint.manifest[kRanks][std::to_string(rank)] = parse_json(state.values);
   }
 }
 
-RankResume load_rank_state(const Trainer::Runtime& runtime, const Checkpoint& checkpoint, bool gradients_are_local) {
+RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint, bool gradients_are_local) {
   RankResume resume;
-  const int rank = runtime.strategy->rank();
+  const int rank = run.strategy().rank();
   if (const at::Tensor* random = tensor_of(checkpoint, random_key(rank, "cpu"))) {
     resume.random = *random;
   } else {
@@ -186,7 +185,7 @@ RankResume load_rank_state(const Trainer::Runtime& runtime, const Checkpoint& ch
   if (!gradients_are_local) add_gradients(checkpoint, 0, resume.gradients);
   const Value* by_rank = checkpoint.manifest.find(kRanks);
   if (by_rank == nullptr) return resume;
-  for (int other = rank;; other += runtime.world_size()) {
+  for (int other = rank;; other += run.world_size()) {
     const Value* values = by_rank->find(std::to_string(other));
     if (values == nullptr) break;
     add_values(*values, resume);
@@ -216,10 +215,10 @@ void copy_rank_states(const Checkpoint& source, Checkpoint& target) {
   if (const Value* ranks = source.manifest.find(kRanks)) target.manifest[kRanks] = *ranks;
 }
 
-void keep_rank_states(Trainer::Runtime& runtime) {
-  if (runtime.state.replaying) return;
+void keep_rank_states(TrainerState& run) {
+  if (run.resume.replaying) return;
   try {
-    runtime.rank_states_at_end = gather_rank_states(runtime);
+    run.resume.rank_states_at_end = gather_rank_states(run);
   } catch (const std::exception&) {
     // Another rank has failed meanwhile, which others report; a checkpoint then has rank 0's state.
   }

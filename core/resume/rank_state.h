@@ -5,19 +5,19 @@
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/resume/resume_point.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 
 /// This rank's, as it is now or, where a place begins anew, as it was at its beginning.
-RankState own_rank_state(Trainer::Runtime& runtime);
+RankState own_rank_state(TrainerState& run);
 /// Ranks: all. Every rank's, by rank.
-std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime);
-void save_rank_states(const Trainer::Runtime& runtime, const std::vector<RankState>& states, Checkpoint& checkpoint);
+std::vector<RankState> gather_rank_states(TrainerState& run);
+void save_rank_states(const TrainerState& run, const std::vector<RankState>& states, Checkpoint& checkpoint);
 
 /// What this rank takes over. Says so when the run that saved had no such rank, and random numbers cannot go on. On fewer ranks
 /// than before, one goes on in place of several. `gradients_are_local`: each rank had its own.
-RankResume load_rank_state(const Trainer::Runtime& runtime, const Checkpoint& checkpoint, bool gradients_are_local);
+RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint, bool gradients_are_local);
 /// Random numbers go on as that rank's did; false when the run that saved had no such rank.
 bool restore_random_state(int rank, const Checkpoint& checkpoint);
 /// How many rows of its own a rank's loggers had been given, by logger; null when the checkpoint does not know.
@@ -27,6 +27,6 @@ void copy_rank_states(const Checkpoint& source, Checkpoint& target);
 
 /// Ranks: all, when they have agreed to end for a signal. Gathers every rank's state for the checkpoints that rank 0 saves
 /// while the run ends.
-void keep_rank_states(Trainer::Runtime& runtime);
+void keep_rank_states(TrainerState& run);
 
 }  // namespace levin

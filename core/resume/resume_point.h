@@ -36,7 +36,7 @@ struct ResumePoint {
   bool resumes = false;  ///< false in a run that begins
   Place place = Place::kTrainStart;
   std::int64_t batches_done = 0;
-  Turn turn;
+  Iteration iteration;
   bool completed = true;
   int hooks_done = 0;
   bool stop_agreed = false;

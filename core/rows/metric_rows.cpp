@@ -4,54 +4,53 @@
 
 namespace levin {
 
-std::vector<RowCounts> rows_written(const Trainer::Runtime& runtime) {
+std::vector<RowCounts> rows_written(const LoggerList& loggers) {
   std::vector<RowCounts> rows;
-  for (const auto& logger : runtime.loggers) rows.push_back(logger->rows_written());
+  for (const auto& logger : loggers) rows.push_back(logger->rows_written());
   return rows;
 }
 
 MetricRow MetricRows::row(MetricMap values, std::int64_t step, bool epoch_end) const {
-  return {runtime_.state.stage, runtime_.state.epoch, step, epoch_end, std::move(values)};
+  return {progress_.stage, progress_.epoch, step, epoch_end, std::move(values)};
 }
 
 void MetricRows::write(const BoundaryOutcome& outcome, std::int64_t step, bool epoch_end) {
   if (outcome.logger_row.empty()) return;
   const MetricRow reduced = row(outcome.logger_row, step, epoch_end);
   hooks_.callbacks(Hook::kOnRankMetrics, &Callback::on_rank_metrics, reduced, outcome.rank_rows);
-  if (runtime_.loggers.empty()) return;
-  HookScope scope(runtime_, Hook::kLogMetrics);
-  if (runtime_.is_global_zero()) {
-    for (const auto& logger : runtime_.loggers) {
+  if (loggers_.empty()) return;
+  const auto scope = hooks_.enter(Hook::kLogMetrics);
+  if (is_global_zero_) {
+    for (const auto& logger : loggers_) {
       logger->log_metrics(reduced);
       if (logger->wants_all_ranks()) logger->log_all_ranks(reduced, outcome.rank_rows);
     }
   }
   if (!epoch_end || outcome.local_row.empty()) return;
   const MetricRow local = row(outcome.local_row, step, epoch_end);
-  for (const auto& logger : runtime_.loggers) {
+  for (const auto& logger : loggers_) {
     if (logger->wants_rank_metrics()) logger->log_rank_metrics(local);
   }
 }
 
-void MetricRows::write_local_step(std::int64_t step, bool to_rank_zero) {
-  const bool to_main = to_rank_zero && runtime_.is_global_zero();
+void MetricRows::write_local_step(const MetricStore& metrics, std::int64_t step, bool to_rank_zero) {
+  const bool to_main = to_rank_zero && is_global_zero_;
   const auto wants_rank = [](const auto& logger) { return logger->wants_rank_metrics(); };
-  const bool anybody =
-      to_main ? !runtime_.loggers.empty() : std::any_of(runtime_.loggers.begin(), runtime_.loggers.end(), wants_rank);
+  const bool anybody = to_main ? !loggers_.empty() : std::any_of(loggers_.begin(), loggers_.end(), wants_rank);
   if (!anybody) return;
-  MetricMap values = runtime_.metrics->local_step_row();
+  MetricMap values = metrics.local_step_row();
   if (values.empty()) return;
-  HookScope scope(runtime_, Hook::kLogMetrics);
+  const auto scope = hooks_.enter(Hook::kLogMetrics);
   const MetricRow local = row(std::move(values), step, false);
-  for (const auto& logger : runtime_.loggers) {
+  for (const auto& logger : loggers_) {
     if (to_main) logger->log_metrics(local);
     if (wants_rank(logger)) logger->log_rank_metrics(local);
   }
 }
 
 void MetricRows::save() {
-  HookScope scope(runtime_, Hook::kLogMetrics);
-  for (const auto& logger : runtime_.loggers) logger->save();
+  const auto scope = hooks_.enter(Hook::kLogMetrics);
+  for (const auto& logger : loggers_) logger->save();
 }
 
 }  // namespace levin

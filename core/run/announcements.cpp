@@ -66,11 +66,7 @@ void announce_build(const Strategy& strategy) {
                  [&] { rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")"); });
 }
 
-void announce_files(const Trainer::Runtime& runtime) {
-  const auto saves = [](const auto& callback) { return callback->phase() == CallbackPhase::kCheckpoint; };
-  const bool writes = !runtime.loggers.empty() || std::any_of(runtime.callbacks.begin(), runtime.callbacks.end(), saves);
-  if (writes && !runtime.options.fast_dev_run) rank_zero_info("files: ", as_typed(runtime.trainer.log_dir()));
-}
+void announce_files(const std::filesystem::path& log_dir) { rank_zero_info("files: ", as_typed(log_dir)); }
 
 std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches) {
   std::vector<LoaderInUse> used;
@@ -87,13 +83,13 @@ std::string describe_share(const LoaderInUse& used) {
   return (samples ? text_of(*samples) + ", " : "") + batch_share(used);
 }
 
-void announce_rank(const Trainer::Runtime& runtime, const std::vector<LoaderInUse>& loaders) {
+void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders) {
   std::string text =
-      "device " + device_text(runtime.strategy->device()) + ", process " + std::to_string(getpid()) + " on " + host_name();
+      "device " + device_text(strategy.device()) + ", process " + std::to_string(getpid()) + " on " + host_name();
   for (const LoaderInUse& used : loaders) {
     text += "; " + used.name + ": " + describe_share(used);
     // Nobody but a loader of the user's own knows which part of the data it gives to which rank.
-    if (runtime.world_size() > 1 && !used.loader->sample_share()) text += ", as the loader divides them";
+    if (strategy.world_size() > 1 && !used.loader->sample_share()) text += ", as the loader divides them";
   }
   rank_info(text);
 }

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "levin/core/run/runtime.h"
+#include "levin/core/batch_loader.h"
+#include "levin/core/data_module.h"
+#include "levin/core/protocol/hook.h"
+#include "levin/core/strategy.h"
 
 namespace levin {
 
@@ -15,7 +19,7 @@ namespace levin {
 void announce_build(const Strategy& strategy);
 
 /// Where the run's files go: by rank 0. Called: when the loggers know their folder.
-void announce_files(const Trainer::Runtime& runtime);
+void announce_files(const std::filesystem::path& log_dir);
 
 /// A loader of a stage, and how much of it is used.
 struct LoaderInUse {
@@ -30,6 +34,6 @@ std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loade
 std::string describe_share(const LoaderInUse& used);
 
 /// One line of this rank: its device, its process and its share of the data.
-void announce_rank(const Trainer::Runtime& runtime, const std::vector<LoaderInUse>& loaders);
+void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders);
 
 }  // namespace levin

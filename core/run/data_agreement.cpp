@@ -3,6 +3,7 @@
 #include <sstream>
 #include <vector>
 
+#include "levin/core/batch_loader.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/rank_exchange.h"
 
@@ -46,12 +47,11 @@ void compare(const std::string& what, const std::vector<std::int64_t>& first, co
 
 }  // namespace
 
-void check_same_data(Trainer::Runtime& runtime, const std::string& what, const LoaderList& loaders) {
-  if (runtime.world_size() == 1) return;
+void check_same_data(ControlGroup& group, const std::string& what, const LoaderList& loaders) {
+  if (group.size() == 1) return;
   const std::string mine = describe(loaders);
-  const auto texts = RankExchange(runtime.strategy->control_group())
-                         .gather_if_different(mine, {"comparing the sizes of the " + what + " data",
-                                                     "all ask for their loaders at the same places of a run"});
+  const auto texts = RankExchange(group).gather_if_different(
+      mine, {"comparing the sizes of the " + what + " data", "all ask for their loaders at the same places of a run"});
   for (std::size_t rank = 1; texts && rank < texts->size(); ++rank) {
     compare(what, read(texts->front()), read((*texts)[rank]), rank);
   }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "levin/core/data_module.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/protocol/control_group.h"
 
 namespace levin {
 
@@ -11,6 +11,6 @@ namespace levin {
 /// numbers samples would be left out or seen twice, without a word. Loaders of a user's own divide their data themselves, and
 /// are not compared. `what` names the loaders ("training").
 /// Ranks: all, with one collective where ranks agree. Throws MisuseError on every rank, naming ranks and numbers.
-void check_same_data(Trainer::Runtime& runtime, const std::string& what, const LoaderList& loaders);
+void check_same_data(ControlGroup& group, const std::string& what, const LoaderList& loaders);
 
 }  // namespace levin

@@ -8,10 +8,9 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/fit_loop.h"
-#include "levin/core/run/hook_runner.h"
 #include "levin/core/run/module_attachment.h"
 #include "levin/core/run/precision.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/run/trainer_state.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -21,7 +20,7 @@ namespace levin {
 class EntryPoint {
  public:
   /// `stage`: kTrain for fit.
-  EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource source, Stage stage, const RunOptions& run);
+  EntryPoint(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options);
   ~EntryPoint();
   EntryPoint(const EntryPoint&) = delete;
   EntryPoint& operator=(const EntryPoint&) = delete;
@@ -34,26 +33,27 @@ class EntryPoint {
   const ResumePoint& resume_point() const { return resume_; }
 
  private:
+  void begin_progress();
   void set_up();
   void prepare_data();
   void open_loggers();
+  void announce_folder() const;
   void set_up_parts();
   void set_up_module();
   void configure_optimizers();
   void begin_training();
   void log_hyperparams();
   void finish();
-  void check_signal(const std::string& when) const;
+  void throw_if_signalled(const std::string& when) const;
   void finalize_loggers(const std::string& status);
   void fail(const std::exception& error, const std::string& status);
   void tear_down_hooks();
   bool fitting() const { return stage_ == Stage::kTrain; }
 
-  Trainer::Runtime& runtime_;
+  TrainerState& run_;
   DataSource source_;
   Stage stage_;
-  RunOptions run_;
-  HookRunner hooks_;
+  RunOptions options_;
   ModuleAttachment::Scope running_;
   std::optional<Precision> precision_;
   std::filesystem::path checkpoint_file_;

@@ -1,38 +1,13 @@
 #pragma once
 
-#include <exception>
 #include <functional>
 
 #include "levin/core/callback.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/module.h"
+#include "levin/core/run/hook_tracker.h"
+#include "levin/core/run/run_parts.h"
 
 namespace levin {
-
-/// Marks the time in which a hook runs: log() takes its permissions from it, errors and stall reports their place.
-class HookScope {
- public:
-  HookScope(Trainer::Runtime& runtime, Hook hook) : runtime_(runtime), outer_(runtime.state.hook) { enter(hook); }
-  ~HookScope() {
-    if (std::uncaught_exceptions() > exceptions_ && !runtime_.state.failed_at) {
-      runtime_.state.failed_at = runtime_.state.whereabouts();
-    }
-    enter(outer_);
-  }
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
-
- private:
-  void enter(Hook hook) {
-    runtime_.state.hook = hook;
-    runtime_.metrics->enter(hook);
-    // Once something has failed, the place of the failure stays on record.
-    if (!runtime_.state.failed_at) runtime_.strategy->post_whereabouts(runtime_.state.whereabouts());
-  }
-
-  Trainer::Runtime& runtime_;
-  Hook outer_;
-  int exceptions_ = std::uncaught_exceptions();
-};
 
 /// Counts the callbacks, the module among them, that have their turn in the hooks of one place, in the order in which they
 /// have it. A checkpoint that one of them writes remembers the count, and a run that goes on from it begins after that one.
@@ -57,14 +32,19 @@ class HookCounter {
 /// (CallbackPhase::kCheckpoint), so that a checkpoint holds what the others have done.
 class HookRunner {
  public:
-  explicit HookRunner(Trainer::Runtime& runtime) : runtime_(runtime) {}
+  /// `trainer`: what callbacks are given; it may be null where there are none.
+  HookRunner(Trainer* trainer, const RunParts& parts, HookTracker& tracker)
+      : trainer_(trainer), parts_(parts), tracker_(tracker) {}
+
+  /// The time in which a hook runs that is not called through this object.
+  HookScope enter(Hook hook) { return {tracker_, hook}; }
 
   /// All of them, with the same arguments.
   template <class CallbackHook, class ModuleHook, class... Args>
   void run(Hook hook, CallbackHook callback_hook, ModuleHook module_hook, Args&&... args) {
-    HookScope scope(runtime_, hook);
+    const HookScope scope(tracker_, hook);
     each(others, callback_hook, args...);
-    std::invoke(module_hook, *runtime_.module, args...);
+    std::invoke(module_hook, *parts_.module, args...);
     each(saves_state, callback_hook, args...);
   }
   /// The same, but for those that an earlier run has done.
@@ -85,7 +65,7 @@ class HookRunner {
   /// Callbacks of certain phases only.
   template <class Filter, class CallbackHook, class... Args>
   void callbacks_if(Filter filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
-    HookScope scope(runtime_, hook);
+    const HookScope scope(tracker_, hook);
     each(filter, callback_hook, args...);
   }
   template <class CallbackHook, class... Args>
@@ -95,8 +75,8 @@ class HookRunner {
   /// The module's hook alone; gives what it returns.
   template <class ModuleHook, class... Args>
   decltype(auto) module(Hook hook, ModuleHook module_hook, Args&&... args) {
-    HookScope scope(runtime_, hook);
-    return std::invoke(module_hook, *runtime_.module, std::forward<Args>(args)...);
+    const HookScope scope(tracker_, hook);
+    return std::invoke(module_hook, *parts_.module, std::forward<Args>(args)...);
   }
 
   static bool others(const Callback& callback) { return !saves_state(callback); }
@@ -105,12 +85,14 @@ class HookRunner {
  private:
   template <class Filter, class CallbackHook, class... Args>
   void each(const Filter& filter, CallbackHook callback_hook, Args&&... args) {
-    for (const auto& callback : runtime_.callbacks) {
-      if (filter(*callback)) std::invoke(callback_hook, *callback, runtime_.trainer, *runtime_.module, args...);
+    for (const auto& callback : parts_.callbacks) {
+      if (filter(*callback)) std::invoke(callback_hook, *callback, *trainer_, *parts_.module, args...);
     }
   }
 
-  Trainer::Runtime& runtime_;
+  Trainer* trainer_;
+  const RunParts& parts_;
+  HookTracker& tracker_;
 };
 
 }  // namespace levin

@@ -8,12 +8,12 @@
 
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 namespace {
 
-thread_local Trainer::Runtime* running = nullptr;
+thread_local TrainerState* running = nullptr;
 
 // Also of a module that no shared_ptr owns.
 std::vector<std::shared_ptr<torch::nn::Module>> modules_below(const Module& module) {
@@ -22,59 +22,59 @@ std::vector<std::shared_ptr<torch::nn::Module>> modules_below(const Module& modu
 
 }  // namespace
 
-ModuleAttachment::Scope::Scope(Trainer::Runtime& runtime) : outer_(std::exchange(running, &runtime)) {}
+ModuleAttachment::Scope::Scope(TrainerState& run) : outer_(std::exchange(running, &run)) {}
 ModuleAttachment::Scope::~Scope() { running = outer_; }
 
 void ModuleAttachment::release(Module& module) {
   if (module.attachment_.trainer == nullptr) return;
-  Trainer::Runtime& runtime = module.attachment_.trainer->runtime();
-  if (runtime.in_entry_point) {
+  TrainerState& run = TrainerState::of(*module.attachment_.trainer);
+  if (run.entry.active) {
     throw MisuseError("The module is already running in another Trainer: give this one a module of its own.");
   }
-  detach(runtime);
+  detach(run);
 }
 
-void ModuleAttachment::attach(Module& module, Trainer::Runtime& runtime) {
-  runtime.module = &module;
-  module.attachment_.trainer = &runtime.trainer;
-  module.attachment_.metrics = runtime.metrics.get();
+void ModuleAttachment::attach(Module& module, TrainerState& run) {
+  run.parts.module = &module;
+  module.attachment_.trainer = &run.trainer;
+  module.attachment_.metrics = run.metrics.get();
   for (const auto& below : modules_below(module)) {
-    if (const auto* child = dynamic_cast<const Module*>(below.get())) tie(*child, runtime);
+    if (const auto* child = dynamic_cast<const Module*>(below.get())) tie(*child, run);
   }
 }
 
-void ModuleAttachment::tie(const Module& module, Trainer::Runtime& runtime) {
-  if (module.attachment_.trainer == &runtime.trainer) return;
+void ModuleAttachment::tie(const Module& module, TrainerState& run) {
+  if (module.attachment_.trainer == &run.trainer) return;
   forget(const_cast<Module&>(module));  // a Trainer that ran it alone, or within another module
-  module.attachment_.trainer = &runtime.trainer;
-  module.attachment_.metrics = runtime.metrics.get();
-  runtime.modules_below.push_back(&module);
+  module.attachment_.trainer = &run.trainer;
+  module.attachment_.metrics = run.metrics.get();
+  run.parts.modules_below.push_back(&module);
 }
 
-void ModuleAttachment::detach(Trainer::Runtime& runtime) {
-  if (runtime.module != nullptr) runtime.module->attachment_.trainer = nullptr;
-  if (runtime.module != nullptr) runtime.module->attachment_.metrics = nullptr;
-  for (const Module* module : runtime.modules_below) {
+void ModuleAttachment::detach(TrainerState& run) {
+  if (run.parts.module != nullptr) run.parts.module->attachment_.trainer = nullptr;
+  if (run.parts.module != nullptr) run.parts.module->attachment_.metrics = nullptr;
+  for (const Module* module : run.parts.modules_below) {
     module->attachment_.trainer = nullptr;
     module->attachment_.metrics = nullptr;
   }
-  runtime.module = nullptr;
-  runtime.modules_below.clear();
+  run.parts.module = nullptr;
+  run.parts.modules_below.clear();
 }
 
 void ModuleAttachment::forget(Module& module) {
   if (module.attachment_.trainer == nullptr) return;
-  Trainer::Runtime& runtime = module.attachment_.trainer->runtime();
-  if (runtime.module == &module) return detach(runtime);
-  std::erase(runtime.modules_below, &module);
+  TrainerState& run = TrainerState::of(*module.attachment_.trainer);
+  if (run.parts.module == &module) return detach(run);
+  std::erase(run.parts.modules_below, &module);
   module.attachment_.trainer = nullptr;
   module.attachment_.metrics = nullptr;
 }
 
 bool ModuleAttachment::find(const Module& module) {
   if (module.attachment_.trainer != nullptr) return true;
-  if (running == nullptr || running->module == nullptr) return false;
-  for (const auto& below : modules_below(*running->module)) {
+  if (running == nullptr || running->parts.module == nullptr) return false;
+  for (const auto& below : modules_below(*running->parts.module)) {
     if (below.get() != &module) continue;
     tie(module, *running);
     return true;

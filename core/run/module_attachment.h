@@ -4,9 +4,10 @@
 
 #include "levin/core/base/source_location.h"
 #include "levin/core/fwd.h"
-#include "levin/core/trainer.h"
 
 namespace levin {
+
+struct TrainerState;
 
 /// Ties a module, and the modules below it, to the Trainer that runs it: from an entry point until the next one, or until one
 /// of the two is gone.
@@ -16,20 +17,20 @@ class ModuleAttachment {
   /// meanwhile is found by that when it first asks.
   class Scope {
    public:
-    explicit Scope(Trainer::Runtime& runtime);
+    explicit Scope(TrainerState& run);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    Trainer::Runtime* outer_;
+    TrainerState* outer_;
   };
 
   /// The Trainer that had the module lets go of it. Throws MisuseError when that one is running it just now.
   static void release(Module& module);
-  static void attach(Module& module, Trainer::Runtime& runtime);
+  static void attach(Module& module, TrainerState& run);
   /// The Trainer lets go of its module and of all below it.
-  static void detach(Trainer::Runtime& runtime);
+  static void detach(TrainerState& run);
   /// Called: by a module's destructor.
   static void forget(Module& module);
 
@@ -39,7 +40,7 @@ class ModuleAttachment {
   static MetricStore* metrics(const Module& module, std::string_view name, const SourceLocation& where);
 
  private:
-  static void tie(const Module& module, Trainer::Runtime& runtime);
+  static void tie(const Module& module, TrainerState& run);
 };
 
 }  // namespace levin

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/yaml/to_yaml.h"
@@ -11,11 +12,10 @@ namespace levin {
 namespace {
 
 /// Ranks: all, with one exchange where the texts are equal. `what`: "options".
-void require_same(Trainer::Runtime& runtime, const std::string& what, const std::string& mine) {
-  const std::string stage(stage_name(runtime.state.stage));
-  const auto difference =
-      RankExchange(runtime.strategy->control_group())
-          .first_difference(mine, {"comparing " + what + " for " + stage, "every entry point begins with it"});
+void require_same(const RunSetup& setup, Stage stage, const std::string& what, const std::string& mine) {
+  const auto difference = RankExchange(setup.strategy->control_group())
+                              .first_difference(mine, {"comparing " + what + " for " + std::string(stage_name(stage)),
+                                                       "every entry point begins with it"});
   if (!difference) return;
   throw ConfigError("Ranks were started with different " + what + ". " + difference->str() +
                     ". Start every rank with the same configuration.");
@@ -31,32 +31,32 @@ void add_settings(std::string& text, const std::string& owner, const Value& sett
   for (std::string line; std::getline(lines, line);) text += owner + ": " + line + "\n";
 }
 
-std::string describe_setup(const Trainer::Runtime& runtime, const RunOptions& run) {
+std::string describe_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run) {
   // Callbacks and loggers may be objects, of which the options know nothing: they follow with what they say of themselves.
-  TrainerOptions options = runtime.options;
+  TrainerOptions options = setup.options;
   options.callbacks.clear();
   options.logger = Loggers(options.logger.enabled());
   std::string text = to_yaml(write_options(options));
   text += "ckpt_path: " + run.ckpt_path.value_or("") + "\n";
-  for (const auto& callback : runtime.callbacks) add_settings(text, callback->class_name(), callback->settings());
-  for (const auto& logger : runtime.loggers) add_settings(text, "logger " + logger->name(), logger->settings());
-  add_settings(text, "module", runtime.module->hparams());
-  if (runtime.data != nullptr) add_settings(text, "data", runtime.data->hparams());
+  for (const auto& callback : parts.callbacks) add_settings(text, callback->class_name(), callback->settings());
+  for (const auto& logger : setup.loggers) add_settings(text, "logger " + logger->name(), logger->settings());
+  add_settings(text, "module", parts.module->hparams());
+  if (parts.data != nullptr) add_settings(text, "data", parts.data->hparams());
   return text;
 }
 
 }  // namespace
 
-void check_same_setup(Trainer::Runtime& runtime, const RunOptions& run) {
-  if (runtime.world_size() > 1) require_same(runtime, "options", describe_setup(runtime, run));
+void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage) {
+  if (setup.world_size() > 1) require_same(setup, stage, "options", describe_setup(setup, parts, run));
 }
 
-void check_same_optimizers(Trainer::Runtime& runtime) {
-  if (runtime.world_size() == 1) return;
+void check_same_optimizers(const RunSetup& setup, const RunParts& parts) {
+  if (setup.world_size() == 1) return;
   std::ostringstream text;
   text.precision(17);
-  for (std::size_t index = 0; index < runtime.optimizers.size(); ++index) {
-    const torch::optim::Optimizer& optimizer = *runtime.optimizers[index];
+  for (std::size_t index = 0; index < parts.optimizers.size(); ++index) {
+    const torch::optim::Optimizer& optimizer = *parts.optimizers[index];
     text << "optimizer " << index << ": " << optimizer_class_name(optimizer);
     std::size_t group_index = 0;
     for (const auto& group : optimizer.param_groups()) {
@@ -67,7 +67,7 @@ void check_same_optimizers(Trainer::Runtime& runtime) {
     }
     text << "\n";
   }
-  require_same(runtime, "optimizers", text.str());
+  require_same(setup, Stage::kTrain, "optimizers", text.str());
 }
 
 }  // namespace levin

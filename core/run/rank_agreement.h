@@ -2,16 +2,18 @@
 
 #include <string>
 
-#include "levin/core/run/runtime.h"
+#include "levin/core/run/run_parts.h"
+#include "levin/core/run/run_setup.h"
+#include "levin/core/trainer.h"
 
 namespace levin {
 
 /// Compares how the run was set up over ranks: the Trainer's options, callbacks and loggers with their settings, and the
 /// hyper-parameters of module and data. Ranks: all. Throws ConfigError on every rank, naming the first difference: it would
 /// surface later as a hang or a wrong average.
-void check_same_setup(Trainer::Runtime& runtime, const RunOptions& run);
+void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage);
 
 /// The same for the optimizers that configure_optimizers gave: with different ones the weights of ranks would drift apart.
-void check_same_optimizers(Trainer::Runtime& runtime);
+void check_same_optimizers(const RunSetup& setup, const RunParts& parts);
 
 }  // namespace levin

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "levin/core/batch.h"
-#include "levin/core/run/loop_state.h"
+#include "levin/core/run/progress.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -7,7 +7,7 @@
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/run/trainer_state.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
 #include "support/recording.h"
 
@@ -99,7 +99,7 @@ void every_hook(Scenario& scenario) {
   const auto log_here = [&](const std::string& entry) {
     if (!module.has_trainer() || trainer.sanity_checking() || !trainer.strategy().world_size()) return;
     if (only >= 0 && trainer.rank() != only) return;
-    const Hook hook = trainer.runtime().state.hook;
+    const Hook hook = TrainerState::of(trainer).tracker.hook();
     std::string key = entry;
     std::replace(key.begin(), key.end(), '.', '_');
     if (!hook_policy(hook).may_log) {

@@ -3,7 +3,7 @@
 #include "distributed/one_weight.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/logger.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/run/trainer_state.h"
 #include "support/recording.h"
 
 namespace levin::test {
@@ -61,7 +61,7 @@ std::pair<std::int64_t, double> run(Scenario& scenario, int reader) {
   trainer.fit(module, FixedLoader::of_rows(3, 2), {FixedLoader::of_rows(2, 2)});
   if (trainer.rank() == reader) scenario.expect("reads", reads > 100, true);
   trace.on_entry = nullptr;
-  return {trainer.runtime().metrics->collectives(), trainer.callback_metrics().at("val_loss")};
+  return {TrainerState::of(trainer).metrics->collectives(), trainer.callback_metrics().at("val_loss")};
 }
 
 /// parameters: the rank that reads. The run costs as many collectives, and finds the same, as without.

@@ -2,7 +2,7 @@
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
 #include "levin/callbacks/lambda_callback.h"
-#include "levin/core/run/runtime.h"
+#include "levin/core/run/trainer_state.h"
 #include "support/recording.h"
 
 namespace levin::test {
@@ -50,7 +50,7 @@ void stop_is_free(Scenario& scenario) {
     };
     trainer.fit(module, numbers(100, 1));
     scenario.expect("global_step", trainer.global_step(), 8);
-    return trainer.runtime().metrics->collectives();
+    return TrainerState::of(trainer).metrics->collectives();
   };
   const std::int64_t voted = collectives_of(true);
   scenario.expect("collectives of a run that stops", voted, collectives_of(false));

@@ -19,6 +19,21 @@ TrainerOptions apply_option_rules(TrainerOptions options);
 /// Tells what those rules changed, where a person may wonder: on rank 0. Called: once the console knows its rank.
 void announce_option_rules(const TrainerOptions& options);
 
+/// What a Trainer was made of, for as long as it lives.
+struct RunSetup {
+  /// Launches the strategy: from here on this process is one rank of the run. Throws ConfigError on wrong options, before that.
+  explicit RunSetup(TrainerOptions given);
+
+  bool limits_given;       ///< the user said when training stops
+  TrainerOptions options;  ///< after the rules between flags were applied (fast_dev_run, barebones, …)
+  std::shared_ptr<Strategy> strategy;
+  std::vector<std::shared_ptr<Logger>> loggers;
+  std::vector<std::shared_ptr<Callback>> callbacks;  ///< the options' own, without those of a module
+
+  int world_size() const { return strategy->world_size(); }
+  bool is_global_zero() const { return strategy->rank() == 0; }
+};
+
 /// The strategy of the options, launched: from here on this process is one rank of the run.
 std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options);
 std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options);

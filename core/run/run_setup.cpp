@@ -1,9 +1,11 @@
-#include "levin/core/run/trainer_parts.h"
+#include "levin/core/run/run_setup.h"
 
 #include <algorithm>
 
 #include "levin/core/console/rank_messages.h"
+#include "levin/core/error.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/run/announcements.h"
 
 namespace levin {
 
@@ -46,7 +48,35 @@ std::shared_ptr<Callback> make_callback(const char* name, Value init_args = Valu
   return Registry<Callback>::instance().make(name, init_args);
 }
 
+/// The console's settings, loggers and callbacks, from the options.
+void make_objects(RunSetup& setup) {
+  const TrainerOptions& options = setup.options;
+  ConsoleOptions console;
+  console.level = options.log_level;
+  console.rank = setup.strategy->rank();
+  console.world_size = setup.strategy->world_size();
+  console.log_file = options.log_file;
+  Console::instance().configure(console);
+  announce_build(*setup.strategy);
+  announce_option_rules(options);
+  setup.loggers = make_loggers(options);
+  setup.callbacks = make_callbacks(options);
+}
+
 }  // namespace
+
+RunSetup::RunSetup(TrainerOptions given)
+    : limits_given(given.max_epochs || given.max_steps >= 0 || given.max_time || given.fast_dev_run),
+      options(apply_option_rules(std::move(given))),
+      strategy(make_strategy(options)) {
+  try {
+    make_objects(*this);
+  } catch (const std::exception&) {
+    strategy->report_failure({Stage::kTrain, Hook::kNone, -1, -1}, std::current_exception());
+    if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence);
+    throw;
+  }
+}
 
 TrainerOptions apply_option_rules(TrainerOptions options) {
   options = checked("Trainer", std::move(options));

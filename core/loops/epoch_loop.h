@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+
+#include "levin/core/loops/epoch_plan.h"
+#include "levin/core/loops/fit_validation.h"
+#include "levin/core/loops/optimization.h"
+#include "levin/core/loops/scheduler_runner.h"
+#include "levin/core/loops/step_votes.h"
+#include "levin/core/loops/stop_conditions.h"
+#include "levin/core/loops/training_data.h"
+#include "levin/core/resume/resume_point.h"
+#include "levin/core/rows/metric_rows.h"
+#include "levin/core/run/trainer_state.h"
+
+namespace levin {
+
+/// A training epoch: iterations, in each of which every rank that still has a batch works on one and the others take part in
+/// the reduction without; validation in between; and the hooks, rows and schedulers at the end.
+class EpochLoop {
+ public:
+  /// `plan`: of the epoch that runs next, as FitLoop has agreed on it.
+  EpochLoop(TrainerState& run, const Precision& precision, const StopConditions& stop, StepVotes& votes, TrainingData& data,
+            FitValidation& validation, const EpochPlan& plan);
+
+  /// From its start, or from where a run that resumes goes on.
+  void run(const ResumePoint& resume);
+  /// Throws Interrupted when the ranks agreed to end for a signal.
+  void throw_if_signalled() const;
+
+ private:
+  void start(const ResumePoint& resume);
+  /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
+  bool resume_behind_step(const ResumePoint& resume);
+  bool any_rank_has_batch();
+  /// Iterations until the epoch ends or training stops.
+  void run_iterations();
+  /// The iteration was the epoch's last, or training stops here: the epoch's end is due.
+  bool is_over(const Iteration& iteration);
+  void reach_end(bool completed, int hooks_done);
+
+  Iteration run_iteration(std::int64_t index);
+  void plan_iteration(Iteration& iteration);
+  StepOutput optimize(const Iteration& iteration, const Batch* batch);
+  StepOutput forward_only(const Iteration& iteration, const Batch* batch);
+  /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
+  bool reduces_gradients() const;
+  void agree(Iteration& iteration, std::int64_t steps_before);
+  void learn_from_votes(Iteration& iteration);
+  void agree_after_manual_step(Iteration& iteration, std::int64_t steps_before);
+  void step_done(const Iteration& iteration);
+  /// On one process, a wish from on_train_batch_end: there is nobody to agree with.
+  void obey_wish_to_skip(Iteration& iteration);
+  void end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch);
+  /// Whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too, and so does a
+  /// run that was interrupted before they had their turn.
+  void end_batch_hooks_without_batch(HookCounter& counter, const Iteration& iteration);
+  /// What follows a batch, from a place on: its row, a validation that is due, schedulers.
+  void finish_iteration(const Iteration& iteration, Place from, int hooks_done);
+  void write_step_row(const Iteration& iteration);
+
+  void end(bool completed, int hooks_done);
+  /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
+  void save(int hooks_done);
+
+  TrainerState& run_;
+  Progress& progress_;
+  LoopPosition& position_;
+  HookRunner& hooks_;
+  const Precision& precision_;
+  const StopConditions& stop_;
+  StepVotes& votes_;
+  TrainingData& data_;
+  FitValidation& validation_;
+  const EpochPlan& plan_;
+  AutomaticOptimization automatic_;
+  SchedulerRunner schedulers_;
+  MetricRows rows_;
+};
+
+}  // namespace levin

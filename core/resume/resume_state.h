@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "levin/core/fwd.h"
+#include "levin/core/resume/loop_position.h"
+
+namespace levin {
+
+/// What each rank has of its own, beside the weights that all ranks share. A checkpoint holds every rank's.
+struct RankState {
+  std::string random;          ///< bytes of its generator's state
+  std::string before_reading;  ///< RandomState::before_reading; empty when no batch lies ready
+  std::string values;          ///< JSON: what it has logged, what it shows, its wishes
+  std::string gradients;       ///< bytes of gradients that wait for more batches, by parameter
+};
+
+/// What a run must know to be saved, and one that resumes to come to where it goes on.
+struct ResumeState {
+  LoopPosition position;
+  bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
+  std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
+  std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
+  std::map<std::string, std::filesystem::path> checkpoint_aliases;
+
+  void arrive() {
+    replaying = false;
+    resumed_from.reset();
+  }
+};
+
+}  // namespace levin

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/run/progress.h"
+#include "levin/core/run/stop_request.h"
+
+namespace levin {
+
+/// Where ranks meet: this rank's votes go with it, and what the ranks agreed on is taken over.
+class Boundaries {
+ public:
+  Boundaries(const Progress& progress, const std::unique_ptr<MetricStore>& metrics, StopRequest& stop)
+      : progress_(progress), metrics_(metrics), stop_(stop) {}
+
+  /// Ranks: all, for the reason that each caller gives above its call.
+  BoundaryOutcome meet(BoundaryKind kind, const BoundaryWords& words = {}) {
+    // Every rank reaches this because each caller says why, above its call.
+    BoundaryOutcome outcome = metrics_->meet(progress_.boundary(kind), votes(), words);
+    stop_.adopt(outcome.rank_votes);
+    return outcome;
+  }
+  /// This rank's votes as they are now.
+  Votes votes() const { return stop_.votes(progress_.batch.has_next); }
+  /// Takes over votes that came another way, with the gradients of a step. Gives them merged.
+  Votes adopt(const std::vector<Votes>& by_rank) { return stop_.adopt(by_rank); }
+
+ private:
+  const Progress& progress_;
+  const std::unique_ptr<MetricStore>& metrics_;
+  StopRequest& stop_;
+};
+
+}  // namespace levin

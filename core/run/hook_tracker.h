@@ -1,0 +1,65 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/protocol/whereabouts.h"
+#include "levin/core/run/progress.h"
+#include "levin/core/strategy.h"
+
+namespace levin {
+
+/// Which hook runs: log() takes its permissions from it, errors and stall reports their place.
+class HookTracker {
+ public:
+  HookTracker(const Progress& progress, const std::unique_ptr<MetricStore>& metrics, Strategy& strategy)
+      : progress_(progress), metrics_(metrics), strategy_(strategy) {}
+  HookTracker(const HookTracker&) = delete;
+  HookTracker& operator=(const HookTracker&) = delete;
+
+  Hook hook() const { return hook_; }
+  Whereabouts whereabouts() const { return {progress_.stage, hook_, progress_.epoch, progress_.global_step}; }
+
+  /// An entry point begins: nothing has failed yet.
+  void reset() { failed_at_.reset(); }
+  /// Something fails. Gives where it first did, which stays on record while the error leaves through the hooks above.
+  Whereabouts fail() {
+    if (!failed_at_) failed_at_ = whereabouts();
+    return *failed_at_;
+  }
+
+ private:
+  friend class HookScope;
+  void enter(Hook hook) {
+    hook_ = hook;
+    metrics_->enter(hook);
+    if (!failed_at_) strategy_.post_whereabouts(whereabouts());
+  }
+
+  const Progress& progress_;
+  const std::unique_ptr<MetricStore>& metrics_;
+  Strategy& strategy_;
+  Hook hook_ = Hook::kNone;
+  std::optional<Whereabouts> failed_at_;
+};
+
+/// Marks the time in which a hook runs.
+class [[nodiscard]] HookScope {
+ public:
+  HookScope(HookTracker& tracker, Hook hook) : tracker_(tracker), outer_(tracker.hook()) { tracker_.enter(hook); }
+  ~HookScope() {
+    if (std::uncaught_exceptions() > exceptions_) tracker_.fail();
+    tracker_.enter(outer_);
+  }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+
+ private:
+  HookTracker& tracker_;
+  Hook outer_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace levin

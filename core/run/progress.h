@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/hook.h"
+
+namespace levin {
+
+class BatchLoader;
+
+/// How far a stage has come through one of its loaders, so that collected rows can be told to samples.
+struct LoaderProgress {
+  const BatchLoader* loader = nullptr;
+  std::int64_t batches = 0;  ///< taken in this epoch, the one in work included
+  std::int64_t skipped = 0;  ///< the first of these, which the run that this one resumes has seen
+};
+
+/// Where the stage that runs is in its batches.
+struct BatchProgress {
+  std::int64_t batch_idx = 0;  ///< in the epoch
+  std::int64_t dataloader_idx = 0;
+  bool is_last = false;
+  bool in_work = false;                 ///< between taking a batch and the end of its hooks
+  bool has_next = true;                 ///< training: this rank has a batch after the one in work
+  std::vector<LoaderProgress> loaders;  ///< of the stage that runs
+};
+
+/// What all ranks together did in an evaluation.
+struct EvaluationTotals {
+  std::int64_t batches = 0;  ///< of the rank that had most
+  std::int64_t samples = 0;  ///< of all ranks
+};
+
+/// How far a run has come, in plain numbers. The loops write it; everything else reads it.
+struct Progress {
+  Stage stage = Stage::kTrain;
+  bool fitting = false;  ///< inside fit(), its validation and its sanity check
+  BatchProgress batch;
+
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;      ///< optimizer steps, over all optimizers
+  std::int64_t logging_step = 0;     ///< the x axis of rows: batches that ended in a step (Lightning's _batches_that_stepped)
+  std::int64_t total_batch_idx = 0;  ///< training batches over all epochs
+  std::int64_t num_training_batches = -1;  ///< of an epoch; -1: unknown
+  std::vector<std::int64_t> num_evaluation_batches;
+  std::vector<std::int64_t> evaluation_steps;  ///< validation batches so far, by loader: the x axis of their rows
+  bool validates = false;                      ///< fit() validates; agreed, where a rank's own number of batches may be 0
+  EvaluationTotals evaluation_totals;          ///< of the last evaluation whose batches are done on all ranks
+  std::string end_reason;                      ///< why training ended, for the person who reads the console
+
+  Boundary boundary(BoundaryKind kind) const { return {kind, stage, epoch, global_step}; }
+};
+
+}  // namespace levin

@@ -1,0 +1,43 @@
+#include "levin/core/run/stop_request.h"
+
+#include <algorithm>
+
+#include "levin/core/run/signals.h"
+
+namespace levin {
+
+void StopRequest::ask(const std::string& reason) {
+  asked_ = true;
+  if (!reason.empty()) reason_ = reason;
+}
+
+void StopRequest::take_back() {
+  asked_ = false;
+  reason_.clear();
+}
+
+Votes StopRequest::votes(bool has_next_batch) const {
+  return {.stop = asked_, .end_epoch = skips_epoch_, .has_next = has_next_batch, .signal = SignalScope::received()};
+}
+
+Votes StopRequest::adopt(const std::vector<Votes>& by_rank) {
+  const Votes merged = merge(by_rank);
+  agreed_ = merged.stop;
+  if (merged.stop) {
+    const auto first = std::find_if(by_rank.begin(), by_rank.end(), [](const Votes& votes) { return votes.stop; });
+    first_rank_ = static_cast<int>(first - by_rank.begin());
+  }
+  if (merged.signal != 0) signal_ = merged.signal;
+  return merged;
+}
+
+void StopRequest::throw_if_signalled(const std::string& where) const {
+  if (signal_ != 0) throw Interrupted(signal_, where);
+}
+
+std::string StopRequest::explain(int world_size) const {
+  if (!reason_.empty()) return reason_;
+  return world_size == 1 ? "stop was asked for" : "rank " + std::to_string(first_rank_) + " asked for it";
+}
+
+}  // namespace levin

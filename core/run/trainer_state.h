@@ -1,0 +1,64 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "levin/core/loops/gradient_accumulation.h"
+#include "levin/core/loops/optimizer_config.h"
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/resume/resume_state.h"
+#include "levin/core/run/boundaries.h"
+#include "levin/core/run/hook_runner.h"
+#include "levin/core/run/hook_tracker.h"
+#include "levin/core/run/progress.h"
+#include "levin/core/run/run_parts.h"
+#include "levin/core/run/run_setup.h"
+#include "levin/core/run/stop_request.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+
+class StepVotes;
+
+/// What entry points leave to one another.
+struct EntryState {
+  bool active = false;
+  bool failing = false;  ///< an error is leaving the entry point: nothing may communicate any more
+  bool loggers_open = false;
+  bool hyperparams_logged = false;
+  std::function<void(const std::filesystem::path&)> save_config;
+};
+
+/// What a Trainer owns: one object for each purpose. What drives a run (entry point, loops, checkpoints) is given all of them;
+/// what does one thing is given those that it uses.
+struct TrainerState {
+  TrainerState(Trainer& owner, TrainerOptions options);
+  /// The one behind the facade.
+  static TrainerState& of(const Trainer& trainer) { return *trainer.state_; }
+
+  Trainer& trainer;
+  RunSetup setup;
+  RunParts parts;
+  Progress progress;
+  StopRequest stop;
+  GradientAccumulation accumulation;
+  ResumeState resume;
+  OptimizerOverride optimizer_override;
+  EntryState entry;
+  std::unique_ptr<MetricStore> metrics;
+  HookTracker tracker{progress, metrics, *setup.strategy};
+  HookRunner hooks{&trainer, parts, tracker};
+  Boundaries boundaries{progress, metrics, stop};
+  StepVotes* step_votes = nullptr;  ///< while training runs
+
+  Module& module() const { return *parts.module; }
+  Strategy& strategy() const { return *setup.strategy; }
+  const TrainerOptions& options() const { return setup.options; }
+  int world_size() const { return setup.world_size(); }
+  bool is_global_zero() const { return setup.is_global_zero(); }
+  /// Empty metrics, for an entry point that begins.
+  void start_metrics();
+};
+
+}  // namespace levin

@@ -1,0 +1,40 @@
+#include "levin/core/loops/gradient_accumulation.h"
+
+#include <catch2/catch.hpp>
+
+using namespace levin;
+
+TEST_CASE("one process that steps after every batch weighs nothing") {
+  const GradientAccumulation accumulation{.full_batch_size = 32};
+  CHECK(accumulation.full_weight(1) == 1);
+  CHECK(accumulation.weight_of(5, 1) == 1);
+  CHECK(accumulation.correction(1, 1) == 1.0);
+}
+
+TEST_CASE("ranks, and batches of one window, count by their samples when all have one batch size") {
+  const GradientAccumulation two_batches{.batches = 2, .full_batch_size = 4};
+  CHECK(two_batches.scale() == 8);
+  CHECK(two_batches.full_weight(1) == 4);
+  CHECK(two_batches.weight_of(3, 1) == 3);
+  const GradientAccumulation every_batch{.full_batch_size = 4};
+  CHECK(every_batch.full_weight(2) == 4);
+  CHECK(every_batch.weight_of(1, 2) == 1);
+}
+
+TEST_CASE("without a size that all agree on, batches count alike") {
+  const GradientAccumulation accumulation{.batches = 3};
+  CHECK(accumulation.scale() == 3);
+  CHECK(accumulation.full_weight(2) == 1);
+  CHECK(accumulation.weight_of(17, 2) == 1);
+}
+
+TEST_CASE("the correction makes a sum of weighted losses the mean over the samples that there were") {
+  // By hand: two ranks with batches of 4; rank 1 has only 2 samples. Each loss is its mean times samples / 4, and the
+  // reduction divides by 2 ranks: (4 a + 2 b) / 8. The mean is (4 a + 2 b) / 6.
+  const GradientAccumulation accumulation{.full_batch_size = 4};
+  CHECK(accumulation.correction(4 + 2, 2) == Approx(8.0 / 6.0));
+  CHECK(accumulation.correction(8, 2) == 1.0);
+  // A window of 3 batches of which 1 was there.
+  const GradientAccumulation window{.batches = 3};
+  CHECK(window.correction(1, 1) == Approx(3.0));
+}

@@ -1,0 +1,73 @@
+#include "levin/core/run/stop_request.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "levin/core/run/signals.h"
+
+using namespace levin;
+
+TEST_CASE("a wish to stop travels as a vote and counts when ranks have agreed") {
+  StopRequest stop;
+  CHECK(stop.votes(true) == Votes{});
+  stop.ask("val_loss is good enough");
+  CHECK(stop.asked());
+  CHECK_FALSE(stop.agreed());
+  CHECK(stop.votes(true).stop);
+  stop.adopt({stop.votes(true)});
+  CHECK(stop.agreed());
+  CHECK(stop.explain(1) == "val_loss is good enough");
+}
+
+TEST_CASE("a second wish without a reason keeps the first one's, and taking it back forgets it") {
+  StopRequest stop;
+  stop.ask("a reason");
+  stop.ask();
+  CHECK(stop.reason() == "a reason");
+  stop.take_back();
+  CHECK_FALSE(stop.asked());
+  CHECK(stop.reason().empty());
+  CHECK_FALSE(stop.votes(true).stop);
+}
+
+TEST_CASE("what all ranks voted is agreed until they vote again, and names the lowest rank that asked") {
+  StopRequest stop;
+  const Votes nothing;
+  const Votes stops{.stop = true};
+  stop.adopt({nothing, nothing, stops, stops});
+  CHECK(stop.agreed());
+  CHECK_FALSE(stop.asked());
+  CHECK(stop.explain(4) == "rank 2 asked for it");
+  CHECK(stop.explain(1) == "stop was asked for");
+  stop.adopt({nothing, nothing, nothing, nothing});
+  CHECK_FALSE(stop.agreed());
+}
+
+TEST_CASE("a wish to skip the epoch is merged, but is this rank's own") {
+  StopRequest stop;
+  const Votes merged = stop.adopt({Votes{}, Votes{.end_epoch = true, .has_next = false}});
+  CHECK(merged.end_epoch);
+  CHECK_FALSE(stop.skips_epoch());
+  stop.skip_epoch(true);
+  CHECK(stop.votes(false) == Votes{.end_epoch = true, .has_next = false});
+  stop.skip_epoch(false);
+  CHECK_FALSE(stop.votes(false).end_epoch);
+}
+
+TEST_CASE("a signal that any rank received is agreed for good") {
+  StopRequest stop;
+  CHECK_NOTHROW(stop.throw_if_signalled("during fit"));
+  stop.adopt({Votes{}, Votes{.signal = SIGTERM}});
+  stop.adopt({Votes{}, Votes{}});
+  CHECK(stop.signal() == SIGTERM);
+  CHECK_THROWS_AS(stop.throw_if_signalled("during fit"), Interrupted);
+  CHECK_THROWS_WITH(stop.throw_if_signalled("during fit"), "Stopped by signal 15 (Terminated) during fit.");
+}
+
+TEST_CASE("a signal that this process received is among its votes") {
+  const SignalScope signals;
+  const StopRequest stop;
+  CHECK(stop.votes(true).signal == 0);
+  raise(SIGUSR1);
+  CHECK(stop.votes(true).signal == SIGUSR1);
+}
