@@ -15,6 +15,9 @@ struct Choice {
   E value;
   std::string_view name;
 };
+// clang 14 does not deduce it by itself.
+template <class E>
+Choice(E, const char*) -> Choice<E>;
 
 /// The values of an enum that is an option, with their names. Specialize it beside the enum; nothing else is needed:
 ///
