@@ -1,5 +1,6 @@
 #include "levin/core/loops/data_source.h"
 
+#include "levin/core/accelerator.h"
 #include "levin/core/run/data_agreement.h"
 #include "levin/core/run/hook_runner.h"
 #include "levin/core/seed.h"
@@ -19,7 +20,7 @@ void prepare(Trainer::Runtime& runtime, BatchLoader& loader, Uneven uneven) {
   const Limit& overfit = runtime.options.overfit_batches;
   shard.force_sequential = overfit.is_share() ? overfit.share() > 0.0 : overfit.batches() > 0;
   loader.set_shard(shard);
-  loader.set_pin_memory(!runtime.strategy->device().is_cpu());
+  loader.set_pin_memory(runtime.strategy->accelerator().pins_memory());
 }
 
 Hook loader_hook(Stage stage) {

@@ -103,10 +103,10 @@ void FitLoop::take_over(const ResumePoint& resume) {
   state_.skip_epoch_wish = rank.skip_epoch_wish;
   if (resume.accumulate_grad_batches) state_.accumulate_grad_batches = *resume.accumulate_grad_batches;
   take_over_gradients(resume);
-  if (resume.is_in_epoch()) {
-    data_.start_epoch(state_.epoch, rank.before_reading);
-  }
-  if (rank.random && resume.place != Place::kTrainStart) set_rng_state(*rank.random);
+  if (resume.is_in_epoch()) data_.start_epoch(state_.epoch, rank.before_reading);
+  const bool goes_on = resume.place != Place::kTrainStart;
+  if (goes_on && rank.random) set_rng_state(*rank.random);
+  if (goes_on && rank.device_random) set_device_rng_state(*rank.device_random);
   state_.replaying = false;
   runtime_.resumed_from.reset();
 }

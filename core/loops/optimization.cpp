@@ -20,6 +20,7 @@ void run_backward(Trainer::Runtime& runtime, StepVotes& votes, const at::Tensor&
   if (reduces) votes.publish();
   runtime.strategy->before_backward(loss, synchronize);
   hooks.module(Hook::kBackward, &Module::backward, loss);
+  if (reduces) runtime.strategy->after_backward(*runtime.module);
   hooks.run(Hook::kOnAfterBackward, &Callback::on_after_backward, &Module::on_after_backward);
   if (reduces) votes.collect();
 }

@@ -5,8 +5,6 @@
 #include <limits>
 #include <string_view>
 
-#include "levin/core/checkpoint/module_state.h"
-#include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/loops/optimization.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/protocol/rank_exchange.h"
@@ -83,7 +81,7 @@ Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
   manifest["loops"] = loops_state(runtime);
   manifest["logger_rows"] = logger_rows(runtime);
   manifest["hyper_parameters"] = merged_hyperparams(runtime);
-  save_module(*runtime.module, checkpoint);
+  runtime.strategy->save_module(*runtime.module, checkpoint, !runtime.failing);
   if (!weights_only) {
     Value callbacks(Value::Map{});
     {
@@ -96,7 +94,7 @@ Checkpoint collect(Trainer::Runtime& runtime, bool weights_only) {
     manifest["callbacks"] = std::move(callbacks);
     manifest["optimizer_states"] = Value(Value::List{});
     for (std::size_t index = 0; index < runtime.optimizers.size(); ++index) {
-      save_optimizer(*runtime.optimizers[index], index, checkpoint);
+      runtime.strategy->save_optimizer(*runtime.optimizers[index], index, checkpoint, !runtime.failing);
     }
     manifest["lr_schedulers"] = Value(Value::List{});
     for (const SchedulerConfig& config : runtime.schedulers)
@@ -227,7 +225,7 @@ std::filesystem::path resolve_checkpoint(const Trainer::Runtime& runtime, const 
 void restore_module(Trainer::Runtime& runtime, const Checkpoint& checkpoint) {
   HookRunner hooks(runtime);
   hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
-  load_module(*runtime.module, checkpoint);
+  runtime.strategy->load_module(*runtime.module, checkpoint);
   HookScope scope(runtime, Hook::kLoadStateDict);
   if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && runtime.data != nullptr) {
     runtime.data->load_state_dict(*saved);
@@ -254,7 +252,7 @@ ResumePoint restore_training(Trainer::Runtime& runtime, const Checkpoint& checkp
                       std::to_string(runtime.optimizers.size()) + ".");
   }
   for (std::size_t index = 0; index < runtime.optimizers.size(); ++index) {
-    load_optimizer(*runtime.optimizers[index], index, checkpoint);
+    runtime.strategy->load_optimizer(*runtime.optimizers[index], index, checkpoint);
   }
   const Value& schedulers = manifest.at("lr_schedulers");
   if (schedulers.size() != runtime.schedulers.size()) {

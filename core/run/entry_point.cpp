@@ -158,7 +158,7 @@ void EntryPoint::set_up_parts() {
 
 void EntryPoint::set_up_module() {
   Module& module = *runtime_.module;
-  precision_.emplace(runtime_.options.precision, runtime_.strategy->device());
+  precision_.emplace(runtime_.options.precision, runtime_.strategy->accelerator(), runtime_.strategy->device());
   precision_->convert_module(module);
   if (!runtime_.strategy->device().is_cpu()) module.to(runtime_.strategy->device());
   runtime_.strategy->setup_module(module, fitting());
@@ -174,7 +174,7 @@ void EntryPoint::configure_optimizers() {
 
 void EntryPoint::begin_training() {
   // A run that was saved before its first epoch begins here.
-  if (checkpoint_ && is_before_training(*checkpoint_)) restore_random_state(runtime_.strategy->rank(), *checkpoint_);
+  if (checkpoint_ && is_before_training(*checkpoint_)) restore_random_state(*runtime_.strategy, *checkpoint_);
   PlaceStart& start = runtime_.state.position.start;
   start.random.now = RandomSnapshot::take();
   start.rows = rows_written(runtime_);
