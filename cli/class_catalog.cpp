@@ -22,7 +22,7 @@ const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
       kind<Module>("models"),       kind<DataModule>("data_modules"),     kind<Callback>("callbacks"),
       kind<Logger>("loggers"),      kind<OptimizerFactory>("optimizers"), kind<LrSchedulerFactory>("lr_schedulers"),
-      kind<Strategy>("strategies"),
+      kind<Strategy>("strategies"), kind<Accelerator>("accelerators"),
   };
   return all;
 }

@@ -12,6 +12,7 @@ class Optimizer;
 
 namespace levin {
 
+class Accelerator;
 class Batch;
 class BatchLoader;
 class Callback;
@@ -22,6 +23,7 @@ class Logger;
 class LrScheduler;
 class MetricStore;
 class Module;
+class RankGroup;
 class Strategy;
 class Trainer;
 class VoteBoard;

@@ -1,8 +1,8 @@
 #include "levin/core/seed.h"
 
-#include <ATen/Context.h>
-
 #include <cstdlib>
+
+#include "levin/core/checkpoint/rng_state.h"
 
 namespace levin {
 
@@ -11,7 +11,7 @@ std::optional<std::uint64_t> last_seed;
 }  // namespace
 
 std::uint64_t seed_everything(std::uint64_t seed) {
-  at::manual_seed(seed);
+  seed_generators(seed);
   std::srand(static_cast<unsigned>(seed));
   last_seed = seed;
   return seed;

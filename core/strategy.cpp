@@ -1,10 +1,70 @@
 #include "levin/core/strategy.h"
 
+#include <ATen/ops/zeros_like.h>
+
+#include "levin/core/accelerator.h"
+#include "levin/core/checkpoint/module_state.h"
+#include "levin/core/checkpoint/optimizer_state.h"
+#include "levin/core/error.h"
+#include "levin/core/module.h"
+
 namespace levin {
+
+int LaunchRequest::ranks_per_host() const { return static_cast<int>(accelerator.get()->devices_of_ranks(devices).size()); }
 
 Strategy::~Strategy() = default;
 std::shared_ptr<Strategy> Strategy::resolve(const LaunchRequest&) { return nullptr; }
-std::string Strategy::description() const { return name(); }
-std::optional<std::string> Strategy::failure_elsewhere() const { return std::nullopt; }
+void Strategy::launch(const LaunchRequest& request) { launched_ = join(request); }
+
+void Strategy::teardown() noexcept {
+  release_module();
+  if (launched_.ranks) launched_.ranks->end_entry_point();
+}
+
+RankGroup& Strategy::ranks() const {
+  if (!launched_.ranks) throw MisuseError("strategy " + name() + ": used before launch(), which the Trainer calls");
+  return *launched_.ranks;
+}
+
+Accelerator& Strategy::accelerator() const {
+  ranks();
+  return *launched_.accelerator;
+}
+
+std::string Strategy::description() const {
+  const std::string transports = ranks().description();
+  return transports.empty() ? name() : name() + ", " + transports;
+}
+
+void Strategy::report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) const noexcept {
+  if (launched_.ranks) launched_.ranks->report_failure(whereabouts, error);
+}
+
+std::optional<std::string> Strategy::failure_elsewhere() const {
+  return launched_.ranks ? launched_.ranks->failure_elsewhere() : std::nullopt;
+}
+
+VoteBoard& Strategy::vote_board() { return ranks().vote_board(); }
+
+void Strategy::before_backward(const at::Tensor&, bool) {}
+void Strategy::after_backward(Module&) {}
+void Strategy::synchronize_buffers(Module&) {}
+void Strategy::release_module() noexcept {}
+
+void Strategy::backward_without_batch(Module& module) {
+  for (at::Tensor& parameter : module.parameters()) {
+    if (parameter.requires_grad() && !parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+  }
+  after_backward(module);
+}
+
+void Strategy::save_module(const Module& module, Checkpoint& checkpoint, bool) { levin::save_module(module, checkpoint); }
+void Strategy::load_module(Module& module, const Checkpoint& checkpoint) { levin::load_module(module, checkpoint); }
+void Strategy::save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint, bool) {
+  levin::save_optimizer(optimizer, index, checkpoint);
+}
+void Strategy::load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {
+  levin::load_optimizer(optimizer, index, checkpoint);
+}
 
 }  // namespace levin

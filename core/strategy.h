@@ -2,91 +2,126 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <cstddef>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
-#include "levin/core/base/source_location.h"
 
+#include "levin/core/base/source_location.h"
 #include "levin/core/fwd.h"
+#include "levin/core/options/component.h"
 #include "levin/core/options/devices.h"
-#include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/hook.h"
-#include "levin/core/protocol/vote_board.h"
-#include "levin/core/protocol/whereabouts.h"
+#include "levin/core/rank_group.h"
 
 namespace levin {
 
 /// What the Trainer asks of the machine.
 struct LaunchRequest {
-  std::string accelerator = "auto";
+  Component<Accelerator> accelerator = "auto";
   Devices devices;
   int num_nodes = 1;
   double stall_report_seconds = 60;
   double timeout_seconds = 1800;
+
+  /// How many ranks are wanted on this host: one a device. Throws ConfigError for an accelerator that is unknown or that this
+  /// host lacks, and for devices that do not exist.
+  int ranks_per_host() const;
 };
 
-/// Which processes take part in a run, and how their gradients become one. Implementations: strategies/.
-/// Ranks: every method but the getters is called on all ranks in the same order, unless it says otherwise.
+/// What a launch has led to: the processes of the run, and what this one computes on.
+struct Launched {
+  std::shared_ptr<RankGroup> ranks;
+  std::shared_ptr<Accelerator> accelerator;
+  at::Device device{at::kCPU};
+};
+
+/// What happens to gradients, so that all ranks train one module. It has the processes of the run, and hands on what they
+/// offer. Implementations: strategies/. Ranks: every method but the getters is called on all ranks in the same order, unless it
+/// says otherwise.
 class Strategy {
  public:
   virtual ~Strategy();
 
+  virtual std::string name() const = 0;
   /// The strategy that this one stands for, given a request and the environment; itself when null. `auto` uses it.
   virtual std::shared_ptr<Strategy> resolve(const LaunchRequest& request);
-  /// Called: first, by the Trainer's constructor. Reads the environment, starts the other ranks when nobody else did (the
-  /// calling process then becomes their launcher and never returns), and joins them. Throws ConfigError when devices or
-  /// environment variables make no sense.
-  virtual void launch(const LaunchRequest& request) = 0;
+  /// Called: first, by the Trainer's constructor. From here on this process is one rank of the run. Throws as join() does.
+  void launch(const LaunchRequest& request);
+  /// Called: at the end of an entry point. Releases what setup_module made; the processes stay for the next entry point.
+  void teardown() noexcept;
 
-  virtual int rank() const = 0;
-  virtual int world_size() const = 0;
-  virtual int local_rank() const = 0;
-  virtual int node_rank() const = 0;
-  bool is_global_zero() const { return rank() == 0; }
+  /// The processes of the run. Throws MisuseError before launch().
+  RankGroup& ranks() const;
+  /// The kind of device that ranks compute on. Throws MisuseError before launch().
+  Accelerator& accelerator() const;
   /// Where this rank's module and batches live.
-  virtual at::Device device() const = 0;
-  virtual std::string name() const = 0;
-  /// The name, and what the ranks talk over where there is a choice. Called: after launch().
-  virtual std::string description() const;
+  at::Device device() const { return launched_.device; }
+  /// The name, and what the ranks talk over where there is a choice.
+  std::string description() const;
 
-  virtual ControlGroup& control_group() = 0;
-  virtual VoteBoard& vote_board() = 0;
+  // What the processes offer: see RankGroup.
+  int rank() const { return ranks().rank(); }
+  int world_size() const { return ranks().world_size(); }
+  int local_rank() const { return ranks().local_rank(); }
+  int node_rank() const { return ranks().node_rank(); }
+  bool is_global_zero() const { return rank() == 0; }
+  ControlGroup& control_group() const { return ranks().control_group(); }
+  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where = SourceLocation::current()) const {
+    return ranks().all_gather(tensor, where);
+  }
+  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op = "mean",
+                        SourceLocation where = SourceLocation::current()) const {
+    return ranks().all_reduce(tensor, op, where);
+  }
+  at::Tensor broadcast(const at::Tensor& tensor, int source_rank = 0, SourceLocation where = SourceLocation::current()) const {
+    return ranks().broadcast(tensor, source_rank, where);
+  }
+  void barrier(const std::string& what = "", SourceLocation where = SourceLocation::current()) const {
+    ranks().barrier(what, where);
+  }
+  void post_whereabouts(const Whereabouts& whereabouts) const { ranks().post_whereabouts(whereabouts); }
+  void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) const noexcept;
+  std::optional<std::string> failure_elsewhere() const;
+
+  /// Votes are published before a reduction of gradients and read after it. By default the processes' own, where reading is a
+  /// meeting; a strategy whose reductions end on no rank before they have begun on all can let votes travel with them.
+  virtual VoteBoard& vote_board();
 
   /// Called: after the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's), and, for training,
   /// prepares the reduction of gradients. A second call replaces the first.
   virtual void setup_module(Module& module, bool training) = 0;
   /// Called: before a backward pass. `synchronize` false: gradients stay local (accumulation).
-  virtual void before_backward(const at::Tensor& loss, bool synchronize) = 0;
-  /// Takes part in the reduction of a step for which this rank has no batch: contributes zero gradients.
-  virtual void backward_without_batch(Module& module) = 0;
+  virtual void before_backward(const at::Tensor& loss, bool synchronize);
+  /// Called: after a backward pass that synchronizes, where there are several ranks. When it is done, gradients are the mean
+  /// over ranks.
+  virtual void after_backward(Module& module);
+  /// Takes part in the reduction of a step for which this rank has no batch: contributes zero gradients. By default parameters
+  /// without a gradient get one of zeros, and after_backward() follows.
+  virtual void backward_without_batch(Module& module);
   /// Buffers (running statistics) of all ranks become rank 0's, before a forward pass in training.
-  virtual void synchronize_buffers(Module& module) = 0;
-  /// Called on this rank alone: where it is now. Cheap: called at every hook.
-  virtual void post_whereabouts(const Whereabouts& whereabouts) = 0;
+  virtual void synchronize_buffers(Module& module);
 
-  /// Collectives for users. Each names its call site; when ranks meet in different calls, all of them end with an error that
-  /// prints both sites. Ranks: all.
-  /// all_gather stacks along a new first dimension: result[r] is rank r's tensor; shapes are equal on all ranks.
-  virtual at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where = SourceLocation::current()) = 0;
-  /// `op` is mean, sum, min or max.
-  virtual at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op = "mean",
-                                SourceLocation where = SourceLocation::current()) = 0;
-  virtual at::Tensor broadcast(const at::Tensor& tensor, int source_rank = 0,
-                               SourceLocation where = SourceLocation::current()) = 0;
-  virtual void barrier(const std::string& what = "", SourceLocation where = SourceLocation::current()) = 0;
+  /// What a checkpoint holds of the module and of optimizer number `index`, and takes back. By default the module's and the
+  /// optimizer's own, whole on every rank. A strategy that leaves parts to ranks gathers them here: rank 0 writes the file.
+  /// `all_ranks` false: an error is leaving, and rank 0 alone saves what it has; nothing may communicate.
+  virtual void save_module(const Module& module, Checkpoint& checkpoint, bool all_ranks);
+  virtual void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
+                              bool all_ranks);
+  /// Throw ConfigError when the checkpoint does not fit.
+  virtual void load_module(Module& module, const Checkpoint& checkpoint);
+  virtual void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint);
 
-  /// Called on the failing rank alone: tells the others and the launcher of its error, which is not null. Never throws, never
-  /// waits for other ranks.
-  virtual void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept = 0;
-  /// What happened, when another rank was the first to fail: "rank 1 failed in training_step (…): …". This rank's own error is
-  /// then a consequence. Never waits.
-  virtual std::optional<std::string> failure_elsewhere() const;
-  /// Called: at the end of an entry point. Releases what setup_module made; the group stays for the next entry point.
-  virtual void teardown() noexcept = 0;
+ protected:
+  /// Called: by launch(). Reads the environment, starts the other ranks when nobody else did (the calling process then becomes
+  /// their launcher and never returns), and joins them: `return join_ranks(request);` (strategies/join_ranks.h). Throws
+  /// ConfigError when devices or environment variables make no sense.
+  virtual Launched join(const LaunchRequest& request) = 0;
+  /// Called: by teardown().
+  virtual void release_module() noexcept;
+
+ private:
+  Launched launched_;
 };
 
 }  // namespace levin

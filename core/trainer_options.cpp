@@ -45,6 +45,9 @@ void declare_rules(OptionList<TrainerOptions>& options) {
   options.rule({"strategy"}, [](const T& trainer) {
     return trainer.strategy.empty() ? "there is no strategy; it is auto, single_device or ddp" : "";
   });
+  options.rule({"accelerator"}, [](const T& trainer) {
+    return trainer.accelerator.empty() ? "there is no accelerator; it is auto, cpu or cuda" : "";
+  });
   options.rule({"val_check_interval", "check_val_every_n_epoch"}, [](const T& trainer) {
     const auto& interval = trainer.val_check_interval;
     const bool share = interval && !interval->is_time() && interval->limit().is_share();
@@ -88,7 +91,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("min_steps", &T::min_steps, "Train at least this many optimizer steps").min(0);
   options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS");
 
-  options.add("accelerator", &T::accelerator, "Where tensors live").choices({"auto", "cpu", "gpu", "cuda"});
+  options.add("accelerator", &T::accelerator, "Where tensors live: auto, cpu, cuda");
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp");
   options.add("devices", &T::devices, "auto, a count, -1 for all, or indices such as \"0,3\"");
   options.add("num_nodes", &T::num_nodes, "Number of hosts").min(1);

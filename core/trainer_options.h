@@ -29,7 +29,7 @@ struct TrainerOptions {
   std::optional<std::int64_t> min_steps = std::nullopt;
   std::optional<Duration> max_time = std::nullopt;  ///< in YAML "DD:HH:MM:SS"
 
-  std::string accelerator = "auto";
+  Component<Accelerator> accelerator = "auto";
   Component<Strategy> strategy = "auto";
   Devices devices = {};
   std::int64_t num_nodes = 1;

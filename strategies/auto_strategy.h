@@ -8,7 +8,7 @@ namespace levin {
 /// it is itself, a single device. The name in YAML is "auto".
 class AutoStrategy final : public SingleDeviceStrategy {
  public:
-  /// Throws ConfigError as detect_cluster_environment and ranks_per_host do.
+  /// Throws ConfigError as detect_cluster_environment and LaunchRequest::ranks_per_host do.
   std::shared_ptr<Strategy> resolve(const LaunchRequest& request) override;
 };
 

@@ -2,6 +2,8 @@
 
 #include "levin/core/options/registry.h"
 #include "levin/strategies/auto_strategy.h"
+#include "levin/strategies/cpu_accelerator.h"
+#include "levin/strategies/cuda_accelerator.h"
 #include "levin/strategies/ddp.h"
 #include "levin/strategies/single_device.h"
 
@@ -34,6 +36,11 @@ void register_builtin_strategies() {
   add_ddp_variant(registry, "ddp_find_unused_parameters_true", true);
   add_ddp_variant(registry, "ddp_find_unused_parameters_false", false);
   registry.add<SingleDeviceStrategy>("single_device", "One process on one device");
+  auto& accelerators = Registry<Accelerator>::instance();
+  accelerators.add<CpuAccelerator>("auto", "The CPU");
+  accelerators.add<CpuAccelerator>("cpu", "The CPU, which ranks share");
+  accelerators.add<CudaAccelerator>("cuda", "NVIDIA's GPUs, one for each rank");
+  accelerators.add<CudaAccelerator>("gpu", "Another name of cuda");
 }
 
 }  // namespace levin

@@ -11,8 +11,9 @@
 namespace levin {
 
 class ModuleSynchronizer;
+class ProcessWorld;
 
-/// What gradients travel over. kAuto: gloo on the CPU, nccl on GPUs.
+/// What gradients travel over. kAuto: the accelerator's own backend, which is gloo on the CPU and nccl on GPUs.
 enum class GradientTransport : std::uint8_t { kAuto, kGloo, kNccl };
 template <>
 inline constexpr std::array kChoices<GradientTransport> = {Choice{GradientTransport::kAuto, "auto"},
@@ -39,46 +40,28 @@ class DdpStrategy final : public Strategy {
   explicit DdpStrategy(Options options = {});
   ~DdpStrategy() override;
 
-  /// Also throws ConfigError when the devices asked for are not the ranks that a launcher started.
-  void launch(const LaunchRequest& request) override;
-
-  int rank() const override;
-  int world_size() const override;
-  int local_rank() const override;
-  int node_rank() const override;
-  at::Device device() const override { return device_; }
   std::string name() const override { return "ddp"; }
-  /// "ddp, metrics over shared memory, gradients over gloo"
-  std::string description() const override;
-
-  ControlGroup& control_group() override;
+  /// Votes travel with the gradients, or in shared memory: reading them after a reduction is no meeting.
   VoteBoard& vote_board() override;
 
   /// Throws DesyncError on every rank, naming the first difference, when the ranks' modules are not alike.
   void setup_module(Module& module, bool training) override;
   void before_backward(const at::Tensor& loss, bool synchronize) override;
+  /// Throws MisuseError, on this rank alone, when the loss left parameters out, so that the reduction cannot have ended.
+  void after_backward(Module& module) override;
   void backward_without_batch(Module& module) override;
   void synchronize_buffers(Module& module) override;
-  void post_whereabouts(const Whereabouts& whereabouts) override;
 
-  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
-  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
-  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
-  void barrier(const std::string& what, SourceLocation where) override;
-
-  void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
-  std::optional<std::string> failure_elsewhere() const override;
-  void teardown() noexcept override;
+ protected:
+  Launched join(const LaunchRequest& request) override;
+  void release_module() noexcept override;
 
  private:
-  struct State;
-  class ReducedVotes;
-  State& joined() const;
   ModuleSynchronizer& synchronizer() const;
 
   Options options_;
-  at::Device device_{at::kCPU};
-  std::unique_ptr<State> state_;
+  std::shared_ptr<ProcessWorld> world_;
+  std::unique_ptr<ModuleSynchronizer> module_;  ///< set between setup_module and teardown
 };
 
 }  // namespace levin

@@ -12,8 +12,9 @@ namespace levin {
 
 /// What one checkpoint file holds: named tensors, and a manifest of plain values. The file is a safetensors file; the manifest
 /// is one JSON text in its `__metadata__`. Tensor names: `state_dict.<parameter>`, `optimizer_states.<i>.state.<j>.<field>`,
-/// `rng.<rank>.cpu`. Manifest keys are Lightning's: epoch, global_step, optimizer_states, lr_schedulers, loops, callbacks,
-/// hyper_parameters; and levin_version, and metrics: by rank, what it had logged in the epoch under way.
+/// `rng.<rank>.cpu`, and `rng.<rank>.<accelerator>` where that has random numbers of its own. Manifest keys are Lightning's:
+/// epoch, global_step, optimizer_states, lr_schedulers, loops, callbacks, hyper_parameters; and levin_version, and metrics: by
+/// rank, what it had logged in the epoch under way.
 class Checkpoint {
  public:
   Value manifest = Value(Value::Map{});

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace at {
@@ -16,7 +18,19 @@ at::Tensor rng_state();
 /// Throws IoError when the bytes are no generator's state.
 void set_rng_state(const at::Tensor& state);
 
-/// The state of this process's CPU generator at some moment, at a tenth of rng_state()'s cost: taken at each step.
+/// From here on this process also computes on a device with random numbers of its own (Accelerator::generator), or, unset, no
+/// longer does. Snapshots, scopes and seeds hold for them too. `seed`: of seed_everything(), where that came before the device
+/// was known; a generator that was in use already goes on.
+void use_device_generator(const std::optional<at::Generator>& generator, std::optional<std::uint64_t> seed);
+/// The CPU's generator, and the device's. What at::manual_seed() asks beside that must not be asked before a device's library
+/// is loaded: LibTorch remembers for ever that there was none.
+void seed_generators(std::uint64_t seed);
+/// The state of the device's generator, as bytes. Undefined when there is none.
+at::Tensor device_rng_state();
+/// Throws IoError when the bytes are no state of this generator. Without a device generator, nothing.
+void set_device_rng_state(const at::Tensor& state);
+
+/// The state of this process's generators at some moment, for the CPU's at a tenth of rng_state()'s cost: taken at each step.
 class RandomSnapshot {
  public:
   /// As it is now.
@@ -24,6 +38,8 @@ class RandomSnapshot {
   void restore() const;
   /// What rng_state() gave at that moment.
   at::Tensor state() const;
+  /// What device_rng_state() gave at that moment.
+  const at::Tensor& device_state() const { return device_; }
 
  private:
   explicit RandomSnapshot(at::mt19937 engine) : engine_(engine) {}
@@ -32,6 +48,7 @@ class RandomSnapshot {
   at::mt19937 engine_;
   std::optional<float> next_float_;  ///< normally distributed numbers come in pairs
   std::optional<double> next_double_;
+  at::Tensor device_;
 };
 
 /// Puts random numbers back to where they were when the scope began.

@@ -1,5 +1,6 @@
 #include "levin/core/loops/data_source.h"
 
+#include "levin/core/accelerator.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
@@ -21,7 +22,7 @@ void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven) {
   const Limit& overfit = setup.options.overfit_batches;
   shard.force_sequential = overfit.is_share() ? overfit.share() > 0.0 : overfit.batches() > 0;
   loader.set_shard(shard);
-  loader.set_pin_memory(!setup.strategy->device().is_cpu());
+  loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
 }
 
 Hook loader_hook(Stage stage) {

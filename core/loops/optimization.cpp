@@ -9,12 +9,14 @@
 
 namespace levin {
 
-void run_backward(HookRunner& hooks, Strategy& strategy, StepVotes& votes, const at::Tensor& loss, bool synchronize) {
+void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, const at::Tensor& loss,
+                  bool synchronize) {
   hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
   const bool reduces = synchronize && strategy.world_size() > 1;
   if (reduces) votes.publish();
   strategy.before_backward(loss, synchronize);
   hooks.module(Hook::kBackward, &Module::backward, loss);
+  if (reduces) strategy.after_backward(module);
   hooks.run(Hook::kOnAfterBackward, &Callback::on_after_backward, &Module::on_after_backward);
   if (reduces) votes.collect();
 }
@@ -65,7 +67,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     if (const std::int64_t full = accumulation_.full_weight(world_size); weight != full) {
       loss = loss * (static_cast<double>(weight) / static_cast<double>(full));
     }
-    run_backward(hooks_, strategy_, votes_, loss, synchronize);
+    run_backward(hooks_, strategy_, *parts_.module, votes_, loss, synchronize);
     return output_.loss;
   }
   if (synchronize && world_size > 1) {

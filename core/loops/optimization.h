@@ -12,7 +12,8 @@
 namespace levin {
 
 /// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
-void run_backward(HookRunner& hooks, Strategy& strategy, StepVotes& votes, const at::Tensor& loss, bool synchronize);
+void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, const at::Tensor& loss,
+                  bool synchronize);
 
 /// One training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in the
 /// reference's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have

@@ -44,7 +44,9 @@ void take_over(TrainerState& run, TrainingData& data, const ResumePoint& resume)
   if (resume.accumulate_grad_batches) run.accumulation.batches = *resume.accumulate_grad_batches;
   take_over_gradients(run, resume);
   if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, rank.before_reading);
-  if (rank.random && resume.place != Place::kTrainStart) set_rng_state(*rank.random);
+  const bool goes_on = resume.place != Place::kTrainStart;
+  if (goes_on && rank.random) set_rng_state(*rank.random);
+  if (goes_on && rank.device_random) set_device_rng_state(*rank.device_random);
   run.resume.arrive();
 }
 

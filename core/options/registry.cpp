@@ -123,6 +123,7 @@ std::vector<const ClassInfo*> Registry<Base>::classes() const {
   return infos;
 }
 
+template class Registry<Accelerator>;
 template class Registry<Callback>;
 template class Registry<DataModule>;
 template class Registry<Logger>;

@@ -14,6 +14,7 @@
 
 namespace levin {
 
+class Accelerator;
 class Callback;
 class DataModule;
 class Logger;
@@ -36,6 +37,8 @@ namespace detail {
 template <class Base>
 inline constexpr const char* kKindOf = nullptr;
 template <>
+inline constexpr const char* kKindOf<Accelerator> = "accelerator";
+template <>
 inline constexpr const char* kKindOf<Callback> = "callback";
 template <>
 inline constexpr const char* kKindOf<DataModule> = "data";
@@ -56,10 +59,10 @@ void add_registration_error(std::string message);
 std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
-/// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Module,
-/// DataModule, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the library and its plug-ins.
-/// A class is found by the last part of a dotted name: "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping.
-/// Threading: registration happens while the program or a plug-in loads, in one thread.
+/// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Accelerator,
+/// Module, DataModule, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the library and its
+/// plug-ins. A class is found by the last part of a dotted name: "lightning.pytorch.callbacks.EarlyStopping" finds
+/// EarlyStopping. Threading: registration happens while the program or a plug-in loads, in one thread.
 template <class Base>
 class Registry {
  public:
@@ -121,6 +124,7 @@ class Registry {
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
+extern template class Registry<Accelerator>;
 extern template class Registry<Callback>;
 extern template class Registry<DataModule>;
 extern template class Registry<Logger>;
@@ -152,3 +156,5 @@ struct Registrar {
 #define LEVIN_REGISTER_DATA_MODULE(Derived, help) LEVIN_REGISTER_(::levin::DataModule, Derived, help)
 #define LEVIN_REGISTER_CALLBACK(Derived, help) LEVIN_REGISTER_(::levin::Callback, Derived, help)
 #define LEVIN_REGISTER_LOGGER(Derived, help) LEVIN_REGISTER_(::levin::Logger, Derived, help)
+#define LEVIN_REGISTER_STRATEGY(Derived, help) LEVIN_REGISTER_(::levin::Strategy, Derived, help)
+#define LEVIN_REGISTER_ACCELERATOR(Derived, help) LEVIN_REGISTER_(::levin::Accelerator, Derived, help)

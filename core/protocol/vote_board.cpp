@@ -8,6 +8,27 @@ namespace levin {
 
 VoteBoard::~VoteBoard() = default;
 
+std::vector<Votes> votes_for_reduction(std::int64_t sequence, std::span<const VoteWords> by_rank, int rank) {
+  std::vector<Votes> votes;
+  for (const VoteWords& words : by_rank) {
+    if (words.sequence != sequence) {
+      throw DesyncError("rank " + std::to_string(votes.size()) + " is in gradient reduction " + std::to_string(words.sequence) +
+                        ", rank " + std::to_string(rank) + " in " + std::to_string(sequence) +
+                        ": ranks do not call backward in the same order");
+    }
+    votes.push_back(unpack_votes(words.votes));
+  }
+  return votes;
+}
+
+void GatheredVoteBoard::publish(std::int64_t sequence, const Votes& votes) { mine_ = {sequence, pack(votes)}; }
+
+std::vector<Votes> GatheredVoteBoard::read(std::int64_t sequence) {
+  std::vector<VoteWords> all(static_cast<std::size_t>(group_.size()));
+  group_.all_gather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all)), "the votes of a step");
+  return votes_for_reduction(sequence, all, group_.rank());
+}
+
 void SingleProcessVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
   sequence_ = sequence;
   votes_ = votes;

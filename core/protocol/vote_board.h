@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/votes.h"
 
 namespace levin {
@@ -17,6 +19,28 @@ class VoteBoard {
   virtual void publish(std::int64_t sequence, const Votes& votes) = 0;
   /// After reduction number `sequence` has ended on this rank: what each rank published for it, by rank.
   virtual std::vector<Votes> read(std::int64_t sequence) = 0;
+};
+
+/// The votes of a rank for one reduction, as they travel.
+struct VoteWords {
+  std::int64_t sequence = -1;
+  std::uint64_t votes = 0;
+};
+/// The votes for reduction `sequence`, by rank. Throws DesyncError when a rank was in another reduction than `rank`.
+std::vector<Votes> votes_for_reduction(std::int64_t sequence, std::span<const VoteWords> by_rank, int rank);
+
+/// Votes that travel by themselves: reading is a meeting over the control group. Right for every manner of training; a strategy
+/// whose reductions are a meeting already saves it this one.
+class GatheredVoteBoard final : public VoteBoard {
+ public:
+  /// `group` outlives the board.
+  explicit GatheredVoteBoard(ControlGroup& group) : group_(group) {}
+  void publish(std::int64_t sequence, const Votes& votes) override;
+  std::vector<Votes> read(std::int64_t sequence) override;
+
+ private:
+  ControlGroup& group_;
+  VoteWords mine_;
 };
 
 /// The board of a group of one. Reading a sequence that was not the last one published is a MisuseError.

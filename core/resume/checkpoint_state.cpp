@@ -5,8 +5,6 @@
 #include <limits>
 #include <string_view>
 
-#include "levin/core/checkpoint/module_state.h"
-#include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/resume/checkpoint_lookup.h"
@@ -80,7 +78,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   manifest["loops"] = loops_state(run);
   manifest["logger_rows"] = logger_rows(run);
   manifest["hyper_parameters"] = merged_hyperparams(run.parts);
-  save_module(run.module(), checkpoint);
+  run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
   if (!weights_only) {
     Value callbacks(Value::Map{});
     {
@@ -93,7 +91,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
     manifest["callbacks"] = std::move(callbacks);
     manifest["optimizer_states"] = Value(Value::List{});
     for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
-      save_optimizer(*run.parts.optimizers[index], index, checkpoint);
+      run.strategy().save_optimizer(*run.parts.optimizers[index], index, checkpoint, !run.entry.failing);
     }
     manifest["lr_schedulers"] = Value(Value::List{});
     for (const SchedulerConfig& config : run.parts.schedulers)
@@ -221,7 +219,7 @@ std::filesystem::path resolve_checkpoint(const TrainerState& run, const std::str
 
 void restore_module(TrainerState& run, const Checkpoint& checkpoint) {
   run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
-  load_module(run.module(), checkpoint);
+  run.strategy().load_module(run.module(), checkpoint);
   const auto scope = run.hooks.enter(Hook::kLoadStateDict);
   if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && run.parts.data != nullptr) {
     run.parts.data->load_state_dict(*saved);
@@ -248,7 +246,7 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
                       std::to_string(run.parts.optimizers.size()) + ".");
   }
   for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
-    load_optimizer(*run.parts.optimizers[index], index, checkpoint);
+    run.strategy().load_optimizer(*run.parts.optimizers[index], index, checkpoint);
   }
   const Value& schedulers = manifest.at("lr_schedulers");
   if (schedulers.size() != run.parts.schedulers.size()) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
@@ -31,8 +32,8 @@ at::Tensor bytes_of(const std::string& text) {
   return bytes;
 }
 
-/// "rng.1.cpu": the generator; "rng.1.read": RandomState::before_reading.
-std::string random_key(int rank, const char* which) { return kRandom + std::to_string(rank) + "." + which; }
+/// "rng.1.cpu", "rng.1.cuda": a generator; "rng.1.read": RandomState::before_reading.
+std::string random_key(int rank, const std::string& which) { return kRandom + std::to_string(rank) + "." + which; }
 
 Value own_values(TrainerState& run) {
   const LoopPosition& position = run.resume.position;
@@ -66,7 +67,8 @@ bool gradients_matter(const TrainerState& run) {
 
 std::string pack(const RankState& state) {
   std::string packed;
-  for (const std::string* part : {&state.random, &state.before_reading, &state.values, &state.gradients}) {
+  for (const std::string* part :
+       {&state.random, &state.device_random, &state.before_reading, &state.values, &state.gradients}) {
     const std::uint64_t size = part->size();
     packed.append(reinterpret_cast<const char*>(&size), sizeof size).append(*part);
   }
@@ -80,7 +82,7 @@ std::string pack(const RankState& state) {
 
 RankState unpack(std::string_view packed, std::size_t rank) {
   RankState state;
-  for (std::string* part : {&state.random, &state.before_reading, &state.values, &state.gradients}) {
+  for (std::string* part : {&state.random, &state.device_random, &state.before_reading, &state.values, &state.gradients}) {
     std::uint64_t size = 0;
     if (packed.size() < sizeof size) throw_cut_off(rank);
     std::memcpy(&size, packed.data(), sizeof size);
@@ -139,6 +141,8 @@ RankState own_rank_state(TrainerState& run) {
   const auto& before_reading = at_start ? position.start.random.before_reading : position.before_reading;
   RankState state;
   state.random = text_of(at_start ? position.start.random.now.state() : rng_state());
+  const at::Tensor device = at_start ? position.start.random.now.device_state() : device_rng_state();
+  if (device.defined()) state.device_random = text_of(device);
   if (before_reading) state.before_reading = text_of(before_reading->state());
   state.values = to_json(own_values(run));
   if (gradients_matter(run)) state.gradients = pack_gradients(gradients_of(run.module()));
@@ -163,6 +167,9 @@ void save_rank_states(const TrainerState& run, const std::vector<RankState>& sta
     const RankState& state = states[index];
     const int rank = static_cast<int>(index);
     checkpoint.tensors[random_key(rank, "cpu")] = bytes_of(state.random);
+    if (!state.device_random.empty()) {
+      checkpoint.tensors[random_key(rank, run.strategy().accelerator().name())] = bytes_of(state.device_random);
+    }
     if (!state.before_reading.empty()) checkpoint.tensors[random_key(rank, "read")] = bytes_of(state.before_reading);
     for (auto& [name, gradient] : unpack_gradients(run.module(), state.gradients)) {
       checkpoint.tensors[kGradients + std::to_string(rank) + "." + name] = gradient;
@@ -179,6 +186,13 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
   } else {
     Console::instance().warn("The checkpoint has no random state for rank " + std::to_string(rank) +
                              ", since it was written by a run on fewer ranks; random numbers go on from the seed.");
+  }
+  const std::string accelerator = run.strategy().accelerator().name();
+  if (const at::Tensor* device = tensor_of(checkpoint, random_key(rank, accelerator))) {
+    if (device_rng_state().defined()) resume.device_random = *device;
+  } else if (resume.random && device_rng_state().defined()) {
+    Console::instance().warn("The checkpoint has no random state of " + accelerator +
+                             ", since it was written on another kind of device; random numbers there go on from the seed.");
   }
   if (const at::Tensor* read = tensor_of(checkpoint, random_key(rank, "read"))) resume.before_reading = *read;
   // Gradients that were reduced already are the same on all ranks, and saved once.
@@ -202,9 +216,11 @@ const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank) {
   return values == nullptr ? nullptr : values->find("rank_rows");
 }
 
-bool restore_random_state(int rank, const Checkpoint& checkpoint) {
-  const at::Tensor* random = tensor_of(checkpoint, random_key(rank, "cpu"));
+bool restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint) {
+  const at::Tensor* random = tensor_of(checkpoint, random_key(strategy.rank(), "cpu"));
+  const at::Tensor* device = tensor_of(checkpoint, random_key(strategy.rank(), strategy.accelerator().name()));
   if (random != nullptr) set_rng_state(*random);
+  if (device != nullptr) set_device_rng_state(*device);
   return random != nullptr;
 }
 

@@ -1,6 +1,5 @@
 #include "levin/core/run/announcements.h"
 
-#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <mutex>
 #include <system_error>
 
+#include "levin/core/accelerator.h"
 #include "levin/core/base/build_info.h"
 #include "levin/core/console/rank_messages.h"
 
@@ -23,10 +23,6 @@ std::string counted(std::int64_t count, const std::string& singular, const std::
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
-}
-
-std::string device_text(const at::Device& device) {
-  return device.is_cpu() ? "cpu (" + counted(at::get_num_threads(), "thread", "threads") + ")" : device.str();
 }
 
 /// The path as a person would type it here: relative when it is below the current folder.
@@ -84,8 +80,8 @@ std::string describe_share(const LoaderInUse& used) {
 }
 
 void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders) {
-  std::string text =
-      "device " + device_text(strategy.device()) + ", process " + std::to_string(getpid()) + " on " + host_name();
+  std::string text = "device " + strategy.accelerator().describe(strategy.device()) + ", process " + std::to_string(getpid()) +
+                     " on " + host_name();
   for (const LoaderInUse& used : loaders) {
     text += "; " + used.name + ": " + describe_share(used);
     // Nobody but a loader of the user's own knows which part of the data it gives to which rank.

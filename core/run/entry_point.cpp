@@ -167,7 +167,7 @@ void EntryPoint::set_up_parts() {
 
 void EntryPoint::set_up_module() {
   Module& module = run_.module();
-  precision_.emplace(run_.options().precision, run_.strategy().device());
+  precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device());
   precision_->convert_module(module);
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
   run_.strategy().setup_module(module, fitting());
@@ -182,7 +182,7 @@ void EntryPoint::configure_optimizers() {
 
 void EntryPoint::begin_training() {
   // A run that was saved before its first epoch begins here.
-  if (checkpoint_ && is_before_training(*checkpoint_)) restore_random_state(run_.strategy().rank(), *checkpoint_);
+  if (checkpoint_ && is_before_training(*checkpoint_)) restore_random_state(run_.strategy(), *checkpoint_);
   // What a sanity check shows is of no account.
   begin_place(run_, Place::kTrainStart, MetricMaps());
 }

@@ -2,19 +2,24 @@
 
 #include <ATen/autocast_mode.h>
 
+#include "levin/core/accelerator.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
 
 namespace levin {
 
-Precision::Precision(PrecisionFormat format, at::Device device) : device_(device.type()) {
+Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device) : device_(device.type()) {
   if (format == PrecisionFormat::kFloat64) weights_ = at::kDouble;
   if (format == PrecisionFormat::kBfloat16) weights_ = at::kBFloat16;
   autocast_ = format == PrecisionFormat::kBfloat16Mixed || format == PrecisionFormat::kFloat16Mixed;
-  if (format == PrecisionFormat::kFloat16Mixed && !device.is_cpu()) {
-    throw ConfigError("trainer.precision: '16-mixed' is not available on " + device.str() +
-                      "; it is 32-true, 64-true, bf16-mixed or bf16-true.");
+  if (!autocast_) return;
+  const auto type = accelerator.autocast_type(format);
+  if (!type) {
+    const bool has_bfloat16 = accelerator.autocast_type(PrecisionFormat::kBfloat16Mixed).has_value();
+    throw ConfigError("trainer.precision: '" + std::string(choice_name(format)) + "' is not available on " + device.str() +
+                      "; it is 32-true, 64-true, " + (has_bfloat16 ? "bf16-mixed " : "") + "or bf16-true.");
   }
+  autocast_type_ = *type;
 }
 
 void Precision::convert_module(Module& module) const {

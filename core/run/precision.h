@@ -7,13 +7,14 @@
 
 namespace levin {
 
+class Accelerator;
 class Module;
 
 /// The number formats of a run: of weights, of inputs, and of what forward passes compute in.
 class Precision {
  public:
-  /// 16-mixed on a CPU is bf16-mixed, as in Lightning. Throws ConfigError on a format that the device does not have.
-  Precision(PrecisionFormat format, at::Device device);
+  /// Throws ConfigError on a format that this kind of device does not have.
+  Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device);
 
   /// Brings parameters and buffers into the format of weights.
   void convert_module(Module& module) const;

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "levin/core/accelerator.h"
+#include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/run/announcements.h"
+#include "levin/core/seed.h"
 
 namespace levin {
 
@@ -112,6 +115,7 @@ std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
   request.timeout_seconds = options.timeout_seconds;
   if (std::shared_ptr<Strategy> resolved = strategy->resolve(request)) strategy = std::move(resolved);
   strategy->launch(request);
+  use_device_generator(strategy->accelerator().generator(strategy->device()), global_seed());
   return strategy;
 }
 

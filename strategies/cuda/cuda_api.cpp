@@ -1,7 +1,9 @@
 #include "levin/strategies/cuda/cuda_api.h"
 
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 
 #include <chrono>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -10,11 +12,18 @@ namespace levin {
 
 namespace {
 
-CudaMemory memory(int index) {
+void synchronize(int index) {
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
+  c10::cuda::device_synchronize();
+}
+
+DeviceMemory memory(int index) {
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   return {stats.allocated_bytes[kAll].current, stats.reserved_bytes[kAll].current};
 }
+
+at::Generator generator(int index) { return at::cuda::detail::getDefaultCUDAGenerator(static_cast<c10::DeviceIndex>(index)); }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                     double timeout_seconds) {
@@ -24,7 +33,10 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
 }
 
 constexpr CudaApi kApi = {[]() -> int { return c10::cuda::device_count(); },
-                          [](int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); }, memory,
+                          [](int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); },
+                          synchronize,
+                          memory,
+                          generator,
                           make_nccl_backend};
 
 }  // namespace

@@ -24,20 +24,11 @@ std::vector<Votes> BucketVoteBoard::read(std::int64_t sequence) {
     throw MisuseError("votes of gradient reduction " + std::to_string(sequence) +
                       " are read, but no reduction has ended since they were published");
   }
-  std::vector<Votes> votes;
-  for (const Words& words : all_) {
-    if (words.sequence != sequence) {
-      throw DesyncError("rank " + std::to_string(votes.size()) + " is in gradient reduction " + std::to_string(words.sequence) +
-                        ", rank " + std::to_string(board_->rank()) + " in " + std::to_string(sequence) +
-                        ": ranks do not call backward in the same order");
-    }
-    votes.push_back(unpack_votes(words.votes));
-  }
-  return votes;
+  return votes_for_reduction(sequence, all_, board_->rank());
 }
 
 at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
-  std::array<std::uint8_t, sizeof(Words)> bytes{};
+  std::array<std::uint8_t, sizeof(VoteWords)> bytes{};
   std::memcpy(bytes.data(), &mine_, bytes.size());
   const auto width = static_cast<std::int64_t>(bytes.size());
   const at::Tensor own = torch::from_blob(bytes.data(), {width}, torch::kUInt8).to(bucket.scalar_type());
@@ -48,14 +39,14 @@ at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
 
 void BucketVoteBoard::take(const at::Tensor& sum) {
   const at::Tensor bytes = sum.to(torch::kUInt8).contiguous();
-  std::vector<Words> all(static_cast<std::size_t>(board_->size()));
-  std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(Words));
+  std::vector<VoteWords> all(static_cast<std::size_t>(board_->size()));
+  std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(VoteWords));
   const std::lock_guard lock(mutex_);
   all_ = std::move(all);
 }
 
 void BucketVoteBoard::exchange(ControlGroup& group) {
-  std::vector<Words> all(static_cast<std::size_t>(group.size()));
+  std::vector<VoteWords> all(static_cast<std::size_t>(group.size()));
   group.all_gather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all)), "a step without gradients");
   const std::lock_guard lock(mutex_);
   all_ = std::move(all);

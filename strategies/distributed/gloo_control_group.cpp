@@ -130,17 +130,12 @@ std::vector<Votes> GlooVoteBoard::read(std::int64_t sequence) {
   if (!work_) throw MisuseError("votes of gradient reduction " + std::to_string(sequence) + " are read but were not published");
   work_->wait();
   work_.reset();
-  std::vector<Votes> votes;
-  for (const at::Tensor& words : all_[0]) {
-    const auto* word = words.const_data_ptr<std::int64_t>();
-    if (word[0] != sequence) {
-      throw DesyncError("rank " + std::to_string(votes.size()) + " is in gradient reduction " + std::to_string(word[0]) +
-                        ", rank " + std::to_string(board_->rank()) + " in " + std::to_string(sequence) +
-                        ": ranks do not call backward in the same order");
-    }
-    votes.push_back(unpack_votes(static_cast<std::uint64_t>(word[1])));
+  std::vector<VoteWords> words;
+  for (const at::Tensor& tensor : all_[0]) {
+    const auto* word = tensor.const_data_ptr<std::int64_t>();
+    words.push_back({word[0], static_cast<std::uint64_t>(word[1])});
   }
-  return votes;
+  return votes_for_reduction(sequence, words, board_->rank());
 }
 
 }  // namespace levin

@@ -8,11 +8,10 @@
 #include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "levin/core/accelerator.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
-#include "levin/strategies/cuda/cuda_api.h"
-#include "levin/strategies/cuda/cuda_library.h"
 #include "levin/strategies/distributed/bucket_vote_board.h"
 #include "levin/strategies/distributed/failure_report.h"
 #include "levin/strategies/distributed/gloo_control_group.h"
@@ -65,11 +64,20 @@ std::shared_ptr<RunSegment> meet_in_named_segment(c10d::Store& store, const Clus
 
 }  // namespace
 
-std::shared_ptr<ProcessWorld> ProcessWorld::join(const ClusterEnvironment& environment, const Options& options) {
+std::shared_ptr<ProcessWorld>& ProcessWorld::membership() {
   // Never destroyed: threads of the groups may still run while the program's static objects go.
   static auto* const world = new std::shared_ptr<ProcessWorld>;
-  if (!*world) world->reset(new ProcessWorld(environment, options));
   return *world;
+}
+
+std::shared_ptr<ProcessWorld> ProcessWorld::join(const ClusterEnvironment& environment, const Options& options) {
+  if (!membership()) membership().reset(new ProcessWorld(environment, options));
+  return membership();
+}
+
+std::shared_ptr<ProcessWorld> ProcessWorld::current() {
+  if (!membership()) throw MisuseError("this process has joined no run: join_ranks() comes first");
+  return membership();
 }
 
 ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options& options) : environment_(environment) {
@@ -122,14 +130,15 @@ void ProcessWorld::join_control_group(const Options& options, bool one_host) {
 
 void ProcessWorld::join_process_group(const Options& options, bool one_host) {
   const double timeout = options.limits.timeout_seconds;
-  transports_ += std::string(", gradients over ") + (options.use_cuda ? "nccl" : "gloo");
+  const std::string backend = options.own_backend ? options.own_backend->backend_name() : "gloo";
+  transports_ += ", gradients over " + backend;
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
   process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
                              make_gloo_backend(store_, "gradients", environment_, one_host, timeout));
-  if (!options.use_cuda) return;
-  process_group_->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-                             cuda_api().make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("nccl", store_),
-                                                          environment_.rank, environment_.world_size, timeout));
+  if (!options.own_backend) return;
+  const auto own_store = c10::make_intrusive<c10d::PrefixStore>(backend, store_);
+  process_group_->setBackend(options.own_backend->device_type(), c10d::ProcessGroup::strToBackendType(backend),
+                             options.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, timeout));
 }
 
 void ProcessWorld::join_over_network(const Options& options, bool one_host) {
@@ -143,8 +152,8 @@ void ProcessWorld::join_over_network(const Options& options, bool one_host) {
   control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, timeout),
                                                       board_, timeout);
   transports_ = "metrics over gloo";
-  if (options.use_cuda) {
-    // Gradients are on GPUs: to read votes out of a bucket would wait for them.
+  if (options.own_backend) {
+    // Gradients are on devices: to read votes out of a bucket would wait for them.
     vote_board_ = std::make_unique<GlooVoteBoard>(make_gloo_backend(store_, "votes", environment_, one_host, timeout), board_);
   } else {
     auto votes = std::make_unique<BucketVoteBoard>(board_);

@@ -15,6 +15,7 @@
 
 namespace levin {
 
+class Accelerator;
 class BucketVoteBoard;
 class RunSegment;
 class StoreServer;
@@ -25,13 +26,16 @@ class ProcessWorld {
  public:
   struct Options {
     ControlTransport control_group = ControlTransport::kAuto;
-    bool use_cuda = false;  ///< gradients travel over NCCL
+    std::shared_ptr<const Accelerator> own_backend;  ///< gradients travel over this accelerator's backend; null: over Gloo
     WaitLimits limits;
   };
 
   /// Ranks: all. The membership of this process, joined on the first call; options of later calls do not count.
   /// Throws ConfigError, DesyncError or IoError when the ranks cannot come together.
   static std::shared_ptr<ProcessWorld> join(const ClusterEnvironment& environment, const Options& options);
+
+  /// That membership. Throws MisuseError before join().
+  static std::shared_ptr<ProcessWorld> current();
 
   const ClusterEnvironment& environment() const { return environment_; }
   ControlGroup& control_group() { return *control_group_; }
@@ -46,6 +50,7 @@ class ProcessWorld {
 
  private:
   ProcessWorld(const ClusterEnvironment& environment, const Options& options);
+  static std::shared_ptr<ProcessWorld>& membership();
   void meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options);
   void join_control_group(const Options& options, bool one_host);
   void join_process_group(const Options& options, bool one_host);

@@ -10,11 +10,16 @@
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/callbacks/lambda_callback.h"
+#include "levin/core/accelerator.h"
+#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/seed.h"
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/tensor_dataset.h"
+#include "support/mean_gradients.h"
+#include "support/toy_accelerator.h"
 
 namespace {
 
@@ -25,7 +30,9 @@ using levin::test::Report;
 using levin::test::Settings;
 
 TrainerOptions options_for(const Settings& settings) {
-  return levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  options.strategy = settings.text("strategy", "auto");
+  return options;
 }
 
 void report_run(Report& report, const Trainer& trainer, const OneWeight& module) {
@@ -131,6 +138,54 @@ void resumes_elsewhere(const Settings& settings) {
   report.add("seen", module.seen.empty() ? "-" : module.seen);
 }
 
+/// devices=, of an accelerator of the program's own
+void own_accelerator(const Settings& settings) {
+  struct Draws : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      drawn = at::rand({1}, trainer().strategy().accelerator().generator(device())).item<double>();
+      return OneWeight::training_step(batch, batch_idx);
+    }
+    double drawn = 0;
+  } module;
+  levin::seed_everything(3);
+  TrainerOptions options = options_for(settings);
+  options.accelerator = "Toy";
+  options.devices = settings.text("devices").c_str();
+  Trainer trainer(options);
+  trainer.fit(module, numbers(2, trainer.rank()));
+  Report report(settings.text("folder"), trainer.rank());
+  report_run(report, trainer, module);
+  report.add("device", dynamic_cast<Toy&>(trainer.strategy().accelerator()).selected);
+  report.add("drawn", module.drawn);
+}
+
+/// A strategy that gathers what a checkpoint holds from all ranks, and gives each its part back.
+void shards(const Settings& settings) {
+  struct Shards : MeanGradients {
+    void save_module(const Module& module, Checkpoint& checkpoint, bool all_ranks) override {
+      MeanGradients::save_module(module, checkpoint, all_ranks);
+      checkpoint.tensors["shards"] = all_gather(torch::full({1}, rank() + 10));
+    }
+    void load_module(Module& module, const Checkpoint& checkpoint) override {
+      MeanGradients::load_module(module, checkpoint);
+      own = checkpoint.tensors.at("shards")[rank()].item<int>();
+    }
+    int own = -1;
+  };
+  const auto strategy = std::make_shared<Shards>();
+  const std::string file = settings.text("folder") + "/shards.ckpt";
+  TrainerOptions options = options_for(settings);
+  options.strategy = strategy;
+  Trainer trainer(options);
+  OneWeight module;
+  trainer.fit(module, numbers(2, trainer.rank()));
+  trainer.save_checkpoint(file);
+  trainer.validate(module, {numbers(1, 1)}, {.ckpt_path = file});
+  Report report(settings.text("folder"), trainer.rank());
+  report_run(report, trainer, module);
+  report.add("shard", strategy->own);
+}
+
 /// A program that a rank starts, and that dies of a signal which levin keeps from ending the rank itself.
 void starts_programs(const Settings& settings) {
   Trainer trainer(options_for(settings));
@@ -200,6 +255,8 @@ int main(int argc, char** argv) {
                                                                    {"resumes", resumes},
                                                                    {"resumes_elsewhere", resumes_elsewhere},
                                                                    {"starts_programs", starts_programs},
+                                                                   {"own_accelerator", own_accelerator},
+                                                                   {"shards", shards},
                                                                    {"stops", stops},
                                                                    {"uneven_data", uneven_data},
                                                                    {"different_keys", different_keys},

@@ -74,8 +74,10 @@ TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 rank
   const Run one("samples", 1, {"samples=26", "batch=8"});
   INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());
-  const int ranks = GENERATE(2, 4);
-  const Run many("samples", ranks, {"samples=26", "batch=8"});
+  // ddp, and a strategy of the program's own.
+  const auto [strategy, ranks] =
+      GENERATE(table<std::string, int>({{"auto", 2}, {"auto", 4}, {"MeanGradients", 2}, {"MeanGradients", 4}}));
+  const Run many("samples", ranks, {"samples=26", "batch=8", "strategy=" + strategy});
   INFO(many.outcome.text());
   REQUIRE(many.outcome.ok());
   for (const char* name : {"weight", "global_step", "metric:input_epoch", "metric:val_input"}) {
@@ -106,8 +108,9 @@ TEST_CASE("a broken pipe does not end a rank, and ends a program that a rank has
 }
 
 TEST_CASE("stop() on one rank ends all ranks at the same step") {
-  const auto [ranks, who, when] = GENERATE(table<int, int, int>({{2, 0, 0}, {2, 1, 3}, {4, 3, 7}}));
-  const Run run("stops", ranks, {"rank=" + std::to_string(who), "step=" + std::to_string(when)});
+  const auto [strategy, ranks, who, when] = GENERATE(
+      table<std::string, int, int, int>({{"auto", 2, 0, 0}, {"auto", 2, 1, 3}, {"auto", 4, 3, 7}, {"MeanGradients", 2, 1, 3}}));
+  const Run run("stops", ranks, {"rank=" + std::to_string(who), "step=" + std::to_string(when), "strategy=" + strategy});
   INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   run.check_everywhere("global_step", when + 1);
@@ -135,4 +138,28 @@ TEST_CASE("skip_epoch() on one rank ends the epoch on all of them") {
   run.check_everywhere("global_step", 6);  // the step of batch 2 is made of rank 0's batch alone
   run.check_everywhere("epoch", 2);
   CHECK(!run.has(0, "metric:val_input"));
+}
+
+TEST_CASE("each rank has a device of an accelerator of the program's own, or is refused before it starts") {
+  const Run one("own_accelerator", 1, {"devices=1,"});
+  INFO(one.outcome.text());
+  REQUIRE(one.outcome.ok());
+  CHECK(one.number(0, "device") == 1);
+  const Run two("own_accelerator", 2, {"devices=0,2"});
+  INFO(two.outcome.text());
+  REQUIRE(two.outcome.ok());
+  CHECK(two.number(0, "device") == 0);
+  CHECK(two.number(1, "device") == 2);
+  CHECK_THAT(two.outcome.out, Catch::Contains("[rank 1] device toy:2, process "));
+  two.check_everywhere("drawn", one.number(0, "drawn"));
+  const Run missing("own_accelerator", 2, {"devices=1,3"});
+  CHECK(missing.outcome.status == 2);
+  CHECK(missing.outcome.err == "devices: toy device 3 does not exist; this host has 3\n");
+}
+
+TEST_CASE("a strategy gathers what a checkpoint holds from all ranks, and gives each its part back") {
+  const Run run("shards", 3);
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  for (std::size_t rank = 0; rank < 3; ++rank) CHECK(run.number(rank, "shard") == 10.0 + static_cast<double>(rank));
 }

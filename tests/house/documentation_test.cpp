@@ -87,11 +87,19 @@ TEST_CASE("messages that the page of symptoms quotes are said somewhere") {
   CHECK(missing == std::vector<std::string>());
 }
 
-TEST_CASE("the module beside Lightning's is one that is compiled") {
-  const std::string page = read(kRoot / "docs/from-lightning.md");
-  const auto begin = page.find("```cpp\n") + 7;
-  const std::string shown = page.substr(begin, page.find("```", begin) - begin);
-  CHECK(read(kRoot / "tests/acceptance/plugins/from_lightning.cpp").find(shown) != std::string::npos);
+TEST_CASE("the class that a page shows is one that is compiled") {
+  struct Shown {
+    const char* page;
+    const char* source;
+  };
+  for (const Shown& shown : {Shown{"docs/from-lightning.md", "tests/acceptance/plugins/from_lightning.cpp"},
+                             Shown{"docs/write-a-strategy.md", "tests/support/mean_gradients.h"},
+                             Shown{"docs/write-an-accelerator.md", "tests/support/toy_accelerator.h"}}) {
+    const std::string page = read(kRoot / shown.page);
+    const auto begin = page.find("```cpp\n") + 7;
+    INFO(shown.page);
+    CHECK(read(kRoot / shown.source).find(page.substr(begin, page.find("```", begin) - begin)) != std::string::npos);
+  }
 }
 
 std::string all_tests() {

@@ -77,7 +77,8 @@ bool communicates(const std::string& code) {
 }
 
 /// Where users' collectives are declared and handed on to the strategy.
-constexpr std::array<std::string_view, 3> kOfferCollectives = {"core/module.cpp", "core/module.h", "core/strategy.h"};
+constexpr std::array<std::string_view, 4> kOfferCollectives = {"core/module.cpp", "core/module.h", "core/rank_group.h",
+                                                               "core/strategy.h"};
 
 bool may_communicate(std::string_view name) {
   return is_in(name, "strategies") || is_in(name, "core/protocol") || is_in_any(name, kUsers) ||

@@ -171,3 +171,11 @@ TEST_CASE("a run on the CPU does not load CUDA") {
   CHECK(program.wait(kLimit) == 0);
   CHECK(program.count("no cuda") == 2);
 }
+
+TEST_CASE("a seed that comes before CUDA is loaded does not keep LibTorch from finding it") {
+  if (!std::filesystem::exists(LEVIN_CUDA_LIBRARY)) return;  // levin is built without CUDA
+  Distributed program("seeded_before_cuda", 1);
+  CHECK(program.wait(kLimit) == 0);
+  INFO(program.output());
+  CHECK(program.count("knows cuda") == 1);
+}

@@ -1,4 +1,6 @@
 // A program of several ranks, with torch, and a few behaviours. Run by ddp_test.
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "levin/core/error.h"
+#include "levin/core/seed.h"
 #include "levin/strategies/ddp.h"
 #include "levin/strategies/distributed/module_synchronizer.h"
 #include "levin/strategies/distributed/process_world.h"
@@ -261,6 +264,13 @@ const std::map<std::string, Scenario> kScenarios = {
          end = context.strategy.all_reduce(here, "max", Here::current()).item<double>() > 0;
        }
      }},
+    // LibTorch remembers for ever that there is no CUDA, when it is asked before CUDA is loaded.
+    {"seeded_before_cuda",
+     [](Context&) {
+       levin::seed_everything(3);
+       if (dlopen(LEVIN_CUDA_LIBRARY, RTLD_NOW | RTLD_GLOBAL) == nullptr) say(dlerror());
+       say(at::detail::getCUDAHooks().hasCUDART() ? "knows cuda" : "knows NO CUDA");
+     }},
     {"loaded", [](Context&) { say(maps().find("libtorch_cuda") == std::string::npos ? "no cuda" : "CUDA LOADED"); }},
 };
 
@@ -300,7 +310,7 @@ int main(int argc, char** argv) {
     request.devices = std::atoi(argv[2]) > 0 ? levin::Devices(std::atoi(argv[2])) : levin::Devices();
     request.timeout_seconds = argc > 4 ? std::atof(argv[4]) : 30;
     strategy.launch(request);
-    const auto world = ProcessWorld::join(levin::detect_cluster_environment(), {});
+    const auto world = ProcessWorld::current();
     Context context{strategy, *world};
     try {
       kScenarios.at(argv[1])(context);

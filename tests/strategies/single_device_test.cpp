@@ -22,6 +22,7 @@ TEST_CASE("a single device is rank 0 of 1 on the CPU") {
 
 TEST_CASE("collectives of one process give its own values, detached from the original") {
   levin::SingleDeviceStrategy strategy;
+  strategy.launch(LaunchRequest{});
   const auto tensor = torch::tensor({1.0, 2.0});
   const auto gathered = strategy.all_gather(tensor, levin::SourceLocation::current());
   CHECK(gathered.sizes() == at::IntArrayRef({1, 2}));
@@ -35,6 +36,7 @@ TEST_CASE("collectives of one process give its own values, detached from the ori
 
 TEST_CASE("wrong arguments of collectives are errors on one process too, with the call site") {
   levin::SingleDeviceStrategy strategy;
+  strategy.launch(LaunchRequest{});
   const auto here = levin::SourceLocation::current();
   CHECK_THROWS_WITH(strategy.all_reduce(torch::ones(2), "median", here),
                     Catch::Contains("median") && Catch::Contains("single_device_test.cpp:" + std::to_string(here.line())));
@@ -44,6 +46,7 @@ TEST_CASE("wrong arguments of collectives are errors on one process too, with th
 
 TEST_CASE("the board of one process gives back its votes") {
   levin::SingleDeviceStrategy strategy;
+  strategy.launch(LaunchRequest{});
   levin::Votes votes;
   votes.stop = true;
   votes.gradient_weight = 3;

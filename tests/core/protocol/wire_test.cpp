@@ -98,6 +98,30 @@ TEST_CASE("the board of one process gives back the last votes, and only those") 
   CHECK_THROWS_AS(board.read(3), MisuseError);
 }
 
+TEST_CASE("votes that travel by themselves are read by rank, and never for another reduction") {
+  /// Rank 1 of 2; rank 0 wishes to stop, in the reduction that it says.
+  struct TwoRanks : ControlGroup {
+    int rank() const override { return 1; }
+    int size() const override { return 2; }
+    void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char*) override {
+      const VoteWords first{sequence, pack(Votes{.stop = true})};
+      std::memcpy(all.data(), &first, sizeof first);
+      std::memcpy(all.data() + sizeof first, mine.data(), mine.size());
+    }
+    std::int64_t sequence = 7;
+  } group;
+  GatheredVoteBoard board(group);
+  board.publish(7, Votes{.gradient_weight = 3});
+  const std::vector<Votes> read = board.read(7);
+  REQUIRE(read.size() == 2);
+  CHECK(read[0].stop);
+  CHECK_FALSE(read[1].stop);
+  CHECK(read[1].gradient_weight == 3);
+  group.sequence = 6;
+  board.publish(8, {});
+  CHECK_THROWS_WITH(board.read(8), Catch::Contains("rank 0 is in gradient reduction 6, rank 1 in 8"));
+}
+
 TEST_CASE("headers that no rank can have written are named, however alike they are") {
   const auto error_for = [](const auto& change) -> std::string {
     std::vector<FrameHeader> headers(2, {.kind = BoundaryKind::kEpochEnd, .stage = Stage::kTrain});

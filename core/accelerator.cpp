@@ -1,0 +1,81 @@
+#include "levin/core/accelerator.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "levin/core/error.h"
+
+namespace levin {
+
+namespace {
+
+[[noreturn]] void throw_no_such_device(const Accelerator& accelerator, int index) {
+  throw ConfigError("devices: " + accelerator.device_noun() + " " + std::to_string(index) + " does not exist; this host has " +
+                    std::to_string(accelerator.device_count()));
+}
+
+}  // namespace
+
+Accelerator::~Accelerator() = default;
+std::string Accelerator::device_noun() const { return name() + " device"; }
+std::string Accelerator::describe(const at::Device& device) const { return device.str(); }
+
+int Accelerator::device_count() const { return c10::impl::VirtualGuardImpl(device_type()).deviceCount(); }
+
+std::vector<int> Accelerator::devices_of_ranks(const Devices& devices) const {
+  const int present = device_count();
+  std::vector<int> indices = devices.indices();
+  if (indices.empty()) {
+    const int count = devices.is_all() ? present : (devices.is_auto() ? 1 : devices.count());
+    for (int index = 0; index < count; ++index) indices.push_back(index);
+  }
+  if (indices.empty()) throw ConfigError("devices: at least one " + device_noun() + " is needed");
+  for (const int index : indices) {
+    if (index < 0 || index >= present) throw_no_such_device(*this, index);
+  }
+  return indices;
+}
+
+at::Device Accelerator::choose(const Devices& devices, int local_rank) const {
+  const std::vector<int> indices = devices_of_ranks(devices);
+  const auto place = static_cast<std::size_t>(local_rank);
+  if (!devices.is_auto() && place >= indices.size()) {
+    throw ConfigError("devices: " + std::to_string(indices.size()) + " of this host are asked for, but this is its rank " +
+                      std::to_string(local_rank) + ", counted from 0: a rank needs a " + device_noun() + " of its own");
+  }
+  const int index = devices.is_auto() ? local_rank : indices[place];
+  if (index >= device_count()) throw_no_such_device(*this, index);
+  return select(index);
+}
+
+at::Device Accelerator::select(int index) const {
+  const at::Device device(device_type(), static_cast<at::DeviceIndex>(index));
+  c10::impl::VirtualGuardImpl(device_type()).setDevice(device);
+  return device;
+}
+
+void Accelerator::synchronize(const at::Device& device) const {
+  c10::impl::VirtualGuardImpl(device_type()).synchronizeDevice(device.index());
+}
+
+std::optional<DeviceMemory> Accelerator::memory(const at::Device&) const { return std::nullopt; }
+
+std::optional<at::Generator> Accelerator::generator(const at::Device& device) const {
+  if (device.is_cpu()) return std::nullopt;
+  return at::globalContext().defaultGenerator(device);
+}
+
+std::string Accelerator::backend_name() const { return "gloo"; }
+
+c10::intrusive_ptr<c10d::Backend> Accelerator::make_backend(const c10::intrusive_ptr<c10d::Store>&, int, int, double) const {
+  throw MisuseError("accelerator " + name() + " says that gradients travel over '" + backend_name() +
+                    "': override Accelerator::make_backend, which makes it");
+}
+
+std::optional<at::ScalarType> Accelerator::autocast_type(PrecisionFormat format) const {
+  return format == PrecisionFormat::kBfloat16Mixed ? std::optional(at::kBFloat16) : std::nullopt;
+}
+
+bool Accelerator::pins_memory() const { return device_type() != at::kCPU; }
+
+}  // namespace levin

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/options/common_choices.h"
+#include "levin/core/options/devices.h"
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace levin {
+
+/// Memory of a device that this process holds, in bytes.
+struct DeviceMemory {
+  std::int64_t allocated = 0;  ///< in tensors
+  std::int64_t reserved = 0;   ///< taken from the device
+};
+
+/// Everything that depends on the kind of device that a run computes on. `cpu` and `cuda` are built in (strategies/); one of
+/// your own is registered with LEVIN_REGISTER_ACCELERATOR and chosen by name, `accelerator: Name`.
+/// What a method does by default goes through what LibTorch knows of the kind of device.
+/// Called: an accelerator is made before it is known whether this machine has such devices; making one loads nothing.
+class Accelerator {
+ public:
+  virtual ~Accelerator();
+
+  /// "cuda": as messages call it, and as a checkpoint calls the state of its random numbers.
+  virtual std::string name() const = 0;
+  /// Where tensors are: at::kCUDA.
+  virtual at::DeviceType device_type() const = 0;
+  /// One device, in messages: "GPU". By default "<name> device".
+  virtual std::string device_noun() const;
+  /// A device, for the line that says what a rank runs on: "cuda:1".
+  virtual std::string describe(const at::Device& device) const;
+
+  /// How many devices this process can see. Throws ConfigError that says what is missing when it cannot use them at all.
+  virtual int device_count() const;
+  /// The devices of the ranks of this host, by local rank, as `trainer.devices` asks for them; `auto` is one. Throws
+  /// ConfigError for devices that do not exist.
+  virtual std::vector<int> devices_of_ranks(const Devices& devices) const;
+  /// The device of a rank of this host, which becomes the current one of the calling thread. With devices `auto`, under a
+  /// launcher that started several ranks, each has one of its own. Throws as devices_of_ranks() does.
+  virtual at::Device choose(const Devices& devices, int local_rank) const;
+  /// Makes a device the current one of the calling thread, and gives it.
+  virtual at::Device select(int index) const;
+  /// Waits until the device has done all that it was given.
+  virtual void synchronize(const at::Device& device) const;
+  /// Unset where nobody counts it.
+  virtual std::optional<DeviceMemory> memory(const at::Device& device) const;
+  /// The device's own random numbers: seeded by seed_everything(), and kept in checkpoints. Unset where there are only the
+  /// CPU's.
+  virtual std::optional<at::Generator> generator(const at::Device& device) const;
+
+  /// What tensors of this device travel over from rank to rank: "nccl". By default "gloo", which levin makes itself, and which
+  /// moves what is in the CPU's memory.
+  virtual std::string backend_name() const;
+  /// Makes the backend of that name among all ranks, which meet in `store`. Not called for "gloo". Ranks: all.
+  virtual c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                                         double timeout_seconds) const;
+
+  /// What forward passes compute in under a mixed precision (bf16-mixed or 16-mixed); unset: not on this kind of device.
+  virtual std::optional<at::ScalarType> autocast_type(PrecisionFormat format) const;
+  /// Batches are read into memory from which they can be copied to the device while it computes.
+  virtual bool pins_memory() const;
+};
+
+}  // namespace levin

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "levin/core/base/source_location.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/vote_board.h"
+#include "levin/core/protocol/whereabouts.h"
+
+namespace levin {
+
+/// The processes of a run, as one of them sees them: which rank it is, how ranks exchange values, and what happens when one
+/// fails. One process alone and several: strategies/. It knows nothing of gradients, which are a Strategy's.
+/// Ranks: collectives are called on all of them in the same order; every other method on one rank alone.
+class RankGroup {
+ public:
+  virtual ~RankGroup();
+
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+  /// Among the ranks of this host.
+  virtual int local_rank() const = 0;
+  /// Which host, where the launcher says it.
+  virtual int node_rank() const = 0;
+  /// What the ranks talk over: "metrics over shared memory, gradients over gloo"; "" for one rank.
+  virtual std::string description() const;
+
+  /// For metrics and decisions.
+  virtual ControlGroup& control_group() = 0;
+  /// Votes that travel by themselves: ranks meet when they read. Right for every strategy.
+  virtual VoteBoard& vote_board() = 0;
+
+  /// Collectives for users. Each names its call site; when ranks meet in different calls, all of them end with an error that
+  /// prints both sites. Ranks: all.
+  /// all_gather stacks along a new first dimension: result[r] is rank r's tensor; shapes are equal on all ranks.
+  virtual at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) = 0;
+  /// `op` is mean, sum, min or max.
+  virtual at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) = 0;
+  virtual at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) = 0;
+  virtual void barrier(const std::string& what, SourceLocation where) = 0;
+
+  /// Where this rank is now. Cheap: called at every hook.
+  virtual void post_whereabouts(const Whereabouts& whereabouts) = 0;
+  /// Called on the failing rank alone: tells the others and the launcher of its error, which is not null. Never throws, never
+  /// waits for other ranks.
+  virtual void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept = 0;
+  /// What happened, when another rank was the first to fail: "rank 1 failed in training_step (…): …". This rank's own error is
+  /// then a consequence. Never waits.
+  virtual std::optional<std::string> failure_elsewhere() const;
+  /// Called: at the end of an entry point. From here to the first hook of the next, a process may end without having failed.
+  virtual void end_entry_point() noexcept;
+};
+
+}  // namespace levin

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+
+#include "levin/core/strategy.h"
+#include "levin/strategies/control_transport.h"
+
+namespace levin {
+
+struct JoinOptions {
+  ControlTransport control_group = ControlTransport::kAuto;
+  bool gradients_over_gloo = false;                      ///< also where the accelerator has a backend of its own
+  std::optional<double> timeout_seconds = std::nullopt;  ///< that ranks wait for one another; unset: the request's
+};
+
+/// What Strategy::join() of every strategy of several ranks does: reads the environment, starts the other ranks when nobody
+/// else did (the calling process then becomes their launcher, and this does not return), takes this rank's device, and joins
+/// them. A process joins once; options of later calls do not count. Ranks: all. Throws ConfigError when devices or environment
+/// variables make no sense, or the devices asked for are not the ranks that a launcher started; DesyncError or IoError when the
+/// ranks cannot come together.
+Launched join_ranks(const LaunchRequest& request, const JoinOptions& options = {});
+
+}  // namespace levin

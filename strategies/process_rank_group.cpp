@@ -1,0 +1,28 @@
+#include "levin/strategies/process_rank_group.h"
+
+#include "levin/strategies/distributed/failure_report.h"
+
+namespace levin {
+
+ProcessRankGroup::ProcessRankGroup(std::shared_ptr<ProcessWorld> world)
+    : world_(std::move(world)), collectives_(*world_), votes_(world_->control_group()) {}
+
+void ProcessRankGroup::post_whereabouts(const Whereabouts& whereabouts) {
+  RunBoard& board = world_->board();
+  // A reduction runs inside backward; every other hook comes after its end.
+  if (whereabouts.hook != Hook::kBackward && whereabouts.hook != Hook::kOnBeforeBackward) board.end_reduction();
+  board.post_whereabouts(whereabouts);
+  // The first hook of every entry point: from here to its end, a process that ends has failed.
+  if (whereabouts.hook == Hook::kConfigureCallbacks) board.post_busy(true);
+}
+
+void ProcessRankGroup::report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept {
+  consequence_ = report_own_failure(world_->board(), whereabouts, error);
+}
+
+void ProcessRankGroup::end_entry_point() noexcept {
+  world_->board().end_reduction();
+  world_->board().post_busy(false);
+}
+
+}  // namespace levin

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "levin/core/rank_group.h"
+
+namespace levin {
+
+/// One process alone: every exchange is with oneself.
+class SingleRankGroup final : public RankGroup {
+ public:
+  int rank() const override { return 0; }
+  int world_size() const override { return 1; }
+  int local_rank() const override { return 0; }
+  int node_rank() const override { return 0; }
+
+  ControlGroup& control_group() override { return group_; }
+  VoteBoard& vote_board() override { return votes_; }
+
+  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
+  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
+  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
+  void barrier(const std::string&, SourceLocation) override {}
+
+  void post_whereabouts(const Whereabouts&) override {}
+  void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
+
+ private:
+  SingleProcessGroup group_;
+  SingleProcessVoteBoard votes_;
+};
+
+}  // namespace levin

@@ -1,0 +1,51 @@
+#include <catch2/catch.hpp>
+
+#include "acceptance/digits_run.h"
+#include "support/csv_table.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr const char* kPlugin = LEVIN_BINARY_DIR "/tests/plugins/libown_kinds.so";
+
+Outcome fit(const TemporaryFolder& folder, const std::string& accelerator, const std::string& strategy) {
+  return digits("fit", folder.path(),
+                {"--plugin", kPlugin, "--trainer.accelerator=" + accelerator, "--trainer.strategy=" + strategy,
+                 "--trainer.devices=2", "--trainer.max_epochs=1", "--trainer.limit_train_batches=8"});
+}
+
+}  // namespace
+
+TEST_CASE("a plug-in's accelerator and strategy are chosen by name, and train as the built-in ones do") {
+  const TemporaryFolder own_folder, folder;
+  const Outcome own = fit(own_folder, "Toy", "MeanGradients");
+  INFO(own.text());
+  REQUIRE(own.ok());
+  CHECK_THAT(own.out, Contains("ranks: 2 (mean_gradients, metrics over shared memory, gradients over gloo)"));
+  CHECK_THAT(own.out, Contains("[rank 0] device toy:0, process ") && Contains("[rank 1] device toy:1, process "));
+  const Outcome built_in = fit(folder, "cpu", "ddp");
+  INFO(built_in.text());
+  REQUIRE(built_in.ok());
+  const auto losses = [](const TemporaryFolder& run) {
+    return CsvTable::read(version_folder(run.path()) / "metrics.csv").values("val_loss");
+  };
+  REQUIRE(losses(own_folder).size() == 1);
+  CHECK(losses(own_folder)[0] == Approx(losses(folder)[0]).epsilon(1e-5));
+
+  const Outcome list = levin({"list", "accelerators", "--plugin", kPlugin});
+  CHECK_THAT(list.out, Contains("  Toy   Three devices that are not there"));
+}
+
+TEST_CASE("an accelerator that nobody knows, or that is not there, is an error before a rank starts") {
+  const TemporaryFolder folder;
+  const Outcome unknown = fit(folder, "Toi", "MeanGradients");
+  CHECK(unknown.status == 2);
+  CHECK(unknown.err ==
+        "error: command line: --trainer.accelerator: trainer: accelerator: unknown accelerator class 'Toi'; did you mean "
+        "'Toy'?\n");
+}
+
+}  // namespace levin::test
