@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/optimizer_archive.h"
 #include "levin/core/checkpoint/optimizer_fields.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -169,13 +170,17 @@ std::vector<StateOfParameter> loaded_state(const Optimizer& optimizer, std::size
   return loaded;
 }
 
+void check_groups(std::size_t saved, const Optimizer& optimizer) {
+  const std::size_t own = optimizer.param_groups().size();
+  if (saved == own) return;
+  throw ConfigError("The checkpoint's optimizer has " + std::to_string(saved) + " parameter groups, but this one has " +
+                    std::to_string(own) + ".");
+}
+
 template <class Kind>
 std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& optimizer, const Value& groups) {
   const auto& own_groups = optimizer.param_groups();
-  if (groups.as_list().size() != own_groups.size()) {
-    throw ConfigError("The checkpoint's optimizer has " + std::to_string(groups.size()) +
-                      " parameter groups, but this one has " + std::to_string(own_groups.size()) + ".");
-  }
+  check_groups(groups.as_list().size(), optimizer);
   std::vector<std::unique_ptr<OptimizerOptions>> loaded;
   for (std::size_t i = 0; i < own_groups.size(); ++i) {
     const Value& saved = groups.as_list()[i];
@@ -193,13 +198,23 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
   return loaded;
 }
 
-// Calls visit with the OptimizerKind of an optimizer.
-template <class Visit>
-void as_kind(const Optimizer& optimizer, const Visit& visit) {
-  if (detail::visit_optimizer_kind(optimizer, visit)) return;
-  throw MisuseError("The state of an optimizer of class " + optimizer_class_name(optimizer) +
-                    " cannot be put into a checkpoint: use SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS, derive from one of " +
-                    "them, or save weights only.");
+std::string archive_key(std::size_t index) { return "optimizer_states." + std::to_string(index) + ".archive"; }
+
+// Of a class that is none of LibTorch's: it says by itself what its state is.
+void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved, Checkpoint& checkpoint) {
+  checkpoint.tensors[archive_key(index)] = archive_optimizer(optimizer);
+  Value rates(Value::List{});
+  for (const double lr : get_lrs(optimizer)) rates.push_back(lr);
+  saved["lrs"] = std::move(rates);
+}
+
+void load_own_class(Optimizer& optimizer, std::size_t index, const Value& saved, const Checkpoint& checkpoint) {
+  const Value::List& rates = saved.at("lrs").as_list();
+  const auto archive = checkpoint.tensors.find(archive_key(index));
+  if (archive == checkpoint.tensors.end()) throw ConfigError("The checkpoint lacks '" + archive_key(index) + "'.");
+  check_groups(rates.size(), optimizer);
+  load_optimizer_archive(optimizer, archive->second);
+  for (std::size_t i = 0; i < rates.size(); ++i) set_lr(optimizer.param_groups()[i], rates[i].as_double());
 }
 
 const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, const std::string& class_name) {
@@ -220,27 +235,29 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
 }  // namespace
 
 void save_optimizer(const Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint) {
-  as_kind(optimizer, [&]<class Kind>(Kind) {
-    Value& all = checkpoint.manifest["optimizer_states"];
-    if (index != all.size())
-      throw MisuseError("Optimizers are saved in order: the next one is " + std::to_string(all.size()) + ".");
-    Value saved(Value::Map{});
-    saved["class"] = optimizer_class_name(optimizer);
+  Value& all = checkpoint.manifest["optimizer_states"];
+  if (index != all.size())
+    throw MisuseError("Optimizers are saved in order: the next one is " + std::to_string(all.size()) + ".");
+  Value saved(Value::Map{});
+  saved["class"] = optimizer_class_name(optimizer);
+  const auto save_kind = [&]<class Kind>(Kind) {
     saved["state"] = saved_state<Kind>(optimizer, index, checkpoint);
     saved["param_groups"] = saved_groups<Kind>(optimizer);
-    all.push_back(std::move(saved));
-  });
+  };
+  if (!detail::visit_optimizer_kind(optimizer, save_kind)) save_own_class(optimizer, index, saved, checkpoint);
+  all.push_back(std::move(saved));
 }
 
 void load_optimizer(Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {
-  as_kind(optimizer, [&]<class Kind>(Kind) {
-    const Value& saved = saved_optimizer(checkpoint, index, optimizer_class_name(optimizer));
+  const Value& saved = saved_optimizer(checkpoint, index, optimizer_class_name(optimizer));
+  const auto load_kind = [&]<class Kind>(Kind) {
     auto options = loaded_options<Kind>(optimizer, saved.at("param_groups"));
     auto states = loaded_state<Kind>(optimizer, index, saved.at("state"), checkpoint);
     for (std::size_t i = 0; i < options.size(); ++i) optimizer.param_groups()[i].set_options(std::move(options[i]));
     optimizer.state().clear();
     for (auto& [parameter, state] : states) optimizer.state()[parameter] = std::move(state);
-  });
+  };
+  if (!detail::visit_optimizer_kind(optimizer, load_kind)) load_own_class(optimizer, index, saved, checkpoint);
 }
 
 }  // namespace levin

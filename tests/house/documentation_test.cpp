@@ -93,6 +93,10 @@ TEST_CASE("the class that a page shows is one that is compiled") {
     const char* source;
   };
   for (const Shown& shown : {Shown{"docs/from-lightning.md", "tests/acceptance/plugins/from_lightning.cpp"},
+                             Shown{"docs/write-a-callback.md", "tests/support/gradient_norm.h"},
+                             Shown{"docs/write-a-logger.md", "tests/support/json_lines.h"},
+                             Shown{"docs/write-a-sampler.md", "tests/support/block_shuffle.h"},
+                             Shown{"docs/write-an-optimizer.md", "tests/support/sign_descent.h"},
                              Shown{"docs/write-a-strategy.md", "tests/support/mean_gradients.h"},
                              Shown{"docs/write-an-accelerator.md", "tests/support/toy_accelerator.h"}}) {
     const std::string page = read(kRoot / shown.page);

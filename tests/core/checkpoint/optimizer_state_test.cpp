@@ -171,17 +171,62 @@ TEST_CASE("state that does not fit is refused by name, and changes nothing") {
 }
 
 namespace {
-class Unknown final : public Optimizer {
+
+/// Counts its steps, without LibTorch's state.
+class CountingDescent final : public Optimizer {
  public:
-  explicit Unknown(std::vector<at::Tensor> parameters)
+  explicit CountingDescent(std::vector<at::Tensor> parameters)
+      : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(0.1)) {}
+  at::Tensor step(LossClosure) override {
+    ++steps;
+    return {};
+  }
+  void save(torch::serialize::OutputArchive& archive) const override { archive.write("steps", c10::IValue(steps)); }
+  void load(torch::serialize::InputArchive& archive) override {
+    c10::IValue value;
+    archive.read("steps", value);
+    steps = value.toInt();
+  }
+  std::int64_t steps = 0;
+};
+
+/// Has nothing to save, or does not say how.
+class PlainDescent final : public Optimizer {
+ public:
+  explicit PlainDescent(std::vector<at::Tensor> parameters)
       : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(0.1)) {}
   at::Tensor step(LossClosure) override { return {}; }
 };
+
 }  // namespace
 
-TEST_CASE("an optimizer of another kind is refused by its name") {
+TEST_CASE("an optimizer of a user's own is saved as its save() says, with its learning rates") {
   TrainedNet net;
-  Unknown unknown(net.parameters());
+  CountingDescent trained(net.parameters());
+  for (int i = 0; i < 3; ++i) trained.step();
+  levin::set_lr(trained.param_groups()[0], 0.25);
   levin::Checkpoint checkpoint;
-  CHECK_THROWS_WITH(levin::save_optimizer(unknown, 0, checkpoint), Contains("class Unknown"));
+  levin::save_optimizer(trained, 0, checkpoint);
+
+  CountingDescent resumed(net.parameters());
+  levin::load_optimizer(resumed, 0, checkpoint);
+  CHECK(resumed.steps == 3);
+  CHECK(levin::get_lrs(resumed) == std::vector<double>{0.25});
+
+  checkpoint.tensors.at("optimizer_states.0.archive") = torch::zeros({5}, torch::kByte);
+  CHECK_THROWS_AS(levin::load_optimizer(resumed, 0, checkpoint), levin::ConfigError);
+  PlainDescent other(net.parameters());
+  CHECK_THROWS_WITH(levin::load_optimizer(other, 0, checkpoint), Contains("is CountingDescent, but the run uses PlainDescent"));
+}
+
+TEST_CASE("an optimizer without state needs no save(), one with state is refused without") {
+  TrainedNet net;
+  PlainDescent plain(net.parameters());
+  levin::Checkpoint checkpoint;
+  levin::save_optimizer(plain, 0, checkpoint);
+  CHECK_NOTHROW(levin::load_optimizer(plain, 0, checkpoint));
+
+  plain.state()[net.parameters()[0].unsafeGetTensorImpl()] = std::make_unique<torch::optim::SGDParamState>();
+  levin::Checkpoint next;
+  CHECK_THROWS_WITH(levin::save_optimizer(plain, 0, next), Contains("override PlainDescent::save() and load()"));
 }
