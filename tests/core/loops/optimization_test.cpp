@@ -38,7 +38,7 @@ struct OptimizationBench : RunBench {
 
   SteppedWeight weight;
   GradientAccumulation accumulation;
-  Precision precision{PrecisionFormat::kFloat32, at::Device(at::kCPU)};
+  Precision precision{PrecisionFormat::kFloat32, setup.strategy->accelerator(), at::Device(at::kCPU)};
   StepVotes votes{setup.strategy->vote_board(), boundaries};
   AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks};
 };
