@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/optimizer_fields.h"
 #include "levin/core/error.h"
@@ -59,7 +60,7 @@ struct FieldWriter {
     Value exists(Value::List{});
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       exists.push_back(tensors[i].defined());
-      (*this)(name + "." + std::to_string(i), tensors[i]);
+      (*this)(format("{}.{}", name, i), tensors[i]);
     }
     numbers[name] = std::move(exists);
   }
@@ -99,15 +100,16 @@ struct FieldReader {
   void read_list(const std::string& name, Tensors& tensors) const {
     tensors.clear();
     for (const Value& exists : numbers.at(name).as_list()) {
-      const std::string element = name + "." + std::to_string(tensors.size());
+      const std::string element = format("{}.{}", name, tensors.size());
       (*this)(element, tensors.emplace_back());
-      if (exists.as_bool() && !tensors.back().defined()) throw ConfigError("The checkpoint lacks '" + prefix + element + "'.");
+      if (exists.as_bool() && !tensors.back().defined())
+        throw ConfigError(format("The checkpoint lacks '{}{}'.", prefix, element));
     }
   }
 };
 
 std::string state_prefix(std::size_t index, std::size_t parameter) {
-  return "optimizer_states." + std::to_string(index) + ".state." + std::to_string(parameter) + ".";
+  return format("optimizer_states.{}.state.{}.", index, parameter);
 }
 
 std::vector<at::Tensor> all_parameters(const Optimizer& optimizer) {
@@ -173,17 +175,16 @@ template <class Kind>
 std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& optimizer, const Value& groups) {
   const auto& own_groups = optimizer.param_groups();
   if (groups.as_list().size() != own_groups.size()) {
-    throw ConfigError("The checkpoint's optimizer has " + std::to_string(groups.size()) +
-                      " parameter groups, but this one has " + std::to_string(own_groups.size()) + ".");
+    throw ConfigError(
+        format("The checkpoint's optimizer has {} parameter groups, but this one has {}.", groups.size(), own_groups.size()));
   }
   std::vector<std::unique_ptr<OptimizerOptions>> loaded;
   for (std::size_t i = 0; i < own_groups.size(); ++i) {
     const Value& saved = groups.as_list()[i];
     const std::size_t saved_parameters = saved.at("params").as_list().size();
     if (saved_parameters != own_groups[i].params().size()) {
-      throw ConfigError("Group " + std::to_string(i) + " of the checkpoint's optimizer has " +
-                        std::to_string(saved_parameters) + " parameters, but this one has " +
-                        std::to_string(own_groups[i].params().size()) + ".");
+      throw ConfigError(format("Group {} of the checkpoint's optimizer has {} parameters, but this one has {}.", i,
+                               saved_parameters, own_groups[i].params().size()));
     }
     auto options = own_groups[i].options().clone();
     detail::visit_option_fields(static_cast<typename Kind::Options&>(*options),
@@ -197,22 +198,23 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
 template <class Visit>
 void as_kind(const Optimizer& optimizer, const Visit& visit) {
   if (detail::visit_optimizer_kind(optimizer, visit)) return;
-  throw MisuseError("The state of an optimizer of class " + optimizer_class_name(optimizer) +
-                    " cannot be put into a checkpoint: use SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS, derive from one of " +
-                    "them, or save weights only.");
+  throw MisuseError(
+      format("The state of an optimizer of class {} cannot be put into a checkpoint: use SGD, Adam, AdamW, RMSprop, Adagrad or "
+             "LBFGS, derive from one of them, or save weights only.",
+             optimizer_class_name(optimizer)));
 }
 
 const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, const std::string& class_name) {
   const Value* all = checkpoint.manifest.find("optimizer_states");
   if (all == nullptr || !all->is_list() || index >= all->size()) {
-    throw ConfigError("The checkpoint has no state of optimizer " + std::to_string(index) +
-                      ": was it saved with weights only?");
+    throw ConfigError(format("The checkpoint has no state of optimizer {}: was it saved with weights only?", index));
   }
   const Value& saved = all->as_list()[index];
   const std::string& saved_class = saved.at("class").as_string();
   if (saved_class != class_name) {
-    throw ConfigError("The checkpoint's optimizer " + std::to_string(index) + " is " + saved_class + ", but the run uses " +
-                      class_name + ": resume with the same optimizer, or load the weights only.");
+    throw ConfigError(format(
+        "The checkpoint's optimizer {} is {}, but the run uses {}: resume with the same optimizer, or load the weights only.",
+        index, saved_class, class_name));
   }
   return saved;
 }
@@ -222,8 +224,7 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
 void save_optimizer(const Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint) {
   as_kind(optimizer, [&]<class Kind>(Kind) {
     Value& all = checkpoint.manifest["optimizer_states"];
-    if (index != all.size())
-      throw MisuseError("Optimizers are saved in order: the next one is " + std::to_string(all.size()) + ".");
+    if (index != all.size()) throw MisuseError(format("Optimizers are saved in order: the next one is {}.", all.size()));
     Value saved(Value::Map{});
     saved["class"] = optimizer_class_name(optimizer);
     saved["state"] = saved_state<Kind>(optimizer, index, checkpoint);

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/metric_table.h"
 
@@ -113,11 +114,11 @@ std::vector<MergedMetric> merge(const std::vector<News>& by_rank) {
             {metric, static_cast<int>(rank), std::vector<Slot>(by_rank.size()), std::vector<Slot>(by_rank.size())});
       MergedMetric& known = merged[place->second];
       if (!(known.metric.options == metric.options)) {
-        throw MisuseError("log(\"" + metric.name + "\") in " + std::string(hook_name(metric.hook)) +
-                          " has different options on different ranks: " + known.metric.options.str() + " on rank " +
-                          std::to_string(known.first_rank) + " (" + known.metric.site + "), " + metric.options.str() +
-                          " on rank " + std::to_string(rank) + " (" + metric.site +
-                          "). Give one key the same options everywhere.");
+        throw MisuseError(
+            format("log(\"{}\") in {} has different options on different ranks: {} on rank {} ({}), {} on rank {} ({}). Give "
+                   "one key the same options everywhere.",
+                   metric.name, hook_name(metric.hook), known.metric.options.str(), known.first_rank, known.metric.site,
+                   metric.options.str(), rank, metric.site));
       }
       known.step[rank] = metric.step;
       known.epoch[rank] = metric.epoch;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -15,9 +16,10 @@ void SingleProcessVoteBoard::publish(std::int64_t sequence, const Votes& votes) 
 
 std::vector<Votes> SingleProcessVoteBoard::read(std::int64_t sequence) {
   if (sequence != sequence_) {
-    throw MisuseError("votes of reduction " + std::to_string(sequence) +
-                      " were read, but the last ones published are for reduction " + std::to_string(sequence_) +
-                      ": publish before each reduction and read after it");
+    throw MisuseError(
+        format("votes of reduction {} were read, but the last ones published are for reduction {}: publish before each "
+               "reduction and read after it",
+               sequence, sequence_));
   }
   return {votes_};
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -21,15 +22,15 @@ std::vector<Votes> BucketVoteBoard::read(std::int64_t sequence) {
   board_->end_reduction();
   const std::lock_guard lock(mutex_);
   if (all_.empty()) {
-    throw MisuseError("votes of gradient reduction " + std::to_string(sequence) +
-                      " are read, but no reduction has ended since they were published");
+    throw MisuseError(
+        format("votes of gradient reduction {} are read, but no reduction has ended since they were published", sequence));
   }
   std::vector<Votes> votes;
   for (const Words& words : all_) {
     if (words.sequence != sequence) {
-      throw DesyncError("rank " + std::to_string(votes.size()) + " is in gradient reduction " + std::to_string(words.sequence) +
-                        ", rank " + std::to_string(board_->rank()) + " in " + std::to_string(sequence) +
-                        ": ranks do not call backward in the same order");
+      throw DesyncError(
+          format("rank {} is in gradient reduction {}, rank {} in {}: ranks do not call backward in the same order",
+                 votes.size(), words.sequence, board_->rank(), sequence));
     }
     votes.push_back(unpack_votes(words.votes));
   }

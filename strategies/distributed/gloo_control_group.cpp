@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/peer_limits.h"
 #include "levin/strategies/processes/peer_errors.h"
@@ -38,8 +39,8 @@ void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std
   if (broken_) std::rethrow_exception(broken_);
   const auto ranks = static_cast<std::size_t>(size());
   if (all.size() != mine.size() * ranks) {
-    throw MisuseError(std::string("all_gather in ") + what + ": the buffer for all ranks has " + std::to_string(all.size()) +
-                      " bytes instead of " + std::to_string(mine.size()) + " a rank");
+    throw MisuseError(
+        format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} a rank", what, all.size(), mine.size()));
   }
   board_->end_reduction();
   board_->post_waiting(what);
@@ -77,7 +78,7 @@ void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::
     work->wait();
   } catch (const ConnectionLost& error) {
     // Not reported yet: its cause is looked for first (see report_own_failure).
-    end_with(ConnectionLost(std::string("lost the other ranks in ") + what + ": " + error.what(), error.closed_by_peer()));
+    end_with(ConnectionLost(format("lost the other ranks in {}: {}", what, error.what()), error.closed_by_peer()));
   }
   for (std::size_t peer = 0; peer < output[0].size(); ++peer) {
     std::memcpy(all.data() + peer * mine.size(), output[0][peer].const_data_ptr(), mine.size());
@@ -99,11 +100,11 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
     if (seconds > next_look) {
       next_look = seconds + kSecondsBetweenLooks;
       if (const auto other = board_->rank_in_later_reduction()) {
-        fail(different_calls(rank(), what, *other, "a step that rank " + std::to_string(rank()) + " has not begun"));
+        fail(different_calls(rank(), what, *other, format("a step that rank {} has not begun", rank())));
       }
     }
     if (seconds > timeout_seconds_) {
-      board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in " + what);
+      board_->report_stall(format("waited {} s in {}", static_cast<int>(seconds), what));
       if (const auto failure = board_->failure()) end_with(RecordedFailure(failure->str()));
       fail("timeout_seconds");
     }
@@ -127,16 +128,16 @@ void GlooVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
 
 std::vector<Votes> GlooVoteBoard::read(std::int64_t sequence) {
   board_->end_reduction();
-  if (!work_) throw MisuseError("votes of gradient reduction " + std::to_string(sequence) + " are read but were not published");
+  if (!work_) throw MisuseError(format("votes of gradient reduction {} are read but were not published", sequence));
   work_->wait();
   work_.reset();
   std::vector<Votes> votes;
   for (const at::Tensor& words : all_[0]) {
     const auto* word = words.const_data_ptr<std::int64_t>();
     if (word[0] != sequence) {
-      throw DesyncError("rank " + std::to_string(votes.size()) + " is in gradient reduction " + std::to_string(word[0]) +
-                        ", rank " + std::to_string(board_->rank()) + " in " + std::to_string(sequence) +
-                        ": ranks do not call backward in the same order");
+      throw DesyncError(
+          format("rank {} is in gradient reduction {}, rank {} in {}: ranks do not call backward in the same order",
+                 votes.size(), word[0], board_->rank(), sequence));
     }
     votes.push_back(unpack_votes(static_cast<std::uint64_t>(word[1])));
   }

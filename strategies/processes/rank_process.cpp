@@ -14,6 +14,7 @@
 #include <functional>
 #include <iterator>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/fork_server.h"
 #include "levin/strategies/processes/rank_setup.h"
@@ -25,7 +26,7 @@ namespace levin {
 namespace {
 
 [[noreturn]] void throw_not_started(const std::string& what) {
-  throw IoError("the ranks cannot be started: " + what + " failed: " + std::strerror(errno));
+  throw IoError(format("the ranks cannot be started: {} failed: {}", what, std::strerror(errno)));
 }
 
 /// The words of this process's command line, as the kernel has them.

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/peer_limits.h"
 #include "levin/strategies/processes/futex.h"
@@ -50,8 +51,8 @@ SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::s
 void SharedMemoryGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   if (broken_) std::rethrow_exception(broken_);
   if (all.size() != mine.size() * static_cast<std::size_t>(size())) {
-    throw MisuseError(std::string("all_gather in ") + what + ": the buffer for all ranks has " + std::to_string(all.size()) +
-                      " bytes instead of " + std::to_string(mine.size()) + " a rank");
+    throw MisuseError(
+        format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} a rank", what, all.size(), mine.size()));
   }
   board_->end_reduction();
   board_->post_waiting(what);
@@ -126,7 +127,7 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
     const bool launched = segment_->launcher().number != 0;
     if (!launched || now - wait.gone_since > kLauncherGrace) {
       board_->report_failure(
-          {peer, whereabouts_of(*segment_, peer), "its process ended while other ranks wait in " + std::string(wait.what)});
+          {peer, whereabouts_of(*segment_, peer), format("its process ended while other ranks wait in {}", wait.what)});
       end_because_of(board_->failure().value_or(FailureRecord{peer, {}, "its process ended"}));
     }
     return;
@@ -134,8 +135,7 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
 
   const double seconds = wait.seconds();
   if (seconds > timeout_seconds_) {
-    board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in " + wait.what + " for rank " +
-                         std::to_string(peer));
+    board_->report_stall(format("waited {} s in {} for rank {}", static_cast<int>(seconds), wait.what, peer));
     end_because_of(board_->failure().value_or(FailureRecord{peer, {}, "timeout_seconds"}));
   }
 }

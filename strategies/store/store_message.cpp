@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -87,8 +88,7 @@ std::optional<StoreMessage> StoreMessageReader::next(std::size_t limit) {
   std::uint32_t length = 0;
   std::memcpy(&length, bytes_.data() + sizeof kMagic, sizeof length);
   if (length > limit) {
-    throw DesyncError("it announced a message of " + std::to_string(length) + " bytes, where " + std::to_string(limit) +
-                      " are the most");
+    throw DesyncError(format("it announced a message of {} bytes, where {} are the most", length, limit));
   }
   if (bytes_.size() - kPrefixBytes < length) return std::nullopt;
   Body body(std::string_view(bytes_).substr(kPrefixBytes, length));

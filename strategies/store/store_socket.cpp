@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/strategies/store/call_thread.h"
 
@@ -73,8 +74,9 @@ std::vector<Endpoint> resolve(const std::string& host, int port, Deadline deadli
   // A name: a resolver may ask servers that never answer.
   CallThread resolver;
   const auto found = resolver.call_until(deadline, [host, port] { return look_up(host, port, 0); });
-  if (!found) throw LostConnection("the name " + host + " could not be looked up in time");
-  if (found->error != 0) throw LostConnection("the name " + host + " could not be looked up: " + gai_strerror(found->error));
+  if (!found) throw LostConnection(format("the name {} could not be looked up in time", host));
+  if (found->error != 0)
+    throw LostConnection(format("the name {} could not be looked up: {}", host, gai_strerror(found->error)));
   return found->endpoints;
 }
 
@@ -138,7 +140,7 @@ Descriptor::~Descriptor() {
 
 StoreAddress tcp_address(const std::string& host, int port) {
   const auto connect = [host, port](Deadline deadline) {
-    std::string problem = "the name " + host + " leads nowhere";
+    std::string problem = format("the name {} leads nowhere", host);
     const std::vector<Endpoint> endpoints = resolve(host, port, deadline);
     for (const Endpoint& endpoint : endpoints) {
       // An address that never answers must not use up the time of the others; whoever calls tries again.
@@ -152,7 +154,7 @@ StoreAddress tcp_address(const std::string& host, int port) {
     }
     throw LostConnection(problem);
   };
-  return {host + ":" + std::to_string(port), connect};
+  return {format("{}:{}", host, port), connect};
 }
 
 std::pair<Descriptor, Descriptor> connected_pair() {
@@ -207,12 +209,12 @@ Descriptor take_handed_over(int socket) {
 }
 
 std::vector<Descriptor> listen_at(const std::string& host, int port) {
-  const std::string place = host + ":" + std::to_string(port);
+  const std::string place = format("{}:{}", host, port);
   std::vector<Endpoint> endpoints;
   try {
     endpoints = resolve(host, port, std::chrono::steady_clock::now() + std::chrono::seconds(30));
   } catch (const LostConnection& error) {
-    throw DesyncError("rank 0 cannot listen at " + place + ": " + error.what());
+    throw DesyncError(format("rank 0 cannot listen at {}: {}", place, error.what()));
   }
   // Some hosts call themselves 127.0.1.1, and others know them by another address.
   const bool only_here = std::all_of(endpoints.begin(), endpoints.end(), is_loopback) && !means_loopback(host);
@@ -231,8 +233,8 @@ std::vector<Descriptor> listen_at(const std::string& host, int port) {
     if (listener.is_open()) listeners.push_back(std::move(listener));
   }
   if (listeners.empty() || error == EADDRINUSE) {
-    throw DesyncError("rank 0 cannot listen at " + place + ": " + error_text(error) +
-                      (error == EADDRINUSE ? ". Give the run another MASTER_PORT" : ""));
+    throw DesyncError(format("rank 0 cannot listen at {}: {}{}", place, error_text(error),
+                             error == EADDRINUSE ? ". Give the run another MASTER_PORT" : ""));
   }
   return listeners;
 }
@@ -247,7 +249,7 @@ std::string peer_text(int socket) {
       getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
     return "this host";
   }
-  return std::string(host.data()) + ":" + port.data();
+  return format("{}:{}", host.data(), port.data());
 }
 
 bool send_until(int socket, std::string_view bytes, Deadline deadline) {
