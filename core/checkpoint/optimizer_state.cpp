@@ -102,22 +102,13 @@ struct FieldReader {
     for (const Value& exists : numbers.at(name).as_list()) {
       const std::string element = format("{}.{}", name, tensors.size());
       (*this)(element, tensors.emplace_back());
-      if (exists.as_bool() && !tensors.back().defined())
-        throw ConfigError(format("The checkpoint lacks '{}{}'.", prefix, element));
+      if (exists.as_bool() && !tensors.back().defined()) throw ConfigError("The checkpoint lacks '" + prefix + element + "'.");
     }
   }
 };
 
 std::string state_prefix(std::size_t index, std::size_t parameter) {
   return format("optimizer_states.{}.state.{}.", index, parameter);
-}
-
-std::vector<at::Tensor> all_parameters(const Optimizer& optimizer) {
-  std::vector<at::Tensor> parameters;
-  for (const auto& group : optimizer.param_groups()) {
-    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
-  }
-  return parameters;
 }
 
 template <class Kind>
@@ -198,10 +189,9 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
 template <class Visit>
 void as_kind(const Optimizer& optimizer, const Visit& visit) {
   if (detail::visit_optimizer_kind(optimizer, visit)) return;
-  throw MisuseError(
-      format("The state of an optimizer of class {} cannot be put into a checkpoint: use SGD, Adam, AdamW, RMSprop, Adagrad or "
-             "LBFGS, derive from one of them, or save weights only.",
-             optimizer_class_name(optimizer)));
+  throw MisuseError("The state of an optimizer of class " + optimizer_class_name(optimizer) +
+                    " cannot be put into a checkpoint: use SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS, derive from one of " +
+                    "them, or save weights only.");
 }
 
 const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, const std::string& class_name) {

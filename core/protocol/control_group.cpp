@@ -9,6 +9,12 @@ namespace levin {
 
 ControlGroup::~ControlGroup() = default;
 
+void ControlGroup::check_sizes(std::span<const std::byte> mine, std::span<const std::byte> all, const char* what) const {
+  if (all.size() == mine.size() * static_cast<std::size_t>(size())) return;
+  throw MisuseError(
+      format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} a rank", what, all.size(), mine.size()));
+}
+
 void SingleProcessGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   if (all.size() != mine.size()) {
     throw MisuseError(format("all_gather '{}' of one rank needs room for {} bytes, and got {}", what, mine.size(), all.size()));

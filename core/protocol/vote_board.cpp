@@ -7,6 +7,19 @@
 
 namespace levin {
 
+std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_rank, std::int64_t sequence, int own_rank) {
+  std::vector<Votes> votes;
+  for (const PublishedVotes& published : by_rank) {
+    if (published.sequence != sequence) {
+      throw DesyncError(
+          format("rank {} is in gradient reduction {}, rank {} in {}: ranks do not call backward in the same order",
+                 votes.size(), published.sequence, own_rank, sequence));
+    }
+    votes.push_back(unpack_votes(published.votes));
+  }
+  return votes;
+}
+
 VoteBoard::~VoteBoard() = default;
 
 void SingleProcessVoteBoard::publish(std::int64_t sequence, const Votes& votes) {

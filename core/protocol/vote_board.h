@@ -1,11 +1,20 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "levin/core/protocol/votes.h"
 
 namespace levin {
+
+/// What a rank has published for a reduction, as it travels.
+struct PublishedVotes {
+  std::int64_t sequence = -1;
+  std::uint64_t votes = 0;  ///< packed
+};
+/// The votes by rank. Throws DesyncError when one of them is for another reduction than `sequence`, in which `own_rank` is.
+std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_rank, std::int64_t sequence, int own_rank);
 
 /// Carries votes between boundaries without a collective of their own: each rank publishes before a gradient reduction and
 /// reads after it. Since a reduction ends on a rank only after it has started on every rank, all ranks read the same votes for

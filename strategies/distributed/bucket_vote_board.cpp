@@ -25,20 +25,11 @@ std::vector<Votes> BucketVoteBoard::read(std::int64_t sequence) {
     throw MisuseError(
         format("votes of gradient reduction {} are read, but no reduction has ended since they were published", sequence));
   }
-  std::vector<Votes> votes;
-  for (const Words& words : all_) {
-    if (words.sequence != sequence) {
-      throw DesyncError(
-          format("rank {} is in gradient reduction {}, rank {} in {}: ranks do not call backward in the same order",
-                 votes.size(), words.sequence, board_->rank(), sequence));
-    }
-    votes.push_back(unpack_votes(words.votes));
-  }
-  return votes;
+  return unpack_votes(all_, sequence, board_->rank());
 }
 
 at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
-  std::array<std::uint8_t, sizeof(Words)> bytes{};
+  std::array<std::uint8_t, sizeof(PublishedVotes)> bytes{};
   std::memcpy(bytes.data(), &mine_, bytes.size());
   const auto width = static_cast<std::int64_t>(bytes.size());
   const at::Tensor own = torch::from_blob(bytes.data(), {width}, torch::kUInt8).to(bucket.scalar_type());
@@ -49,14 +40,14 @@ at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
 
 void BucketVoteBoard::take(const at::Tensor& sum) {
   const at::Tensor bytes = sum.to(torch::kUInt8).contiguous();
-  std::vector<Words> all(static_cast<std::size_t>(board_->size()));
-  std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(Words));
+  std::vector<PublishedVotes> all(static_cast<std::size_t>(board_->size()));
+  std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(PublishedVotes));
   const std::lock_guard lock(mutex_);
   all_ = std::move(all);
 }
 
 void BucketVoteBoard::exchange(ControlGroup& group) {
-  std::vector<Words> all(static_cast<std::size_t>(group.size()));
+  std::vector<PublishedVotes> all(static_cast<std::size_t>(group.size()));
   group.all_gather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all)), "a step without gradients");
   const std::lock_guard lock(mutex_);
   all_ = std::move(all);

@@ -32,15 +32,10 @@ class BucketVoteBoard final : public VoteBoard {
   void exchange(ControlGroup& group);
 
  private:
-  struct Words {
-    std::int64_t sequence = -1;
-    std::uint64_t votes = 0;
-  };
-
   std::shared_ptr<RunBoard> board_;
-  Words mine_;
+  PublishedVotes mine_;
   mutable std::mutex mutex_;
-  std::vector<Words> all_;
+  std::vector<PublishedVotes> all_;
 };
 
 }  // namespace levin

@@ -38,10 +38,7 @@ GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::
 void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   if (broken_) std::rethrow_exception(broken_);
   const auto ranks = static_cast<std::size_t>(size());
-  if (all.size() != mine.size() * ranks) {
-    throw MisuseError(
-        format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} a rank", what, all.size(), mine.size()));
-  }
+  check_sizes(mine, all, what);
   board_->end_reduction();
   board_->post_waiting(what);
   Frame frame;
@@ -131,17 +128,12 @@ std::vector<Votes> GlooVoteBoard::read(std::int64_t sequence) {
   if (!work_) throw MisuseError(format("votes of gradient reduction {} are read but were not published", sequence));
   work_->wait();
   work_.reset();
-  std::vector<Votes> votes;
+  std::vector<PublishedVotes> by_rank;
   for (const at::Tensor& words : all_[0]) {
     const auto* word = words.const_data_ptr<std::int64_t>();
-    if (word[0] != sequence) {
-      throw DesyncError(
-          format("rank {} is in gradient reduction {}, rank {} in {}: ranks do not call backward in the same order",
-                 votes.size(), word[0], board_->rank(), sequence));
-    }
-    votes.push_back(unpack_votes(static_cast<std::uint64_t>(word[1])));
+    by_rank.push_back({word[0], static_cast<std::uint64_t>(word[1])});
   }
-  return votes;
+  return unpack_votes(by_rank, sequence, board_->rank());
 }
 
 }  // namespace levin

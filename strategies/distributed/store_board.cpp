@@ -6,7 +6,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/strategies/distributed/store_text.h"
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/print_report.h"
 
 namespace levin {
 

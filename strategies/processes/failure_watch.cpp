@@ -7,6 +7,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
 #include "levin/strategies/processes/error_file.h"
+#include "levin/strategies/processes/print_report.h"
 
 namespace levin {
 

@@ -8,7 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/console/table.h"
 #include "levin/strategies/processes/futex.h"
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/print_report.h"
 
 namespace levin {
 

@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -50,10 +49,7 @@ SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::s
 
 void SharedMemoryGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   if (broken_) std::rethrow_exception(broken_);
-  if (all.size() != mine.size() * static_cast<std::size_t>(size())) {
-    throw MisuseError(
-        format("all_gather in {}: the buffer for all ranks has {} bytes instead of {} a rank", what, all.size(), mine.size()));
-  }
+  check_sizes(mine, all, what);
   board_->end_reduction();
   board_->post_waiting(what);
   std::size_t offset = 0;

@@ -9,8 +9,8 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/strategies/processes/error_file.h"
+#include "levin/strategies/processes/print_report.h"
 #include "levin/strategies/processes/shared_memory_board.h"
-#include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
 

@@ -15,7 +15,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
 #include "levin/core/error.h"
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/print_report.h"
 #include "levin/strategies/store/store_limits.h"
 
 namespace levin {

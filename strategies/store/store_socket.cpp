@@ -12,11 +12,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
-#include <memory>
+#include <span>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
+#include "levin/strategies/processes/descriptor_message.h"
 #include "levin/strategies/store/call_thread.h"
 
 namespace levin {
@@ -24,6 +26,8 @@ namespace levin {
 namespace {
 
 constexpr std::size_t kReceiveBytes = 16 * 1024;
+/// A descriptor does not travel alone.
+constexpr std::array<std::byte, 1> kOneByte{};
 
 /// Where a name leads.
 struct Endpoint {
@@ -168,21 +172,8 @@ std::pair<Descriptor, Descriptor> connected_pair() {
 StoreAddress inherited_address(int socket) {
   const auto connect = [socket](Deadline deadline) {
     auto [mine, theirs] = connected_pair();
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = space.data();
-    message.msg_controllen = space.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
     const int handed_over = theirs.number();
-    std::memcpy(CMSG_DATA(header), &handed_over, sizeof(int));
-    while (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    while (send_descriptors(socket, kOneByte, std::span(&handed_over, 1), MSG_DONTWAIT) < 0) {
       if (errno != EAGAIN && errno != EINTR) throw LostConnection(error_text(errno));
       if (!wait_for(socket, POLLOUT, deadline)) throw LostConnection(error_text(ETIMEDOUT));
     }
@@ -192,20 +183,11 @@ StoreAddress inherited_address(int socket) {
 }
 
 Descriptor take_handed_over(int socket) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0) return {};
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
-  int handed_over = -1;
-  std::memcpy(&handed_over, CMSG_DATA(header), sizeof(int));
-  return Descriptor(handed_over);
+  std::array<std::byte, 1> byte{};
+  std::vector<int> handed_over;
+  receive_descriptors(socket, byte, handed_over, MSG_DONTWAIT);
+  std::vector<Descriptor> owned(handed_over.begin(), handed_over.end());
+  return owned.empty() ? Descriptor() : std::move(owned.front());
 }
 
 std::vector<Descriptor> listen_at(const std::string& host, int port) {

@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/print_report.h"
 
 #include <unistd.h>
 
