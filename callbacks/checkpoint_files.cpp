@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
@@ -62,19 +63,19 @@ void link_checkpoint(const std::string& target, const std::string& link) {
   try {
     replace_link(link, fs::path(target).lexically_relative(fs::path(link).parent_path()));
   } catch (const IoError& error) {
-    throw IoError(std::string(error.what()) + " Use save_last: true to write a file.");
+    throw IoError(format("{} Use save_last: true to write a file.", error.what()));
   }
 }
 
 void remove_checkpoint(const std::string& file, const std::string& folder) {
   if (!file_is_there(file)) return;
   if (!lies_in(file, folder) || !(is_checkpoint(file) || is_checkpoint_link(file))) {
-    rank_zero_warn("The old checkpoint " + file + " is left where it is: it is not one that levin wrote into " + folder + ".");
+    rank_zero_warn(format("The old checkpoint {} is left where it is: it is not one that levin wrote into {}.", file, folder));
     return;
   }
   std::error_code error;
   fs::remove(file, error);
-  if (error) rank_zero_warn("Could not remove the old checkpoint " + file + ": " + error.message() + ".");
+  if (error) rank_zero_warn(format("Could not remove the old checkpoint {}: {}.", file, error.message()));
 }
 
 }  // namespace levin::detail

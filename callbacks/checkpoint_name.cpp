@@ -5,9 +5,10 @@
 #include <cmath>
 #include <string_view>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
 #include "levin/core/files/leaves_folder.h"
-#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 namespace {
@@ -53,8 +54,8 @@ bool has_large_number(const std::string& format) {
 CheckpointName::CheckpointName(const std::string& pattern, bool auto_insert_metric_name) {
   Piece piece;
   const auto fail = [&pattern](const std::string& what) {
-    throw ConfigError("Checkpoint file name " + quoted_text(pattern, 300) + ": " + what +
-                      ". Write fields like {val_loss:.2f}.");
+    throw ConfigError(
+        format("Checkpoint file name {}: {}. Write fields like {{val_loss:.2f}}.", quoted_text(pattern, 300), what));
   };
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     const char c = pattern[at];
@@ -73,7 +74,7 @@ CheckpointName::CheckpointName(const std::string& pattern, bool auto_insert_metr
       piece.field = inside.substr(0, colon);
       piece.format = colon == std::string::npos ? "" : inside.substr(colon + 1);
       if (piece.field.empty()) fail("a field has no name");
-      const std::string wrong_format = "the format " + quoted_text(piece.format) + " is not understood";
+      const std::string wrong_format = format("the format {} is not understood", quoted_text(piece.format));
       if (has_large_number(piece.format)) fail(wrong_format + " (its width or precision is above 255)");
       // A number as a character would be any byte, NUL and '/' too.
       if (piece.format.ends_with('c')) fail(wrong_format + " (c would make a character of a number)");
@@ -81,7 +82,7 @@ CheckpointName::CheckpointName(const std::string& pattern, bool auto_insert_metr
         write_integer(0, piece.format);
         write_number(0.5, piece.format);
       } catch (const fmt::format_error& error) {
-        fail(wrong_format + " (" + error.what() + ")");
+        fail(format("{} ({})", wrong_format, error.what()));
       }
       if (auto_insert_metric_name) piece.literal += piece.field + "=";
       pieces_.push_back(std::move(piece));

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "levin/callbacks/monitoring.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
-#include "levin/core/options/float_text.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -99,9 +99,8 @@ void EarlyStopping::check(Trainer& trainer) {
   const std::optional<double> current = trainer.monitored(options_.monitor);
   if (!current) {
     const std::string problem =
-        "EarlyStopping watches '" + options_.monitor +
-        "', which no rank has logged. Log it, or set 'monitor' to one of: " + detail::metric_names(trainer.callback_metrics()) +
-        ".";
+        format("EarlyStopping watches '{}', which no rank has logged. Log it, or set 'monitor' to one of: {}.",
+               options_.monitor, detail::metric_names(trainer.callback_metrics()));
     if (options_.strict) throw MisuseError(problem);
     if (options_.verbose) rank_zero_warn(problem);
     return;
@@ -133,38 +132,37 @@ EarlyStopping::Decision EarlyStopping::stop_because(EarlyStoppingReason reason, 
 EarlyStopping::Decision EarlyStopping::evaluate(double current) {
   const std::string& name = options_.monitor;
   const bool minimize = options_.mode == MonitorMode::kMin;
-  const std::string is_now = name + " = " + digits_text(current, 9);
+  const std::string is_now = format("{} = {:.9g}", name, current);
   if (options_.check_finite && !std::isfinite(current)) {
     return stop_because(EarlyStoppingReason::kNonFiniteMetric,
-                        "Monitored metric " + is_now + " is not finite. Previous best value was " + fixed_text(best_score_, 3));
+                        format("Monitored metric {} is not finite. Previous best value was {:.3f}", is_now, best_score_));
   }
   if (options_.stopping_threshold && improves(current, *options_.stopping_threshold)) {
     return stop_because(
         EarlyStoppingReason::kStoppingThreshold,
-        "Stopping threshold reached: " + is_now + (minimize ? " < " : " > ") + digits_text(*options_.stopping_threshold, 9));
+        format("Stopping threshold reached: {}{}{:.9g}", is_now, minimize ? " < " : " > ", *options_.stopping_threshold));
   }
   if (options_.divergence_threshold && improves(-current, -*options_.divergence_threshold)) {
-    return stop_because(EarlyStoppingReason::kDivergenceThreshold, "Divergence threshold reached: " + is_now +
-                                                                       (minimize ? " > " : " < ") +
-                                                                       digits_text(*options_.divergence_threshold, 9));
+    return stop_because(
+        EarlyStoppingReason::kDivergenceThreshold,
+        format("Divergence threshold reached: {}{}{:.9g}", is_now, minimize ? " > " : " < ", *options_.divergence_threshold));
   }
   const double handicap = minimize ? options_.min_delta : -options_.min_delta;
   if (improves(current + handicap, best_score_)) {
-    std::string message = "Metric " + name + " improved";
+    std::string message = format("Metric {} improved", name);
     if (std::isfinite(best_score_)) {
-      message +=
-          " by " + fixed_text(std::abs(best_score_ - current), 3) + " >= min_delta = " + digits_text(options_.min_delta, 9);
+      message += format(" by {:.3f} >= min_delta = {:.9g}", std::abs(best_score_ - current), options_.min_delta);
     }
     best_score_ = current;
     wait_count_ = 0;
     reason_ = EarlyStoppingReason::kNotStopped;
     reason_message_.clear();
-    return {false, message + ". New best score: " + fixed_text(current, 3)};
+    return {false, format("{}. New best score: {:.3f}", message, current)};
   }
   if (++wait_count_ < options_.patience) return {};
-  return stop_because(EarlyStoppingReason::kPatienceExhausted, "Monitored metric " + name + " did not improve in the last " +
-                                                                   std::to_string(wait_count_) +
-                                                                   " checks. Best score: " + fixed_text(best_score_, 3));
+  return stop_because(
+      EarlyStoppingReason::kPatienceExhausted,
+      format("Monitored metric {} did not improve in the last {} checks. Best score: {:.3f}", name, wait_count_, best_score_));
 }
 
 }  // namespace levin

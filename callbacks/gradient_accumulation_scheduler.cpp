@@ -4,9 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
-#include "levin/core/options/quoted_text.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -21,11 +22,10 @@ AccumulationSchedule OptionType<AccumulationSchedule>::read(const Value& value) 
       throw ConfigError(batches.mark(),
                         quoted_text(key) + " is no epoch: the keys of scheduling are numbers, as in {0: 1, 4: 8}.");
     }
-    if (epoch < 0) throw ConfigError(batches.mark(), "epoch " + key + " is below 0; epochs count from 0");
+    if (epoch < 0) throw ConfigError(batches.mark(), format("epoch {} is below 0; epochs count from 0", key));
     schedule[epoch] = OptionType<std::int64_t>::read(batches);
     if (schedule[epoch] < 1)
-      throw ConfigError(batches.mark(),
-                        "epoch " + key + " accumulates " + std::to_string(schedule[epoch]) + " batches; 1 is the least");
+      throw ConfigError(batches.mark(), format("epoch {} accumulates {} batches; 1 is the least", key, schedule[epoch]));
   }
   return schedule;
 }
@@ -68,8 +68,9 @@ void GradientAccumulationScheduler::on_train_start(Trainer& trainer, Module& mod
         "Trainer optimize.");
   }
   if (trainer.options().accumulate_grad_batches != 1) {
-    throw MisuseError("The Trainer has accumulate_grad_batches: " + std::to_string(trainer.options().accumulate_grad_batches) +
-                      " and a GradientAccumulationScheduler. Remove one of them.");
+    throw MisuseError(
+        format("The Trainer has accumulate_grad_batches: {} and a GradientAccumulationScheduler. Remove one of them.",
+               trainer.options().accumulate_grad_batches));
   }
 }
 

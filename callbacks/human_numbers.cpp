@@ -1,6 +1,6 @@
 #include "levin/callbacks/human_numbers.h"
 
-#include <spdlog/fmt/fmt.h>
+#include "levin/core/base/format.h"
 
 namespace levin::detail {
 
@@ -10,11 +10,11 @@ std::string human_count(std::int64_t count) {
   double scaled = static_cast<double>(count);
   std::size_t unit = 0;
   for (scaled /= 1000; scaled >= 1000 && unit + 1 < sizeof kUnits; scaled /= 1000) ++unit;
-  if (scaled < 100) return fmt::format("{:.1f} {}", scaled, kUnits[unit]);
+  if (scaled < 100) return format("{:.1f} {}", scaled, kUnits[unit]);
   std::string digits = std::to_string(static_cast<std::int64_t>(scaled));
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
     digits.insert(static_cast<std::size_t>(at), ",");
-  return digits + " " + kUnits[unit];
+  return format("{} {}", digits, kUnits[unit]);
 }
 
 std::string short_type_name(const std::string& demangled) {

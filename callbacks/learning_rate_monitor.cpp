@@ -7,9 +7,9 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "levin/callbacks/learning_rate_names.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
@@ -91,7 +91,7 @@ void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
   for (const auto& optimizer : trainer.optimizers()) {
     const auto& groups = optimizer->param_groups();
     if (std::all_of(groups.begin(), groups.end(), [](const auto& group) { return momentum_of(group).has_value(); })) continue;
-    rank_zero_warn("LearningRateMonitor: " + optimizer_class_name(*optimizer) + " has no momentum; 0 is logged for it.");
+    rank_zero_warn(format("LearningRateMonitor: {} has no momentum; 0 is logged for it.", optimizer_class_name(*optimizer)));
   }
 }
 

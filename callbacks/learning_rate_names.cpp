@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "levin/core/base/format.h"
+
 namespace levin::detail {
 
 std::vector<std::vector<std::string>> learning_rate_names(const std::vector<MonitoredOptimizer>& optimizers) {
@@ -12,11 +14,11 @@ std::vector<std::vector<std::string>> learning_rate_names(const std::vector<Moni
     if (name.empty()) {
       name = "lr-" + optimizer.class_name;
       const int earlier = seen[optimizer.class_name]++;
-      if (earlier > 0) name += "-" + std::to_string(earlier);
+      if (earlier > 0) name += format("-{}", earlier);
     }
     std::vector<std::string>& groups = names.emplace_back();
     for (std::size_t group = 1; group <= optimizer.num_groups; ++group) {
-      groups.push_back(optimizer.num_groups == 1 ? name : name + "/pg" + std::to_string(group));
+      groups.push_back(optimizer.num_groups == 1 ? name : format("{}/pg{}", name, group));
     }
   }
   return names;

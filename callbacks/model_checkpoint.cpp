@@ -7,11 +7,11 @@
 
 #include "levin/callbacks/checkpoint_files.h"
 #include "levin/callbacks/monitoring.h"
+#include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/float_text.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/trainer.h"
 
@@ -25,7 +25,7 @@ bool was_measured(std::optional<double> before, std::optional<double> after) {
 }
 
 std::string position(const Trainer& trainer) {
-  return "Epoch " + std::to_string(trainer.current_epoch()) + ", global step " + std::to_string(trainer.global_step());
+  return format("Epoch {}, global step {}", trainer.current_epoch(), trainer.global_step());
 }
 
 Value optional_number(std::optional<double> number) { return number ? Value(*number) : Value(); }
@@ -113,9 +113,10 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
   best_model_path_ = read_text(state.find("best_model_path"));
   const std::string saved_in = read_text(state.find("dirpath"));
   if (saved_in != dirpath_) {
-    rank_zero_warn("ModelCheckpoint: the checkpoint was saved by a run that kept its files in '" + saved_in +
-                   "'; this one uses '" + dirpath_ +
-                   "'. Of its state only best_model_path is taken over: the files there stay, and count no more.");
+    rank_zero_warn(
+        format("ModelCheckpoint: the checkpoint was saved by a run that kept its files in '{}'; this one uses '{}'. Of its "
+               "state only best_model_path is taken over: the files there stay, and count no more.",
+               saved_in, dirpath_));
     displaced_.clear();
     return;
   }
@@ -139,7 +140,7 @@ void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   if (trainer.is_global_zero()) {
     folder = detail::absolute_folder(options_.dirpath.value_or(trainer.log_dir() / "checkpoints"));
     if (options_.save_top_k != 0 && !trainer.options().fast_dev_run && detail::has_files(folder)) {
-      rank_zero_warn("Checkpoint folder " + folder + " exists and is not empty.");
+      rank_zero_warn(format("Checkpoint folder {} exists and is not empty.", folder));
     }
   }
   dirpath_ = RankExchange(trainer.strategy().control_group())
@@ -256,9 +257,8 @@ std::optional<double> ModelCheckpoint::current_value(Trainer& trainer, Occasion 
 
 void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
   const std::string problem =
-      "ModelCheckpoint monitors '" + *options_.monitor +
-      "', which no rank has logged. Log it, or set 'monitor' to one of: " + detail::metric_names(trainer.callback_metrics()) +
-      ".";
+      format("ModelCheckpoint monitors '{}', which no rank has logged. Log it, or set 'monitor' to one of: {}.",
+             *options_.monitor, detail::metric_names(trainer.callback_metrics()));
   if (validation_has_run_) throw MisuseError(problem);
   Console::instance().warn_once(problem + " Nothing was saved.", "monitor " + *options_.monitor, Speaker::kRun);
 }
@@ -267,7 +267,7 @@ void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
   decided_step_ = trainer.global_step();
   if (!top_k_.accepts(score)) {
     if (options_.verbose) {
-      rank_zero_info(position(trainer) + ": '" + *options_.monitor + "' was not in top " + std::to_string(options_.save_top_k));
+      rank_zero_info(format("{}: '{}' was not in top {}", position(trainer), *options_.monitor, options_.save_top_k));
     }
     return;
   }
@@ -278,10 +278,9 @@ void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
   current_score_ = std::isnan(score) ? (options_.mode == MonitorMode::kMin ? kInfinity : -kInfinity) : score;
   std::tie(best_model_path_, best_model_score_) = *top_k_.best();
   if (options_.verbose) {
-    rank_zero_info(
-        position(trainer) + ": '" + *options_.monitor + "' reached " + fixed_text(*current_score_, 5) + " (best " +
-        fixed_text(*best_model_score_, 5) + "), saving model to '" + file + "' as top " +
-        std::to_string(options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_.files().size()) : options_.save_top_k));
+    rank_zero_info(format("{}: '{}' reached {:.5f} (best {:.5f}), saving model to '{}' as top {}", position(trainer),
+                          *options_.monitor, *current_score_, *best_model_score_, file,
+                          options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_.files().size()) : options_.save_top_k));
   }
   if (displaced) displaced_.push_back(*displaced);
   write(trainer, file);
@@ -336,10 +335,10 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
     const std::string file = exceptional_file_ = free_file(current_name(trainer), "");
     write(trainer, file);
     if (options_.save_last.enabled()) write_last(trainer, free_file(kNameLast, last_model_path_));
-    rank_zero_info("Training ended with an error (" + std::string(error.what()) + "); saved its state as " + file);
+    rank_zero_info(format("Training ended with an error ({}); saved its state as {}", error.what(), file));
   } catch (const std::exception& save_error) {
     // The error that ended the training is what matters; it leaves the Trainer after this hook.
-    Console::instance().error("ModelCheckpoint: the state could not be saved: " + std::string(save_error.what()));
+    Console::instance().error(format("ModelCheckpoint: the state could not be saved: {}", save_error.what()));
   }
 }
 
@@ -354,7 +353,7 @@ std::string ModelCheckpoint::free_file(const std::string& name, const std::strin
   std::string file = (folder / (name + kFileExtension)).string();
   if (!options_.enable_version_counter) return file;
   for (int version = 1; detail::file_is_there(file) && file != may_replace && file != exceptional_file_; ++version) {
-    file = (folder / (name + "-v" + std::to_string(version) + kFileExtension)).string();
+    file = (folder / format("{}-v{}{}", name, version, kFileExtension)).string();
   }
   return file;
 }

@@ -1,8 +1,8 @@
 #include "levin/callbacks/model_checkpoint_options.h"
 
 #include "levin/callbacks/checkpoint_name.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
-#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 

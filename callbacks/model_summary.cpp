@@ -6,10 +6,10 @@
 #include <unordered_set>
 
 #include "levin/callbacks/human_numbers.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/console/table.h"
 #include "levin/core/module.h"
-#include "levin/core/options/float_text.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -48,7 +48,7 @@ void add_rows(TextTable& table, const torch::nn::Module& parent, const std::stri
 std::string footer_line(const std::string& figure, const std::string& label) {
   std::string line = figure;
   line.resize(std::max<std::size_t>(line.size() + 1, 10), ' ');
-  return "\n" + line + label;
+  return format("\n{}{}", line, label);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ std::string summarize_model(const torch::nn::Module& model, std::int64_t max_dep
   return table.str() + "\n" + footer_line(detail::human_count(total.trainable), "Trainable params") +
          footer_line(detail::human_count(total.parameters - total.trainable), "Non-trainable params") +
          footer_line(detail::human_count(total.parameters), "Total params") +
-         footer_line(fixed_text(static_cast<double>(total.bytes) * 1e-6, 3), "Total estimated model params size (MB)") +
+         footer_line(format("{:.3f}", static_cast<double>(total.bytes) * 1e-6), "Total estimated model params size (MB)") +
          footer_line(std::to_string(in_train_mode), "Modules in train mode") +
          footer_line(std::to_string(static_cast<std::int64_t>(submodules.size()) - in_train_mode), "Modules in eval mode");
 }

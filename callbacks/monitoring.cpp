@@ -1,6 +1,7 @@
 #include "levin/callbacks/monitoring.h"
 
-#include "levin/core/options/did_you_mean.h"
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/format.h"
 #include "levin/core/trainer.h"
 
 namespace levin::detail {
@@ -11,7 +12,7 @@ std::string literal(const Value& value) {
   if (value.is_bool()) return value.as_bool() ? "True" : "False";
   if (value.is_int()) return std::to_string(value.as_int());
   if (value.is_double()) return std::to_string(value.as_double());
-  return "'" + value.as_string() + "'";
+  return format("'{}'", value.as_string());
 }
 
 }  // namespace
@@ -21,7 +22,7 @@ std::string state_key_of(std::string_view class_name, const std::vector<std::pai
   key += '{';
   for (const auto& [name, value] : arguments) {
     if (key.back() != '{') key += ", ";
-    key += "'" + name + "': " + literal(value);
+    key += format("'{}': {}", name, literal(value));
   }
   return key + "}";
 }

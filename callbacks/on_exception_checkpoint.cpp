@@ -3,11 +3,12 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/files/leaves_folder.h"
-#include "levin/core/options/quoted_text.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -17,7 +18,7 @@ void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptio
   options.add("filename", &OnExceptionCheckpointOptions::filename, "Name of the file, without .ckpt").not_empty();
   options.rule({"filename"}, [](const OnExceptionCheckpointOptions& saving) -> std::string {
     if (!leaves_folder(saving.filename)) return "";
-    return "filename is " + quoted_text(saving.filename) + ", which leads out of dirpath: say with dirpath where to save";
+    return format("filename is {}, which leads out of dirpath: say with dirpath where to save", quoted_text(saving.filename));
   });
 }
 
@@ -31,7 +32,7 @@ void OnExceptionCheckpoint::on_exception(Trainer& trainer, Module&, const std::e
     Console::instance().info("Saved the state of the failed run as " + ckpt_path().string());
   } catch (const std::exception& save_error) {
     // The error that ended the training is what matters; it leaves the Trainer after this hook.
-    Console::instance().error("OnExceptionCheckpoint: the state could not be saved: " + std::string(save_error.what()));
+    Console::instance().error(format("OnExceptionCheckpoint: the state could not be saved: {}", save_error.what()));
   }
 }
 

@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/float_text.h"
 #include "levin/core/run/throughput.h"
 #include "levin/core/trainer.h"
 
@@ -80,12 +80,12 @@ void ProgressBar::draw_if_due(const Trainer& trainer, const Bar& bar) {
 
 void ProgressBar::print_line(const Trainer& trainer, const Bar& bar) {
   const ProgressLine line = line_of(trainer, bar);
-  std::string text = line.description + ": " + std::to_string(line.current);
-  if (line.total) text += "/" + std::to_string(*line.total);
+  std::string text = format("{}: {}", line.description, line.current);
+  if (line.total) text += format("/{}", *line.total);
   text += " [" + duration_text(line.elapsed_seconds);
-  if (line.rate) text += ", " + fixed_text(*line.rate, 2) + "it/s";
+  if (line.rate) text += format(", {:.2f}it/s", *line.rate);
   if (line.samples_rate) text += ", " + samples_rate_text(*line.samples_rate);
-  for (const auto& [name, figure] : line.postfix) text += ", " + name + "=" + figure;
+  for (const auto& [name, figure] : line.postfix) text += format(", {}={}", name, figure);
   console_.print(LogLevel::kInfo, text + "]", Speaker::kRun);
 }
 
@@ -97,7 +97,7 @@ void ProgressBar::on_train_start(Trainer& trainer, Module&) {
 
 void ProgressBar::on_train_epoch_start(Trainer& trainer, Module&) {
   if (!enabled(trainer)) return;
-  start(training_, "Epoch " + std::to_string(trainer.current_epoch()), known(trainer.num_training_batches()));
+  start(training_, format("Epoch {}", trainer.current_epoch()), known(trainer.num_training_batches()));
   training_.current = training_.done_before = trainer.batch_idx() + 1;
   training_.samples = 0;
   if (live_) draw(trainer, training_);
@@ -145,7 +145,7 @@ void ProgressBar::evaluation_batch_done(Trainer& trainer, std::int64_t batch_idx
     const auto& batches = trainer.num_evaluation_batches();
     const auto position = static_cast<std::size_t>(dataloader_idx);
     evaluation_loader_ = dataloader_idx;
-    evaluation_.description = evaluation_name_ + " DataLoader " + std::to_string(dataloader_idx);
+    evaluation_.description = format("{} DataLoader {}", evaluation_name_, dataloader_idx);
     evaluation_.total = position < batches.size() ? known(batches[position]) : std::nullopt;
   }
   evaluation_.current = batch_idx + 1;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
 #include "levin/core/console/progress_line.h"
 #include "levin/core/console/rank_messages.h"
@@ -53,7 +54,7 @@ void Timer::end(Stage stage) { span(stage).end = steady_seconds(); }
 
 void Timer::check(Trainer& trainer) {
   if (!options_.duration || !trainer.is_global_zero() || *time_remaining() > 0) return;
-  const std::string reason = "Time limit reached after " + duration_text(time_elapsed(Stage::kTrain)) + " of training";
+  const std::string reason = format("Time limit reached after {} of training", duration_text(time_elapsed(Stage::kTrain)));
   trainer.stop(reason);
   if (options_.verbose && !std::exchange(told_, true)) rank_zero_info(reason + ". Training stops.");
 }

@@ -1,5 +1,6 @@
 #include "levin/cli/annotated_yaml.h"
 
+#include "levin/core/base/format.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
@@ -46,9 +47,9 @@ class Writer {
 
   void entry(const std::string& key, const Value& value, int indent) {
     const bool is_long = key.size() > kLongestSimpleKey;
-    text_ += (is_long ? "? " : "") + scalar_text(Value(key)) + (is_long ? "\n" + std::string(indent, ' ') + ":" : ":");
+    text_ += (is_long ? "? " : "") + scalar_text(Value(key)) + (is_long ? format("\n{}:", std::string(indent, ' ')) : ":");
     if (value.size() == 0) {
-      text_ += " " + scalar_text(value) + "\n";
+      text_ += format(" {}\n", scalar_text(value));
       return;
     }
     text_ += "\n";
@@ -69,7 +70,7 @@ class Writer {
       if (c != '\n') {
         line += c;
       } else {
-        if (!line.empty()) text_ += std::string(indent, ' ') + "# " + line + "\n";
+        if (!line.empty()) text_ += format("{}# {}\n", std::string(indent, ' '), line);
         line.clear();
       }
     }

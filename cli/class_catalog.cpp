@@ -1,6 +1,7 @@
 #include "levin/cli/class_catalog.h"
 
-#include "levin/core/options/did_you_mean.h"
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/format.h"
 
 namespace levin::cli {
 namespace {
@@ -41,7 +42,7 @@ ClassKind class_kind(std::string_view name) {
     if (name == kind.name || name == kind.plural) return std::move(kind);
     names.push_back(kind.plural);
   }
-  throw ConfigError("there is no kind of class '" + std::string(name) + "'" + did_you_mean(name, names, "kinds"));
+  throw ConfigError(format("there is no kind of class '{}'{}", name, did_you_mean(name, names, "kinds")));
 }
 
 FoundClass find_class(std::string_view class_path) {

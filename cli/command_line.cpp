@@ -8,8 +8,9 @@
 #include "levin/cli/help_text.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/build_info.h"
-#include "levin/core/options/did_you_mean.h"
-#include "levin/core/options/quoted_text.h"
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 
 namespace levin::cli {
 namespace {
@@ -94,7 +95,7 @@ class Splitter {
 
   std::string value_of(const std::string& argument, const std::string& what) {
     if (next_ == arguments_.size() || is_flag(arguments_[next_]))
-      throw ConfigError(Mark{"command line: " + argument}, "needs a value: " + argument + "=" + what);
+      throw ConfigError(Mark{"command line: " + argument}, format("needs a value: {}={}", argument, what));
     return arguments_[next_++];
   }
 
@@ -129,10 +130,10 @@ void check_extras(const CLI::App& app) {
   if (!is_flag(wrong) || name_start == std::string::npos) {
     const bool is_yaml = wrong.ends_with(".yaml") || wrong.ends_with(".yml");
     const bool lacks_command = app.get_subcommands().empty();
-    throw ConfigError(Mark{"command line"}, "unexpected argument " + quoted_text(wrong) +
-                                                (is_yaml         ? "; give it with --config"
-                                                 : lacks_command ? did_you_mean(wrong, command_names(), "commands")
-                                                                 : ""));
+    throw ConfigError(Mark{"command line"}, format("unexpected argument {}{}", quoted_text(wrong),
+                                                   is_yaml         ? "; give it with --config"
+                                                   : lacks_command ? did_you_mean(wrong, command_names(), "commands")
+                                                                   : ""));
   }
   std::vector<std::string> known = section_names();
   known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
@@ -140,9 +141,9 @@ void check_extras(const CLI::App& app) {
   const std::string head = name.substr(0, name.find_first_of(".=+"));
   const std::string nearest = nearest_name(head, known);
   throw ConfigError(Mark{"command line"},
-                    "unknown option " + quoted_text(wrong) +
-                        (nearest.empty() ? "; sections are " + quoted_list(section_names())
-                                         : "; did you mean '--" + nearest + name.substr(head.size()) + "'?"));
+                    format("unknown option {}{}", quoted_text(wrong),
+                           nearest.empty() ? "; sections are " + quoted_list(section_names())
+                                           : format("; did you mean '--{}{}'?", nearest, name.substr(head.size()))));
 }
 
 }  // namespace
@@ -183,8 +184,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (app.get_subcommands().empty())
     throw ConfigError("a command is needed: levin fit, validate, test, predict, list or schema; see levin --help");
   if (app.get_subcommands().size() > 1)
-    throw ConfigError(Mark{"command line"}, "one command at a time: both '" + app.get_subcommands()[0]->get_name() + "' and '" +
-                                                app.get_subcommands()[1]->get_name() + "' are given");
+    throw ConfigError(Mark{"command line"}, format("one command at a time: both '{}' and '{}' are given",
+                                                   app.get_subcommands()[0]->get_name(), app.get_subcommands()[1]->get_name()));
   line.command = app.get_subcommands().front()->get_name();
   return line;
 }

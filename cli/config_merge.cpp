@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
+#include "levin/core/base/format.h"
 
 namespace levin::cli {
 namespace {
@@ -78,8 +78,9 @@ class OverrideWalk {
   void apply(Value& config) {
     // A level of the key is a level of the configuration, and each keeps the key's name for messages.
     if (given_.key.size() > kLongestKey || parts_.size() + depth_of(value_) > kDeepestConfig)
-      throw ConfigError(mark_, "the key leads too deep: it may have " + std::to_string(kLongestKey) + " characters, and " +
-                                   std::to_string(kDeepestConfig) + " levels together with the value");
+      throw ConfigError(
+          mark_, format("the key leads too deep: it may have {} characters, and {} levels together with the value", kLongestKey,
+                        kDeepestConfig));
     for (const std::string& part : parts_) {
       if (part.empty()) throw ConfigError(mark_, "the key has an empty part");
     }
@@ -99,7 +100,7 @@ class OverrideWalk {
     }
     if (node.is_string()) node = class_only(node);
     if (!node.is_null() && !node.is_map())
-      throw ConfigError(mark_, "'" + joined(next) + "' is " + describe(node) + "; it has no '" + part + "'");
+      throw ConfigError(mark_, format("'{}' is {}; it has no '{}'", joined(next), describe(node), part));
     const bool is_class = names_class(node) || (next == 1 && is_component_section(parts_[0]));
     Value& holder = is_class && !is_direct_key(part) ? child(node, "init_args") : node;
     set(child(holder, part), next + 1);
@@ -131,12 +132,12 @@ class OverrideWalk {
   Value& element(Value& list, std::size_t next) {
     const std::string& part = parts_[next];
     const std::string name = joined(next);
-    if (list.size() == 0) throw ConfigError(mark_, "'" + name + "' is empty; add an element with --" + name + "+=… first");
+    if (list.size() == 0) throw ConfigError(mark_, format("'{}' is empty; add an element with --{}+=… first", name, name));
     if (!is_index(part)) return list.as_list().back();
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
     if (error != std::errc() || index >= list.size())
-      throw ConfigError(mark_, "'" + name + "' has elements 0 to " + std::to_string(list.size() - 1) + ", no " + part);
+      throw ConfigError(mark_, format("'{}' has elements 0 to {}, no {}", name, list.size() - 1, part));
     return list.as_list()[index];
   }
 
@@ -168,7 +169,7 @@ class OverrideWalk {
 std::string Override::name() const {
   constexpr std::size_t kMostShown = 200;
   const bool is_long = key.size() > kMostShown;
-  return "command line: --" + key.substr(0, kMostShown) + (is_long ? "…" : append ? "+" : "");
+  return format("command line: --{}{}", key.substr(0, kMostShown), is_long ? "…" : append ? "+" : "");
 }
 
 Value merged(Value base, const Value& overlay) {

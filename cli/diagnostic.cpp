@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "levin/cli/source_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/utf8.h"
 #include "levin/core/options/config_errors.h"
 #include "levin/core/options/error_limit.h"
 
@@ -19,7 +21,7 @@ std::size_t byte_of_character(std::string_view line, int index) {
   while (byte < line.size() && index > 0) {
     do {
       ++byte;
-    } while (byte < line.size() && (static_cast<unsigned char>(line[byte]) & 0xc0) == 0x80);
+    } while (byte < line.size() && is_utf8_continuation(line[byte]));
     --index;
   }
   return byte;
@@ -40,10 +42,10 @@ std::string source_line_with_caret(const Mark& mark) {
   const std::string shown = line.substr(begin, end - begin);
   std::string below;
   for (const char c : shown.substr(0, byte_of_character(shown, column - 1 - first))) {
-    if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) below += c == '\t' ? '\t' : ' ';
+    if (!is_utf8_continuation(c)) below += c == '\t' ? '\t' : ' ';
   }
   const std::string number = std::to_string(mark.line);
-  return "\n  " + number + " | " + shown + "\n  " + std::string(number.size(), ' ') + " | " + below + "^";
+  return format("\n  {} | {}\n  {} | {}^", number, shown, std::string(number.size(), ' '), below);
 }
 
 }  // namespace
@@ -61,8 +63,7 @@ std::vector<std::string> diagnostics(const ConfigError& error) {
   }
   if (errors.size() > kMostShown) {
     const bool all_found = errors.size() < kMostConfigErrors;
-    texts.push_back(std::string(all_found ? "and " : "and at least ") + std::to_string(errors.size() - kMostShown) +
-                    " more errors");
+    texts.push_back(format("{}{} more errors", all_found ? "and " : "and at least ", errors.size() - kMostShown));
   }
   return texts;
 }

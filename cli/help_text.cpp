@@ -5,7 +5,9 @@
 
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/run_config.h"
-#include "levin/core/options/did_you_mean.h"
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
@@ -14,19 +16,9 @@ namespace {
 // A default: "0.001", "[0.9, 0.999]".
 std::string one_line(const Value& value) {
   if (value.is_map() && value.size() > 0) return "{…}";
-  if (value.is_list()) {
-    std::string text;
-    for (const Value& element : value.as_list()) text += (text.empty() ? "" : ", ") + one_line(element);
-    return "[" + text + "]";
-  }
+  if (value.is_list()) return format("[{}]", join(value.as_list(), ", ", one_line));
   std::string text = to_yaml(value);
   text.pop_back();
-  return text;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
 }
 
@@ -34,7 +26,7 @@ std::string joined(const std::vector<std::string>& words) {
 std::vector<std::string> restrictions(const OptionInfo& option) {
   std::vector<std::string> parts = detail::bounds(option);
   if (option.not_empty) parts.push_back("not empty");
-  if (!option.choices.empty()) parts.push_back("one of " + joined(option.choices));
+  if (!option.choices.empty()) parts.push_back("one of " + join(option.choices));
   return parts;
 }
 
@@ -42,19 +34,15 @@ std::string option_help(const OptionInfo& option) {
   std::vector<std::string> facts = {option.type};
   facts.push_back(option.required ? "required" : "default " + one_line(option.default_value));
   for (std::string& part : restrictions(option)) facts.push_back(std::move(part));
-  return "  " + option.name + "  (" + joined(facts) + ")\n      " + option.help + "\n";
+  return format("  {}  ({})\n      {}\n", option.name, join(facts), option.help);
 }
 
-std::string options_help(const std::vector<OptionInfo>& options) {
-  std::string text;
-  for (const OptionInfo& option : options) text += option_help(option);
-  return text;
-}
+std::string options_help(const std::vector<OptionInfo>& options) { return join(options, "", option_help); }
 
 std::string class_help(const std::string& kind, const ClassInfo& info) {
-  std::string text = info.name + " (" + kind + "): " + info.help + "\n";
+  std::string text = format("{} ({}): {}\n", info.name, kind, info.help);
   if (info.options.empty()) return text + "\nIt takes no init_args.\n";
-  return text + "\ninit_args:\n" + options_help(info.options);
+  return format("{}\ninit_args:\n{}", text, options_help(info.options));
 }
 
 std::string kind_help(const ClassKind& kind) {
@@ -63,7 +51,7 @@ std::string kind_help(const ClassKind& kind) {
   std::size_t width = 0;
   for (const ClassInfo* info : kind.classes) width = std::max(width, info->name.size());
   for (const ClassInfo* info : kind.classes)
-    text += "  " + info->name + std::string(width - info->name.size() + 2, ' ') + info->help + "\n";
+    text += format("  {}{}{}\n", info->name, std::string(width - info->name.size() + 2, ' '), info->help);
   return text;
 }
 
@@ -90,7 +78,7 @@ std::string kind_of(const Value& schema) {
 std::string key_help(const OptionInfo& option) {
   const std::string kind = kind_of(option.schema);
   return option_help(option) +
-         (kind.empty() ? "" : "\n" + kind_help(class_kind(kind)) + "\n--help CLASS tells of one of them.\n");
+         (kind.empty() ? "" : format("\n{}\n--help CLASS tells of one of them.\n", kind_help(class_kind(kind))));
 }
 
 }  // namespace
@@ -99,7 +87,7 @@ std::string run_command_footer() {
   std::string text = "\nThe YAML's sections, each also an option (--trainer.max_epochs=5, --model.lr=1e-3):\n";
   const std::vector<OptionInfo> sections = describe_options<RunConfig>();
   for (const OptionInfo& option : sections)
-    text += "  " + option.name + std::string(18 - option.name.size(), ' ') + option.help + "\n";
+    text += format("  {}{}{}\n", option.name, std::string(18 - option.name.size(), ' '), option.help);
   return text +
          "\n--help trainer lists the Trainer's flags, --help callbacks (or models, loggers, …) the classes there are,\n"
          "--help CLASS the arguments of one, and --print_config everything with its present value.\n";
@@ -123,21 +111,19 @@ std::string topic_help(const std::string& topic) {
   for (const OptionInfo& option : flags) known.push_back("trainer." + option.name);
   const std::string nearest = nearest_name(topic, known);
   throw ConfigError(Mark{"command line"},
-                    "no help on '" + topic + "'" +
-                        (nearest.empty() ? "; `levin list` names the classes" : "; did you mean '" + nearest + "'?"));
+                    format("no help on '{}'{}", topic,
+                           nearest.empty() ? "; `levin list` names the classes" : format("; did you mean '{}'?", nearest)));
 }
 
 std::string plugins_text(const std::vector<std::string>& files) {
   std::string text;
-  for (const std::string& file : files) text += "plug-in: " + file + "\n";
+  for (const std::string& file : files) text += format("plug-in: {}\n", file);
   return text.empty() ? "" : text + "\n";
 }
 
 std::string list_text(const std::string& kind) {
   if (!kind.empty()) return kind_help(class_kind(kind));
-  std::string text;
-  for (const ClassKind& each : class_catalog()) text += (text.empty() ? "" : "\n") + kind_help(each);
-  return text;
+  return join(class_catalog(), "\n", kind_help);
 }
 
 namespace {
@@ -171,8 +157,8 @@ CommentOf config_comments(const Value& config) {
     const std::vector<OptionInfo> options = options_at(config, YamlPath(path.begin(), path.end() - 1));
     const OptionInfo* option = find_option(options, path.back());
     if (option == nullptr) return {};
-    const std::string limits = joined(restrictions(*option));
-    return option->help + (limits.empty() ? "" : " (" + limits + ")");
+    const std::string limits = join(restrictions(*option));
+    return option->help + (limits.empty() ? "" : format(" ({})", limits));
   };
 }
 

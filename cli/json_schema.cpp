@@ -5,6 +5,8 @@
 
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/run_config.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/options/options.h"
 
 namespace levin::cli {
@@ -36,9 +38,7 @@ bool needs_arguments(const ClassInfo& info) { return std::any_of(info.options.be
 
 // A name as the registries match it: alone, or as the last part of a dotted or C++ name.
 std::string name_pattern(const std::vector<const ClassInfo*>& classes) {
-  std::string names;
-  for (const ClassInfo* info : classes) names += (names.empty() ? "" : "|") + info->name;
-  return "^(.*[.:])?(" + names + ")$";
+  return format("^(.*[.:])?({})$", join(classes, "|", &ClassInfo::name));
 }
 
 Value map_of(std::initializer_list<std::pair<std::string, Value>> entries) { return Value(Value::Map(entries)); }

@@ -3,6 +3,8 @@
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/cli/yaml_reader.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/options/option_check.h"
 
 namespace levin::cli {
@@ -78,10 +80,9 @@ std::vector<std::string> load_plugins_of(const CommandLine& line) {
 
 void require_model(const RunConfig& config) {
   if (!config.model.empty()) return;
-  std::string known;
-  for (const ClassInfo* info : class_kind("model").classes) known += (known.empty() ? "" : ", ") + info->name;
-  throw ConfigError("there is no model: give `model: CLASS` in the YAML or --model=CLASS (" +
-                    (known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known) + ")");
+  const std::string known = join(class_kind("model").classes, ", ", &ClassInfo::name);
+  throw ConfigError(format("there is no model: give `model: CLASS` in the YAML or --model=CLASS ({})",
+                           known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known));
 }
 
 Value complete_config(const RunConfig& config) { return write_options(config); }

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 
+#include "levin/core/base/end_process.h"
 #include "levin/core/base/openmp_waits.h"
 
 namespace {
@@ -17,14 +17,8 @@ bool has_working_folder() {
   return found;
 }
 
-// LibTorch takes out its operators one by one when a process ends, for a tenth of a second, although all of them go with it.
 // What was registered later has run by then: destructors of plug-ins, and what they and whoever they use left for the end.
-void end_process(int status, void*) {
-  std::cout.flush();
-  std::clog.flush();
-  std::fflush(nullptr);
-  _exit(status);
-}
+void end_at_once(int status, void*) { levin::end_process(status); }
 
 // Whoever watches a process from within was there before LibTorch, and has its turn after it.
 bool is_watched() {
@@ -54,6 +48,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "levin: %s\n", dlerror());
     return 1;
   }
-  if (!is_watched()) on_exit(end_process, nullptr);
+  if (!is_watched()) on_exit(end_at_once, nullptr);
   return reinterpret_cast<int (*)(int, char**)>(run)(argc, argv);
 }

@@ -2,10 +2,14 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <set>
 #include <system_error>
 
 #include "levin/cli/class_catalog.h"
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 
 namespace levin::cli {
 namespace {
@@ -25,11 +29,7 @@ std::size_t class_count() {
 }
 
 // Registration errors are kept aside while libraries load; they are the plug-in's fault when they appear with it.
-std::string registration_errors() {
-  std::string text;
-  for (const std::string& error : detail::take_registration_errors()) text += (text.empty() ? "" : "; ") + error;
-  return text;
-}
+std::string registration_errors() { return join(detail::take_registration_errors(), "; "); }
 
 }  // namespace
 
@@ -41,17 +41,16 @@ fs::path find_plugin(const Value& name) {
     // A configuration brings its own library; what lies in the folder where it is run may be anything.
     candidates.insert(candidates.begin(), fs::path(name.mark().file).parent_path() / written);
     candidates.push_back(installed_plugins() / written);
-    if (!written.has_parent_path()) candidates.push_back(installed_plugins() / ("lib" + written.string() + ".so"));
+    if (!written.has_parent_path()) candidates.push_back(installed_plugins() / format("lib{}.so", written));
   }
-  std::string tried;
+  std::vector<std::string> tried;
   for (const fs::path& candidate : candidates) {
     std::error_code ignored;
     const fs::path absolute = fs::absolute(candidate).lexically_normal();
     if (fs::is_regular_file(absolute, ignored)) return absolute;
-    if (tried.find("'" + absolute.string() + "'") == std::string::npos)
-      tried += (tried.empty() ? "'" : ", '") + absolute.string() + "'";
+    if (std::find(tried.begin(), tried.end(), absolute) == tried.end()) tried.push_back(absolute);
   }
-  throw ConfigError(name.mark(), "there is no plug-in '" + written.string() + "': looked for " + tried);
+  throw ConfigError(name.mark(), format("there is no plug-in '{}': looked for {}", written, quoted_list(tried)));
 }
 
 void load_plugin(const fs::path& file, const Mark& mark) {
@@ -62,15 +61,14 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   const std::size_t before = class_count();
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
     const char* reason = ::dlerror();
-    throw ConfigError(mark,
-                      "cannot load the plug-in '" + file.string() + "': " + (reason != nullptr ? reason : "unknown reason"));
+    throw ConfigError(mark, format("cannot load the plug-in '{}': {}", file, reason != nullptr ? reason : "unknown reason"));
   }
   if (const std::string errors = registration_errors(); !errors.empty())
-    throw ConfigError(mark, "the plug-in '" + file.string() + "': " + errors);
+    throw ConfigError(mark, format("the plug-in '{}': {}", file, errors));
   if (class_count() == before)
-    throw ConfigError(mark,
-                      "the plug-in '" + file.string() +
-                          "' registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be linked with this levin");
+    throw ConfigError(mark, format("the plug-in '{}' registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be "
+                                   "linked with this levin",
+                                   file));
   loaded.insert(canonical);
 }
 

@@ -5,6 +5,7 @@
 
 #include "levin/cli/config_file.h"
 #include "levin/cli/load_config.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/console/text.h"
 #include "levin/core/data_module.h"
@@ -25,7 +26,7 @@ std::string sources_text(const CommandLine& line) {
       text += one_line(file->path);
     } else {
       const auto& given = std::get<Override>(source);
-      text += "--" + one_line(given.key) + (given.append ? "+=" : "=") + one_line(given.text);
+      text += format("--{}{}{}", one_line(given.key), given.append ? "+=" : "=", one_line(given.text));
     }
   }
   return text;

@@ -6,7 +6,8 @@
 #include <fstream>
 #include <system_error>
 
-#include "levin/core/options/utf8.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/utf8.h"
 #include "levin/strategies/processes/run_inputs.h"
 
 namespace levin::cli {
@@ -15,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::size_t kLargestFile = 16 << 20;
 constexpr std::size_t kBlock = 256;  // bytes
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -27,14 +26,14 @@ std::string content_of(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (status.type() == fs::file_type::not_found)
-    throw ConfigError("there is no file '" + file.string() + "' (working folder: " + fs::current_path(error).string() + ")");
-  if (fs::is_directory(status)) throw ConfigError("'" + file.string() + "' is a folder; a YAML file is needed");
+    throw ConfigError(format("there is no file '{}' (working folder: {})", file, fs::current_path(error)));
+  if (fs::is_directory(status)) throw ConfigError(format("'{}' is a folder; a YAML file is needed", file));
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw ConfigError("cannot read '" + file.string() + "': " + std::strerror(errno));
+  if (!stream) throw ConfigError(format("cannot read '{}': {}", file, std::strerror(errno)));
   std::string text(kLargestFile + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (text.size() > kLargestFile) throw ConfigError("'" + file.string() + "' is larger than 16 MiB; that is no configuration");
+  if (text.size() > kLargestFile) throw ConfigError(format("'{}' is larger than 16 MiB; that is no configuration", file));
   return text;
 }
 
@@ -46,7 +45,7 @@ SourceText::SourceText(std::string name, std::string text) : name_(std::move(nam
   std::size_t continuations = 0;
   for (std::size_t i = 0; i < text_.size(); ++i) {
     if (i % kBlock == 0) continuations_before_.push_back(continuations);
-    continuations += is_continuation(text_[i]);
+    continuations += is_utf8_continuation(text_[i]);
     if (text_[i] == '\n' || (text_[i] == '\r' && (i + 1 == text_.size() || text_[i + 1] != '\n')))
       line_starts_.push_back(i + 1);
   }
@@ -92,7 +91,7 @@ std::size_t SourceText::continuations_before(std::size_t byte) const {
   const std::size_t block = std::min(byte / kBlock, continuations_before_.size() - 1);
   const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(block * kBlock);
   const auto end = text_.begin() + static_cast<std::ptrdiff_t>(byte);
-  return continuations_before_[block] + static_cast<std::size_t>(std::count_if(begin, end, is_continuation));
+  return continuations_before_[block] + static_cast<std::size_t>(std::count_if(begin, end, is_utf8_continuation));
 }
 
 Mark SourceText::mark_at(int line_index, int byte_in_line) const {

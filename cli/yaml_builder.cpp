@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "levin/cli/yaml_scalar.h"
-#include "levin/core/options/quoted_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 
 namespace levin::cli {
 namespace {
@@ -36,8 +37,8 @@ bool is_base64(std::string text) {
 
 // A scalar with an explicit tag, such as `!!str 5`.
 Value tagged_scalar(const Mark& mark, const std::string& tag, const std::string& text) {
-  if (tag == std::string(kTag) + "str") return text;
-  if (tag == std::string(kTag) + "binary") {
+  if (tag == format("{}str", kTag)) return text;
+  if (tag == format("{}binary", kTag)) {
     if (!is_base64(text)) throw ConfigError(mark, "this is no base64, as !!binary needs");
     const std::vector<unsigned char> bytes = YAML::DecodeBase64(text);
     return std::string(bytes.begin(), bytes.end());
@@ -108,12 +109,12 @@ void YamlBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
 
 void YamlBuilder::OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                                   YAML::EmitterStyle::value) {
-  if (!tag.empty() && tag != "?" && tag != "!" && tag != std::string(kTag) + "seq") throw_unknown_tag(mark_of(mark), tag);
+  if (!tag.empty() && tag != "?" && tag != "!" && tag != format("{}seq", kTag)) throw_unknown_tag(mark_of(mark), tag);
   open(Value(Value::List{}), mark, anchor);
 }
 
 void YamlBuilder::OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) {
-  if (!tag.empty() && tag != "?" && tag != "!" && tag != std::string(kTag) + "map") throw_unknown_tag(mark_of(mark), tag);
+  if (!tag.empty() && tag != "?" && tag != "!" && tag != format("{}map", kTag)) throw_unknown_tag(mark_of(mark), tag);
   open(Value(Value::Map{}), mark, anchor);
 }
 
@@ -122,8 +123,7 @@ void YamlBuilder::open(Value container, const YAML::Mark& mark, YAML::anchor_t a
   if (expects_key()) {
     // yaml-cpp also takes a list or map that is never closed for one.
     const char* bracket = container.is_list() ? "']'" : "'}'";
-    throw ConfigError(container.mark(),
-                      std::string("a ") + container.type_name() + " cannot be a key; is its " + bracket + " missing?");
+    throw ConfigError(container.mark(), format("a {} cannot be a key; is its {} missing?", container.type_name(), bracket));
   }
   count(container, open_.size(), container.mark());
   Open opened;
@@ -144,8 +144,8 @@ void YamlBuilder::take_key(Key key) {
   Open& map = open_.back();
   if (!key.is_merge && !map.keys.insert(key.name).second) {
     const int first_line = map.container.at(key.name).key_mark().line;
-    throw ConfigError(key.mark, "the key " + quoted_text(key.name) + " is here for the second time; the first is in line " +
-                                    std::to_string(first_line));
+    throw ConfigError(
+        key.mark, format("the key {} is here for the second time; the first is in line {}", quoted_text(key.name), first_line));
   }
   map.key = std::move(key);
 }
@@ -190,10 +190,10 @@ void YamlBuilder::merge(Open& map, const Value& merged) {
 
 void YamlBuilder::count(const Value& value, std::size_t depth, const Mark& mark) {
   if (++nodes_ > kMostNodes) {
-    throw ConfigError(mark, "the document has more than " + std::to_string(kMostNodes) + " nodes, aliases unfolded");
+    throw ConfigError(mark, format("the document has more than {} nodes, aliases unfolded", kMostNodes));
   }
   const bool is_container = value.is_list() || value.is_map();
-  if (is_container && depth >= kDeepest) throw ConfigError(mark, "nested deeper than " + std::to_string(kDeepest) + " levels");
+  if (is_container && depth >= kDeepest) throw ConfigError(mark, format("nested deeper than {} levels", kDeepest));
   if (value.is_list()) {
     for (const Value& element : value.as_list()) count(element, depth + 1, mark);
   } else if (value.is_map()) {

@@ -6,7 +6,8 @@
 #include <sstream>
 
 #include "levin/cli/yaml_builder.h"
-#include "levin/core/options/quoted_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 
 namespace levin::cli {
 namespace {
@@ -46,7 +47,7 @@ Value read_yaml_argument(const std::string& name, const std::string& text) {
   } catch (const ConfigError& error) {
     const std::size_t begin = text.find_first_not_of(" \t\r\n");
     const bool is_structured = begin != std::string::npos && std::string("[{\"'&").find(text[begin]) != std::string::npos;
-    if (is_structured) throw ConfigError(Mark{name}, error.message() + ", in " + quoted_text(text));
+    if (is_structured) throw ConfigError(Mark{name}, format("{}, in {}", error.message(), quoted_text(text)));
     value = Value(text);
   }
   set_marks(value, Mark{name});

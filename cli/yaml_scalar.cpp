@@ -7,7 +7,8 @@
 #include <optional>
 #include <regex>
 
-#include "levin/core/options/float_text.h"
+#include "levin/core/base/float_text.h"
+#include "levin/core/base/format.h"
 
 namespace levin::cli {
 namespace {
@@ -17,7 +18,7 @@ bool is_one_of(const std::string& text, std::initializer_list<const char*> words
 }
 
 [[noreturn]] void throw_too_large(const std::string& text) {
-  throw ConfigError("the number " + text + " does not fit into 64 bits; put it in quotes if it is meant as text");
+  throw ConfigError(format("the number {} does not fit into 64 bits; put it in quotes if it is meant as text", text));
 }
 
 std::optional<double> special_float(const std::string& text) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -13,19 +15,13 @@ namespace {
 
 std::string describe_content(const std::vector<Batch::Item>& items) {
   if (items.empty()) return "the batch is empty";
-  std::string names;
-  std::size_t unnamed = 0;
+  std::vector<std::string> named;
   for (const auto& [name, tensor] : items) {
-    if (name.empty()) {
-      ++unnamed;
-      continue;
-    }
-    if (!names.empty()) names += ", ";
-    names += "\"" + name + "\"";
+    if (!name.empty()) named.push_back(format("\"{}\"", name));
   }
-  if (names.empty()) return "the batch holds " + std::to_string(unnamed) + " tensors without names: use batch[0], batch[1], …";
-  if (unnamed > 0) names += " and " + std::to_string(unnamed) + " without a name";
-  return "the batch holds " + names;
+  const std::size_t unnamed = items.size() - named.size();
+  if (named.empty()) return format("the batch holds {} tensors without names: use batch[0], batch[1], …", unnamed);
+  return format("the batch holds {}{}", join(named), unnamed > 0 ? format(" and {} without a name", unnamed) : "");
 }
 
 auto find_item(const std::vector<Batch::Item>& items, std::string_view name) {
@@ -51,8 +47,8 @@ Batch Batch::of(std::vector<at::Tensor> tensors) {
 
 const at::Tensor& Batch::operator[](std::size_t position) const {
   if (position >= items_.size()) {
-    throw MisuseError("batch[" + std::to_string(static_cast<std::int64_t>(position)) +
-                      "]: there is no tensor at this position; " + describe_content(items_));
+    throw MisuseError(format("batch[{}]: there is no tensor at this position; {}", static_cast<std::int64_t>(position),
+                             describe_content(items_)));
   }
   return items_[position].second;
 }
@@ -60,7 +56,7 @@ const at::Tensor& Batch::operator[](std::size_t position) const {
 const at::Tensor& Batch::operator[](std::string_view name) const {
   const auto item = find_item(items_, name);
   if (item == items_.end()) {
-    throw MisuseError("batch[\"" + std::string(name) + "\"]: there is no tensor of this name; " + describe_content(items_));
+    throw MisuseError(format("batch[\"{}\"]: there is no tensor of this name; {}", name, describe_content(items_)));
   }
   return item->second;
 }

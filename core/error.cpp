@@ -1,12 +1,12 @@
 #include "levin/core/error.h"
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 
 std::string Mark::str() const {
   if (line <= 0) return file;
-  std::string text = file + ":" + std::to_string(line);
-  if (column > 0) text += ":" + std::to_string(column);
-  return text;
+  return column > 0 ? format("{}:{}:{}", file, line, column) : format("{}:{}", file, line);
 }
 
 namespace {

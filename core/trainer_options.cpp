@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 namespace {
 
@@ -76,7 +78,7 @@ void declare_rules(OptionList<TrainerOptions>& options) {
     // fast_dev_run and barebones switch checkpoints off without asking for the callback to be taken out of the YAML.
     if (trainer.enable_checkpointing != false || trainer.fast_dev_run || trainer.barebones) return "";
     const std::string saves = first_class(trainer, saves_checkpoints);
-    return saves.empty() ? "" : "enable_checkpointing is false, but callbacks hold " + saves + "; remove one of the two";
+    return saves.empty() ? "" : format("enable_checkpointing is false, but callbacks hold {}; remove one of the two", saves);
   });
 }
 

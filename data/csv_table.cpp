@@ -7,9 +7,10 @@
 #include <functional>
 #include <limits>
 
+#include "levin/core/base/float_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
-#include "levin/core/options/float_text.h"
-#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 
@@ -126,13 +127,13 @@ class CsvParser {
  private:
   [[noreturn]] void fail(int column, const std::string& message) const {
     const auto line = static_cast<int>(std::min<std::int64_t>(line_, std::numeric_limits<int>::max()));
-    throw IoError(Mark{name_, line, column}.str() + ": " + message);
+    throw IoError(format("{}: {}", Mark{name_, line, column}.str(), message));
   }
 
   [[noreturn]] void fail_width() const {
     const std::size_t first_too_many = std::min(fields_.size() - 1, width_);
     fail(fields_[first_too_many].column,
-         "this line has " + std::to_string(fields_.size()) + " fields, the lines before it have " + std::to_string(width_));
+         format("this line has {} fields, the lines before it have {}", fields_.size(), width_));
   }
 
   static std::string unescape(std::string_view text) {
@@ -154,7 +155,7 @@ class CsvParser {
     if (!is_missing(field.text)) fail(field.column, quoted_text(field.text, 40) + " is not a number");
     if (options_.missing) return *options_.missing;
     fail(field.column,
-         "the value is missing (" + quoted_text(field.text, 40) + "): set `missing` to the number that stands for it");
+         format("the value is missing ({}): set `missing` to the number that stands for it", quoted_text(field.text, 40)));
   }
 
   bool is_header() const {
@@ -164,9 +165,9 @@ class CsvParser {
     const auto name = std::find_if(fields_.begin(), fields_.end(), is_name);
     if (name == fields_.end()) return false;
     if (std::any_of(fields_.begin(), fields_.end(), is_number)) {
-      fail(name->column, quoted_text(name->text, 40) +
-                             " is not a number, and other fields of the first line are: set `header` to true when " +
-                             "the line names the columns, or correct the field");
+      fail(name->column, format("{} is not a number, and other fields of the first line are: set `header` to true when the "
+                                "line names the columns, or correct the field",
+                                quoted_text(name->text, 40)));
     }
     return true;
   }

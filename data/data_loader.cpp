@@ -9,6 +9,8 @@
 #include <string>
 #include <system_error>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/error.h"
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"
@@ -18,7 +20,7 @@ namespace levin {
 namespace {
 
 [[noreturn]] void throw_for_batch(const std::string& place, const std::string& text, int exit_code = 1) {
-  std::throw_with_nested(Error(place + ": " + text, exit_code));
+  std::throw_with_nested(Error(format("{}: {}", place, text), exit_code));
 }
 
 }  // namespace
@@ -65,12 +67,11 @@ struct DataLoader::Epoch {
   }
 
   std::string place(std::int64_t batch, std::span<const std::int64_t> samples) const {
-    std::string text =
-        "batch " + std::to_string(batch) + " of epoch " + std::to_string(number) + " could not be read (samples ";
     constexpr std::size_t kShown = 4;
-    for (std::size_t i = 0; i < std::min(samples.size(), kShown); ++i) text += (i > 0 ? ", " : "") + std::to_string(samples[i]);
-    if (samples.size() > kShown) text += ", … " + std::to_string(samples.back());
-    return text + ")";
+    const auto shown = samples.first(std::min(samples.size(), kShown));
+    return format("batch {} of epoch {} could not be read (samples {}{})", batch, number,
+                  join(shown, ", ", [](std::int64_t sample) { return std::to_string(sample); }),
+                  samples.size() > kShown ? format(", … {}", samples.back()) : "");
   }
 };
 
@@ -128,10 +129,10 @@ std::vector<std::int64_t> DataLoader::epoch_order(std::int64_t epoch) const {
   const std::int64_t seed = options_.seed.value_or(shard_.default_seed);
   std::vector<std::int64_t> order = sampler().order({.dataset_size = dataset_size, .seed = seed, .epoch = epoch});
   if (static_cast<std::int64_t>(order.size()) != expected) {
-    throw MisuseError("the sampler gave " + std::to_string(order.size()) + " samples for epoch " + std::to_string(epoch) +
-                      ", and says that an epoch has " + std::to_string(expected));
+    throw MisuseError(
+        format("the sampler gave {} samples for epoch {}, and says that an epoch has {}", order.size(), epoch, expected));
   }
-  detail::check_indices(order, dataset_size, "the sampler's order of epoch " + std::to_string(epoch));
+  detail::check_indices(order, dataset_size, format("the sampler's order of epoch {}", epoch));
   return order;
 }
 
@@ -175,8 +176,8 @@ void DataLoader::start_workers() {
   try {
     workers_ = std::make_unique<OrderedPrefetcher<Batch>>(options_.num_workers, capacity, use_one_thread);
   } catch (const std::system_error& error) {
-    throw Error("DataLoader: the system does not give " + std::to_string(options_.num_workers) +
-                " worker threads: " + error.what() + "; lower num_workers");
+    throw Error(format("DataLoader: the system does not give {} worker threads: {}; lower num_workers", options_.num_workers,
+                       error.what()));
   }
   at::set_num_threads(threads);
 }

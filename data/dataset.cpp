@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -44,16 +45,16 @@ void check_alike(std::span<const Batch> samples) {
   const std::vector<Batch::Item>& first = samples.front().items();
   for (std::size_t row = 0; row < samples.size(); ++row) {
     const std::vector<Batch::Item>& items = samples[row].items();
-    const std::string place = "sample " + std::to_string(row) + " of the batch";
     if (items.size() != first.size()) {
-      throw MisuseError(place + " has " + std::to_string(items.size()) + " tensors, sample 0 has " +
-                        std::to_string(first.size()) + ": every sample needs the same tensors");
+      throw MisuseError(format("sample {} of the batch has {} tensors, sample 0 has {}: every sample needs the same tensors",
+                               row, items.size(), first.size()));
     }
     for (std::size_t position = 0; position < items.size(); ++position) {
       if (can_stack(items[position], first[position])) continue;
-      throw MisuseError(place + ": tensor " + std::to_string(position) + " is " + describe(items[position]) +
-                        ", in sample 0 it is " + describe(first[position]) +
-                        ": give samples one shape, or override SampleDataset::collate()");
+      throw MisuseError(
+          format("sample {} of the batch: tensor {} is {}, in sample 0 it is {}: give samples one shape, or override "
+                 "SampleDataset::collate()",
+                 row, position, describe(items[position]), describe(first[position])));
     }
   }
 }
@@ -77,8 +78,7 @@ namespace detail {
 void check_indices(std::span<const std::int64_t> indices, std::int64_t size, std::string_view who) {
   const auto wrong = std::find_if(indices.begin(), indices.end(), [size](std::int64_t i) { return i < 0 || i >= size; });
   if (wrong == indices.end()) return;
-  throw MisuseError(std::string(who) + ": index " + std::to_string(*wrong) + " is not in a dataset of " + std::to_string(size) +
-                    " samples");
+  throw MisuseError(format("{}: index {} is not in a dataset of {} samples", who, *wrong, size));
 }
 
 }  // namespace detail

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -14,11 +15,10 @@ std::int64_t divide_up(std::int64_t number, std::int64_t divisor) { return numbe
 DistributedSampler::DistributedSampler(std::int64_t samples, const Shard& shard, std::int64_t first)
     : samples_(samples), first_(first), rank_(shard.rank), world_size_(shard.world_size), uneven_(shard.uneven) {
   if (world_size_ < 1 || rank_ < 0 || rank_ >= world_size_) {
-    throw MisuseError("data cannot be divided: rank " + std::to_string(rank_) + " of " + std::to_string(world_size_) +
-                      " ranks");
+    throw MisuseError(format("data cannot be divided: rank {} of {} ranks", rank_, world_size_));
   }
   if (first_ < 0 || first_ > samples_) {
-    throw MisuseError("an epoch of " + std::to_string(samples_) + " samples has no place " + std::to_string(first_));
+    throw MisuseError(format("an epoch of {} samples has no place {}", samples_, first_));
   }
   const std::int64_t left = samples_ - first_;
   switch (uneven_) {

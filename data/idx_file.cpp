@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/data/input_file.h"
 
@@ -13,7 +14,7 @@ namespace levin {
 namespace {
 
 [[noreturn]] void throw_bad_idx(const std::string& name, const std::string& reason) {
-  throw IoError(name + ": not a good IDX file: " + reason);
+  throw IoError(format("{}: not a good IDX file: {}", name, reason));
 }
 
 at::ScalarType scalar_type(unsigned char code, const std::string& name) {
@@ -31,7 +32,7 @@ at::ScalarType scalar_type(unsigned char code, const std::string& name) {
     case 0x0E:
       return at::kDouble;
     default:
-      throw_bad_idx(name, "unknown type of element " + std::to_string(code));
+      throw_bad_idx(name, format("unknown type of element {}", code));
   }
 }
 
@@ -43,8 +44,7 @@ at::Tensor parse_idx(std::string data, const std::string& name) {
   const at::ScalarType type = scalar_type(byte(2), name);
   const std::size_t dimensions = byte(3);
   const std::size_t header = 4 + 4 * dimensions;
-  if (dimensions == 0 || dimensions > 64)
-    throw_bad_idx(name, "it claims to have " + std::to_string(dimensions) + " dimensions");
+  if (dimensions == 0 || dimensions > 64) throw_bad_idx(name, format("it claims to have {} dimensions", dimensions));
   if (data.size() < header) throw_bad_idx(name, "it ends inside its header");
 
   const std::size_t width = c10::elementSize(type);
@@ -55,8 +55,7 @@ at::Tensor parse_idx(std::string data, const std::string& name) {
   const auto bytes = detail::array_bytes(shape, width);
   if (!bytes) throw_bad_idx(name, "the size in its header is absurd");
   if (data.size() - header != *bytes) {
-    throw_bad_idx(name, "its header promises " + std::to_string(*bytes) + " bytes of data, it has " +
-                            std::to_string(data.size() - header));
+    throw_bad_idx(name, format("its header promises {} bytes of data, it has {}", *bytes, data.size() - header));
   }
   const std::span<char> elements(data.data() + header, *bytes);
   detail::to_native_order(elements, width, true);

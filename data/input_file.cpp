@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -43,7 +44,7 @@ InputFile::InputFile(const std::filesystem::path& path, double max_expansion) : 
   struct stat status {};
   const bool known = fstat(descriptor, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
-    const std::string reason = known ? "it is " + std::string(kind_of(status.st_mode)) + ", not a file" : std::strerror(errno);
+    const std::string reason = known ? format("it is {}, not a file", kind_of(status.st_mode)) : std::strerror(errno);
     close(descriptor);
     fail(reason);
   }
@@ -59,7 +60,7 @@ InputFile::InputFile(const std::filesystem::path& path, double max_expansion) : 
 
 InputFile::~InputFile() = default;
 
-void InputFile::fail(const std::string& reason) const { throw IoError(path_.string() + ": cannot be read: " + reason); }
+void InputFile::fail(const std::string& reason) const { throw IoError(format("{}: cannot be read: {}", path_, reason)); }
 
 std::size_t InputFile::read(char* buffer, std::size_t size) {
   errno = 0;
@@ -81,8 +82,10 @@ void InputFile::check_expansion() const {
   // Of what was read so far: a file that was made to fill the memory is known long before it has.
   const auto compressed = static_cast<std::uint64_t>(std::max<z_off_t>(gzoffset(stream_->file), 0));
   if (static_cast<double>(read_) <= max_expansion_ * static_cast<double>(compressed)) return;
-  fail("its first " + std::to_string(compressed) + " bytes expand to " + std::to_string(read_) +
-       ", as those of a file do that was made to fill the memory; if that is right, raise `max_expansion`, or decompress it");
+  fail(
+      format("its first {} bytes expand to {}, as those of a file do that was made to fill the memory; if that is right, raise "
+             "`max_expansion`, or decompress it",
+             compressed, read_));
 }
 
 std::string read_input_file(const std::filesystem::path& path, double max_expansion) {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
-#include "levin/core/options/quoted_text.h"
 #include "levin/data/input_file.h"
 
 namespace levin {
@@ -17,7 +17,7 @@ namespace levin {
 namespace {
 
 [[noreturn]] void throw_bad_npy(const std::string& name, const std::string& reason) {
-  throw IoError(name + ": not a good .npy file: " + reason);
+  throw IoError(format("{}: not a good .npy file: {}", name, reason));
 }
 
 struct NpyHeader {
@@ -138,8 +138,8 @@ NpyType npy_type(const std::string& descr, const std::string& name) {
     if (kind == known) return type;
   }
   if (kind.starts_with('O')) throw_bad_npy(name, "it holds Python objects; save an array of numbers");
-  throw_bad_npy(name,
-                "elements of type " + quoted_text(descr, 40) + " are not supported; save bool, int, float or complex numbers");
+  throw_bad_npy(
+      name, format("elements of type {} are not supported; save bool, int, float or complex numbers", quoted_text(descr, 40)));
 }
 
 /// The numbers of an array whose bit patterns were read as signed.
@@ -159,7 +159,7 @@ std::pair<std::size_t, std::size_t> header_place(const std::string& data, const 
   if (!data.starts_with(kMagic) || data.size() < 12) throw_bad_npy(name, "it does not begin as one");
   const auto byte = [&data](std::size_t place) { return static_cast<std::size_t>(static_cast<unsigned char>(data[place])); };
   const std::size_t version = byte(6);
-  if (version < 1 || version > 3) throw_bad_npy(name, "format version " + std::to_string(version) + " is not known");
+  if (version < 1 || version > 3) throw_bad_npy(name, format("format version {} is not known", version));
   std::size_t length = byte(8) | byte(9) << 8;
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
   const std::size_t begin = version == 1 ? 10 : 12;
@@ -178,8 +178,7 @@ at::Tensor parse_npy(std::string data, const std::string& name) {
   if (!bytes) throw_bad_npy(name, "the shape in its header is absurd");
   const std::span<char> elements(data.data() + begin + length, data.size() - begin - length);
   if (elements.size() != *bytes) {
-    throw_bad_npy(
-        name, "its header promises " + std::to_string(*bytes) + " bytes of data, it has " + std::to_string(elements.size()));
+    throw_bad_npy(name, format("its header promises {} bytes of data, it has {}", *bytes, elements.size()));
   }
   detail::to_native_order(elements, c10::isComplexType(type.stored) ? width / 2 : width, header.type[0] == '>');
   if (type.stored == at::kBool) std::for_each(elements.begin(), elements.end(), [](char& truth) { truth = truth != 0; });

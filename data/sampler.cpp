@@ -11,6 +11,7 @@
 #include <numeric>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -56,21 +57,22 @@ WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, std::i
   const auto usable = std::count_if(weights_.begin(), weights_.end(), [](double weight) { return weight > 0.0; });
   for (std::size_t index = 0; index < weights_.size(); ++index) {
     if (std::isfinite(weights_[index]) && weights_[index] >= 0.0) continue;
-    throw MisuseError("WeightedRandomSampler: weight " + std::to_string(index) + " is " + std::to_string(weights_[index]) +
-                      "; weights are finite and not negative");
+    throw MisuseError(
+        format("WeightedRandomSampler: weight {} is {:f}; weights are finite and not negative", index, weights_[index]));
   }
   if (samples_per_epoch_ < 0) throw MisuseError("WeightedRandomSampler: samples_per_epoch is negative");
   if (samples_per_epoch_ > 0 && usable == 0) throw MisuseError("WeightedRandomSampler: every weight is 0");
   if (!replacement_ && samples_per_epoch_ > usable) {
-    throw MisuseError("WeightedRandomSampler: without replacement " + std::to_string(samples_per_epoch_) +
-                      " samples cannot be drawn from " + std::to_string(usable) + " with a weight above 0");
+    throw MisuseError(
+        format("WeightedRandomSampler: without replacement {} samples cannot be drawn from {} with a weight above 0",
+               samples_per_epoch_, usable));
   }
 }
 
 std::int64_t WeightedRandomSampler::size(std::int64_t dataset_size) const {
   if (static_cast<std::int64_t>(weights_.size()) != dataset_size) {
-    throw MisuseError("WeightedRandomSampler has " + std::to_string(weights_.size()) + " weights for a dataset of " +
-                      std::to_string(dataset_size) + " samples");
+    throw MisuseError(
+        format("WeightedRandomSampler has {} weights for a dataset of {} samples", weights_.size(), dataset_size));
   }
   return samples_per_epoch_;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/data/sampler.h"
 
@@ -28,12 +29,11 @@ std::vector<std::int64_t> lengths_of_fractions(const std::vector<double>& fracti
   double sum = 0.0;
   for (const double fraction : fractions) {
     if (!(fraction >= 0.0 && fraction <= 1.0)) {
-      throw MisuseError("random_split: the fraction " + std::to_string(fraction) + " is not between 0 and 1");
+      throw MisuseError(format("random_split: the fraction {:f} is not between 0 and 1", fraction));
     }
     sum += fraction;
   }
-  if (std::abs(sum - 1.0) > 1e-9)
-    throw MisuseError("random_split: the fractions add up to " + std::to_string(sum) + ", not to 1");
+  if (std::abs(sum - 1.0) > 1e-9) throw MisuseError(format("random_split: the fractions add up to {:f}, not to 1", sum));
   std::vector<std::int64_t> lengths;
   for (const double fraction : fractions)
     lengths.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(size) * fraction)));
@@ -50,14 +50,13 @@ std::vector<std::shared_ptr<Subset>> random_split(const DatasetPtr& dataset, con
   std::int64_t sum = 0;
   for (const std::int64_t length : lengths) {
     if (length < 0 || length > dataset->size() - sum) {
-      throw MisuseError("random_split: a part of " + std::to_string(length) + " samples does not fit into a dataset of " +
-                        std::to_string(dataset->size()) + " of which " + std::to_string(sum) + " are taken");
+      throw MisuseError(format("random_split: a part of {} samples does not fit into a dataset of {} of which {} are taken",
+                               length, dataset->size(), sum));
     }
     sum += length;
   }
   if (sum != dataset->size()) {
-    throw MisuseError("random_split: the lengths add up to " + std::to_string(sum) + ", the dataset has " +
-                      std::to_string(dataset->size()) + " samples");
+    throw MisuseError(format("random_split: the lengths add up to {}, the dataset has {} samples", sum, dataset->size()));
   }
   const std::vector<std::int64_t> permutation = random_permutation(sum, seed);
   std::vector<std::shared_ptr<Subset>> parts;

@@ -10,8 +10,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
-#include "levin/core/options/quoted_text.h"
 #include "levin/data/csv_table.h"
 #include "levin/data/idx_file.h"
 #include "levin/data/npy_file.h"
@@ -81,9 +82,8 @@ CsvTable read_table(const std::filesystem::path& path, const TableDataOptions& o
         path,
         {.delimiter = delimiter, .header = options.header, .missing = options.missing, .max_expansion = options.max_expansion});
   }
-  throw ConfigError(path.string() +
-                    ": the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte" +
-                    " (and .gz)");
+  throw ConfigError(format(
+      "{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz)", path));
 }
 
 std::int64_t find_column(const CsvTable& table, const std::string& wanted, const std::string& file) {
@@ -95,12 +95,12 @@ std::int64_t find_column(const CsvTable& table, const std::string& wanted, const
   if (error == std::errc() && end == wanted.data() + wanted.size() && column >= -width && column < width) {
     return column < 0 ? column + width : column;
   }
-  std::string known = "0 to " + std::to_string(width - 1);
+  std::string known = format("0 to {}", width - 1);
   constexpr std::size_t kMostShown = 20;
   for (std::size_t i = 0; i < std::min(table.columns.size(), kMostShown); ++i)
     known += ", " + quoted_text(table.columns[i], 40);
-  if (table.columns.size() > kMostShown) known += " and " + std::to_string(table.columns.size() - kMostShown) + " more";
-  throw ConfigError("label_column: " + file + " has no column " + quoted_text(wanted) + "; it has " + known);
+  if (table.columns.size() > kMostShown) known += format(" and {} more", table.columns.size() - kMostShown);
+  throw ConfigError(format("label_column: {} has no column {}; it has {}", file, quoted_text(wanted), known));
 }
 
 at::Tensor label_tensor(const at::Tensor& labels, const TableDataOptions& options, const std::string& file) {
@@ -109,8 +109,8 @@ at::Tensor label_tensor(const at::Tensor& labels, const TableDataOptions& option
   const at::Tensor wrong = labels.ne(whole).nonzero();
   if (wrong.numel() > 0) {
     const std::int64_t row = wrong[0][0].item<std::int64_t>();
-    throw ConfigError(file + ": the label of row " + std::to_string(row) + " (from 0) is no whole number: choose another " +
-                      "label_column, or task: regression");
+    throw ConfigError(format(
+        "{}: the label of row {} (from 0) is no whole number: choose another label_column, or task: regression", file, row));
   }
   return whole;
 }
@@ -130,8 +130,8 @@ Batch TableDataModule::read(const std::filesystem::path& path, const std::option
     labels = read_table(*label_path, options_).values;
     if (labels.dim() == 2 && labels.size(1) == 1) labels = labels.squeeze(1);
     if (labels.dim() == 0 || labels.size(0) != features.size(0)) {
-      throw ConfigError(label_path->string() + " does not have one label for each of the " + std::to_string(features.size(0)) +
-                        " samples of " + path.string());
+      throw ConfigError(
+          format("{} does not have one label for each of the {} samples of {}", *label_path, features.size(0), path));
     }
     labels = label_tensor(labels, options_, label_path->string());
   } else {
@@ -162,15 +162,14 @@ void TableDataModule::setup(Stage) {
   Batch test = options_.test_path ? read(*options_.test_path, options_.test_label_path) : all_rows(*parts[2]);
   std::vector<std::int64_t> sample_shape = table["features"].sizes().slice(1).vec();
   if (test["features"].sizes().slice(1) != sample_shape) {
-    throw ConfigError(options_.test_path->string() + ": its features have another shape than those of " +
-                      options_.path.string());
+    throw ConfigError(format("{}: its features have another shape than those of {}", *options_.test_path, options_.path));
   }
   const auto [deviation, mean] = at::std_mean(train["features"], at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
   const at::Tensor divisor = at::where(deviation > 0, deviation, at::ones_like(deviation));
   const std::optional<std::size_t> elements = detail::array_bytes(options_.shape, 1);
   if (!options_.shape.empty() && (!elements || static_cast<std::int64_t>(*elements) != mean.numel())) {
-    throw ConfigError("shape: holds " + (elements ? std::to_string(*elements) : "more than 2^63") + " features, a sample of " +
-                      options_.path.string() + " has " + std::to_string(mean.numel()));
+    throw ConfigError(format("shape: holds {} features, a sample of {} has {}",
+                             elements ? std::to_string(*elements) : "more than 2^63", options_.path, mean.numel()));
   }
   const auto finish = [&](Batch part) -> DatasetPtr {
     at::Tensor features = part["features"];

@@ -1,9 +1,10 @@
 #include "levin/loggers/csv_logger.h"
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/files/leaves_folder.h"
-#include "levin/core/options/quoted_text.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "levin/loggers/log_folder.h"
 #include "levin/loggers/metrics_file.h"
@@ -30,7 +31,7 @@ void CsvLoggerOptions::declare(OptionList<CsvLoggerOptions>& options) {
   });
   const auto check_folder = [](const char* option, const std::string& folder) -> std::string {
     if (!leaves_folder(folder)) return "";
-    return option + (" is " + quoted_text(folder)) + ", which leads out of save_dir: say with save_dir where to write";
+    return format("{} is {}, which leads out of save_dir: say with save_dir where to write", option, quoted_text(folder));
   };
   options.rule({"name"}, [=](const O& logger) { return check_folder("name", logger.name); });
   options.rule({"version"}, [=](const O& logger) {
@@ -53,7 +54,7 @@ void CsvLogger::attach(const RunInfo& run, const std::string& token) {
   use_folder(token);
   if (!options_.per_rank) return;
   make_folder(folder_);  // another host may not share rank 0's disk
-  prepare(rank_metrics_, "metrics_rank_" + std::to_string(run.rank) + ".csv", run, run.resume_rows.rank_rows);
+  prepare(rank_metrics_, format("metrics_rank_{}.csv", run.rank), run, run.resume_rows.rank_rows);
 }
 
 std::filesystem::path CsvLogger::choose_folder(const RunInfo& run) const {
@@ -61,7 +62,7 @@ std::filesystem::path CsvLogger::choose_folder(const RunInfo& run) const {
       std::filesystem::absolute(options_.save_dir.value_or(run.default_root_dir)) / options_.name;
   const Value& version = options_.version;
   if (version.is_null()) return make_next_version_folder(root).lexically_normal();
-  const std::string folder = version.is_int() ? "version_" + std::to_string(version.as_int()) : version.as_string();
+  const std::string folder = version.is_int() ? format("version_{}", version.as_int()) : version.as_string();
   make_folder(root / folder);
   return (root / folder).lexically_normal();
 }
@@ -86,8 +87,8 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
   } else if (exists && !used_before) {
     const std::filesystem::path aside = set_aside(path);
     MetricsJournal::rename(path, aside);
-    Console::instance().warn(path.string() + " is of an earlier run, which this run does not resume: it is kept as " +
-                             aside.filename().string());
+    Console::instance().warn(
+        format("{} is of an earlier run, which this run does not resume: it is kept as {}", path, aside.filename()));
   }
 }
 
@@ -139,7 +140,7 @@ void CsvLogger::save() {
 void CsvLogger::finalize(const std::string&) {
   save();
   if (metrics_ && !std::filesystem::exists(folder_)) {
-    throw IoError("the log folder " + folder_.string() + " is gone: it was removed while the run was on");
+    throw IoError(format("the log folder {} is gone: it was removed while the run was on", folder_));
   }
   for (MetricsFile* file : {metrics_.get(), rank_metrics_.get()}) {
     if (file == nullptr) continue;
@@ -147,8 +148,8 @@ void CsvLogger::finalize(const std::string&) {
       file->tidy();
     } catch (const IoError& error) {
       // All rows are there, only not in their final form: no reason to fail a run that is done.
-      Console::instance().warn(file->path().string() +
-                               " stays as it is, its columns in the order of their first values: " + error.what());
+      Console::instance().warn(
+          format("{} stays as it is, its columns in the order of their first values: {}", file->path(), error.what()));
     }
   }
 }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "levin/core/base/float_text.h"
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -26,13 +28,9 @@ void append_csv_text(std::string& line, std::string_view text) {
 void append_csv_number(std::string& line, double value) {
   if (std::isnan(value)) {
     line += "NaN";
-    return;
+  } else {
+    append_float(line, value);
   }
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  line.append(buffer.data(), end);
-  const std::string_view text(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
-  if (text.find_first_of(".einf") == std::string_view::npos) line += ".0";
 }
 
 void append_csv_number(std::string& line, std::int64_t value) {
@@ -42,7 +40,7 @@ void append_csv_number(std::string& line, std::int64_t value) {
 }
 
 CsvReader::CsvReader(const std::filesystem::path& file) : file_(file), stream_(file, std::ios::binary) {
-  if (!stream_) throw IoError("cannot read " + file.string() + ": " + std::strerror(errno));
+  if (!stream_) throw IoError(format("cannot read {}: {}", file, std::strerror(errno)));
 }
 
 bool CsvReader::next(std::vector<std::string>& cells) try {
@@ -81,7 +79,7 @@ bool CsvReader::next(std::vector<std::string>& cells) try {
   }
   return false;
 } catch (const std::ios_base::failure& failure) {
-  throw IoError("cannot read " + file_.string() + ": " + failure.code().message());
+  throw IoError(format("cannot read {}: {}", file_, failure.code().message()));
 }
 
 }  // namespace levin

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
 
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const char* what, const fs::path& path, const std::error_code& error) {
-  throw IoError(std::string("cannot ") + what + " " + path.string() + ": " + error.message());
+  throw IoError(format("cannot {} {}: {}", what, path, error.message()));
 }
 
 // N of "version_N", or -1 for another name.
@@ -42,7 +43,7 @@ fs::path make_next_version_folder(const fs::path& root) {
   }
   if (error) fail("read the folder", root, error);
   while (true) {
-    const fs::path folder = root / ("version_" + std::to_string(next++));
+    const fs::path folder = root / format("version_{}", next++);
     // Of two runs, one makes the folder and the other is told that it is there.
     const bool made = fs::create_directory(folder, error);
     if (error) fail("make the folder", folder, error);
@@ -63,7 +64,7 @@ void make_folder(const fs::path& folder) {
 fs::path set_aside(const fs::path& file) {
   for (int number = 1;; ++number) {
     fs::path aside = file;
-    aside += ".bak-" + std::to_string(number);
+    aside += format(".bak-{}", number);
     if (fs::exists(fs::symlink_status(aside))) continue;
     std::error_code error;
     fs::rename(file, aside, error);

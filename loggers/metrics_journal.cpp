@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -11,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string first_line(std::int64_t file_size) { return "rows beside the first bytes," + std::to_string(file_size); }
+std::string first_line(std::int64_t file_size) { return format("rows beside the first bytes,{}", file_size); }
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 #include "levin/optim/lambda_lr.h"
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -12,8 +13,9 @@ LambdaLr::LambdaLr(torch::optim::Optimizer& optimizer, Factor lr_lambda) : Stepp
 LambdaLr::LambdaLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas)
     : SteppedLrScheduler(optimizer), lr_lambdas_(std::move(lr_lambdas)) {
   if (lr_lambdas_.size() != group_count()) {
-    throw MisuseError("LambdaLR has " + std::to_string(lr_lambdas_.size()) + " functions, but the optimizer has " +
-                      std::to_string(group_count()) + " parameter groups: give one function, or one for each group.");
+    throw MisuseError(format(
+        "LambdaLR has {} functions, but the optimizer has {} parameter groups: give one function, or one for each group.",
+        lr_lambdas_.size(), group_count()));
   }
   start();
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
@@ -59,8 +60,8 @@ void OneCycleLr::lay_out() {
   for (std::size_t group = 0; group < group_count(); ++group) {
     const auto& param_group = optimizer().param_groups()[group];
     if (cycle.cycle_momentum && !get_momentum(param_group) && !get_betas(param_group)) {
-      throw ConfigError("OneCycleLR: " + optimizer_class_name(optimizer()) +
-                        " has neither momentum nor betas: set cycle_momentum to false.");
+      throw ConfigError(format("OneCycleLR: {} has neither momentum nor betas: set cycle_momentum to false.",
+                               optimizer_class_name(optimizer())));
     }
     const double initial_lr = max_lrs[group] / cycle.div_factor;
     ranges_.push_back(
@@ -70,9 +71,10 @@ void OneCycleLr::lay_out() {
 
 void OneCycleLr::before_step() {
   if (last_epoch() > total_steps_) {
-    throw MisuseError("OneCycleLR was stepped " + std::to_string(last_epoch()) + " times, but its cycle has only " +
-                      std::to_string(total_steps_) + " steps: set total_steps to the steps of the whole run, and interval to " +
-                      "'step' when it counts batches.");
+    throw MisuseError(
+        format("OneCycleLR was stepped {} times, but its cycle has only {} steps: set total_steps to the steps of the whole "
+               "run, and interval to 'step' when it counts batches.",
+               last_epoch(), total_steps_));
   }
   if (!options().cycle_momentum || last_epoch() < 0) return;
   for (std::size_t group = 0; group < group_count(); ++group) {

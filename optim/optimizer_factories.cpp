@@ -7,8 +7,6 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
-#include <tuple>
-
 #include "levin/core/error.h"
 
 namespace levin {

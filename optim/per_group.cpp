@@ -1,12 +1,15 @@
 #include "levin/optim/per_group.h"
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 
 std::vector<double> PerGroup::expand(std::size_t groups, const std::string& option) const {
   if (!is_list_) return std::vector<double>(groups, values_.front());
   if (values_.size() != groups) {
-    throw ConfigError(option + " has " + std::to_string(values_.size()) + " values, but the optimizer has " +
-                      std::to_string(groups) + " parameter groups: give one value, or one for each group.");
+    throw ConfigError(
+        format("{} has {} values, but the optimizer has {} parameter groups: give one value, or one for each group.", option,
+               values_.size(), groups));
   }
   return values_;
 }

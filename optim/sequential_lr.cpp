@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/optim/initial_lr.h"
@@ -20,7 +21,7 @@ std::vector<std::shared_ptr<LrScheduler>> made(torch::optim::Optimizer& optimize
 
 std::shared_ptr<SteppedLrScheduler> checked_member(const std::shared_ptr<LrScheduler>& scheduler, std::size_t index,
                                                    const torch::optim::Optimizer& optimizer) {
-  const std::string place = "SequentialLR: scheduler " + std::to_string(index);
+  const std::string place = format("SequentialLR: scheduler {}", index);
   auto stepped = std::dynamic_pointer_cast<SteppedLrScheduler>(scheduler);
   if (!stepped) {
     throw ConfigError(place + " cannot be part of a sequence: ReduceLROnPlateau needs a metric, and sequences do not nest " +
@@ -33,8 +34,8 @@ std::shared_ptr<SteppedLrScheduler> checked_member(const std::shared_ptr<LrSched
 /// What is wrong with the parts of a sequence; "" when nothing is.
 std::string sequence_problem(std::size_t schedulers, const std::vector<std::int64_t>& milestones) {
   if (schedulers != milestones.size() + 1) {
-    return "there must be one scheduler more than milestones, but there are " + std::to_string(schedulers) +
-           " schedulers and " + std::to_string(milestones.size()) + " milestones";
+    return format("there must be one scheduler more than milestones, but there are {} schedulers and {} milestones", schedulers,
+                  milestones.size());
   }
   return std::is_sorted(milestones.begin(), milestones.end()) ? "" : "the milestones must rise";
 }
@@ -101,8 +102,8 @@ void SequentialLr::load_state_dict(const Value& state) {
   auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
   const std::int64_t last_epoch = state.at("last_epoch").as_int();
   if (members.size() != schedulers_.size() || milestones.size() != milestones_.size()) {
-    throw ConfigError("SequentialLR: the saved state has " + std::to_string(members.size()) + " schedulers, but this one has " +
-                      std::to_string(schedulers_.size()) + ".");
+    throw ConfigError(
+        format("SequentialLR: the saved state has {} schedulers, but this one has {}.", members.size(), schedulers_.size()));
   }
   for (std::size_t index = 0; index < members.size(); ++index) schedulers_[index]->load_state_dict(members[index]);
   milestones_ = std::move(milestones);

@@ -2,6 +2,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/optim/initial_lr.h"
@@ -20,8 +21,10 @@ void SteppedLrScheduler::step(std::optional<double>) {
   before_step();
   std::vector<double> lrs = get_lrs(optimizer_);
   if (lrs.size() != group_count()) {
-    throw MisuseError("The optimizer has " + std::to_string(lrs.size()) + " parameter groups, but had " +
-                      std::to_string(group_count()) + " when its scheduler was made: make the scheduler after the last group.");
+    throw MisuseError(
+        format("The optimizer has {} parameter groups, but had {} when its scheduler was made: make the scheduler after the "
+               "last group.",
+               lrs.size(), group_count()));
   }
   for (std::size_t group = 0; group < lrs.size(); ++group) lrs[group] = next_lr(group, lrs[group]);
   set_lrs(lrs);
@@ -56,8 +59,8 @@ void SteppedLrScheduler::load_state_dict(const Value& state) {
   auto base_lrs = OptionType<std::vector<double>>::read(state.at("base_lrs"));
   auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
   if (base_lrs.size() != group_count() || last_lr.size() != group_count()) {
-    throw ConfigError("The scheduler's saved state is for " + std::to_string(base_lrs.size()) +
-                      " parameter groups, but its optimizer has " + std::to_string(group_count()) + ".");
+    throw ConfigError(format("The scheduler's saved state is for {} parameter groups, but its optimizer has {}.",
+                             base_lrs.size(), group_count()));
   }
   load_state(state);
   last_epoch_ = last_epoch;

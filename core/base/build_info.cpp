@@ -1,5 +1,6 @@
 #include "levin/core/base/build_info.h"
 
+#include "levin/core/base/format.h"
 #include "levin/core/version.h"
 
 namespace levin {
@@ -8,9 +9,9 @@ namespace {
 
 std::string compiler() {
 #if defined(__clang__)
-  return "clang " + std::to_string(__clang_major__) + "." + std::to_string(__clang_minor__);
+  return format("clang {}.{}", __clang_major__, __clang_minor__);
 #elif defined(__GNUC__)
-  return "g++ " + std::to_string(__GNUC__) + "." + std::to_string(__GNUC_MINOR__);
+  return format("g++ {}.{}", __GNUC__, __GNUC_MINOR__);
 #else
   return "an unknown compiler";
 #endif
@@ -19,7 +20,7 @@ std::string compiler() {
 }  // namespace
 
 std::string build_info() {
-  return std::string("levin ") + kVersion + ", LibTorch " LEVIN_TORCH_VERSION ", " + compiler() + ", " LEVIN_BUILD_TYPE;
+  return format("levin {}, LibTorch {}, {}, {}", kVersion, LEVIN_TORCH_VERSION, compiler(), LEVIN_BUILD_TYPE);
 }
 
 }  // namespace levin

@@ -4,11 +4,13 @@
 
 #include <new>
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 
 std::string error_text(const std::exception& error) {
   const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return std::string("out of memory (") + error.what() + ")";
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return format("out of memory ({})", error.what());
   return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
@@ -43,14 +44,14 @@ std::string dtype_name(const std::string& tensor, at::ScalarType type) {
   for (const auto& [known, name] : kDtypes) {
     if (known == type) return std::string(name);
   }
-  throw IoError("Tensor '" + tensor + "' has type " + c10::toString(type) + ", which a safetensors file cannot hold.");
+  throw IoError(format("Tensor '{}' has type {}, which a safetensors file cannot hold.", tensor, c10::toString(type)));
 }
 
 at::ScalarType scalar_type(const std::string& tensor, std::string_view dtype) {
   for (const auto& [type, name] : kDtypes) {
     if (name == dtype) return type;
   }
-  throw IoError("tensor '" + tensor + "' has dtype " + std::string(dtype) + ", which is not supported");
+  throw IoError(format("tensor '{}' has dtype {}, which is not supported", tensor, dtype));
 }
 
 std::uint32_t checksum(std::uint32_t so_far, std::string_view bytes) {
@@ -60,9 +61,9 @@ std::uint32_t checksum(std::uint32_t so_far, std::string_view bytes) {
 
 // One block of memory in row-major order on the CPU: the tensor's own where possible.
 at::Tensor plain_copy(const std::string& name, const at::Tensor& tensor) {
-  if (!tensor.defined()) throw MisuseError("Tensor '" + name + "' of the checkpoint is undefined.");
+  if (!tensor.defined()) throw MisuseError(format("Tensor '{}' of the checkpoint is undefined.", name));
   if (tensor.layout() != at::kStrided) {
-    throw MisuseError("Tensor '" + name + "' of the checkpoint is sparse: make it dense before saving.");
+    throw MisuseError(format("Tensor '{}' of the checkpoint is sparse: make it dense before saving.", name));
   }
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
@@ -96,7 +97,7 @@ LoadedFile read_file(const fs::path& file) {
   const auto check = [&](const char* key, std::string_view covered, const char* what) {
     const auto expected = metadata.find(key);
     if (expected == metadata.end() || expected->second != std::to_string(checksum(0, covered))) {
-      throw IoError(std::string("its checksum shows that ") + what + " is damaged");
+      throw IoError(format("its checksum shows that {} is damaged", what));
     }
   };
   const auto manifest = metadata.find(kManifestKey);
@@ -122,7 +123,7 @@ at::Tensor mapped_tensor(const std::string& name, const SafetensorsEntry& entry,
     const bool aligned = reinterpret_cast<std::uintptr_t>(data) % safetensors_element_size(entry.dtype) == 0;
     return aligned ? tensor : tensor.clone();
   } catch (const c10::Error& error) {
-    throw IoError("tensor '" + name + "' cannot be made: " + error.what_without_backtrace());
+    throw IoError(format("tensor '{}' cannot be made: {}", name, error.what_without_backtrace()));
   }
 }
 
@@ -185,9 +186,9 @@ Checkpoint Checkpoint::load(const fs::path& file) {
     }
     return checkpoint;
   } catch (const IoError& error) {
-    std::string message = "Cannot load checkpoint '" + file.string() + "': " + error.what() + ".";
+    std::string message = format("Cannot load checkpoint '{}': {}.", file, error.what());
     if (const auto good = newest_whole_file_beside(file)) {
-      message += " The newest whole checkpoint beside it is '" + good->string() + "'.";
+      message += format(" The newest whole checkpoint beside it is '{}'.", good->string());
     }
     throw IoError(message);
   }

@@ -8,13 +8,14 @@
 #include <cerrno>
 #include <system_error>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
 namespace {
 
 [[noreturn]] void throw_unreadable(int error) {
-  throw IoError("cannot be read (" + std::generic_category().message(error) + ")");
+  throw IoError(format("cannot be read ({})", std::generic_category().message(error)));
 }
 
 }  // namespace

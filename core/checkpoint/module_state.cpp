@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
 
@@ -25,7 +26,7 @@ std::map<std::string, at::Tensor> state_dict(const torch::nn::Module& module) {
 
 void append(std::string& message, const char* title, const std::vector<std::string>& names) {
   if (names.empty()) return;
-  message += std::string("\n  ") + title + ":";
+  message += format("\n  {}:", title);
   for (const std::string& name : names) message += " " + name;
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/optimizer_archive.h"
 #include "levin/core/checkpoint/optimizer_fields.h"
@@ -60,7 +61,7 @@ struct FieldWriter {
     Value exists(Value::List{});
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       exists.push_back(tensors[i].defined());
-      (*this)(name + "." + std::to_string(i), tensors[i]);
+      (*this)(format("{}.{}", name, i), tensors[i]);
     }
     numbers[name] = std::move(exists);
   }
@@ -100,7 +101,7 @@ struct FieldReader {
   void read_list(const std::string& name, Tensors& tensors) const {
     tensors.clear();
     for (const Value& exists : numbers.at(name).as_list()) {
-      const std::string element = name + "." + std::to_string(tensors.size());
+      const std::string element = format("{}.{}", name, tensors.size());
       (*this)(element, tensors.emplace_back());
       if (exists.as_bool() && !tensors.back().defined()) throw ConfigError("The checkpoint lacks '" + prefix + element + "'.");
     }
@@ -108,15 +109,7 @@ struct FieldReader {
 };
 
 std::string state_prefix(std::size_t index, std::size_t parameter) {
-  return "optimizer_states." + std::to_string(index) + ".state." + std::to_string(parameter) + ".";
-}
-
-std::vector<at::Tensor> all_parameters(const Optimizer& optimizer) {
-  std::vector<at::Tensor> parameters;
-  for (const auto& group : optimizer.param_groups()) {
-    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
-  }
-  return parameters;
+  return format("optimizer_states.{}.state.{}.", index, parameter);
 }
 
 template <class Kind>
@@ -173,8 +166,7 @@ std::vector<StateOfParameter> loaded_state(const Optimizer& optimizer, std::size
 void check_groups(std::size_t saved, const Optimizer& optimizer) {
   const std::size_t own = optimizer.param_groups().size();
   if (saved == own) return;
-  throw ConfigError("The checkpoint's optimizer has " + std::to_string(saved) + " parameter groups, but this one has " +
-                    std::to_string(own) + ".");
+  throw ConfigError(format("The checkpoint's optimizer has {} parameter groups, but this one has {}.", saved, own));
 }
 
 template <class Kind>
@@ -186,9 +178,8 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
     const Value& saved = groups.as_list()[i];
     const std::size_t saved_parameters = saved.at("params").as_list().size();
     if (saved_parameters != own_groups[i].params().size()) {
-      throw ConfigError("Group " + std::to_string(i) + " of the checkpoint's optimizer has " +
-                        std::to_string(saved_parameters) + " parameters, but this one has " +
-                        std::to_string(own_groups[i].params().size()) + ".");
+      throw ConfigError(format("Group {} of the checkpoint's optimizer has {} parameters, but this one has {}.", i,
+                               saved_parameters, own_groups[i].params().size()));
     }
     auto options = own_groups[i].options().clone();
     detail::visit_option_fields(static_cast<typename Kind::Options&>(*options),
@@ -198,7 +189,7 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
   return loaded;
 }
 
-std::string archive_key(std::size_t index) { return "optimizer_states." + std::to_string(index) + ".archive"; }
+std::string archive_key(std::size_t index) { return format("optimizer_states.{}.archive", index); }
 
 // Of a class that is none of LibTorch's: it says by itself what its state is.
 void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved, Checkpoint& checkpoint) {
@@ -211,7 +202,7 @@ void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved,
 void load_own_class(Optimizer& optimizer, std::size_t index, const Value& saved, const Checkpoint& checkpoint) {
   const Value::List& rates = saved.at("lrs").as_list();
   const auto archive = checkpoint.tensors.find(archive_key(index));
-  if (archive == checkpoint.tensors.end()) throw ConfigError("The checkpoint lacks '" + archive_key(index) + "'.");
+  if (archive == checkpoint.tensors.end()) throw ConfigError(format("The checkpoint lacks '{}'.", archive_key(index)));
   check_groups(rates.size(), optimizer);
   load_optimizer_archive(optimizer, archive->second);
   for (std::size_t i = 0; i < rates.size(); ++i) set_lr(optimizer.param_groups()[i], rates[i].as_double());
@@ -220,14 +211,14 @@ void load_own_class(Optimizer& optimizer, std::size_t index, const Value& saved,
 const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, const std::string& class_name) {
   const Value* all = checkpoint.manifest.find("optimizer_states");
   if (all == nullptr || !all->is_list() || index >= all->size()) {
-    throw ConfigError("The checkpoint has no state of optimizer " + std::to_string(index) +
-                      ": was it saved with weights only?");
+    throw ConfigError(format("The checkpoint has no state of optimizer {}: was it saved with weights only?", index));
   }
   const Value& saved = all->as_list()[index];
   const std::string& saved_class = saved.at("class").as_string();
   if (saved_class != class_name) {
-    throw ConfigError("The checkpoint's optimizer " + std::to_string(index) + " is " + saved_class + ", but the run uses " +
-                      class_name + ": resume with the same optimizer, or load the weights only.");
+    throw ConfigError(format(
+        "The checkpoint's optimizer {} is {}, but the run uses {}: resume with the same optimizer, or load the weights only.",
+        index, saved_class, class_name));
   }
   return saved;
 }
@@ -236,8 +227,7 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
 
 void save_optimizer(const Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint) {
   Value& all = checkpoint.manifest["optimizer_states"];
-  if (index != all.size())
-    throw MisuseError("Optimizers are saved in order: the next one is " + std::to_string(all.size()) + ".");
+  if (index != all.size()) throw MisuseError(format("Optimizers are saved in order: the next one is {}.", all.size()));
   Value saved(Value::Map{});
   saved["class"] = optimizer_class_name(optimizer);
   const auto save_kind = [&]<class Kind>(Kind) {

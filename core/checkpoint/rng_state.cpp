@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -21,8 +22,7 @@ void set_state(at::Generator& generator, const at::Tensor& state) {
   try {
     generator.set_state(state);
   } catch (const c10::Error& error) {
-    throw IoError(std::string("The saved state of the random number generator is not valid: ") +
-                  error.what_without_backtrace());
+    throw IoError(format("The saved state of the random number generator is not valid: {}", error.what_without_backtrace()));
   }
 }
 

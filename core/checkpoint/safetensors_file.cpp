@@ -4,9 +4,10 @@
 #include <array>
 #include <utility>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/error.h"
-#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 namespace {
@@ -36,10 +37,10 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 16> kElementSiz
 [[noreturn]] void fail(const std::string& problem) { throw IoError("not a whole safetensors file: " + problem); }
 
 std::uint64_t read_length(std::string_view file) {
-  if (file.size() < kLengthBytes) fail("it has only " + std::to_string(file.size()) + " bytes");
+  if (file.size() < kLengthBytes) fail(format("it has only {} bytes", file.size()));
   std::uint64_t length = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | static_cast<unsigned char>(file[i]);
-  if (length > kMaxSafetensorsHeader) fail("its header claims to have " + std::to_string(length) + " bytes");
+  if (length > kMaxSafetensorsHeader) fail(format("its header claims to have {} bytes", length));
   if (length > file.size() - kLengthBytes) fail("it ends within its header");
   return length;
 }
@@ -51,7 +52,7 @@ std::uint64_t unsigned_number(const Value& value, const std::string& where) {
 
 const Value& member(const Value& tensor, const char* key, const std::string& where) {
   const Value* value = tensor.find(key);
-  if (value == nullptr) fail(where + " has no " + key);
+  if (value == nullptr) fail(format("{} has no {}", where, key));
   return *value;
 }
 
@@ -83,7 +84,7 @@ std::map<std::string, std::string> read_metadata(const Value& value) {
   if (!value.is_map()) fail("__metadata__ is not a map");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.as_map()) {
-    if (!text.is_string()) fail("__metadata__ " + quoted_text(key) + " is not a text");
+    if (!text.is_string()) fail(format("__metadata__ {} is not a text", quoted_text(key)));
     metadata[key] = text.as_string();
   }
   return metadata;
@@ -105,7 +106,7 @@ void check_layout(const SafetensorsHeader& header) {
     if (place > header.data_size) fail("it ends within tensor " + quoted_text(*name, 200));
   }
   if (place != header.data_size) {
-    fail("it has " + std::to_string(header.data_size - place) + " bytes after its last tensor");
+    fail(format("it has {} bytes after its last tensor", header.data_size - place));
   }
 }
 
@@ -125,7 +126,7 @@ std::uint64_t safetensors_element_size(std::string_view dtype) {
   for (const auto& [name, size] : kElementSizes) {
     if (name == dtype) return size;
   }
-  throw IoError("safetensors has no dtype " + quoted_text(dtype) + " that is known here");
+  throw IoError(format("safetensors has no dtype {} that is known here", quoted_text(dtype)));
 }
 
 SafetensorsHeader parse_safetensors(std::string_view file) {
@@ -135,7 +136,7 @@ SafetensorsHeader parse_safetensors(std::string_view file) {
     // A tensor is a map of a text and two lists of numbers.
     json = parse_json(file.substr(kLengthBytes, length), {.depth = 3, .list_size = kMaxDimensions});
   } catch (const IoError& error) {
-    fail(std::string("its header is wrong: ") + error.what());
+    fail(format("its header is wrong: {}", error.what()));
   }
   if (!json.is_map()) fail("its header is not a map");
   SafetensorsHeader header;
@@ -162,9 +163,10 @@ std::string write_safetensors_header(const SafetensorsHeader& header) {
   std::string text = to_json(json);
   text.append((kAlignment - (kLengthBytes + text.size()) % kAlignment) % kAlignment, ' ');
   if (text.size() > kMaxSafetensorsHeader) {
-    throw IoError("the checkpoint's header would have " + std::to_string(text.size()) +
-                  " bytes, more than a safetensors file " +
-                  "may have: does a callback or the hyperparameters hold data that should be a tensor?");
+    throw IoError(
+        format("the checkpoint's header would have {} bytes, more than a safetensors file may have: does a callback or the "
+               "hyperparameters hold data that should be a tensor?",
+               text.size()));
   }
   std::string bytes;
   for (std::size_t i = 0; i < kLengthBytes; ++i) bytes += static_cast<char>(text.size() >> (8 * i) & 0xff);

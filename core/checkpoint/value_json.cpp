@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -50,14 +51,14 @@ bool append_quoted(std::string& out, const std::string& text) {
   }
 }
 
-std::string too_many_values() { return "more than " + std::to_string(kMaxJsonValues) + " values"; }
+std::string too_many_values() { return format("more than {} values", kMaxJsonValues); }
 
 class Writer {
  public:
   std::string out;
 
   void write(const Value& value, std::size_t depth) {
-    if (depth > kMaxJsonDepth) throw IoError("values nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
+    if (depth > kMaxJsonDepth) throw IoError(format("values nested deeper than {} levels", kMaxJsonDepth));
     if (++values_ > kMaxJsonValues) throw IoError(too_many_values());
     if (value.is_null()) {
       out += "null";
@@ -82,17 +83,17 @@ class Writer {
       out += json(number).dump();
     } else {
       const char* name = std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
-      out += std::string("{\"") + kFloatKey + "\":\"" + name + "\"}";
+      out += format("{{\"{}\":\"{}\"}}", kFloatKey, name);
     }
   }
 
   void write_string(const std::string& text) {
-    if (!append_quoted(out, text)) out += std::string("{\"") + kHexKey + "\":\"" + hex(text) + "\"}";
+    if (!append_quoted(out, text)) out += format("{{\"{}\":\"{}\"}}", kHexKey, hex(text));
   }
 
   void write_key(const std::string& key) {
     const std::string escaped = key.starts_with('$') ? "$" + key : key;
-    if (!append_quoted(out, escaped)) out += std::string("\"") + kHexKeyPrefix + hex(key) + "\"";
+    if (!append_quoted(out, escaped)) out += format("\"{}{}\"", kHexKeyPrefix, hex(key));
   }
 
   void write_list(const Value::List& list, std::size_t depth) {
@@ -147,12 +148,12 @@ class Reader final : public json::json_sax_t {
   bool end_array() override { return close(); }
   bool key(std::string& text) override {
     if (!open_.back().keys.insert(text).second)
-      throw IoError("the key \"" + text.substr(0, 100) + "\" occurs twice in one map");
+      throw IoError(format("the key \"{}\" occurs twice in one map", text.substr(0, 100)));
     open_.back().key = std::move(text);
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const json::exception&) override {
-    throw IoError("not JSON at byte " + std::to_string(position));
+    throw IoError(format("not JSON at byte {}", position));
   }
 
  private:
@@ -165,7 +166,7 @@ class Reader final : public json::json_sax_t {
   [[noreturn]] static void fail_integer() { throw IoError("an integer of more than 64 bits"); }
 
   bool open(Value value) {
-    if (open_.size() >= limits_.depth) throw IoError("JSON nested deeper than " + std::to_string(limits_.depth) + " levels");
+    if (open_.size() >= limits_.depth) throw IoError(format("JSON nested deeper than {} levels", limits_.depth));
     open_.push_back({std::move(value), {}, {}});
     return true;
   }
@@ -182,8 +183,7 @@ class Reader final : public json::json_sax_t {
       root_ = std::move(value);
     } else if (Frame& frame = open_.back(); frame.value.is_list()) {
       Value::List& list = frame.value.as_list();
-      if (list.size() >= limits_.list_size)
-        throw IoError("a list of more than " + std::to_string(limits_.list_size) + " elements");
+      if (list.size() >= limits_.list_size) throw IoError(format("a list of more than {} elements", limits_.list_size));
       list.push_back(std::move(value));
     } else {
       frame.value.as_map().emplace_back(std::move(frame.key), std::move(value));
@@ -204,7 +204,7 @@ class Reader final : public json::json_sax_t {
       } else if (key.starts_with(kHexKeyPrefix)) {
         key = bytes_from_hex(std::string_view(key).substr(sizeof(kHexKeyPrefix) - 1));
       } else if (key.starts_with('$')) {
-        throw IoError("unknown form \"" + key.substr(0, 100) + "\"");
+        throw IoError(format("unknown form \"{}\"", key.substr(0, 100)));
       }
     }
     return value;
@@ -214,7 +214,7 @@ class Reader final : public json::json_sax_t {
     if (name == "nan") return Value(std::numeric_limits<double>::quiet_NaN());
     if (name == "inf") return Value(std::numeric_limits<double>::infinity());
     if (name == "-inf") return Value(-std::numeric_limits<double>::infinity());
-    throw IoError("unknown float \"" + name.substr(0, 100) + "\"");
+    throw IoError(format("unknown float \"{}\"", name.substr(0, 100)));
   }
 
   const JsonLimits limits_;

@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/log_file.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/console/text.h"
@@ -31,10 +30,10 @@ bool same_terminal(int left, int right) {
 
 std::string label_of(LogLevel level, bool color) {
   if (level == LogLevel::kInfo) return "";
-  const std::string label = std::string(choice_name(level)) + ":";
+  const std::string label = format("{}:", choice_name(level));
   if (!color) return label + " ";
   const char* const code = level == LogLevel::kDebug ? "2" : level == LogLevel::kWarning ? "33" : "1;31";
-  return std::string("\033[") + code + "m" + label + "\033[0m ";
+  return format("\033[{}m{}\033[0m ", code, label);
 }
 
 template <class Function>
@@ -56,7 +55,7 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
   if (place == std::string::npos) {
     if (world_size <= 1) return pattern;
     std::filesystem::path file = pattern.parent_path() / pattern.stem();
-    file += ".rank_" + number + pattern.extension().string();
+    file += format(".rank_{}{}", number, pattern.extension());
     return file;
   }
   for (; place != std::string::npos; place = text.find(placeholder, place + number.size())) {
@@ -83,7 +82,7 @@ struct Console::Impl {
 
   std::string prefix(Speaker speaker) const {
     const bool of_one_rank = speaker == Speaker::kRank && options.world_size > 1;
-    return of_one_rank ? "[rank " + std::to_string(options.rank) + "] " : "";
+    return of_one_rank ? format("[rank {}] ", options.rank) : "";
   }
 
   void print(LogLevel level, std::string_view message, Speaker speaker) {
@@ -109,7 +108,7 @@ struct Console::Impl {
 
   void record(LogLevel level, std::string_view message, Speaker speaker) {
     if (!file) return;
-    const std::string label = std::string(choice_name(level)) + ": ";
+    const std::string label = format("{}: ", choice_name(level));
     for_each_line(message, [&](std::string_view line) { file->info(prefix(speaker) + label + std::string(line)); });
   }
 
@@ -212,7 +211,7 @@ void Console::set_live_line(std::string_view text) {
   const std::lock_guard lock(impl_->mutex);
   impl_->live_text = one_line(text);
   impl_->live_shown = true;
-  write_whole(impl_->live_fd, "\r" + fit_to_width(impl_->live_text, impl_->live_width()) + "\033[K");
+  write_whole(impl_->live_fd, format("\r{}\033[K", fit_to_width(impl_->live_text, impl_->live_width())));
 }
 
 void Console::clear_live_line() {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
 #include "levin/core/console/rank_messages.h"
 
@@ -68,12 +69,11 @@ void ContentionWatch::run() {
     CoreUse after = read_core_use();
     const auto share = waiting_share(before, after);
     if (share && *share > kContended) {
-      warn_("cores are busy: the threads of this process were ready to run but without a core for " +
-            std::to_string(std::lround(*share * 100)) +
-            " % of the last 2 s. Other programs, or more threads than cores, take them; " + "what " + std::to_string(threads_) +
-            " threads compute together waits for the slowest. trainer.threads: " +
-            (threads_ > 2 ? std::to_string(threads_ - 1) + " leaves a core to others; 1" : "1") +
-            " is the fastest for small models.");
+      warn_(format(
+          "cores are busy: the threads of this process were ready to run but without a core for {} % of the last 2 s. Other "
+          "programs, or more threads than cores, take them; what {} threads compute together waits for the slowest. "
+          "trainer.threads: {} is the fastest for small models.",
+          std::lround(*share * 100), threads_, threads_ > 2 ? format("{} leaves a core to others; 1", threads_ - 1) : "1"));
       return;
     }
     before = std::move(after);

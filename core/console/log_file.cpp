@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 
@@ -46,7 +47,7 @@ int open_for_appending(const std::filesystem::path& path, int rank) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor >= 0) return descriptor;
   const std::string reason = errno == ELOOP ? "it is a symbolic link. Name the file that it leads to" : std::strerror(errno);
-  throw IoError("log_file: rank " + std::to_string(rank) + " cannot open " + path.string() + ": " + reason);
+  throw IoError(format("log_file: rank {} cannot open {}: {}", rank, path, reason));
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ std::shared_ptr<spdlog::logger> open_log_file(const std::filesystem::path& path,
   logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %v");
   logger->set_level(spdlog::level::trace);
   logger->set_error_handler([path, error_fd, told = false](const std::string& reason) mutable {
-    if (!std::exchange(told, true)) write_whole(error_fd, "error: cannot write " + path.string() + ": " + reason + "\n");
+    if (!std::exchange(told, true)) write_whole(error_fd, format("error: cannot write {}: {}\n", path, reason));
   });
   return logger;
 }

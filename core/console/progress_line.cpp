@@ -4,9 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/console/text.h"
 
@@ -27,12 +27,6 @@ std::string bar_of(const std::array<std::string_view, N>& symbols, double fracti
   return bar;
 }
 
-std::string number(const char* format, double value) {
-  std::array<char, 400> buffer;
-  const int length = std::snprintf(buffer.data(), buffer.size(), format, value);
-  return std::string(buffer.data(), static_cast<std::size_t>(length));
-}
-
 // Shortest text that reads back to the same double, in the way people write it: an exponent only for very small or large
 // numbers.
 std::string exact_text(double value) {
@@ -48,7 +42,7 @@ std::string exact_text(double value) {
 
 // Three significant digits, exponents without leading zeros: 1e-5.
 std::string rounded_text(double value) {
-  std::string text = number("%.3g", value);
+  std::string text = format("{:.3g}", value);
   const std::size_t exponent = text.find('e');
   if (exponent != std::string::npos && text[exponent + 2] == '0') text.erase(exponent + 2, 1);
   return text;
@@ -66,14 +60,8 @@ std::string duration_text(double seconds) {
   constexpr double kLongest = 1e15;
   if (!(seconds >= 0 && seconds < kLongest)) return "?";
   const auto whole = static_cast<std::int64_t>(seconds);
-  std::array<char, 48> buffer;
   const auto [hours, minutes, rest] = std::array{whole / 3600, whole / 60 % 60, whole % 60};
-  const int length = hours > 0
-                         ? std::snprintf(buffer.data(), buffer.size(), "%lld:%02lld:%02lld", static_cast<long long>(hours),
-                                         static_cast<long long>(minutes), static_cast<long long>(rest))
-                         : std::snprintf(buffer.data(), buffer.size(), "%02lld:%02lld", static_cast<long long>(minutes),
-                                         static_cast<long long>(rest));
-  return std::string(buffer.data(), static_cast<std::size_t>(length));
+  return hours > 0 ? format("{}:{:02}:{:02}", hours, minutes, rest) : format("{:02}:{:02}", minutes, rest);
 }
 
 std::string figure_text(double value) {
@@ -95,8 +83,9 @@ std::string samples_rate_text(double rate) {
   std::size_t unit = 0;
   // 999.5 would be written with four digits.
   for (; rate >= 999.5 && unit + 1 < kUnits.size(); rate /= 1000) ++unit;
-  const char* const format = rate >= 99.95 ? "%.0f" : rate >= 9.995 || unit == 0 ? "%.1f" : "%.2f";
-  return number(format, rate) + kUnits[unit] + " samples/s";
+  if (rate >= 99.95) return format("{:.0f}{} samples/s", rate, kUnits[unit]);
+  if (rate >= 9.995 || unit == 0) return format("{:.1f}{} samples/s", rate, kUnits[unit]);
+  return format("{:.2f}{} samples/s", rate, kUnits[unit]);
 }
 
 std::string progress_line(const ProgressLine& line, int width, bool utf8) {
@@ -107,14 +96,14 @@ std::string progress_line(const ProgressLine& line, int width, bool utf8) {
   const bool has_rate = std::isfinite(rate) && rate > 0;
 
   std::string left = line.description.empty() ? "" : one_line(line.description) + ": ";
-  if (known) left += number("%3.0f%%", fraction * 100);
+  if (known) left += format("{:3.0f}%", fraction * 100);
   left += '|';
-  std::string right = "| " + std::to_string(line.current) + "/" + (known ? std::to_string(*line.total) : "?");
-  right += " [" + duration_text(line.elapsed_seconds) + "<";
+  std::string right = format("| {}/{}", line.current, known ? std::to_string(*line.total) : "?");
+  right += format(" [{}<", duration_text(line.elapsed_seconds));
   right += known && has_rate ? duration_text(static_cast<double>(*line.total - line.current) / rate) : "?";
-  right += ", " + (has_rate ? number("%5.2f", rate) : "?") + "it/s";
+  right += format(", {}it/s", has_rate ? format("{:5.2f}", rate) : "?");
   if (line.samples_rate) right += ", " + samples_rate_text(*line.samples_rate);
-  for (const auto& [name, value] : line.postfix) right += ", " + one_line(name) + "=" + one_line(value);
+  for (const auto& [name, value] : line.postfix) right += format(", {}={}", one_line(name), one_line(value));
   right += ']';
 
   const int room = width - static_cast<int>(display_width(left) + display_width(right));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/console/text.h"
 
@@ -40,7 +41,7 @@ std::string TextTable::str() const {
   std::size_t width = widths.empty() ? 0 : 3 * (widths.size() - 1);
   for (const std::size_t column_width : widths) width += column_width;
 
-  std::string text = text_of(header, widths, align) + "\n" + std::string(width, '-');
+  std::string text = format("{}\n{}", text_of(header, widths, align), std::string(width, '-'));
   for (const Cells& row : rows) text += "\n" + text_of(row, widths, align);
   return text;
 }

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "levin/core/base/utf8.h"
+
 namespace levin {
 namespace {
 
@@ -45,12 +47,9 @@ struct Character {
 
 // The first character of a text that is not empty.
 Character first_character(std::string_view text) {
-  if (static_cast<unsigned char>(text[0]) < 0x80) return {1, 1};
-  std::mbstate_t state{};
-  wchar_t wide = 0;
-  const std::size_t bytes = std::mbrtowc(&wide, text.data(), text.size(), &state);
-  if (bytes == 0 || bytes > text.size()) return {1, 1};
-  const int columns = wcwidth(wide);
+  const std::size_t bytes = utf8_length(text);
+  if (bytes < 2) return {1, 1};
+  const int columns = wcwidth(static_cast<wchar_t>(utf8_code_point(text, bytes)));
   return {bytes, columns < 0 ? 1 : static_cast<std::size_t>(columns)};
 }
 

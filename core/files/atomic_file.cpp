@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/files/abandoned_files.h"
 #include "levin/core/files/temporary_name.h"
@@ -82,9 +83,9 @@ OutputFile AtomicFile::take() {
 void AtomicFile::fail(const std::string& doing, int error) const {
   // The destructor does not run when the constructor throws.
   if (!committed_ && !temporary_.empty()) unlink(temporary_.c_str());
-  const std::string why = "could not " + doing + " (" + std::generic_category().message(error) + ")";
-  if (is_in_place_) throw IoError("'" + file_.string() + "' is saved, but may not survive a loss of power: " + why + ".");
-  throw IoError("Cannot save '" + file_.string() + "': " + why + ". What was there before is unchanged.");
+  const std::string why = format("could not {} ({})", doing, std::generic_category().message(error));
+  if (is_in_place_) throw IoError(format("'{}' is saved, but may not survive a loss of power: {}.", file_, why));
+  throw IoError(format("Cannot save '{}': {}. What was there before is unchanged.", file_, why));
 }
 
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target) {
@@ -100,8 +101,7 @@ void replace_link(const std::filesystem::path& link, const std::filesystem::path
     unlink(temporary.c_str());
   }
   if (failed == 0) return;
-  throw IoError("Could not make " + link.string() + " a link to " + target.string() + ": " +
-                std::generic_category().message(failed) + ".");
+  throw IoError(format("Could not make {} a link to {}: {}.", link, target, std::generic_category().message(failed)));
 }
 
 }  // namespace levin

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -56,8 +57,6 @@ bool OutputFile::is_in_place() const {
   return named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }
 
-void OutputFile::fail(const char* what) const {
-  throw IoError(std::string("cannot ") + what + " " + path_.string() + ": " + std::strerror(errno));
-}
+void OutputFile::fail(const char* what) const { throw IoError(format("cannot {} {}: {}", what, path_, std::strerror(errno))); }
 
 }  // namespace levin

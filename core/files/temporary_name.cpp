@@ -7,6 +7,8 @@
 #include <cctype>
 #include <random>
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 namespace {
 
@@ -40,8 +42,7 @@ std::string temporary_host() {
 // Not derived from the file's own name, which may be as long as a name can be.
 std::filesystem::path temporary_in(const std::filesystem::path& folder) {
   std::random_device random;
-  return folder / (std::string(kPrefix) + std::to_string(getpid()) + "-" + std::to_string(random()) + "-" + temporary_host() +
-                   std::string(kSuffix));
+  return folder / format("{}{}-{}-{}{}", kPrefix, getpid(), random(), temporary_host(), kSuffix);
 }
 
 std::optional<std::string> host_of_temporary(std::string_view name) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "levin/core/options/float_text.h"
+#include "levin/core/base/float_text.h"
 
 namespace levin {
 

@@ -2,8 +2,8 @@
 
 #include <set>
 
+#include "levin/core/base/float_text.h"
 #include "levin/core/console/table.h"
-#include "levin/core/options/float_text.h"
 
 namespace levin {
 

@@ -91,6 +91,14 @@ std::string optimizer_class_name(const torch::optim::Optimizer& optimizer) {
   return end_of_scope == std::string::npos ? name : name.substr(end_of_scope + 2);
 }
 
+std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer) {
+  std::vector<at::Tensor> parameters;
+  for (const auto& group : optimizer.param_groups()) {
+    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+  }
+  return parameters;
+}
+
 void zero_grad(torch::optim::Optimizer& optimizer, bool set_to_none) {
   const at::NoGradGuard no_grad;
   for (OptimizerParamGroup& group : optimizer.param_groups()) {

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/fwd.h"
+
 namespace torch::optim {
 class Optimizer;
 class OptimizerParamGroup;
@@ -30,6 +32,9 @@ void set_betas(torch::optim::OptimizerParamGroup& group, std::pair<double, doubl
 
 /// The class of an optimizer without its namespace: "SGD", "AdamW", or the name of a class of the user's own.
 std::string optimizer_class_name(const torch::optim::Optimizer& optimizer);
+
+/// The parameters of all groups, in their order.
+std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer);
 
 /// Frees the gradients of all parameters, or sets them to zero. Unlike Optimizer::zero_grad it also works on gradients that are
 /// views into the buckets of a c10d::Reducer.

@@ -1,19 +1,12 @@
 #include "levin/core/options/config_errors.h"
 
+#include "levin/core/base/join.h"
 #include "levin/core/options/error_limit.h"
 
 namespace levin {
-namespace {
 
-std::string joined(const std::vector<ConfigError>& errors) {
-  std::string text;
-  for (const ConfigError& error : errors) text += (text.empty() ? "" : "\n") + std::string(error.what());
-  return text;
-}
-
-}  // namespace
-
-ConfigErrors::ConfigErrors(std::vector<ConfigError> errors) : ConfigError(joined(errors)), errors_(std::move(errors)) {}
+ConfigErrors::ConfigErrors(std::vector<ConfigError> errors)
+    : ConfigError(join(errors, "\n", &ConfigError::what)), errors_(std::move(errors)) {}
 
 ConfigErrors::~ConfigErrors() = default;
 

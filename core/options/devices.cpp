@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 
 namespace {
@@ -14,13 +16,13 @@ int parse_index(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw ConfigError(std::string(kExpected) + ", not '" + std::string(text) + "'");
+    throw ConfigError(format("{}, not '{}'", kExpected, text));
   }
   return number;
 }
 
 Devices from_count(int count) {
-  if (count == 0 || count < -1) throw ConfigError(std::string(kExpected) + ", not " + std::to_string(count));
+  if (count == 0 || count < -1) throw ConfigError(format("{}, not {}", kExpected, count));
   return Devices(count);
 }
 
@@ -28,7 +30,7 @@ Devices from_indices(std::vector<int> indices) {
   std::vector<int> sorted = indices;
   std::sort(sorted.begin(), sorted.end());
   if (sorted.empty() || sorted.front() < 0 || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    throw ConfigError(std::string(kExpected) + "; indices are different and not negative");
+    throw ConfigError(format("{}; indices are different and not negative", kExpected));
   }
   return Devices(std::move(indices));
 }
@@ -54,7 +56,7 @@ std::string Devices::str() const {
   if (count_) return std::to_string(*count_);
   if (indices_.empty()) return "auto";
   std::string text;
-  for (const int index : indices_) text += std::to_string(index) + ",";
+  for (const int index : indices_) text += format("{},", index);
   if (indices_.size() > 1) text.pop_back();
   return text;
 }

@@ -1,11 +1,9 @@
 #include "levin/core/options/duration.h"
 
-#include <spdlog/fmt/fmt.h>
-
-#include <cmath>
 #include <regex>
 
-#include "levin/core/options/float_text.h"
+#include "levin/core/base/float_text.h"
+#include "levin/core/base/format.h"
 
 namespace levin {
 namespace {
@@ -21,14 +19,14 @@ Duration parse_duration(std::string_view text) {
   static const std::regex pattern(kPattern);
   std::cmatch part;
   if (text.size() > kLongest || !std::regex_match(text.data(), text.data() + text.size(), part, pattern)) {
-    throw ConfigError("got " + describe(text) + ", " + kHowTo);
+    throw ConfigError(format("got {}, {}", describe(text), kHowTo));
   }
   const auto number = [&](std::size_t index) { return *parse_float(part[index].str()); };
   return Duration(number(1) * 86400 + number(2) * 3600 + number(3) * 60 + number(4));
 }
 
 Duration OptionType<Duration>::read(const Value& value) {
-  if (!value.is_string()) throw ConfigError(value.mark(), "got " + describe(value) + ", " + kHowTo);
+  if (!value.is_string()) throw ConfigError(value.mark(), format("got {}, {}", describe(value), kHowTo));
   try {
     return parse_duration(value.as_string());
   } catch (const ConfigError& error) {
@@ -41,15 +39,15 @@ Value OptionType<Duration>::write(Duration duration) {
   // Beyond these bounds it is no duration, and the text says so to whoever reads it.
   if (!(seconds >= 0 && seconds < 1e6 * 86400)) return float_text(seconds) + " seconds";
   const auto minutes = static_cast<std::int64_t>(seconds) / 60;
-  std::string rest = fmt::format("{:012.9f}", seconds - static_cast<double>(minutes * 60));
+  std::string rest = format("{:012.9f}", seconds - static_cast<double>(minutes * 60));
   rest.resize(rest.find_last_not_of('0') + 1);
-  if (rest.back() == '.') rest = fmt::format("{:0<2}", rest.substr(0, 2));
-  return fmt::format("{:02}:{:02}:{:02}:{}", minutes / 1440, minutes / 60 % 24, minutes % 60, rest);
+  if (rest.back() == '.') rest = format("{:0<2}", rest.substr(0, 2));
+  return format("{:02}:{:02}:{:02}:{}", minutes / 1440, minutes / 60 % 24, minutes % 60, rest);
 }
 
 Value OptionType<Duration>::schema() {
   Value schema = detail::schema_of_type("string");
-  schema["pattern"] = "^" + std::string(kPattern) + "$";
+  schema["pattern"] = format("^{}$", kPattern);
   return schema;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "levin/core/options/float_text.h"
+#include "levin/core/base/format.h"
 
 namespace levin {
 
@@ -11,24 +11,23 @@ std::int64_t Limit::of(std::int64_t total, const std::string& option_name) const
   if (!is_share()) return std::min(batches(), total);
   const auto part = static_cast<std::int64_t>(std::floor(static_cast<double>(total) * share()));
   if (part == 0 && share() > 0.0 && total > 0) {
-    throw ConfigError("trainer." + option_name + ": " + float_text(share()) + " of " + std::to_string(total) +
-                      " batches is less than one batch. Take at least " + float_text(1.0 / static_cast<double>(total)) +
-                      ", or 0 to use none.");
+    throw ConfigError(format("trainer.{}: {} of {} batches is less than one batch. Take at least {}, or 0 to use none.",
+                             option_name, share(), total, 1.0 / static_cast<double>(total)));
   }
   return part;
 }
 
 Limit OptionType<Limit>::read(const Value& value) {
   if (value.is_int()) {
-    if (value.as_int() < 0)
-      throw ConfigError(value.mark(), "a number of batches is 0 or more, not " + std::to_string(value.as_int()));
+    if (value.as_int() < 0) throw ConfigError(value.mark(), format("a number of batches is 0 or more, not {}", value.as_int()));
     return Limit(value.as_int());
   }
   if (!value.is_double()) detail::throw_wrong_type(value, name());
   const double share = value.as_double();
   if (!(share >= 0.0 && share <= 1.0)) {
-    throw ConfigError(value.mark(), "a share of batches is between 0.0 and 1.0, not " + float_text(share) +
-                                        "; write a number of batches without a decimal point");
+    throw ConfigError(
+        value.mark(),
+        format("a share of batches is between 0.0 and 1.0, not {}; write a number of batches without a decimal point", share));
   }
   return Limit(share);
 }

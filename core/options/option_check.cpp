@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <system_error>
 
-#include "levin/core/options/did_you_mean.h"
-#include "levin/core/options/float_text.h"
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/float_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/options/options.h"
-#include "levin/core/options/quoted_text.h"
 
 namespace levin::detail {
 namespace {
@@ -18,14 +20,12 @@ void check_range(const OptionInfo& info, const Value& value) {
   const bool in_range = (!info.minimum || number >= *info.minimum) && (!info.above || number > *info.above) &&
                         (!info.maximum || number <= *info.maximum) && (!info.below || number < *info.below);
   if (in_range) return;
-  std::string range;
-  for (const std::string& bound : bounds(info)) range += (range.empty() ? "" : " and ") + bound;
-  throw ConfigError(value.mark(), "must be " + range + ", got " + describe(value));
+  throw ConfigError(value.mark(), format("must be {}, got {}", join(bounds(info), " and "), describe(value)));
 }
 
 void check_not_empty(const Value& value) {
   const bool empty = value.is_string() ? value.as_string().empty() : (value.is_list() || value.is_map()) && value.size() == 0;
-  if (empty) throw ConfigError(value.mark(), std::string("is an empty ") + value.type_name());
+  if (empty) throw ConfigError(value.mark(), format("is an empty {}", value.type_name()));
 }
 
 void check_choice(const OptionInfo& info, const Value& value) {
@@ -76,7 +76,7 @@ void naming(const std::string& name, const std::function<void()>& step) {
     step();
   } catch (const ConfigError& error) {
     ErrorCollector named;
-    for (const ConfigError& single : single_errors(error)) named.add({single.mark(), name + ": " + single.message()});
+    for (const ConfigError& single : single_errors(error)) named.add({single.mark(), format("{}: {}", name, single.message())});
     named.throw_if_any();
   }
 }
@@ -97,8 +97,8 @@ void check_rule(const std::vector<std::string>& options, const Value& map, const
 
 void throw_wrong_choice(const Value& value, const std::vector<std::string>& choices) {
   const std::string nearest = nearest_name(value.is_string() ? value.as_string() : "", choices);
-  throw ConfigError(value.mark(), "must be one of " + quoted_list(choices) + ", got " + describe(value) +
-                                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  throw ConfigError(value.mark(), format("must be one of {}, got {}{}", quoted_list(choices), describe(value),
+                                         nearest.empty() ? "" : format("; did you mean '{}'?", nearest)));
 }
 
 void check_text(const Value& value) {
@@ -119,9 +119,9 @@ Value resolve_input_file(const Value& value) {
     found.set_mark(value.mark());
     return found;
   }
-  std::string looked_for = "'" + fs::absolute(written).lexically_normal().string() + "'";
+  std::string looked_for = format("'{}'", fs::absolute(written).lexically_normal());
   if (written.is_relative() && !fs::path(value.mark().file).parent_path().empty())
-    looked_for += " and '" + fs::absolute(beside_yaml).lexically_normal().string() + "'";
+    looked_for += format(" and '{}'", fs::absolute(beside_yaml).lexically_normal());
   throw ConfigError(value.mark(), "there is no such file: looked for " + looked_for);
 }
 
@@ -148,12 +148,12 @@ void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
   for (const auto& [key, value] : map.is_map() ? map.as_map() : no_entries) {
     if (std::find(names.begin(), names.end(), key) != names.end()) continue;
     errors.run([&, &key = key, &value = value] {
-      throw ConfigError(value.key_mark(), "unknown key " + quoted_text(key) + did_you_mean(key, names, "keys"));
+      throw ConfigError(value.key_mark(), format("unknown key {}{}", quoted_text(key), did_you_mean(key, names, "keys")));
     });
   }
   for (const OptionInfo* info : known) {
     if (info->required && !map.contains(info->name))
-      errors.add({map.mark(), "missing key '" + info->name + "' (" + info->type + ": " + info->help + ")"});
+      errors.add({map.mark(), format("missing key '{}' ({}: {})", info->name, info->type, info->help)});
   }
   errors.throw_if_any();
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "levin/core/base/format.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
@@ -15,7 +16,7 @@ std::string fix_hint(const Value& value, const std::string& expected) {
   const bool wants_text = expected.rfind("string", 0) == 0 || expected.rfind("path", 0) == 0;
   if (wants_int && value.is_double() && std::abs(value.as_double()) < 1e15 &&
       std::trunc(value.as_double()) == value.as_double())
-    return "; write " + std::to_string(static_cast<std::int64_t>(value.as_double()));
+    return format("; write {}", static_cast<std::int64_t>(value.as_double()));
   if (expected == "bool" && value.is_string()) return "; write true or false";
   if (wants_text && (value.is_double() || value.is_bool())) return "; put it in quotes";
   if (expected.rfind("list", 0) == 0 && !value.is_map()) return "; write it in brackets: [a, b]";
@@ -39,7 +40,7 @@ Value any_of(Value::List alternatives) {
 }
 
 void throw_wrong_type(const Value& value, const std::string& expected) {
-  throw ConfigError(value.mark(), "expected " + expected + ", got " + describe(value) + fix_hint(value, expected));
+  throw ConfigError(value.mark(), format("expected {}, got {}{}", expected, describe(value), fix_hint(value, expected)));
 }
 
 }  // namespace detail
@@ -57,7 +58,7 @@ std::int64_t OptionType<std::int64_t>::read(const Value& value) {
 int OptionType<int>::read(const Value& value) {
   const std::int64_t wide = OptionType<std::int64_t>::read(value);
   if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max())
-    throw ConfigError(value.mark(), std::to_string(wide) + " does not fit into 32 bits");
+    throw ConfigError(value.mark(), format("{} does not fit into 32 bits", wide));
   return static_cast<int>(wide);
 }
 

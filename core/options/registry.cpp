@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/options/component.h"
-#include "levin/core/options/did_you_mean.h"
-#include "levin/core/options/quoted_text.h"
 
 namespace levin {
 namespace {
@@ -37,8 +38,8 @@ ClassPathAndArgs read_class_path(const Value& value, const std::string& expected
   const std::vector<std::string> keys = {"class_path", "init_args"};
   for (const auto& [key, content] : value.as_map()) {
     if (key != keys[0] && key != keys[1])
-      throw ConfigError(content.key_mark(), "unknown key " + quoted_text(key) + did_you_mean(key, keys, "keys") +
-                                                " (the arguments of a class go under init_args)");
+      throw ConfigError(content.key_mark(), format("unknown key {}{} (the arguments of a class go under init_args)",
+                                                   quoted_text(key), did_you_mean(key, keys, "keys")));
   }
   const Value* class_path = value.find("class_path");
   if (class_path == nullptr) throw ConfigError(value.mark(), "missing key 'class_path' (the name of a class)");
@@ -68,7 +69,7 @@ void Registry<Base>::add(ClassInfo info, Factory factory) {
   const auto position = std::lower_bound(entries_.begin(), entries_.end(), info.name,
                                          [](const auto& entry, const std::string& name) { return entry->info.name < name; });
   if (position != entries_.end() && (*position)->info.name == info.name)
-    throw MisuseError("the " + kind() + " class '" + info.name + "' is registered twice; give one of them another name");
+    throw MisuseError(format("the {} class '{}' is registered twice; give one of them another name", kind(), info.name));
   entries_.insert(position, std::make_unique<Entry>(Entry{std::move(info), std::move(factory)}));
 }
 
@@ -97,7 +98,7 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
   const std::string problem = fitting.empty() ? "unknown " : "ambiguous ";
   const std::string help =
       fitting.empty() ? did_you_mean(last_part(name), known, "known classes") : "; it may be " + quoted_list(fitting);
-  throw ConfigError(class_path.mark(), problem + kind() + " class " + quoted_text(name) + help);
+  throw ConfigError(class_path.mark(), format("{}{} class {}{}", problem, kind(), quoted_text(name), help));
 }
 
 template <class Base>

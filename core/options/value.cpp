@@ -1,7 +1,8 @@
 #include "levin/core/options/value.h"
 
-#include "levin/core/options/float_text.h"
-#include "levin/core/options/quoted_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
+#include "levin/core/base/quoted_text.h"
 
 namespace levin {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 template <class Content, class Data>
 auto& content_of(Data& data, const Value& value, const char* expected) {
   if (auto* content = std::get_if<Content>(&data)) return *content;
-  throw ConfigError(value.mark(), std::string("expected ") + expected + ", got " + describe(value));
+  throw ConfigError(value.mark(), format("expected {}, got {}", expected, describe(value)));
 }
 
 }  // namespace
@@ -77,11 +78,11 @@ const char* Value::type_name() const {
 std::string describe(const Value& value) {
   const std::string type = value.type_name();
   if (value.is_bool()) return type + (value.as_bool() ? " true" : " false");
-  if (value.is_int()) return type + " " + std::to_string(value.as_int());
-  if (value.is_double()) return type + " " + float_text(value.as_double());
-  if (value.is_string()) return type + " " + quoted_text(value.as_string(), 60);
-  if (value.is_list()) return "list of " + std::to_string(value.size()) + (value.size() == 1 ? " element" : " elements");
-  if (value.is_map()) return "map of " + std::to_string(value.size()) + (value.size() == 1 ? " key" : " keys");
+  if (value.is_int()) return format("{} {}", type, value.as_int());
+  if (value.is_double()) return format("{} {}", type, value.as_double());
+  if (value.is_string()) return format("{} {}", type, quoted_text(value.as_string(), 60));
+  if (value.is_list()) return "list of " + counted(value.size(), "element");
+  if (value.is_map()) return "map of " + counted(value.size(), "key");
   return type;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/metric_recorder.h"
 
@@ -107,7 +108,7 @@ std::vector<News> BoundaryExchange::exchange_news(const std::vector<std::byte>& 
     try {
       by_rank[rank] = unpack_news(std::span(all).subspan(rank * longest, size));
     } catch (const DesyncError& error) {
-      throw DesyncError("rank " + std::to_string(rank) + ", " + what_ + ": " + error.what());
+      throw DesyncError(format("rank {}, {}: {}", rank, what_, error.what()));
     }
   }
   return by_rank;
@@ -117,8 +118,8 @@ void BoundaryExchange::take_in_news(const std::vector<News>& by_rank, MetricGrou
   if (failure_) std::rethrow_exception(failure_);
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (exchanged_.headers[rank].failed == 0) continue;
-    throw DesyncError("rank " + std::to_string(rank) + " failed while it read its metrics for " +
-                      describe(exchanged_.headers[rank].boundary()) + ": " + by_rank[rank].failure);
+    throw DesyncError(format("rank {} failed while it read its metrics for {}: {}", rank,
+                             describe(exchanged_.headers[rank].boundary()), by_rank[rank].failure));
   }
   for (MergedMetric& merged : merge(by_rank)) {
     const MetricKey key{merged.metric.hook, merged.metric.name, merged.metric.dataloader_idx};

@@ -1,9 +1,13 @@
 #include "levin/core/protocol/boundary_result.h"
 
 #include <algorithm>
+#include <span>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/coverage.h"
+#include "levin/core/protocol/rank_list.h"
 #include "levin/core/protocol/votes.h"
 
 namespace levin::detail {
@@ -22,13 +26,10 @@ constexpr std::size_t kToldInARun = 50;   // warnings
 // What to say of many keys at once: the first in full, and others by name.
 std::string summary_of(const Boundary& boundary, const std::vector<std::string>& names, const std::string& first) {
   constexpr std::size_t kNamed = 8;
-  std::string text = std::to_string(names.size()) + " keys were not logged by every rank until " + describe(boundary) +
-                     ". The first: " + first + ". The others: ";
-  for (std::size_t index = 1; index < std::min(names.size(), kNamed); ++index) {
-    text += (index > 1 ? ", \"" : "\"") + names[index] + "\"";
-  }
-  if (names.size() > kNamed) text += " and " + std::to_string(names.size() - kNamed) + " more";
-  return text;
+  const auto others = std::span(names).first(std::min(names.size(), kNamed)).subspan(1);
+  return format("{} keys were not logged by every rank until {}. The first: {}. The others: \"{}\"{}", names.size(),
+                describe(boundary), first, join(others, "\", \""),
+                names.size() > kNamed ? format(" and {} more", names.size() - kNamed) : "");
 }
 
 void warn_of(const std::vector<std::string>& told, const BoundaryPolicy& policy) {
@@ -134,7 +135,7 @@ void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, const Metri
   for (std::size_t other = 0; other < ranks; ++other) {
     if (!result.is_logged_by(other)) continue;
     if (rank_rows) outcome.rank_rows[other][name] = result.own_value(other);
-    if (entry.options.per_rank) outcome.logger_row["rank_" + std::to_string(other) + "_" + name] = result.own_value(other);
+    if (entry.options.per_rank) outcome.logger_row[rank_prefix(other) + name] = result.own_value(other);
   }
 }
 

@@ -24,6 +24,10 @@ class ControlGroup {
   /// Throws DesyncError when a rank is gone or does not come within the group's time limit. `what` says in that error, and in
   /// the table of a stalled run, which meeting this is.
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) = 0;
+
+ protected:
+  /// Throws MisuseError unless `all` has room for exactly what size() ranks contribute.
+  void check_sizes(std::span<const std::byte> mine, std::span<const std::byte> all, const char* what) const;
 };
 
 /// A group of one: every exchange is with oneself.

@@ -2,20 +2,17 @@
 
 #include <string_view>
 
+#include "levin/core/base/format.h"
 #include "levin/core/protocol/rank_list.h"
 
 namespace levin::detail {
 
 namespace {
 
-bool is_own_key_of(const MetricEntry& entry, int rank) {
-  return std::string_view(entry.name).starts_with("rank_" + std::to_string(rank) + "_");
-}
-
 std::string what_counts(const MetricEntry& entry, Level level, int first_rank) {
   const bool reduced = level == Level::kStep ? entry.options.step_is_reduced() : entry.options.epoch_is_reduced();
-  if (!reduced) return "its value is rank " + std::to_string(first_rank) + "'s";
-  return std::string("its value is the ") + reduce_name(entry.options.reduce) + " over the ranks that logged it";
+  if (!reduced) return format("its value is rank {}'s", first_rank);
+  return format("its value is the {} over the ranks that logged it", reduce_name(entry.options.reduce));
 }
 
 }  // namespace
@@ -34,9 +31,9 @@ std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const
     }
   }
   if (with.empty() || without.empty()) return {};
-  if (with.size() == 1 && is_own_key_of(entry, with.front())) return {};
-  return "log(\"" + entry.plain_name + "\") in " + std::string(hook_name(entry.hook)) + " (" + entry.site + ") ran on " +
-         rank_list(with) + " and not on " + rank_list(without) + ": " + what_counts(entry, level, with.front());
+  if (with.size() == 1 && std::string_view(entry.name).starts_with(rank_prefix(with.front()))) return {};
+  return format("log(\"{}\") in {} ({}) ran on {} and not on {}: {}", entry.plain_name, hook_name(entry.hook), entry.site,
+                rank_list(with), rank_list(without), what_counts(entry, level, with.front()));
 }
 
 }  // namespace levin::detail

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/peer_limits.h"
 #include "levin/core/protocol/rank_list.h"
@@ -46,15 +47,14 @@ bool can_be(const FrameHeader& header) {
 std::string position_of(const FrameHeader& header, const FrameHeader& first) {
   if (header.magic != FrameHeader::kMagic) return "in an exchange that is no boundary";
   if (header.version != FrameHeader::kVersion) {
-    return "running another version of levin (protocol " + std::to_string(header.version) + ")";
+    return format("running another version of levin (protocol {})", header.version);
   }
   if (header.news_bytes > kLargestNews) {
-    return "announcing " + std::to_string(header.news_bytes) + " bytes of new metrics, where " + std::to_string(kLargestNews) +
-           " are the most";
+    return format("announcing {} bytes of new metrics, where {} are the most", header.news_bytes, kLargestNews);
   }
   if (!can_be(header)) return "sending what is no header of a boundary";
-  std::string position = "in " + describe(header.boundary()) + ", hook " + std::string(hook_name(header.hook)) +
-                         ", meeting number " + std::to_string(header.sequence);
+  std::string position =
+      format("in {}, hook {}, meeting number {}", describe(header.boundary()), hook_name(header.hook), header.sequence);
   if (header.sequence == first.sequence && header.agreed_hash != first.agreed_hash)
     position += ", with other metrics agreed on";
   return position;
@@ -95,7 +95,7 @@ std::string describe(const Boundary& boundary) {
       break;
   }
   if (place.empty()) place = "an unknown boundary";
-  return place + " (epoch " + std::to_string(boundary.epoch) + ", step " + std::to_string(boundary.step) + ")";
+  return format("{} (epoch {}, step {})", place, boundary.epoch, boundary.step);
 }
 
 void require_same_boundary(const std::vector<FrameHeader>& headers) {
@@ -120,7 +120,7 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
 
   std::string text = "the ranks are not in the same place:";
   for (const auto& [position, ranks] : positions) {
-    text += "\n  " + rank_list(ranks) + (ranks.size() == 1 ? " is " : " are ") + position;
+    text += format("\n  {}{}{}", rank_list(ranks), ranks.size() == 1 ? " is " : " are ", position);
   }
   text +=
       "\nEvery rank must run the same loop: look for a return, a break or an exception that only some ranks take, and for "

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 
 const char* reduce_name(Reduce reduce) {
@@ -23,7 +25,7 @@ std::string CallSite::str() const {
   if (path.empty()) return "an unknown place";
   const auto slash = path.find_last_of("/\\");
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return std::string(name) + ":" + std::to_string(line);
+  return format("{}:{}", name, line);
 }
 
 }  // namespace levin

@@ -1,13 +1,14 @@
 #include "levin/core/protocol/metric_options.h"
 
+#include "levin/core/base/format.h"
+
 namespace levin::detail {
 
 std::string MetricOptions::str() const {
-  std::string text = std::string("on_step=") + (on_step ? "true" : "false") + ", on_epoch=" + (on_epoch ? "true" : "false") +
-                     ", reduce=" + reduce_name(reduce);
+  std::string text = format("on_step={}, on_epoch={}, reduce={}", on_step, on_epoch, reduce_name(reduce));
   if (prog_bar) text += ", prog_bar=true";
   if (!logger) text += ", logger=false";
-  if (sync != SyncDist::kByLevel) text += std::string(", sync_dist=") + (sync == SyncDist::kAlways ? "true" : "false");
+  if (sync != SyncDist::kByLevel) text += format(", sync_dist={}", sync == SyncDist::kAlways);
   if (rank_zero_only) text += ", rank_zero_only=true";
   if (per_rank) text += ", per_rank=true";
   return text;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin::detail {
@@ -11,8 +12,8 @@ namespace levin::detail {
 namespace {
 
 [[noreturn]] void misuse(Hook hook, std::string_view name, CallSite where, const std::string& why) {
-  const std::string place = hook == Hook::kNone ? "outside of a hook" : "in " + std::string(hook_name(hook));
-  throw MisuseError("log(\"" + std::string(name) + "\") " + place + " (" + where.str() + "): " + why);
+  const std::string place = hook == Hook::kNone ? "outside of a hook" : format("in {}", hook_name(hook));
+  throw MisuseError(format("log(\"{}\") {} ({}): {}", name, place, where.str(), why));
 }
 
 void check_name(const MetricKey& key, CallSite where) {
@@ -126,8 +127,9 @@ MetricEntry& MetricRecorder::entry_of(Hook hook, std::string_view name, const Lo
   if (entry == nullptr) return new_entry(key, resolved, where);
   if (!(entry->options == resolved)) {
     misuse(hook, name, where,
-           "its options are " + resolved.str() + " here, but " + entry->options.str() + " at " + entry->site + " on rank " +
-               std::to_string(entry->site_rank) + ": give one key the same options everywhere, or log under another name");
+           format("its options are {} here, but {} at {} on rank {}: give one key the same options everywhere, or log under "
+                  "another name",
+                  resolved.str(), entry->options.str(), entry->site, entry->site_rank));
   }
   return *entry;
 }
@@ -140,8 +142,7 @@ MetricEntry& MetricRecorder::new_entry(const MetricKey& key, const MetricOptions
 double MetricRecorder::weight_of(const LogOptions& options, const MetricEntry& entry, CallSite where) const {
   const Scope& scope = scopes_.back();
   const std::int64_t weight = options.batch_size.value_or(scope.in_batch ? scope.batch.batch_size : 1);
-  if (weight < 0)
-    misuse(entry.hook, entry.name, where, "batch_size is " + std::to_string(weight) + "; it must not be negative");
+  if (weight < 0) misuse(entry.hook, entry.name, where, format("batch_size is {}; it must not be negative", weight));
   return static_cast<double>(weight);
 }
 

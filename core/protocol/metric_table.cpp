@@ -3,6 +3,8 @@
 #include <functional>
 #include <utility>
 
+#include "levin/core/base/format.h"
+
 namespace levin::detail {
 
 namespace {
@@ -67,10 +69,10 @@ MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options,
       options(its_options),
       site(std::move(its_site)),
       site_rank(its_site_rank) {
-  const std::string suffix = dataloader_idx < 0 ? "" : "/dataloader_idx_" + std::to_string(dataloader_idx);
+  const std::string suffix = dataloader_idx < 0 ? "" : format("/dataloader_idx_{}", dataloader_idx);
   plain_name = name + suffix;
-  step_name = options.forked() ? name + "_step" + suffix : plain_name;
-  epoch_name = options.forked() ? name + "_epoch" + suffix : plain_name;
+  step_name = options.forked() ? format("{}_step{}", name, suffix) : plain_name;
+  epoch_name = options.forked() ? format("{}_epoch{}", name, suffix) : plain_name;
 }
 
 MetricEntry* MetricTable::find(const MetricKey& key) {

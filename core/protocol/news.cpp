@@ -1,9 +1,9 @@
 #include "levin/core/protocol/news.h"
 
-#include <cstring>
-#include <type_traits>
 #include <unordered_map>
 
+#include "levin/core/base/byte_reader.h"
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/metric_table.h"
 
@@ -11,77 +11,28 @@ namespace levin::detail {
 
 namespace {
 
-class Writer {
- public:
-  template <class Number>
-  void number(const Number& value) {
-    static_assert(std::is_trivially_copyable_v<Number>);
-    append(&value, sizeof value);
-  }
-  void text(const std::string& value) {
-    number(static_cast<std::uint32_t>(value.size()));
-    append(value.data(), value.size());
-  }
-  std::vector<std::byte> take() { return std::move(bytes_); }
-
- private:
-  void append(const void* data, std::size_t size) {
-    const auto* first = static_cast<const std::byte*>(data);
-    bytes_.insert(bytes_.end(), first, first + size);
-  }
-  std::vector<std::byte> bytes_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-  template <class Number>
-  Number number() {
-    Number value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
-    return value;
-  }
-  std::string text() {
-    const auto bytes = take(number<std::uint32_t>());
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
-  [[noreturn]] static void damaged() {
-    throw DesyncError("the description of metrics arrived damaged: do all ranks run the same build of levin?");
-  }
-  void end() const {
-    if (!rest_.empty()) damaged();
-  }
-
- private:
-  std::span<const std::byte> take(std::size_t size) {
-    if (size > rest_.size()) damaged();
-    const auto taken = rest_.first(size);
-    rest_ = rest_.subspan(size);
-    return taken;
-  }
-  std::span<const std::byte> rest_;
-};
+constexpr const char* kDamaged = "the description of metrics arrived damaged: do all ranks run the same build of levin?";
 
 }  // namespace
 
 std::vector<std::byte> pack(const News& news) {
-  Writer writer;
-  writer.text(news.failure);
-  writer.number(static_cast<std::uint32_t>(news.metrics.size()));
+  std::vector<std::byte> bytes;
+  append_text(bytes, news.failure);
+  append_number(bytes, static_cast<std::uint32_t>(news.metrics.size()));
   for (const NewMetric& metric : news.metrics) {
-    writer.number(metric.hook);
-    writer.number(metric.dataloader_idx);
-    writer.text(metric.name);
-    writer.number(metric.options.pack());
-    writer.text(metric.site);
-    writer.number(metric.step);
-    writer.number(metric.epoch);
+    append_number(bytes, metric.hook);
+    append_number(bytes, metric.dataloader_idx);
+    append_text(bytes, metric.name);
+    append_number(bytes, metric.options.pack());
+    append_text(bytes, metric.site);
+    append_number(bytes, metric.step);
+    append_number(bytes, metric.epoch);
   }
-  return writer.take();
+  return bytes;
 }
 
 News unpack_news(std::span<const std::byte> bytes) {
-  Reader reader(bytes);
+  ByteReader reader(bytes, kDamaged);
   News news;
   news.failure = reader.text();
   const auto count = reader.number<std::uint32_t>();
@@ -91,13 +42,13 @@ News unpack_news(std::span<const std::byte> bytes) {
     metric.dataloader_idx = reader.number<std::int32_t>();
     metric.name = reader.text();
     const auto options = MetricOptions::unpack(reader.number<std::uint16_t>());
-    if (!options || metric.hook >= Hook::kCount) Reader::damaged();
+    if (!options || metric.hook >= Hook::kCount) throw DesyncError(kDamaged);
     metric.options = *options;
     metric.site = reader.text();
     metric.step = reader.number<Slot>();
     metric.epoch = reader.number<Slot>();
   }
-  reader.end();
+  if (reader.left() > 0) throw DesyncError(kDamaged);
   return news;
 }
 
@@ -113,11 +64,11 @@ std::vector<MergedMetric> merge(const std::vector<News>& by_rank) {
             {metric, static_cast<int>(rank), std::vector<Slot>(by_rank.size()), std::vector<Slot>(by_rank.size())});
       MergedMetric& known = merged[place->second];
       if (!(known.metric.options == metric.options)) {
-        throw MisuseError("log(\"" + metric.name + "\") in " + std::string(hook_name(metric.hook)) +
-                          " has different options on different ranks: " + known.metric.options.str() + " on rank " +
-                          std::to_string(known.first_rank) + " (" + known.metric.site + "), " + metric.options.str() +
-                          " on rank " + std::to_string(rank) + " (" + metric.site +
-                          "). Give one key the same options everywhere.");
+        throw MisuseError(
+            format("log(\"{}\") in {} has different options on different ranks: {} on rank {} ({}), {} on rank {} ({}). Give "
+                   "one key the same options everywhere.",
+                   metric.name, hook_name(metric.hook), known.metric.options.str(), known.first_rank, known.metric.site,
+                   metric.options.str(), rank, metric.site));
       }
       known.step[rank] = metric.step;
       known.epoch[rank] = metric.epoch;

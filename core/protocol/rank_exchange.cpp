@@ -6,6 +6,7 @@
 #include <functional>
 #include <sstream>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -35,8 +36,7 @@ std::optional<RankDifference> difference(const std::string& first_text, const st
 }  // namespace
 
 std::string RankDifference::str() const {
-  return "Rank 0 has `" + first + "`, rank " + std::to_string(rank) + " has `" + other + "` (line " + std::to_string(line) +
-         ")";
+  return format("Rank 0 has `{}`, rank {} has `{}` (line {})", first, rank, other, line);
 }
 
 std::vector<std::string> RankExchange::gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest) {
@@ -44,8 +44,8 @@ std::vector<std::string> RankExchange::gather_text(const std::string& mine, cons
   const std::vector<std::uint64_t> lengths = gather_values<std::uint64_t>(mine.size(), meeting);
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
     if (lengths[rank] <= longest) continue;
-    throw DesyncError("rank " + std::to_string(rank) + " announces a text of " + std::to_string(lengths[rank]) + " bytes in " +
-                      meeting.text() + ", where " + std::to_string(longest) + " are the most");
+    throw DesyncError(format("rank {} announces a text of {} bytes in {}, where {} are the most", rank, lengths[rank],
+                             meeting.text(), longest));
   }
   const std::uint64_t size = *std::max_element(lengths.begin(), lengths.end());
   std::string padded = mine;

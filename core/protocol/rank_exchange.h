@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/peer_limits.h"
 
@@ -20,7 +21,7 @@ class Meeting {
   /// `what`: "opening a logger". `every_rank`: completes "every rank comes here, since …". Both stand in the table of a stalled
   /// run and in errors, where they tell a person what a rank waits for and which rule a rank that is missing has broken.
   Meeting(const std::string& what, const std::string& every_rank)
-      : text_(what + " (every rank comes here, since " + every_rank + ")") {}
+      : text_(format("{} (every rank comes here, since {})", what, every_rank)) {}
   const char* text() const { return text_.c_str(); }
 
  private:

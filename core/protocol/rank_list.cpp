@@ -1,6 +1,6 @@
 #include "levin/core/protocol/rank_list.h"
 
-#include <cstddef>
+#include "levin/core/base/format.h"
 
 namespace levin::detail {
 
@@ -13,10 +13,12 @@ std::string rank_list(const std::vector<int>& ranks) {
     if (end - start < 2) end = start;  // "0, 1" reads better than "0-1"
     if (start > 0) text += ", ";
     text += std::to_string(ranks[start]);
-    if (end > start) text += "-" + std::to_string(ranks[end]);
+    if (end > start) text += format("-{}", ranks[end]);
     start = end + 1;
   }
   return text;
 }
+
+std::string rank_prefix(std::int64_t rank) { return std::string("rank_").append(std::to_string(rank)).append("_"); }
 
 }  // namespace levin::detail

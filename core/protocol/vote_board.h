@@ -9,6 +9,14 @@
 
 namespace levin {
 
+/// What a rank has published for a reduction, as it travels.
+struct PublishedVotes {
+  std::int64_t sequence = -1;
+  std::uint64_t votes = 0;  ///< packed
+};
+/// The votes by rank. Throws DesyncError when one of them is for another reduction than `sequence`, in which `own_rank` is.
+std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_rank, std::int64_t sequence, int own_rank);
+
 /// Carries votes between boundaries without a collective of their own: each rank publishes before a gradient reduction and
 /// reads after it. Since a reduction ends on a rank only after it has started on every rank, all ranks read the same votes for
 /// the same reduction. One word of shared memory a rank on one host; an element in a bucket between hosts.
@@ -21,14 +29,6 @@ class VoteBoard {
   virtual std::vector<Votes> read(std::int64_t sequence) = 0;
 };
 
-/// The votes of a rank for one reduction, as they travel.
-struct VoteWords {
-  std::int64_t sequence = -1;
-  std::uint64_t votes = 0;
-};
-/// The votes for reduction `sequence`, by rank. Throws DesyncError when a rank was in another reduction than `rank`.
-std::vector<Votes> votes_for_reduction(std::int64_t sequence, std::span<const VoteWords> by_rank, int rank);
-
 /// Votes that travel by themselves: reading is a meeting over the control group. Right for every manner of training; a strategy
 /// whose reductions are a meeting already saves it this one.
 class GatheredVoteBoard final : public VoteBoard {
@@ -40,7 +40,7 @@ class GatheredVoteBoard final : public VoteBoard {
 
  private:
   ControlGroup& group_;
-  VoteWords mine_;
+  PublishedVotes mine_;
 };
 
 /// The board of a group of one. Reading a sequence that was not the last one published is a MisuseError.

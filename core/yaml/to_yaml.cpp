@@ -7,8 +7,8 @@
 #include <cctype>
 #include <string_view>
 
-#include "levin/core/options/float_text.h"
-#include "levin/core/options/utf8.h"
+#include "levin/core/base/float_text.h"
+#include "levin/core/base/utf8.h"
 
 namespace levin {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/strategies/cuda/cuda_api.h"
 
@@ -28,7 +29,7 @@ const CudaApi* load() {
   }
   // Global: LibTorch's CUDA code registers itself with the CPU part.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) throw ConfigError("a GPU is asked for, but CUDA cannot be loaded: " + std::string(dlerror()));
+  if (library == nullptr) throw ConfigError(format("a GPU is asked for, but CUDA cannot be loaded: {}", dlerror()));
   const auto entry = reinterpret_cast<CudaApiEntry>(dlsym(library, "levin_cuda_api"));
   if (entry == nullptr) throw ConfigError(path + " is no CUDA library of this levin");
   return entry();

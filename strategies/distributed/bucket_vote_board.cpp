@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -21,14 +22,14 @@ std::vector<Votes> BucketVoteBoard::read(std::int64_t sequence) {
   board_->end_reduction();
   const std::lock_guard lock(mutex_);
   if (all_.empty()) {
-    throw MisuseError("votes of gradient reduction " + std::to_string(sequence) +
-                      " are read, but no reduction has ended since they were published");
+    throw MisuseError(
+        format("votes of gradient reduction {} are read, but no reduction has ended since they were published", sequence));
   }
-  return votes_for_reduction(sequence, all_, board_->rank());
+  return unpack_votes(all_, sequence, board_->rank());
 }
 
 at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
-  std::array<std::uint8_t, sizeof(VoteWords)> bytes{};
+  std::array<std::uint8_t, sizeof(PublishedVotes)> bytes{};
   std::memcpy(bytes.data(), &mine_, bytes.size());
   const auto width = static_cast<std::int64_t>(bytes.size());
   const at::Tensor own = torch::from_blob(bytes.data(), {width}, torch::kUInt8).to(bucket.scalar_type());
@@ -39,14 +40,14 @@ at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
 
 void BucketVoteBoard::take(const at::Tensor& sum) {
   const at::Tensor bytes = sum.to(torch::kUInt8).contiguous();
-  std::vector<VoteWords> all(static_cast<std::size_t>(board_->size()));
-  std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(VoteWords));
+  std::vector<PublishedVotes> all(static_cast<std::size_t>(board_->size()));
+  std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(PublishedVotes));
   const std::lock_guard lock(mutex_);
   all_ = std::move(all);
 }
 
 void BucketVoteBoard::exchange(ControlGroup& group) {
-  std::vector<VoteWords> all(static_cast<std::size_t>(group.size()));
+  std::vector<PublishedVotes> all(static_cast<std::size_t>(group.size()));
   group.all_gather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all)), "a step without gradients");
   const std::lock_guard lock(mutex_);
   all_ = std::move(all);

@@ -33,9 +33,9 @@ class BucketVoteBoard final : public VoteBoard {
 
  private:
   std::shared_ptr<RunBoard> board_;
-  VoteWords mine_;
+  PublishedVotes mine_;
   mutable std::mutex mutex_;
-  std::vector<VoteWords> all_;
+  std::vector<PublishedVotes> all_;
 };
 
 }  // namespace levin

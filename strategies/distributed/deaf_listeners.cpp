@@ -14,6 +14,7 @@
 #include <string>
 #include <system_error>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 
 namespace levin {
@@ -48,7 +49,7 @@ bool drop_packets(int socket) {
 /// The sockets that an epoll set waits for, with what it tells of each; none of any other descriptor.
 std::map<int, std::uint64_t> waited_for(int set) {
   std::map<int, std::uint64_t> found;
-  std::ifstream info("/proc/self/fdinfo/" + std::to_string(set));
+  std::ifstream info(format("/proc/self/fdinfo/{}", set));
   for (std::string line; std::getline(info, line);) {
     std::istringstream words(line);
     std::string name;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/processes/lost_links.h"
@@ -62,10 +63,10 @@ void wait_for_the_cause(RunBoard& board, const FailureRecord& own, const Origin&
 /// What the rank that had `own` says when `first` was before it.
 std::string text_after(const FailureRecord& first, const FailureRecord& own, const Origin& origin) {
   if (origin.is_lost_connection || origin.is_recorded_failure) return consequence(own.rank, own.where, first);
-  const std::string who = "rank " + std::to_string(own.rank) + " failed ";
+  const std::string who = format("rank {} failed ", own.rank);
   // All that ranks know of one another's errors is what each wrote down.
-  if (own.error == first.error) return who + "alike " + describe_place(own.where);
-  return who + "too, " + describe_place(own.where) + ": " + own.error + " (before it, " + first.place() + ")";
+  if (own.error == first.error) return format("{}alike {}", who, describe_place(own.where));
+  return format("{}too, {}: {} (before it, {})", who, describe_place(own.where), own.error, first.place());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/peer_limits.h"
 #include "levin/strategies/processes/peer_errors.h"
@@ -37,10 +38,7 @@ GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::
 void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   if (broken_) std::rethrow_exception(broken_);
   const auto ranks = static_cast<std::size_t>(size());
-  if (all.size() != mine.size() * ranks) {
-    throw MisuseError(std::string("all_gather in ") + what + ": the buffer for all ranks has " + std::to_string(all.size()) +
-                      " bytes instead of " + std::to_string(mine.size()) + " a rank");
-  }
+  check_sizes(mine, all, what);
   board_->end_reduction();
   board_->post_waiting(what);
   Frame frame;
@@ -77,7 +75,7 @@ void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::
     work->wait();
   } catch (const ConnectionLost& error) {
     // Not reported yet: its cause is looked for first (see report_own_failure).
-    end_with(ConnectionLost(std::string("lost the other ranks in ") + what + ": " + error.what(), error.closed_by_peer()));
+    end_with(ConnectionLost(format("lost the other ranks in {}: {}", what, error.what()), error.closed_by_peer()));
   }
   for (std::size_t peer = 0; peer < output[0].size(); ++peer) {
     std::memcpy(all.data() + peer * mine.size(), output[0][peer].const_data_ptr(), mine.size());
@@ -99,11 +97,11 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
     if (seconds > next_look) {
       next_look = seconds + kSecondsBetweenLooks;
       if (const auto other = board_->rank_in_later_reduction()) {
-        fail(different_calls(rank(), what, *other, "a step that rank " + std::to_string(rank()) + " has not begun"));
+        fail(different_calls(rank(), what, *other, format("a step that rank {} has not begun", rank())));
       }
     }
     if (seconds > timeout_seconds_) {
-      board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in " + what);
+      board_->report_stall(format("waited {} s in {}", static_cast<int>(seconds), what));
       if (const auto failure = board_->failure()) end_with(RecordedFailure(failure->str()));
       fail("timeout_seconds");
     }
@@ -127,15 +125,15 @@ void GlooVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
 
 std::vector<Votes> GlooVoteBoard::read(std::int64_t sequence) {
   board_->end_reduction();
-  if (!work_) throw MisuseError("votes of gradient reduction " + std::to_string(sequence) + " are read but were not published");
+  if (!work_) throw MisuseError(format("votes of gradient reduction {} are read but were not published", sequence));
   work_->wait();
   work_.reset();
-  std::vector<VoteWords> words;
-  for (const at::Tensor& tensor : all_[0]) {
-    const auto* word = tensor.const_data_ptr<std::int64_t>();
-    words.push_back({word[0], static_cast<std::uint64_t>(word[1])});
+  std::vector<PublishedVotes> by_rank;
+  for (const at::Tensor& words : all_[0]) {
+    const auto* word = words.const_data_ptr<std::int64_t>();
+    by_rank.push_back({word[0], static_cast<std::uint64_t>(word[1])});
   }
-  return votes_for_reduction(sequence, words, board_->rank());
+  return unpack_votes(by_rank, sequence, board_->rank());
 }
 
 }  // namespace levin

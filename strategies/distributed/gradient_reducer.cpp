@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "levin/core/base/join.h"
 #include "levin/core/error.h"
 #include "levin/strategies/distributed/bucket_vote_board.h"
 
@@ -144,12 +145,12 @@ void GradientReducer::prepare(const at::Tensor& loss) {
 
 void GradientReducer::check_finished() const {
   if (!arrivals_) return;
-  std::string names;
+  std::vector<std::string> names;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (arrivals_->last_pass[index] != arrivals_->pass) names += (names.empty() ? "" : ", ") + names_[index];
+    if (arrivals_->last_pass[index] != arrivals_->pass) names.push_back(names_[index]);
   }
   if (names.empty()) return;
-  throw MisuseError("strategy ddp: the backward pass gave no gradient to " + names +
+  throw MisuseError("strategy ddp: the backward pass gave no gradient to " + join(names) +
                     ", so its reduction could not end. Use every parameter in the loss, freeze those that are not used "
                     "(requires_grad_(false)), or set the strategy to {class_path: ddp, init_args: {find_unused_parameters: "
                     "true}}.");

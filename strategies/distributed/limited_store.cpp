@@ -1,5 +1,6 @@
 #include "levin/strategies/distributed/limited_store.h"
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -17,8 +18,8 @@ template <class Call>
 auto LimitedStore::limited(std::chrono::milliseconds limit, Call call) const {
   auto result = thread_->call_until(std::chrono::steady_clock::now() + limit + kStoreGrace, std::move(call));
   if (!result) {
-    throw DesyncError("who listens at " + place_ + " did not answer within " + std::to_string(limit.count() / 1000) +
-                      " s: it is stopped, or another program has the port");
+    throw DesyncError(format("who listens at {} did not answer within {} s: it is stopped, or another program has the port",
+                             place_, limit.count() / 1000));
   }
   return *std::move(result);
 }

@@ -15,6 +15,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/error.h"
 #include "levin/strategies/distributed/deaf_listeners.h"
 #include "levin/strategies/distributed/gloo_backend.h"
@@ -39,14 +41,14 @@ std::string host_identity() {
   gethostname(name.data(), name.size() - 1);
   struct stat shared_memory {};
   stat("/dev/shm", &shared_memory);
-  return boot_id + " " + name.data() + " " + std::to_string(shared_memory.st_dev);
+  return format("{} {} {}", boot_id, name.data(), shared_memory.st_dev);
 }
 
-std::string host_key(int rank) { return "host/" + std::to_string(rank); }
+std::string host_key(int rank) { return format("host/{}", rank); }
 
 std::string place_of(const ClusterEnvironment& environment) {
   return environment.store_fd ? "the socket of levin's launcher"
-                              : environment.master_address + ":" + std::to_string(environment.master_port);
+                              : format("{}:{}", environment.master_address, environment.master_port);
 }
 
 /// torchrun's own, whose protocol is LibTorch's.
@@ -88,13 +90,13 @@ JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::m
 /// "rank 1 of host 1, rank 3"; empty when none is missing.
 std::string missing_ranks(c10d::Store& store, const std::vector<std::string>& keys, const ClusterEnvironment& environment) {
   const int on_host = environment.local_world_size.value_or(environment.world_size);
-  std::string missing;
+  std::vector<std::string> missing;
   for (int rank = 0; rank < environment.world_size; ++rank) {
     if (store.check({keys[static_cast<std::size_t>(rank)]})) continue;
-    missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
-    if (on_host < environment.world_size) missing += " of host " + std::to_string(rank / on_host);
+    const bool several_hosts = on_host < environment.world_size;
+    missing.push_back(several_hosts ? format("rank {} of host {}", rank, rank / on_host) : format("rank {}", rank));
   }
-  return missing;
+  return join(missing);
 }
 
 }  // namespace
@@ -110,9 +112,9 @@ JoinedStore join_store(const ClusterEnvironment& environment, double timeout_sec
     joined.store = c10::make_intrusive<c10d::PrefixStore>(environment.agent_store_key.value_or("") + "/levin", joined.store);
     return joined;
   } catch (const std::exception& error) {
-    throw DesyncError("rank " + std::to_string(environment.rank) + " of " + std::to_string(environment.world_size) +
-                      " could not join the others at " + place_of(environment) + " (started by " +
-                      cluster_kind_name(environment.kind) + "): " + error_text(error));
+    throw DesyncError(format("rank {} of {} could not join the others at {} (started by {}): {}", environment.rank,
+                             environment.world_size, place_of(environment), cluster_kind_name(environment.kind),
+                             error_text(error)));
   }
 }
 
@@ -128,7 +130,7 @@ bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment) 
   } catch (const std::exception&) {
     const std::string missing = missing_ranks(store, keys, environment);
     if (missing.empty()) throw;
-    throw DesyncError(missing + " did not come within " + std::to_string(store.getTimeout().count() / 1000) + " s");
+    throw DesyncError(format("{} did not come within {} s", missing, store.getTimeout().count() / 1000));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "levin/strategies/distributed/run_store.h"
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -39,9 +40,9 @@ StoreMessage RunStore::wait_for(StoreCall call, const std::vector<std::string>& 
   const auto limit = limit_of(timeout);
   StoreMessage answer = client_.ask({call, limit.count(), keys, {}}, Clock::now() + limit + kServerGrace);
   if (answer.call != StoreCall::kMissing) return answer;
-  std::string text = "waited " + std::to_string(limit.count() / 1000) + " s in the run's store for";
-  for (std::size_t i = 0; i < answer.keys.size() && i < 3; ++i) text += " '" + answer.keys[i] + "'";
-  if (answer.keys.size() > 3) text += " and " + std::to_string(answer.keys.size() - 3) + " more";
+  std::string text = format("waited {} s in the run's store for", limit.count() / 1000);
+  for (std::size_t i = 0; i < answer.keys.size() && i < 3; ++i) text += format(" '{}'", answer.keys[i]);
+  if (answer.keys.size() > 3) text += format(" and {} more", answer.keys.size() - 3);
   throw DesyncError(text);
 }
 
@@ -70,8 +71,8 @@ void RunStore::append(const std::string& key, const Bytes& value) { ask({StoreCa
 std::vector<Bytes> RunStore::multiGet(const std::vector<std::string>& keys) {
   const StoreMessage answer = wait_for(StoreCall::kGet, keys, timeout_);
   if (answer.values.size() != keys.size()) {
-    throw DesyncError("the run's store answered with " + std::to_string(answer.values.size()) + " values for " +
-                      std::to_string(keys.size()) + " keys: do all ranks run the same build of levin?");
+    throw DesyncError(format("the run's store answered with {} values for {} keys: do all ranks run the same build of levin?",
+                             answer.values.size(), keys.size()));
   }
   std::vector<Bytes> values;
   values.reserve(keys.size());

@@ -1,12 +1,12 @@
 #include "levin/strategies/distributed/store_board.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <thread>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/strategies/distributed/store_text.h"
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/print_report.h"
 
 namespace levin {
 
@@ -21,18 +21,15 @@ constexpr auto kPatience = std::chrono::milliseconds(1000);
 constexpr auto kPause = std::chrono::milliseconds(1);
 constexpr int kTries = 5;
 
-std::string post_key(int rank) { return "where/" + std::to_string(rank); }
+std::string post_key(int rank) { return format("where/{}", rank); }
 
-std::string seconds_text(std::chrono::steady_clock::time_point since) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f s",
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count());
-  return text.data();
+std::string seconds_since(std::chrono::steady_clock::time_point since) {
+  return format("{:.1f} s", std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count());
 }
 
 /// Whoever writes such a value is no rank of this build, and the run goes on without it.
 void note_unreadable(const std::string& key) {
-  print_report("levin: what the run's store holds under '" + key + "' cannot be read, and is left out");
+  print_report(format("levin: what the run's store holds under '{}' cannot be read, and is left out", key));
 }
 
 }  // namespace
@@ -73,8 +70,8 @@ void StoreBoard::end_reduction() noexcept {
 
 RankPost StoreBoard::own_post() const {
   const std::lock_guard lock(mutex_);
-  std::string line = "rank " + std::to_string(rank_) + ": " + describe_place(where_) + " for " + seconds_text(where_since_);
-  if (!waiting_in_.empty()) line += ", waits in " + waiting_in_ + " for " + seconds_text(waiting_since_);
+  std::string line = format("rank {}: {} for {}", rank_, describe_place(where_), seconds_since(where_since_));
+  if (!waiting_in_.empty()) line += format(", waits in {} for {}", waiting_in_, seconds_since(waiting_since_));
   return {++number_of_posts_, where_, !waiting_in_.empty(), in_reduction_ ? reductions_ : 0, line};
 }
 
@@ -109,14 +106,12 @@ std::optional<std::vector<RankPost>> StoreBoard::posts() const {
 
 std::string StoreBoard::table() const {
   const auto all = posts();
-  if (!all) return "  " + own_post().line + "\n  of the others nothing is known: the run's store does not answer";
-  std::string text;
-  for (int rank = 0; rank < size_; ++rank) {
-    const RankPost& post = (*all)[static_cast<std::size_t>(rank)];
-    text += (text.empty() ? "  " : "\n  ") +
-            (post.number == 0 ? "rank " + std::to_string(rank) + ": has said nothing yet" : post.line);
+  if (!all) return format("  {}\n  of the others nothing is known: the run's store does not answer", own_post().line);
+  std::vector<std::string> lines;
+  for (const RankPost& post : *all) {
+    lines.push_back(post.number == 0 ? format("  rank {}: has said nothing yet", lines.size()) : "  " + post.line);
   }
-  return text;
+  return join(lines, "\n");
 }
 
 std::optional<int> StoreBoard::silent_rank() const {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <sstream>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/strategies/reduce_op.h"
 
@@ -82,7 +82,7 @@ void UserCollectives::agree(const at::Tensor& tensor, std::int64_t detail, const
   mine.scalar_type = static_cast<std::int64_t>(tensor.scalar_type());
   mine.dimensions = tensor.dim();
   if (static_cast<std::size_t>(tensor.dim()) > kMostDimensions) {
-    throw MisuseError(what + ": tensors of more than " + std::to_string(kMostDimensions) + " dimensions cannot be exchanged");
+    throw MisuseError(format("{}: tensors of more than {} dimensions cannot be exchanged", what, kMostDimensions));
   }
   std::copy(tensor.sizes().begin(), tensor.sizes().end(), mine.sizes.begin());
   std::vector<TensorHeader> all(static_cast<std::size_t>(world_.control_group().size()));
@@ -91,9 +91,9 @@ void UserCollectives::agree(const at::Tensor& tensor, std::int64_t detail, const
   std::string tensors;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     same &= all[rank] == all[0];
-    tensors += "\n  rank " + std::to_string(rank) + ": " + all[rank].str();
+    tensors += format("\n  rank {}: {}", rank, all[rank].str());
   }
-  if (!same) throw DesyncError("ranks came to " + what + " with different tensors or arguments:" + tensors);
+  if (!same) throw DesyncError(format("ranks came to {} with different tensors or arguments:{}", what, tensors));
 }
 
 at::Tensor UserCollectives::gather(const at::Tensor& tensor, const std::string& what) {
@@ -121,7 +121,7 @@ at::Tensor UserCollectives::all_gather(const at::Tensor& tensor, SourceLocation 
 at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::string& op_name, SourceLocation where) {
   const Reduce op = parse_reduce_op(op_name, where);
   check_reducible(op, tensor, where);
-  const std::string what = "all_reduce(" + std::string(reduce_name(op)) + ") at " + call_site_text(where);
+  const std::string what = format("all_reduce({}) at {}", reduce_name(op), call_site_text(where));
   agree(tensor, static_cast<std::int64_t>(op), what);
   if (is_small(tensor)) return reduce_rows(gather(tensor, what), op);
   std::vector<at::Tensor> result = {tensor.detach().contiguous().clone()};
@@ -147,7 +147,7 @@ at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank,
 }
 
 void UserCollectives::barrier(const std::string& what, SourceLocation where) {
-  const std::string text = "barrier" + (what.empty() ? "" : " '" + what + "'") + " at " + call_site_text(where);
+  const std::string text = format("barrier{} at {}", what.empty() ? "" : format(" '{}'", what), call_site_text(where));
   world_.control_group().all_gather({}, {}, text.c_str());
 }
 

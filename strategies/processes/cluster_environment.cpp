@@ -8,6 +8,8 @@
 #include <initializer_list>
 #include <limits>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -30,9 +32,8 @@ class Variables {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < minimum || value > maximum) {
-      std::string range = maximum == kNoLimit ? "of at least " + std::to_string(minimum)
-                                              : "from " + std::to_string(minimum) + " to " + std::to_string(maximum);
-      throw ConfigError("environment variable " + std::string(name) + "='" + text + "': expected a whole number " + range);
+      std::string range = maximum == kNoLimit ? format("of at least {}", minimum) : format("from {} to {}", minimum, maximum);
+      throw ConfigError(format("environment variable {}='{}': expected a whole number {}", name, text, range));
     }
     return value;
   }
@@ -42,20 +43,17 @@ class Variables {
 
   /// All of `names` must be set once one of them is.
   void require(std::initializer_list<const char*> names, const std::string& launcher, const std::string& fix) const {
-    std::string present;
-    std::string missing;
-    for (const char* name : names) {
-      std::string& list = has(name) ? present : missing;
-      list += (list.empty() ? "" : ", ") + std::string(name);
-    }
+    std::vector<const char*> present;
+    std::vector<const char*> missing;
+    for (const char* name : names) (has(name) ? present : missing).push_back(name);
     if (missing.empty()) return;
-    throw ConfigError("environment variables of " + launcher + " are set by half: " + present + " set, " + missing +
-                      " not set. " + fix);
+    throw ConfigError(format("environment variables of {} are set by half: {} set, {} not set. {}", launcher, join(present),
+                             join(missing), fix));
   }
   void require_equal(const char* name, int expected, const char* other_name) const {
     if (has(name) && number(name, 0, kNoLimit) != expected) {
-      throw ConfigError("environment variables contradict each other: " + std::string(name) + "=" + *text(name) + " but " +
-                        other_name + "=" + std::to_string(expected) + ". Unset the one that is not meant.");
+      throw ConfigError(format("environment variables contradict each other: {}={} but {}={}. Unset the one that is not meant.",
+                               name, *text(name), other_name, expected));
     }
   }
 
@@ -70,8 +68,8 @@ void read_ranks(const Variables& variables, const char* world_size, const char* 
   environment.local_rank = variables.number(local_rank, 0, kNoLimit);
   const auto check_below = [&](const char* name, int value) {
     if (value < environment.world_size) return;
-    throw ConfigError("environment variables contradict each other: " + std::string(name) + "=" + std::to_string(value) +
-                      " but " + world_size + "=" + std::to_string(environment.world_size) + "; ranks count from 0.");
+    throw ConfigError(format("environment variables contradict each other: {}={} but {}={}; ranks count from 0.", name, value,
+                             world_size, environment.world_size));
   };
   check_below(rank, environment.rank);
   check_below(local_rank, environment.local_rank);
@@ -105,8 +103,9 @@ ClusterEnvironment read_torchrun(const Variables& variables) {
   if (variables.has("LOCAL_WORLD_SIZE")) {
     const int local_world_size = variables.number("LOCAL_WORLD_SIZE", 1, environment.world_size);
     if (environment.local_rank >= local_world_size) {
-      throw ConfigError("environment variables contradict each other: LOCAL_RANK=" + std::to_string(environment.local_rank) +
-                        " but LOCAL_WORLD_SIZE=" + std::to_string(local_world_size) + "; ranks count from 0.");
+      throw ConfigError(
+          format("environment variables contradict each other: LOCAL_RANK={} but LOCAL_WORLD_SIZE={}; ranks count from 0.",
+                 environment.local_rank, local_world_size));
     }
     environment.local_world_size = local_world_size;
   }
@@ -168,9 +167,10 @@ ClusterEnvironment read_open_mpi(const Variables& variables) {
   if (variables.has("MASTER_ADDR")) {
     environment.master_address = *variables.text("MASTER_ADDR");
   } else if (local_size != environment.world_size) {
-    throw ConfigError("Open MPI started " + std::to_string(environment.world_size) +
-                      " ranks on several hosts: set MASTER_ADDR " +
-                      "(mpirun -x MASTER_ADDR=<host of rank 0>) so that they can meet.");
+    throw ConfigError(
+        format("Open MPI started {} ranks on several hosts: set MASTER_ADDR (mpirun -x MASTER_ADDR=<host of rank 0>) so that "
+               "they can meet.",
+               environment.world_size));
   }
   environment.master_port = variables.number_or("MASTER_PORT", 29500, 1, kMaxPort);
   return environment;

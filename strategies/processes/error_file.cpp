@@ -6,6 +6,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "levin/core/base/format.h"
 #include "levin/core/files/atomic_file.h"
 
 namespace levin {
@@ -46,7 +47,7 @@ void write_error_file(const FailureRecord& failure) noexcept {
 void write_consequence_file(const std::string& consequence, const FailureRecord& cause) noexcept {
   if (std::getenv("LEVIN_LAUNCHED") != nullptr) return;
   try {
-    write(consequence + "\n" + cause.str(), std::chrono::system_clock::now() + kAfterTheCause);
+    write(format("{}\n{}", consequence, cause.str()), std::chrono::system_clock::now() + kAfterTheCause);
   } catch (const std::bad_alloc&) {
     // The consequence itself is on stderr.
   }

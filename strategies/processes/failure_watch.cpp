@@ -4,8 +4,10 @@
 
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
 #include "levin/strategies/processes/error_file.h"
+#include "levin/strategies/processes/print_report.h"
 
 namespace levin {
 
@@ -72,12 +74,12 @@ std::string FailureWatch::last_word_on(const FailureRecord& failure) {
 void FailureWatch::check_wait() {
   const auto wait = board_->waiting();
   if (!wait) return;
-  const std::string waited = "waited " + std::to_string(static_cast<int>(wait->seconds)) + " s in " + wait->what;
+  const std::string waited = format("waited {} s in {}", static_cast<int>(wait->seconds), wait->what);
   if (wait->in_reduction && wait->seconds > settings_.limits.timeout_seconds) {
     board_->report_stall(waited);
   } else if (wait->seconds > settings_.limits.stall_report_seconds &&
              board_->claim_stall_report(settings_.limits.stall_report_seconds)) {
-    settings_.print("rank " + std::to_string(board_->rank()) + " has " + waited + ". Ranks are:\n" + board_->table());
+    settings_.print(format("rank {} has {}. Ranks are:\n{}", board_->rank(), waited, board_->table()));
   }
 }
 

@@ -7,74 +7,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "levin/core/error.h"
 #include "levin/strategies/processes/cluster_environment.h"
+#include "levin/strategies/processes/descriptor_message.h"
+#include "levin/strategies/processes/process_state.h"
 
 namespace levin {
 
 namespace {
 
 constexpr int kRankMilliseconds = 10'000;  // until the next rank has said that it is there
-constexpr std::size_t kMostFiles = 3;
 
 /// What a rank is to become; its files come with it: segment, store and, where there are any, inputs.
 struct Request {
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
   std::int32_t launcher = 0;
-  std::int32_t files = 0;
 };
 
 /// What a rank says when it is there.
 struct Arrival {
   std::int32_t rank = 0;
   std::int32_t process = 0;
-};
-
-/// A message with room for files.
-class RequestMessage {
- public:
-  explicit RequestMessage(Request& request) : part_{&request, sizeof(request)} {
-    message_.msg_iov = &part_;
-    message_.msg_iovlen = 1;
-    message_.msg_control = space_.data();
-  }
-  bool send(int socket, const std::vector<int>& files) {
-    const std::size_t bytes = files.size() * sizeof(int);
-    message_.msg_controllen = CMSG_SPACE(bytes);
-    cmsghdr* header = CMSG_FIRSTHDR(&message_);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(bytes);
-    std::memcpy(CMSG_DATA(header), files.data(), bytes);
-    return sendmsg(socket, &message_, MSG_NOSIGNAL) == static_cast<ssize_t>(part_.iov_len);
-  }
-  /// False when no more requests come.
-  bool receive(int socket, std::array<int, kMostFiles>& files) {
-    message_.msg_controllen = space_.size();
-    ssize_t received = 0;
-    do {
-      received = recvmsg(socket, &message_, MSG_CMSG_CLOEXEC);
-    } while (received < 0 && errno == EINTR);
-    const cmsghdr* header = received > 0 ? CMSG_FIRSTHDR(&message_) : nullptr;
-    if (received != static_cast<ssize_t>(part_.iov_len) || header == nullptr || header->cmsg_type != SCM_RIGHTS) return false;
-    std::memcpy(files.data(), CMSG_DATA(header), std::min(header->cmsg_len - CMSG_LEN(0), sizeof(files)));
-    return true;
-  }
-
- private:
-  iovec part_;
-  msghdr message_{};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> space_{};
 };
 
 bool has_one_thread() {
@@ -92,12 +54,12 @@ bool is_started_by_a_person() {
 }
 
 /// In a process that the server has made: becomes a rank, or ends.
-void become_forked_rank(int socket, pid_t maker, const Request& request, const std::array<int, kMostFiles>& files) {
+void become_forked_rank(int socket, pid_t maker, const Request& request, const std::vector<int>& files) {
   // Its maker ends at once, and it becomes the launcher's child.
   while (getppid() == maker) usleep(100);
   if (!tie_to_launcher(request.launcher)) _exit(1);
   InheritedFiles inherited{.segment = files[0], .store = files[1], .inputs = std::nullopt};
-  if (request.files == 3) inherited.inputs = files[2];
+  if (files.size() == 3) inherited.inputs = files[2];
   unsetenv("LEVIN_INPUTS_FD");
   for (const std::string& change : rank_environment(request.rank, request.ranks, request.launcher, inherited)) {
     const std::size_t equals = change.find('=');
@@ -108,6 +70,15 @@ void become_forked_rank(int socket, pid_t maker, const Request& request, const s
   close(socket);
 }
 
+/// False when no more requests come.
+bool receive_request(int socket, Request& request, std::vector<int>& files) {
+  ssize_t received = 0;
+  do {
+    received = receive_descriptors(socket, std::as_writable_bytes(std::span(&request, 1)), files, 0);
+  } while (received < 0 && errno == EINTR);
+  return received == sizeof(request) && files.size() >= 2;
+}
+
 /// Makes ranks until none is asked for any more, and then ends the process; comes back in each rank.
 void serve(int socket, pid_t program) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -116,8 +87,8 @@ void serve(int socket, pid_t program) {
   setpgid(0, 0);
   while (true) {
     Request request;
-    std::array<int, kMostFiles> files{};
-    if (!RequestMessage(request).receive(socket, files)) _exit(0);
+    std::vector<int> files;
+    if (!receive_request(socket, request, files)) _exit(0);
     // A child of this process that ends at once leaves its own child to the launcher, which takes in orphans meanwhile.
     const pid_t maker = fork();
     if (maker == 0) {
@@ -126,7 +97,7 @@ void serve(int socket, pid_t program) {
       if (rank == 0) return become_forked_rank(socket, self, request, files);
       _exit(rank > 0 ? 0 : 1);
     }
-    for (std::int32_t i = 0; i < request.files; ++i) close(files[static_cast<std::size_t>(i)]);
+    for (const int file : files) close(file);
     int status = 1;
     while (maker > 0 && waitpid(maker, &status, 0) < 0 && errno == EINTR) {
     }
@@ -137,8 +108,8 @@ void serve(int socket, pid_t program) {
 bool ask_for(int socket, int rank, int ranks, const InheritedFiles& inherited) {
   std::vector<int> files = {inherited.segment, inherited.store};
   if (inherited.inputs) files.push_back(*inherited.inputs);
-  Request request{rank, ranks, getpid(), static_cast<std::int32_t>(files.size())};
-  return RequestMessage(request).send(socket, files);
+  const Request request{rank, ranks, getpid()};
+  return send_descriptors(socket, std::as_bytes(std::span(&request, 1)), files, 0) == sizeof(request);
 }
 
 /// False when none has come in time.
@@ -201,11 +172,7 @@ std::optional<std::vector<pid_t>> ForkServer::make_ranks(int ranks, const std::f
   }
   end();
   if (all) return processes;
-  for (const pid_t process : processes) {
-    if (process == 0) continue;
-    kill(process, SIGKILL);
-    waitpid(process, nullptr, 0);
-  }
+  kill_processes(processes);
   return std::nullopt;
 }
 
@@ -213,7 +180,7 @@ void ForkServer::end() {
   if (socket_ >= 0) close(socket_);
   socket_ = -1;
   // It has nothing that could be lost.
-  if (process_ > 0 && kill(process_, SIGKILL) == 0) waitpid(process_, nullptr, 0);
+  kill_processes({process_});
   process_ = 0;
 }
 

@@ -1,6 +1,8 @@
 #include "levin/strategies/processes/process_state.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -56,6 +58,12 @@ ProcessState process_state(const ProcessId& process) {
   if (!stat || stat->start_time != process.start_time) return ProcessState::kGone;
   if (stat->state == 'Z' || stat->state == 'X') return ProcessState::kGone;
   return stat->state == 'T' || stat->state == 't' ? ProcessState::kStopped : ProcessState::kRunning;
+}
+
+void kill_processes(const std::vector<pid_t>& processes) noexcept {
+  for (const pid_t process : processes) {
+    if (process > 0 && kill(process, SIGKILL) == 0) waitpid(process, nullptr, 0);
+  }
 }
 
 }  // namespace levin

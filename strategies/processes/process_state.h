@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace levin {
 
@@ -19,5 +20,8 @@ enum class ProcessState { kRunning, kStopped, kGone };
 
 /// What a process of this host does. A zombie is gone: it will not do anything any more.
 ProcessState process_state(const ProcessId& process);
+
+/// Ends children of this process, and waits until they are gone. 0 stands for none.
+void kill_processes(const std::vector<pid_t>& processes) noexcept;
 
 }  // namespace levin

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -14,8 +13,10 @@
 #include <functional>
 #include <iterator>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/fork_server.h"
+#include "levin/strategies/processes/process_state.h"
 #include "levin/strategies/processes/rank_setup.h"
 #include "levin/strategies/processes/run_inputs.h"
 #include "levin/strategies/processes/store_sockets.h"
@@ -25,7 +26,7 @@ namespace levin {
 namespace {
 
 [[noreturn]] void throw_not_started(const std::string& what) {
-  throw IoError("the ranks cannot be started: " + what + " failed: " + std::strerror(errno));
+  throw IoError(format("the ranks cannot be started: {} failed: {}", what, std::strerror(errno)));
 }
 
 /// The words of this process's command line, as the kernel has them.
@@ -120,10 +121,7 @@ int exec_ranks(int ranks, const std::function<InheritedFiles(int rank)>& files_o
       continue;
     }
     const int error = errno;
-    for (const pid_t started : processes) {
-      kill(started, SIGKILL);
-      waitpid(started, nullptr, 0);
-    }
+    kill_processes(processes);
     return error;
   }
   return 0;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/openmp_waits.h"
 
 namespace levin {
@@ -24,19 +25,19 @@ int usable_cores() {
 }  // namespace
 
 std::vector<std::string> rank_environment(int rank, int ranks, pid_t launcher, const InheritedFiles& files) {
-  std::vector<std::string> changes = {"RANK=" + std::to_string(rank),
-                                      "LOCAL_RANK=" + std::to_string(rank),
-                                      "WORLD_SIZE=" + std::to_string(ranks),
-                                      "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
+  std::vector<std::string> changes = {format("RANK={}", rank),
+                                      format("LOCAL_RANK={}", rank),
+                                      format("WORLD_SIZE={}", ranks),
+                                      format("LOCAL_WORLD_SIZE={}", ranks),
                                       "GROUP_RANK=0",
-                                      "LEVIN_LAUNCHED=" + std::to_string(launcher),
-                                      "LEVIN_SHM_FD=" + std::to_string(files.segment),
-                                      "LEVIN_STORE_FD=" + std::to_string(files.store)};
-  if (files.inputs) changes.push_back("LEVIN_INPUTS_FD=" + std::to_string(*files.inputs));
+                                      format("LEVIN_LAUNCHED={}", launcher),
+                                      format("LEVIN_SHM_FD={}", files.segment),
+                                      format("LEVIN_STORE_FD={}", files.store)};
+  if (files.inputs) changes.push_back(format("LEVIN_INPUTS_FD={}", *files.inputs));
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    changes.push_back("OMP_NUM_THREADS=" + std::to_string(std::max(1, usable_cores() / ranks)));
+    changes.push_back(format("OMP_NUM_THREADS={}", std::max(1, usable_cores() / ranks)));
   }
-  if (!has_openmp_waits()) changes.push_back(std::string(kOpenMpSpinsVariable) + "=" + kOpenMpSpins);
+  if (!has_openmp_waits()) changes.push_back(format("{}={}", kOpenMpSpinsVariable, kOpenMpSpins));
   return changes;
 }
 

@@ -1,5 +1,6 @@
 #include "levin/strategies/processes/run_board.h"
 
+#include "levin/core/base/format.h"
 #include "levin/strategies/processes/lost_links.h"
 
 namespace levin {
@@ -7,9 +8,10 @@ namespace levin {
 RunBoard::~RunBoard() = default;
 
 std::string different_calls(int rank, const std::string& what, int other, const std::string& place) {
-  return "ranks are in different calls:\n  rank " + std::to_string(rank) + ": " + what + "\n  rank " + std::to_string(other) +
-         ": the gradient reduction of " + place + ", which cannot end before rank " + std::to_string(rank) +
-         " takes part in it";
+  return format(
+      "ranks are in different calls:\n  rank {}: {}\n  rank {}: the gradient reduction of {}, which cannot end before rank {} "
+      "takes part in it",
+      rank, what, other, place, rank);
 }
 
 void RunBoard::report_stall(const std::string& waited) noexcept {
@@ -18,11 +20,11 @@ void RunBoard::report_stall(const std::string& waited) noexcept {
     const auto hosts = spans_hosts() ? unanswering_hosts() : std::vector<std::string>();
     if (const std::string lost = lost_connection_text(hosts); !lost.empty()) {
       return report_failure(
-          {rank(), own_whereabouts(), lost + ": it " + waited + " (timeout_seconds). Ranks are:\n" + table()});
+          {rank(), own_whereabouts(), format("{}: it {} (timeout_seconds). Ranks are:\n{}", lost, waited, table())});
     }
     const int culprit = stalled_rank().value_or(rank());
-    const std::string who = culprit == rank() ? "it" : "the others wait for it: rank " + std::to_string(rank());
-    report_failure({culprit, own_whereabouts(), who + " " + waited + " (timeout_seconds). Ranks are:\n" + table()});
+    const std::string who = culprit == rank() ? "it" : format("the others wait for it: rank {}", rank());
+    report_failure({culprit, own_whereabouts(), format("{} {} (timeout_seconds). Ranks are:\n{}", who, waited, table())});
   } catch (const std::exception&) {
     report_failure({rank(), own_whereabouts(), "timeout_seconds"});
   }

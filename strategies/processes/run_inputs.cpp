@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/standard_descriptors.h"
 #include "levin/core/error.h"
 
@@ -18,7 +19,7 @@ namespace levin {
 namespace {
 
 [[noreturn]] void throw_inputs_failed(const std::string& what) {
-  throw IoError("the configuration that the launcher hands to its ranks: " + what + " failed: " + std::strerror(errno));
+  throw IoError(format("the configuration that the launcher hands to its ranks: {} failed: {}", what, std::strerror(errno)));
 }
 
 void write_all(int file, const std::vector<std::uint8_t>& bytes) {
@@ -32,7 +33,7 @@ void write_all(int file, const std::vector<std::uint8_t>& bytes) {
 // All ranks have inherited one file with one offset, so it is read by place.
 std::vector<std::uint8_t> read_all(int file) {
   struct stat status {};
-  if (fstat(file, &status) != 0) throw_inputs_failed("descriptor " + std::to_string(file));
+  if (fstat(file, &status) != 0) throw_inputs_failed(format("descriptor {}", file));
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(status.st_size));
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = pread(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/standard_descriptors.h"
 #include "levin/core/error.h"
 
@@ -23,7 +24,7 @@ std::size_t segment_bytes(int world_size) {
 }
 
 [[noreturn]] void throw_segment_failed(const std::string& what) {
-  throw IoError("shared memory of the run: " + what + " failed: " + std::strerror(errno));
+  throw IoError(format("shared memory of the run: {} failed: {}", what, std::strerror(errno)));
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ RunSegment::RunSegment(int descriptor, std::size_t bytes)
     : descriptor_(descriptor), bytes_(bytes), memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)) {
   if (memory_ == MAP_FAILED) {
     close(descriptor_);
-    throw_segment_failed("mmap of " + std::to_string(bytes) + " bytes");
+    throw_segment_failed(format("mmap of {} bytes", bytes));
   }
 }
 
@@ -64,7 +65,7 @@ std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int world_size) {
     const int error = errno;
     close(descriptor);
     errno = error;
-    throw_segment_failed("ftruncate to " + std::to_string(bytes) + " bytes");
+    throw_segment_failed(format("ftruncate to {} bytes", bytes));
   }
   std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
   segment->header().world_size = world_size;
@@ -95,7 +96,7 @@ std::shared_ptr<RunSegment> RunSegment::create_named(const std::string& name, in
 std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   struct stat status {};
-  if (fstat(descriptor, &status) != 0) throw_segment_failed("descriptor " + std::to_string(descriptor));
+  if (fstat(descriptor, &status) != 0) throw_segment_failed(format("descriptor {}", descriptor));
   const auto bytes = static_cast<std::size_t>(status.st_size);
   if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is no segment of levin");
   std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));

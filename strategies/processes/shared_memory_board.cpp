@@ -3,12 +3,12 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/table.h"
 #include "levin/strategies/processes/futex.h"
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/print_report.h"
 
 namespace levin {
 
@@ -18,10 +18,7 @@ constexpr double kNanosecondsPerSecond = 1e9;
 
 std::string seconds_since(std::int64_t since) {
   if (since == 0) return "";
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f s",
-                static_cast<double>(monotonic_nanoseconds() - since) / kNanosecondsPerSecond);
-  return text.data();
+  return format("{:.1f} s", static_cast<double>(monotonic_nanoseconds() - since) / kNanosecondsPerSecond);
 }
 
 const char* state_text(ProcessState state) {

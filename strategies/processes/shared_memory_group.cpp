@@ -3,12 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/peer_limits.h"
 #include "levin/strategies/processes/futex.h"
@@ -49,10 +49,7 @@ SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::s
 
 void SharedMemoryGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   if (broken_) std::rethrow_exception(broken_);
-  if (all.size() != mine.size() * static_cast<std::size_t>(size())) {
-    throw MisuseError(std::string("all_gather in ") + what + ": the buffer for all ranks has " + std::to_string(all.size()) +
-                      " bytes instead of " + std::to_string(mine.size()) + " a rank");
-  }
+  check_sizes(mine, all, what);
   board_->end_reduction();
   board_->post_waiting(what);
   std::size_t offset = 0;
@@ -126,7 +123,7 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
     const bool launched = segment_->launcher().number != 0;
     if (!launched || now - wait.gone_since > kLauncherGrace) {
       board_->report_failure(
-          {peer, whereabouts_of(*segment_, peer), "its process ended while other ranks wait in " + std::string(wait.what)});
+          {peer, whereabouts_of(*segment_, peer), format("its process ended while other ranks wait in {}", wait.what)});
       end_because_of(board_->failure().value_or(FailureRecord{peer, {}, "its process ended"}));
     }
     return;
@@ -134,8 +131,7 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
 
   const double seconds = wait.seconds();
   if (seconds > timeout_seconds_) {
-    board_->report_stall("waited " + std::to_string(static_cast<int>(seconds)) + " s in " + wait.what + " for rank " +
-                         std::to_string(peer));
+    board_->report_stall(format("waited {} s in {} for rank {}", static_cast<int>(seconds), wait.what, peer));
     end_because_of(board_->failure().value_or(FailureRecord{peer, {}, "timeout_seconds"}));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -21,9 +22,10 @@ std::vector<Votes> SharedMemoryVoteBoard::read(std::int64_t sequence) {
     const RankSlot& slot = segment_->slot(rank);
     const std::int64_t published = slot.vote_sequence[parity].load(std::memory_order_acquire) - 1;
     if (published != sequence) {
-      throw DesyncError("rank " + std::to_string(board_->rank()) + " ended gradient reduction " + std::to_string(sequence) +
-                        ", but rank " + std::to_string(rank) + " last published votes for reduction " +
-                        std::to_string(published) + ": ranks do not call backward in the same order");
+      throw DesyncError(
+          format("rank {} ended gradient reduction {}, but rank {} last published votes for reduction {}: ranks do not call "
+                 "backward in the same order",
+                 board_->rank(), sequence, rank, published));
     }
     votes.push_back(unpack_votes(slot.votes[parity].load(std::memory_order_relaxed)));
   }

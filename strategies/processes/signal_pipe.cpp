@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -29,7 +30,7 @@ void write_signal(int signal) {
 
 SignalPipe::SignalPipe() {
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw IoError(std::string("pipe failed: ") + std::strerror(errno));
+  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw IoError(format("pipe failed: {}", std::strerror(errno)));
   read_end_ = ends[0];
   write_end = ends[1];
   for (const int signal : kSignals) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -15,7 +16,7 @@ namespace levin {
 StoreSockets::StoreSockets() {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    throw IoError(std::string("the ranks cannot be started: socketpair failed: ") + std::strerror(errno));
+    throw IoError(format("the ranks cannot be started: socketpair failed: {}", std::strerror(errno)));
   }
   server_ = ends[0];
   clients_ = ends[1];

@@ -6,9 +6,11 @@
 
 #include <cstring>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/strategies/processes/error_file.h"
+#include "levin/strategies/processes/print_report.h"
 #include "levin/strategies/processes/shared_memory_board.h"
-#include "levin/strategies/processes/wait_limits.h"
 
 namespace levin {
 
@@ -25,9 +27,9 @@ int status_of(int wait_status) {
 }
 
 std::string text_of(int wait_status) {
-  if (!WIFSIGNALED(wait_status)) return "ended with exit status " + std::to_string(WEXITSTATUS(wait_status));
+  if (!WIFSIGNALED(wait_status)) return format("ended with exit status {}", WEXITSTATUS(wait_status));
   const int signal = WTERMSIG(wait_status);
-  return "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+  return format("was killed by signal {} ({})", signal, strsignal(signal));
 }
 
 }  // namespace
@@ -117,7 +119,7 @@ bool Supervisor::has_said_why(int rank) const {
 std::string Supervisor::end_of(int rank) const {
   const Rank& ended = ranks_[static_cast<std::size_t>(rank)];
   const std::string place = ", " + describe_place(whereabouts_of(*segment_, rank));
-  if (ended.killed) return "did not end within " + std::to_string(kGrace.count()) + " s and was killed" + place;
+  if (ended.killed) return format("did not end within {} s and was killed{}", kGrace.count(), place);
   return text_of(*ended.wait_status) + place;
 }
 
@@ -134,12 +136,12 @@ int Supervisor::finish() {
   if (!recorded_failure(*segment_)) {
     print_failure({*failed_rank_, whereabouts_of(*segment_, *failed_rank_), "its process " + text_of(*failed.wait_status)});
   }
-  std::string text;
+  std::vector<std::string> lines;
   for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
     if (rank == *failed_rank_ || has_said_why(rank)) continue;
-    text += (text.empty() ? "" : "\n") + std::string("levin:   rank ") + std::to_string(rank) + " " + end_of(rank);
+    lines.push_back(format("levin:   rank {} {}", rank, end_of(rank)));
   }
-  if (!text.empty()) print_report(text);
+  if (!lines.empty()) print_report(join(lines, "\n"));
   const int failed_status = failed.killed ? 1 : status_of(*failed.wait_status);
   return failed_status == 0 ? 1 : failed_status;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/peer_errors.h"
 #include "levin/strategies/store/store_limits.h"
@@ -18,7 +19,7 @@ constexpr auto kLongestPause = std::chrono::milliseconds(250);
 
 std::string seconds_text(Clock::duration time) {
   const auto tenths = std::chrono::round<std::chrono::milliseconds>(time).count() / 100;
-  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " s";
+  return format("{}{} s", tenths / 10, tenths % 10 == 0 ? "" : format(".{}", tenths % 10));
 }
 
 }  // namespace
@@ -29,8 +30,8 @@ StoreClient::StoreClient(StoreAddress address, StoreMember member, Deadline dead
   std::string problem;
   for (auto pause = kFirstPause; !join_once(deadline, problem); pause = std::min(2 * pause, kLongestPause)) {
     if (Clock::now() + pause > deadline) {
-      throw DesyncError("nobody answers there for " + seconds_text(deadline - begin) + " (" + problem +
-                        "): is rank 0 running, and can this host reach it?");
+      throw DesyncError(format("nobody answers there for {} ({}): is rank 0 running, and can this host reach it?",
+                               seconds_text(deadline - begin), problem));
     }
     std::this_thread::sleep_for(pause);
   }
@@ -44,8 +45,8 @@ bool StoreClient::join_once(Deadline deadline, std::string& problem) {
     const auto answer =
         exchange({StoreCall::kHello, member_.rank, {std::to_string(member_.world_size)}, {member_.token}}, deadline);
     if (!answer) {
-      throw DesyncError("who listens there did not answer within " + seconds_text(deadline - begin) +
-                        ": another program may have the port");
+      throw DesyncError(format("who listens there did not answer within {}: another program may have the port",
+                               seconds_text(deadline - begin)));
     }
     if (answer->call == StoreCall::kDone) return true;
     throw DesyncError("rank 0 refused: " + (answer->values.empty() ? "it does not say why" : answer->values.front()));
@@ -83,8 +84,7 @@ StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
     }
     return *std::move(answer);
   } catch (const LostConnection& error) {
-    give_up(
-        ConnectionLost(at_store("the connection to rank 0 is lost: " + std::string(error.what())), /*closed_by_peer=*/true));
+    give_up(ConnectionLost(at_store(format("the connection to rank 0 is lost: {}", error.what())), /*closed_by_peer=*/true));
   }
 }
 
@@ -93,14 +93,14 @@ std::string StoreClient::at_store(const std::string& text) const { return "the r
 std::optional<StoreMessage> StoreClient::exchange(const StoreMessage& request, Deadline deadline) {
   const std::string bytes = encode(request);
   if (bytes.size() > largest_answer(member_.world_size)) {
-    throw DesyncError("the run's store takes no message of " + std::to_string(bytes.size()) + " bytes");
+    throw DesyncError(format("the run's store takes no message of {} bytes", bytes.size()));
   }
   if (!send_until(connection_.number(), bytes, deadline)) return std::nullopt;
   while (true) {
     try {
       if (auto answer = reader_.next(largest_answer(member_.world_size))) return answer;
     } catch (const DesyncError& error) {
-      throw DesyncError("who listens there is no rank of levin: " + std::string(error.what()));
+      throw DesyncError(format("who listens there is no rank of levin: {}", error.what()));
     }
     const std::string part = receive_until(connection_.number(), deadline);
     if (part.empty()) return std::nullopt;

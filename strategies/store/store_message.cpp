@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "levin/core/base/byte_reader.h"
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -12,52 +14,20 @@ namespace {
 constexpr std::uint32_t kMagic = 0x5356454c;  // "LEVS"
 constexpr std::size_t kPrefixBytes = 2 * sizeof(std::uint32_t);
 
-template <class Number>
-void append(std::string& bytes, Number number) {
-  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
-
 void append_texts(std::string& bytes, const std::vector<std::string>& texts) {
-  append(bytes, static_cast<std::uint32_t>(texts.size()));
-  for (const std::string& text : texts) {
-    append(bytes, static_cast<std::uint32_t>(text.size()));
-    bytes += text;
-  }
+  append_number(bytes, static_cast<std::uint32_t>(texts.size()));
+  for (const std::string& text : texts) append_text(bytes, text);
 }
 
-/// Takes apart what arrived; nothing is read or reserved beyond it.
-class Body {
- public:
-  explicit Body(std::string_view rest) : rest_(rest) {}
-
-  template <class Number>
-  Number number() {
-    Number value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
-    return value;
-  }
-  std::vector<std::string> texts() {
-    const auto count = number<std::uint32_t>();
-    // Each text is at least its length.
-    if (count > rest_.size() / sizeof(std::uint32_t)) throw DesyncError("it says that there are more texts than arrived");
-    std::vector<std::string> texts;
-    texts.reserve(count);
-    for (std::uint32_t i = 0; i < count; ++i) texts.emplace_back(take(number<std::uint32_t>()));
-    return texts;
-  }
-  void end() const {
-    if (!rest_.empty()) throw DesyncError("bytes are left after its end");
-  }
-
- private:
-  std::string_view take(std::size_t size) {
-    if (size > rest_.size()) throw DesyncError("it ends too early");
-    const std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-  std::string_view rest_;
-};
+std::vector<std::string> read_texts(ByteReader& body) {
+  const auto count = body.number<std::uint32_t>();
+  // Each text is at least its length; nothing is reserved beyond what arrived.
+  if (count > body.left() / sizeof(std::uint32_t)) throw DesyncError("it says that there are more texts than arrived");
+  std::vector<std::string> texts;
+  texts.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) texts.push_back(body.text());
+  return texts;
+}
 
 bool is_call(std::uint8_t value) {
   return (value >= static_cast<std::uint8_t>(StoreCall::kHello) && value <= static_cast<std::uint8_t>(StoreCall::kCount)) ||
@@ -68,13 +38,13 @@ bool is_call(std::uint8_t value) {
 
 std::string encode(const StoreMessage& message) {
   std::string body;
-  append(body, static_cast<std::uint8_t>(message.call));
-  append(body, message.number);
+  append_number(body, static_cast<std::uint8_t>(message.call));
+  append_number(body, message.number);
   append_texts(body, message.keys);
   append_texts(body, message.values);
   std::string bytes;
-  append(bytes, kMagic);
-  append(bytes, static_cast<std::uint32_t>(body.size()));
+  append_number(bytes, kMagic);
+  append_number(bytes, static_cast<std::uint32_t>(body.size()));
   return bytes + body;
 }
 
@@ -87,19 +57,18 @@ std::optional<StoreMessage> StoreMessageReader::next(std::size_t limit) {
   std::uint32_t length = 0;
   std::memcpy(&length, bytes_.data() + sizeof kMagic, sizeof length);
   if (length > limit) {
-    throw DesyncError("it announced a message of " + std::to_string(length) + " bytes, where " + std::to_string(limit) +
-                      " are the most");
+    throw DesyncError(format("it announced a message of {} bytes, where {} are the most", length, limit));
   }
   if (bytes_.size() - kPrefixBytes < length) return std::nullopt;
-  Body body(std::string_view(bytes_).substr(kPrefixBytes, length));
+  ByteReader body(std::string_view(bytes_).substr(kPrefixBytes, length), "it ends too early");
   const auto call = body.number<std::uint8_t>();
   if (!is_call(call)) throw DesyncError("its message is of no known kind");
   StoreMessage message;
   message.call = static_cast<StoreCall>(call);
   message.number = body.number<std::int64_t>();
-  message.keys = body.texts();
-  message.values = body.texts();
-  body.end();
+  message.keys = read_texts(body);
+  message.values = read_texts(body);
+  if (body.left() > 0) throw DesyncError("bytes are left after its end");
   bytes_.erase(0, kPrefixBytes + length);
   return message;
 }

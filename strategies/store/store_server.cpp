@@ -12,9 +12,10 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
 #include "levin/core/error.h"
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/print_report.h"
 #include "levin/strategies/store/store_limits.h"
 
 namespace levin {
@@ -202,7 +203,7 @@ bool StoreServer::serve(Connection& connection, short events) {
     if ((events & POLLOUT) != 0) send_rest(connection);
     if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && connection.rest.empty()) receive(connection);
     if (!connection.rank && !connection.closing && Clock::now() >= connection.deadline) {
-      note_stranger(connection, "it did not say who it is within " + std::to_string(settings_.patience.count() / 1000) + " s");
+      note_stranger(connection, format("it did not say who it is within {} s", settings_.patience.count() / 1000));
       return false;
     }
   } catch (const LostConnection&) {
@@ -253,14 +254,13 @@ void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
     return refuse("it does not know the run's token", "LEVIN_RUN_TOKEN is not the one that rank 0 has");
   }
   if (hello.keys[0] != std::to_string(settings_.world_size) || hello.number < 0 || hello.number >= settings_.world_size) {
-    const std::string who = "rank " + std::to_string(hello.number) + " of " + hello.keys[0].substr(0, 20);
-    return refuse("it says that it is " + who, "its run has " + std::to_string(settings_.world_size) + " ranks, and this is " +
-                                                   who + ": do two runs use one MASTER_PORT?");
+    const std::string who = format("rank {} of {}", hello.number, hello.keys[0].substr(0, 20));
+    return refuse("it says that it is " + who,
+                  format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT?", settings_.world_size, who));
   }
   const auto rank = static_cast<std::size_t>(hello.number);
   if (connections_of_[rank] >= kMostOfARank) {
-    return refuse("rank " + std::to_string(rank) + " has " + std::to_string(kMostOfARank) + " connections already",
-                  "this rank has too many connections");
+    return refuse(format("rank {} has {} connections already", rank, kMostOfARank), "this rank has too many connections");
   }
   ++connections_of_[rank];
   connection.rank = static_cast<int>(rank);
@@ -336,9 +336,9 @@ void StoreServer::send_rest(Connection& connection) {
 void StoreServer::note_stranger(const Connection& connection, const std::string& why) {
   ++strangers_;
   if (!is_power_of_ten(strangers_)) return;
-  const std::string who = connection.rank ? "rank " + std::to_string(*connection.rank) : connection.peer;
-  std::string text = "levin: a connection from " + who + " to the run's store was dropped: " + why;
-  if (strangers_ > 1) text += " (" + std::to_string(strangers_) + " so far)";
+  const std::string who = connection.rank ? format("rank {}", *connection.rank) : connection.peer;
+  std::string text = format("levin: a connection from {} to the run's store was dropped: {}", who, why);
+  if (strangers_ > 1) text += format(" ({} so far)", strangers_);
   settings_.print(text);
 }
 

@@ -12,10 +12,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
-#include <memory>
+#include <span>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
+#include "levin/strategies/processes/descriptor_message.h"
 #include "levin/strategies/store/call_thread.h"
 
 namespace levin {
@@ -23,6 +26,8 @@ namespace levin {
 namespace {
 
 constexpr std::size_t kReceiveBytes = 16 * 1024;
+/// A descriptor does not travel alone.
+constexpr std::array<std::byte, 1> kOneByte{};
 
 /// Where a name leads.
 struct Endpoint {
@@ -73,8 +78,9 @@ std::vector<Endpoint> resolve(const std::string& host, int port, Deadline deadli
   // A name: a resolver may ask servers that never answer.
   CallThread resolver;
   const auto found = resolver.call_until(deadline, [host, port] { return look_up(host, port, 0); });
-  if (!found) throw LostConnection("the name " + host + " could not be looked up in time");
-  if (found->error != 0) throw LostConnection("the name " + host + " could not be looked up: " + gai_strerror(found->error));
+  if (!found) throw LostConnection(format("the name {} could not be looked up in time", host));
+  if (found->error != 0)
+    throw LostConnection(format("the name {} could not be looked up: {}", host, gai_strerror(found->error)));
   return found->endpoints;
 }
 
@@ -138,7 +144,7 @@ Descriptor::~Descriptor() {
 
 StoreAddress tcp_address(const std::string& host, int port) {
   const auto connect = [host, port](Deadline deadline) {
-    std::string problem = "the name " + host + " leads nowhere";
+    std::string problem = format("the name {} leads nowhere", host);
     const std::vector<Endpoint> endpoints = resolve(host, port, deadline);
     for (const Endpoint& endpoint : endpoints) {
       // An address that never answers must not use up the time of the others; whoever calls tries again.
@@ -152,7 +158,7 @@ StoreAddress tcp_address(const std::string& host, int port) {
     }
     throw LostConnection(problem);
   };
-  return {host + ":" + std::to_string(port), connect};
+  return {format("{}:{}", host, port), connect};
 }
 
 std::pair<Descriptor, Descriptor> connected_pair() {
@@ -166,21 +172,8 @@ std::pair<Descriptor, Descriptor> connected_pair() {
 StoreAddress inherited_address(int socket) {
   const auto connect = [socket](Deadline deadline) {
     auto [mine, theirs] = connected_pair();
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = space.data();
-    message.msg_controllen = space.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
     const int handed_over = theirs.number();
-    std::memcpy(CMSG_DATA(header), &handed_over, sizeof(int));
-    while (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    while (send_descriptors(socket, kOneByte, std::span(&handed_over, 1), MSG_DONTWAIT) < 0) {
       if (errno != EAGAIN && errno != EINTR) throw LostConnection(error_text(errno));
       if (!wait_for(socket, POLLOUT, deadline)) throw LostConnection(error_text(ETIMEDOUT));
     }
@@ -190,29 +183,20 @@ StoreAddress inherited_address(int socket) {
 }
 
 Descriptor take_handed_over(int socket) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0) return {};
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
-  int handed_over = -1;
-  std::memcpy(&handed_over, CMSG_DATA(header), sizeof(int));
-  return Descriptor(handed_over);
+  std::array<std::byte, 1> byte{};
+  std::vector<int> handed_over;
+  receive_descriptors(socket, byte, handed_over, MSG_DONTWAIT);
+  std::vector<Descriptor> owned(handed_over.begin(), handed_over.end());
+  return owned.empty() ? Descriptor() : std::move(owned.front());
 }
 
 std::vector<Descriptor> listen_at(const std::string& host, int port) {
-  const std::string place = host + ":" + std::to_string(port);
+  const std::string place = format("{}:{}", host, port);
   std::vector<Endpoint> endpoints;
   try {
     endpoints = resolve(host, port, std::chrono::steady_clock::now() + std::chrono::seconds(30));
   } catch (const LostConnection& error) {
-    throw DesyncError("rank 0 cannot listen at " + place + ": " + error.what());
+    throw DesyncError(format("rank 0 cannot listen at {}: {}", place, error.what()));
   }
   // Some hosts call themselves 127.0.1.1, and others know them by another address.
   const bool only_here = std::all_of(endpoints.begin(), endpoints.end(), is_loopback) && !means_loopback(host);
@@ -231,8 +215,8 @@ std::vector<Descriptor> listen_at(const std::string& host, int port) {
     if (listener.is_open()) listeners.push_back(std::move(listener));
   }
   if (listeners.empty() || error == EADDRINUSE) {
-    throw DesyncError("rank 0 cannot listen at " + place + ": " + error_text(error) +
-                      (error == EADDRINUSE ? ". Give the run another MASTER_PORT" : ""));
+    throw DesyncError(format("rank 0 cannot listen at {}: {}{}", place, error_text(error),
+                             error == EADDRINUSE ? ". Give the run another MASTER_PORT" : ""));
   }
   return listeners;
 }
@@ -247,7 +231,7 @@ std::string peer_text(int socket) {
       getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
     return "this host";
   }
-  return std::string(host.data()) + ":" + port.data();
+  return format("{}:{}", host.data(), port.data());
 }
 
 bool send_until(int socket, std::string_view bytes, Deadline deadline) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -23,7 +24,7 @@ void StoreTable::put(const std::string& key, std::string value) {
   const std::size_t before = place == values_.end() ? 0 : kOverhead + key.size() + place->second.size();
   const std::size_t after = kOverhead + key.size() + value.size();
   if (bytes_ - before + after > most_bytes_) {
-    throw DesyncError("the run's store is full: it holds at most " + std::to_string(most_bytes_) + " bytes");
+    throw DesyncError(format("the run's store is full: it holds at most {} bytes", most_bytes_));
   }
   bytes_ = bytes_ - before + after;
   values_[key] = std::move(value);

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string>
 
+#include "levin/core/base/end_process.h"
 #include "levin/core/error.h"
 #include "levin/core/trainer_options.h"
 #include "levin/strategies/rank_start.h"
@@ -29,13 +28,6 @@ inline TrainerOptions rank_options(int ranks, const std::filesystem::path& folde
   return options;
 }
 
-/// Ends the process as the levin program does: without taking out LibTorch's operators, one by one.
-[[noreturn]] inline void leave(int status) {
-  std::cout.flush();
-  std::fflush(nullptr);
-  std::_Exit(status);
-}
-
 /// What main() of a user's program does: runs it, prints an error that leaves it, and gives the exit status. Ranks begin here,
 /// as those of the levin program, and without loading LibTorch again.
 template <class Program>
@@ -54,7 +46,7 @@ int status_of(const Program& program) {
 }
 template <class Program>
 [[noreturn]] void run_program(const Program& program) {
-  leave(status_of(program));
+  end_process(status_of(program));
 }
 
 }  // namespace levin::test

@@ -104,7 +104,7 @@ TEST_CASE("votes that travel by themselves are read by rank, and never for anoth
     int rank() const override { return 1; }
     int size() const override { return 2; }
     void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char*) override {
-      const VoteWords first{sequence, pack(Votes{.stop = true})};
+      const PublishedVotes first{sequence, pack(Votes{.stop = true})};
       std::memcpy(all.data(), &first, sizeof first);
       std::memcpy(all.data() + sizeof first, mine.data(), mine.size());
     }
@@ -159,4 +159,36 @@ TEST_CASE("a text field without an end is read no further than it is long") {
 TEST_CASE("weights of gradients that no number holds are the largest") {
   const Votes much{.gradient_weight = 0x7fffffff};
   CHECK(merge(std::vector<Votes>(3, much)).gradient_weight == 0x7fffffff);
+}
+
+TEST_CASE("votes that ranks published for a reduction are those of that reduction only") {
+  const Votes skip{.gradient_weight = 5};
+  const std::array<PublishedVotes, 2> same = {{{7, pack(Votes{})}, {7, pack(skip)}}};
+  const std::vector<Votes> votes = unpack_votes(same, 7, 0);
+  REQUIRE(votes.size() == 2);
+  CHECK(votes[0] == Votes{});
+  CHECK(votes[1] == skip);
+  const std::array<PublishedVotes, 2> different = {{{7, pack(Votes{})}, {8, pack(skip)}}};
+  CHECK_THROWS_WITH(unpack_votes(different, 7, 0),
+                    "rank 1 is in gradient reduction 8, rank 0 in 7: ranks do not call backward in the same order");
+}
+
+TEST_CASE("a buffer that is not for all ranks is refused") {
+  struct TwoRanks final : ControlGroup {
+    int rank() const override { return 0; }
+    int size() const override { return 2; }
+    void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override {
+      check_sizes(mine, all, what);
+    }
+  };
+  std::array<std::byte, 8> all{};
+  const std::array<std::byte, 4> mine{};
+  TwoRanks().all_gather(mine, all, "a test");
+  CHECK_THROWS_WITH(TwoRanks().all_gather(mine, std::span(all).first(7), "a test"),
+                    "all_gather in a test: the buffer for all ranks has 7 bytes instead of 4 a rank");
+}
+
+TEST_CASE("a rank's own keys begin with its number") {
+  CHECK(rank_prefix(0) == "rank_0_");
+  CHECK(rank_prefix(12) == "rank_12_");
 }

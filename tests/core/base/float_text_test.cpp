@@ -1,4 +1,4 @@
-#include "levin/core/options/float_text.h"
+#include "levin/core/base/float_text.h"
 
 #include <rapidcheck.h>
 #include <bit>

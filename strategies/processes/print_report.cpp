@@ -1,12 +1,14 @@
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/print_report.h"
 
 #include <unistd.h>
+
+#include "levin/core/base/format.h"
 
 namespace levin {
 
 void print_report(const std::string& text) {
   // A progress bar may stand on the terminal's last line.
-  const std::string line = (isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "") + text + "\n";
+  const std::string line = format("{}{}\n", isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", text);
   // One write: lines of several processes do not mix. Nothing can be done when stderr is closed.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }

@@ -1,6 +1,6 @@
-#include "levin/core/options/quoted_text.h"
+#include "levin/core/base/quoted_text.h"
 
-#include "levin/core/options/utf8.h"
+#include "levin/core/base/utf8.h"
 
 namespace levin {
 namespace {

@@ -1,7 +1,10 @@
-#include "levin/core/options/did_you_mean.h"
+#include "levin/core/base/did_you_mean.h"
 
 #include <algorithm>
 #include <numeric>
+
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 
 namespace levin {
 namespace {
@@ -50,16 +53,14 @@ std::string nearest_name(std::string_view wrong, const std::vector<std::string>&
 }
 
 std::string quoted_list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
-  return text;
+  return names.empty() ? "" : format("'{}'", join(names, "', '"));
 }
 
 std::string did_you_mean(std::string_view wrong, const std::vector<std::string>& known, std::string_view what) {
-  if (known.empty()) return "; there are no " + std::string(what);
+  if (known.empty()) return format("; there are no {}", what);
   const std::string nearest = nearest_name(wrong, known);
-  if (!nearest.empty()) return "; did you mean '" + nearest + "'?";
-  return "; the " + std::string(what) + " are " + quoted_list(known);
+  if (!nearest.empty()) return format("; did you mean '{}'?", nearest);
+  return format("; the {} are {}", what, quoted_list(known));
 }
 
 }  // namespace levin

@@ -1,6 +1,4 @@
-#include "levin/core/options/float_text.h"
-
-#include <spdlog/fmt/fmt.h>
+#include "levin/core/base/float_text.h"
 
 #include <array>
 #include <charconv>
@@ -14,16 +12,18 @@ namespace levin {
 std::string float_text(double value) {
   if (std::isnan(value)) return ".nan";
   if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  std::string text(buffer.data(), end);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  std::string text;
+  append_float(text, value);
   return text;
 }
 
-std::string fixed_text(double value, int decimals) { return fmt::format("{:.{}f}", value, decimals); }
-
-std::string digits_text(double value, int digits) { return fmt::format("{:.{}g}", value, digits); }
+void append_float(std::string& text, double value) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  const std::string_view number(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
+  text += number;
+  if (number.find_first_of(".einf") == std::string_view::npos) text += ".0";
+}
 
 std::optional<double> parse_float(std::string_view text) {
   double value = 0.0;

@@ -1,11 +1,11 @@
-#include "levin/core/options/quoted_text.h"
+#include "levin/core/base/quoted_text.h"
 
 #include <rapidcheck.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "levin/core/options/utf8.h"
+#include "levin/core/base/utf8.h"
 
 using levin::printable;
 using levin::quoted_text;

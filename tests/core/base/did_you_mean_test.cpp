@@ -1,4 +1,4 @@
-#include "levin/core/options/did_you_mean.h"
+#include "levin/core/base/did_you_mean.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "levin/core/options/utf8.h"
+#include "levin/core/base/utf8.h"
 
 namespace levin {
 
@@ -13,7 +13,7 @@ std::size_t utf8_length(std::string_view text) {
                                                            : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t index = 1; index < length; ++index) {
-    if ((byte(index) & 0xc0) != 0x80) return 0;
+    if (!is_utf8_continuation(text[index])) return 0;
   }
   const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
   const bool surrogate_or_beyond = (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf4 && byte(1) > 0x8f);

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "levin/strategies/processes/failure_record.h"
+
+namespace levin {
+
+/// Writes the text to stderr in one write, as lines of its own.
+void print_report(const std::string& text);
+
+/// The line with which a failed run's error begins: "levin: rank 1 failed in …".
+void print_failure(const FailureRecord& failure) noexcept;
+
+}  // namespace levin
