@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -10,8 +11,8 @@ namespace levin {
 namespace {
 
 [[noreturn]] void throw_no_such_device(const Accelerator& accelerator, int index) {
-  throw ConfigError("devices: " + accelerator.device_noun() + " " + std::to_string(index) + " does not exist; this host has " +
-                    std::to_string(accelerator.device_count()));
+  throw ConfigError(
+      format("devices: {} {} does not exist; this host has {}", accelerator.device_noun(), index, accelerator.device_count()));
 }
 
 }  // namespace
@@ -40,8 +41,9 @@ at::Device Accelerator::choose(const Devices& devices, int local_rank) const {
   const std::vector<int> indices = devices_of_ranks(devices);
   const auto place = static_cast<std::size_t>(local_rank);
   if (!devices.is_auto() && place >= indices.size()) {
-    throw ConfigError("devices: " + std::to_string(indices.size()) + " of this host are asked for, but this is its rank " +
-                      std::to_string(local_rank) + ", counted from 0: a rank needs a " + device_noun() + " of its own");
+    throw ConfigError(
+        format("devices: {} of this host are asked for, but this is its rank {}, counted from 0: a rank needs a {} of its own",
+               indices.size(), local_rank, device_noun()));
   }
   const int index = devices.is_auto() ? local_rank : indices[place];
   if (index >= device_count()) throw_no_such_device(*this, index);

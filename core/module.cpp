@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
 #include "levin/core/data_module.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/manual_optimization.h"
@@ -43,7 +44,7 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
   };
   if (!value.defined()) misuse("no value; it takes a tensor with one element.");
   if (value.numel() != 1) {
-    misuse(std::to_string(value.numel()) + " elements; it takes a tensor with one element (take its mean() first?).");
+    misuse(format("{} elements; it takes a tensor with one element (take its mean() first?).", value.numel()));
   }
   if (value.is_complex()) misuse("a complex number; it takes a real one (log its abs(), or real() and imag()?).");
   if (value.is_cpu()) {
@@ -120,16 +121,14 @@ void Module::step_optimizer(std::size_t index) { ManualOptimization(trainer()).s
 torch::optim::Optimizer& Module::optimizer(std::size_t index) const {
   const auto& optimizers = trainer().optimizers();
   if (index >= optimizers.size()) {
-    throw MisuseError("optimizer(" + std::to_string(index) + "): configure_optimizers returned " +
-                      std::to_string(optimizers.size()) + " optimizers.");
+    throw MisuseError(format("optimizer({}): configure_optimizers returned {} optimizers.", index, optimizers.size()));
   }
   return *optimizers[index];
 }
 LrScheduler& Module::lr_scheduler(std::size_t index) const {
   const auto& configs = trainer().scheduler_configs();
   if (index >= configs.size()) {
-    throw MisuseError("lr_scheduler(" + std::to_string(index) + "): configure_optimizers returned " +
-                      std::to_string(configs.size()) + " schedulers.");
+    throw MisuseError(format("lr_scheduler({}): configure_optimizers returned {} schedulers.", index, configs.size()));
   }
   return *configs[index].scheduler;
 }

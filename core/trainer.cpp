@@ -6,6 +6,7 @@
 
 #include <system_error>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/core_contention.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
@@ -191,7 +192,7 @@ bool Trainer::should_stop() const { return state_->stop.asked() || state_->stop.
 void Trainer::clear_stop() { state_->stop.take_back(); }
 void Trainer::skip_epoch() { state_->stop.skip_epoch(true); }
 void Trainer::set_accumulate_grad_batches(std::int64_t batches) {
-  if (batches < 1) throw MisuseError("set_accumulate_grad_batches: " + std::to_string(batches) + " is less than 1.");
+  if (batches < 1) throw MisuseError(format("set_accumulate_grad_batches: {} is less than 1.", batches));
   state_->accumulation.batches = batches;
 }
 void Trainer::save_checkpoint(const std::filesystem::path& file, bool weights_only) { save_run(*state_, file, weights_only); }

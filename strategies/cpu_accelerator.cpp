@@ -2,13 +2,14 @@
 
 #include <ATen/Parallel.h>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/error.h"
 
 namespace levin {
 
 std::string CpuAccelerator::describe(const at::Device&) const {
-  const int threads = at::get_num_threads();
-  return "cpu (" + std::to_string(threads) + (threads == 1 ? " thread)" : " threads)");
+  return format("cpu ({})", counted(static_cast<std::size_t>(at::get_num_threads()), "thread"));
 }
 
 std::vector<int> CpuAccelerator::devices_of_ranks(const Devices& devices) const {

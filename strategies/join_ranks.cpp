@@ -1,6 +1,7 @@
 #include "levin/strategies/join_ranks.h"
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/strategies/process_rank_group.h"
 #include "levin/strategies/processes/cluster_environment.h"
@@ -15,14 +16,17 @@ namespace {
 void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRequest& request) {
   if (environment.kind == ClusterKind::kLevin || environment.world_size > 1) return;
   if (request.num_nodes > 1) {
-    throw ConfigError("num_nodes: " + std::to_string(request.num_nodes) +
-                      " hosts need a launcher on each of them: start the program with torchrun, srun or mpirun");
+    throw ConfigError(
+        format("num_nodes: {} hosts need a launcher on each of them: start the program with torchrun, srun or mpirun",
+               request.num_nodes));
   }
   const int ranks = request.ranks_per_host();
   if (ranks == 1) return;
   if (environment.kind == ClusterKind::kTorchrun) {
-    throw ConfigError("devices: " + std::to_string(ranks) + " asked for, but torchrun started 1 rank (WORLD_SIZE=1): give it " +
-                      "--nproc-per-node=" + std::to_string(ranks) + ", or start without it");
+    throw ConfigError(
+        format("devices: {} asked for, but torchrun started 1 rank (WORLD_SIZE=1): give it --nproc-per-node={}, or start "
+               "without it",
+               ranks, ranks));
   }
   launch_ranks(ranks);
 }
@@ -30,9 +34,10 @@ void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRe
 void check_request(const ClusterEnvironment& environment, const LaunchRequest& request) {
   const int ranks = request.ranks_per_host() * request.num_nodes;
   if (request.devices.is_auto() || request.devices.is_all() || ranks == environment.world_size) return;
-  throw ConfigError("devices and num_nodes ask for " + std::to_string(ranks) + " ranks, but this process is rank " +
-                    std::to_string(environment.rank) + " of " + std::to_string(environment.world_size) + " (started by " +
-                    cluster_kind_name(environment.kind) + "): make both the same, or leave devices out");
+  throw ConfigError(format(
+      "devices and num_nodes ask for {} ranks, but this process is rank {} of {} (started by {}): make both the same, or leave "
+      "devices out",
+      ranks, environment.rank, environment.world_size, cluster_kind_name(environment.kind)));
 }
 
 }  // namespace

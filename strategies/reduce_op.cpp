@@ -4,12 +4,13 @@
 
 #include <filesystem>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
 namespace levin {
 
 std::string call_site_text(SourceLocation where) {
-  return std::filesystem::path(where.file_name()).filename().string() + ":" + std::to_string(where.line());
+  return format("{}:{}", std::filesystem::path(where.file_name()).filename(), where.line());
 }
 
 Reduce parse_reduce_op(const std::string& name, SourceLocation where) {
@@ -28,8 +29,8 @@ void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where) 
 
 void check_source_rank(int source_rank, int world_size, SourceLocation where) {
   if (source_rank >= 0 && source_rank < world_size) return;
-  throw MisuseError(call_site_text(where) + ": broadcast from rank " + std::to_string(source_rank) +
-                    ", but there are ranks 0 to " + std::to_string(world_size - 1) + " only");
+  throw MisuseError(format("{}: broadcast from rank {}, but there are ranks 0 to {} only", call_site_text(where), source_rank,
+                           world_size - 1));
 }
 
 }  // namespace levin

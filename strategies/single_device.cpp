@@ -1,6 +1,7 @@
 #include "levin/strategies/single_device.h"
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/fork_server.h"
@@ -12,8 +13,8 @@ Launched SingleDeviceStrategy::join(const LaunchRequest& request) {
   ForkServer::instance().end();
   const ClusterEnvironment environment = detect_cluster_environment();
   if (environment.world_size > 1) {
-    throw ConfigError("strategy single_device: " + std::string(cluster_kind_name(environment.kind)) + " started " +
-                      std::to_string(environment.world_size) + " ranks; use strategy ddp (or auto)");
+    throw ConfigError(format("strategy single_device: {} started {} ranks; use strategy ddp (or auto)",
+                             cluster_kind_name(environment.kind), environment.world_size));
   }
   if (request.ranks_per_host() > 1 || request.num_nodes > 1) {
     throw ConfigError(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/loops/take_over.h"
 
@@ -34,8 +35,7 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopCo
 
 void EpochLoop::throw_if_signalled() const {
   if (run_.stop.signal() == 0) return;
-  run_.stop.throw_if_signalled("in epoch " + std::to_string(progress_.epoch) + " after global step " +
-                               std::to_string(progress_.global_step));
+  run_.stop.throw_if_signalled(format("in epoch {} after global step {}", progress_.epoch, progress_.global_step));
 }
 
 void EpochLoop::run(const ResumePoint& resume) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "levin/core/base/float_text.h"
+#include "levin/core/base/format.h"
 
 namespace levin {
 
@@ -34,11 +35,10 @@ ValidationSchedule::ValidationSchedule(const std::optional<CheckInterval>& inter
   if (!every.is_share()) {
     every_n_batches_ = std::max<std::int64_t>(1, every.batches());
     if (validation_enabled && every_n_epochs && batches_per_epoch && *every_n_batches_ > *batches_per_epoch) {
-      throw ConfigError(
-          "trainer.val_check_interval: " + std::to_string(*every_n_batches_) + " is more than the " +
-          std::to_string(*batches_per_epoch) +
-          " training batches of an epoch. Set limit_val_batches to 0 for no validation, or check_val_every_n_epoch "
-          "to null to count batches across epochs.");
+      throw ConfigError(format(
+          "trainer.val_check_interval: {} is more than the {} training batches of an epoch. Set limit_val_batches to 0 for no "
+          "validation, or check_val_every_n_epoch to null to count batches across epochs.",
+          *every_n_batches_, *batches_per_epoch));
     }
     return;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/loops/evaluation_hooks.h"
@@ -152,8 +153,8 @@ void EvaluationLoop::meet_after_batches() {
 
 void EvaluationLoop::throw_if_signalled() const {
   const Progress& progress = run_.progress;
-  run_.stop.throw_if_signalled("during " + std::string(stage_name(stage_)) + " in epoch " + std::to_string(progress.epoch) +
-                               " after global step " + std::to_string(progress.global_step));
+  run_.stop.throw_if_signalled(
+      format("during {} in epoch {} after global step {}", stage_name(stage_), progress.epoch, progress.global_step));
 }
 
 void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {

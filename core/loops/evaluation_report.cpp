@@ -3,6 +3,7 @@
 #include <set>
 
 #include "levin/core/base/float_text.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/table.h"
 
 namespace levin {
@@ -12,7 +13,7 @@ std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results
   table.header = {std::string(stage_name(stage)) + " metric"};
   table.align = {Align::kLeft};
   for (std::size_t loader = 0; loader < results.size(); ++loader) {
-    table.header.push_back(results.size() == 1 ? "value" : "loader " + std::to_string(loader));
+    table.header.push_back(results.size() == 1 ? "value" : format("loader {}", loader));
     table.align.push_back(Align::kRight);
   }
   std::set<std::string> names;

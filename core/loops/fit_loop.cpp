@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/loops/take_over.h"
 #include "levin/core/run/announcements.h"
@@ -23,8 +24,8 @@ FitLoop::~FitLoop() { run_.step_votes = nullptr; }
 void FitLoop::run(const ResumePoint& resume) {
   const TrainerOptions& options = run_.options();
   if (!run_.setup.limits_given) {
-    rank_zero_warn("max_epochs is not set: training stops after " + std::to_string(*options.max_epochs) +
-                   " epochs. Set max_epochs: -1 for no limit.");
+    rank_zero_warn(
+        format("max_epochs is not set: training stops after {} epochs. Set max_epochs: -1 for no limit.", *options.max_epochs));
   }
   validation_.set_up();
   validation_.sanity_check();
@@ -103,10 +104,11 @@ void FitLoop::agree_on_epoch() {
 void FitLoop::warn_of_long_interval() const {
   const std::int64_t every = run_.options().log_every_n_steps.value_or(50);
   if (run_.setup.loggers.empty() || !plan_.known() || plan_.iterations() == 0 || plan_.iterations() >= every) return;
-  Console::instance().warn_once("An epoch has " + std::to_string(plan_.iterations()) +
-                                    " training batches, fewer than log_every_n_steps = " + std::to_string(every) +
-                                    ": most epochs write no step values. Lower log_every_n_steps to see them.",
-                                "log_every_n_steps", Speaker::kRun);
+  Console::instance().warn_once(
+      format("An epoch has {} training batches, fewer than log_every_n_steps = {}: most epochs write no step values. Lower "
+             "log_every_n_steps to see them.",
+             plan_.iterations(), every),
+      "log_every_n_steps", Speaker::kRun);
 }
 
 bool FitLoop::done() {

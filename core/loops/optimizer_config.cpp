@@ -1,5 +1,6 @@
 #include "levin/core/loops/optimizer_config.h"
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/data_module.h"
 #include "levin/core/module.h"
@@ -63,9 +64,10 @@ void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& option
   }
   const bool automatic = parts.module->automatic_optimization();
   if (automatic && parts.optimizers.size() > 1) {
-    throw MisuseError("configure_optimizers returned " + std::to_string(parts.optimizers.size()) +
-                      " optimizers, which need manual optimization: call set_automatic_optimization(false) in the module's "
-                      "constructor and step them in training_step.");
+    throw MisuseError(
+        format("configure_optimizers returned {} optimizers, which need manual optimization: call "
+               "set_automatic_optimization(false) in the module's constructor and step them in training_step.",
+               parts.optimizers.size()));
   }
   if (!automatic && options.accumulate_grad_batches != 1) {
     throw MisuseError(

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "levin/core/base/format.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/log_options.h"
@@ -75,8 +76,8 @@ Header header_of(const at::Tensor& values) {
 void check_tensor(const at::Tensor& batch, const std::string& call) {
   if (!batch.defined()) throw MisuseError(call + ": one of the tensors is undefined.");
   if (batch.dim() > 0 && batch.dim() <= static_cast<std::int64_t>(kMaxDimensions)) return;
-  throw MisuseError(call + ": takes tensors of 1 to " + std::to_string(kMaxDimensions) +
-                    " dimensions, the first of which counts samples; one has " + std::to_string(batch.dim()) + ".");
+  throw MisuseError(format("{}: takes tensors of 1 to {} dimensions, the first of which counts samples; one has {}.", call,
+                           kMaxDimensions, batch.dim()));
 }
 
 /// All batches as one tensor on the CPU.
@@ -109,8 +110,8 @@ std::optional<std::vector<std::int64_t>> samples_in_work(const BatchProgress& pr
   const std::int64_t index = progress.in_work ? progress.dataloader_idx : dataloader_idx;
   const auto loaders = static_cast<std::int64_t>(progress.loaders.size());
   if (index < 0 || index >= loaders) {
-    throw MisuseError(call + ": dataloader_idx is " + std::to_string(index) + ", but there " +
-                      (loaders == 1 ? "is 1 loader." : "are " + std::to_string(loaders) + " loaders."));
+    throw MisuseError(format("{}: dataloader_idx is {}, but there {}.", call, index,
+                             loaders == 1 ? "is 1 loader" : format("are {} loaders", loaders)));
   }
   const LoaderProgress& loader = progress.loaders[static_cast<std::size_t>(index)];
   auto samples = loader.loader->epoch_samples(loader.batches);
@@ -126,10 +127,10 @@ Rows own_rows(const BatchProgress& progress, const std::vector<at::Tensor>& batc
               const std::string& call) {
   Rows rows{joined(batches, call), samples_in_work(progress, dataloader_idx, call)};
   if (rows.samples && static_cast<std::int64_t>(rows.samples->size()) != rows.count()) {
-    throw MisuseError(call + " got " + std::to_string(rows.count()) + " rows, but this rank has seen " +
-                      std::to_string(rows.samples->size()) +
-                      (progress.in_work ? " samples in this batch" : " samples in this epoch") +
-                      ": it needs one row for each sample, collected since the epoch began.");
+    throw MisuseError(format(
+        "{} got {} rows, but this rank has seen {} samples in this {}: it needs one row for each sample, collected since the "
+        "epoch began.",
+        call, rows.count(), rows.samples->size(), progress.in_work ? "batch" : "epoch"));
   }
   return rows;
 }
@@ -141,9 +142,8 @@ Header common_kind(const std::vector<Header>& headers, const std::string& call) 
   if (first == headers.end()) return headers.front();
   for (auto other = first; other != headers.end(); ++other) {
     if (!has_rows(*other) || other->same_kind(*first)) continue;
-    throw DesyncError(call + ": ranks collected different tensors: " + first->str() + " on rank " +
-                      std::to_string(first - headers.begin()) + ", " + other->str() + " on rank " +
-                      std::to_string(other - headers.begin()) + ".");
+    throw DesyncError(format("{}: ranks collected different tensors: {} on rank {}, {} on rank {}.", call, first->str(),
+                             first - headers.begin(), other->str(), other - headers.begin()));
   }
   return *first;
 }

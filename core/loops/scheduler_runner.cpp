@@ -1,5 +1,7 @@
 #include "levin/core/loops/scheduler_runner.h"
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 
@@ -7,10 +9,9 @@ namespace levin {
 
 namespace {
 std::string missing_monitor(const SchedulerConfig& config, const MetricMap& metrics) {
-  std::string available;
-  for (const auto& [name, value] : metrics) available += (available.empty() ? "" : ", ") + name;
-  return "A learning-rate scheduler monitors '" + config.monitor +
-         "', which no rank has logged. Logged so far: " + (available.empty() ? "nothing" : available) + ".";
+  const std::string available = join(metrics, ", ", &MetricMap::value_type::first);
+  return format("A learning-rate scheduler monitors '{}', which no rank has logged. Logged so far: {}.", config.monitor,
+                available.empty() ? "nothing" : available);
 }
 }  // namespace
 

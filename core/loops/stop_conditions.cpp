@@ -1,5 +1,7 @@
 #include "levin/core/loops/stop_conditions.h"
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 
 bool StopConditions::stopping() const {
@@ -12,9 +14,9 @@ bool StopConditions::ends_epoch() const { return steps_are_done() || stopping();
 std::optional<std::string> StopConditions::reason(const EpochPlan& plan) const {
   if (plan.known() && plan.iterations() == 0) return "no training batches";
   if (stopping()) return stop_.explain(world_size_);
-  if (steps_are_done()) return "max_steps=" + std::to_string(options_.max_steps) + " reached";
+  if (steps_are_done()) return format("max_steps={} reached", options_.max_steps);
   const std::int64_t max_epochs = options_.max_epochs.value_or(-1);
-  if (max_epochs >= 0 && progress_.epoch >= max_epochs) return "max_epochs=" + std::to_string(max_epochs) + " reached";
+  if (max_epochs >= 0 && progress_.epoch >= max_epochs) return format("max_epochs={} reached", max_epochs);
   return std::nullopt;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/epoch_plan.h"
 
@@ -27,13 +28,12 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const bool same = saved.world_size == world_size && saved.batch_size == batch_size;
   const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
   if (!same && (!left || batch_size == 0)) {
-    throw ConfigError(
-        "ckpt_path: the checkpoint is of the middle of an epoch, on " + std::to_string(saved.world_size) +
-        " ranks with batches of " + std::to_string(saved.batch_size) + "; this run has " + std::to_string(world_size) +
-        " with batches of " + std::to_string(batch_size) +
-        ", and its training loader cannot tell which samples are left. Resume with as many ranks and the same batch size, or "
-        "from the end of an epoch, or let the loader override batch_size(), samples_before(), batches_from() and "
-        "start_epoch_at().");
+    throw ConfigError(format(
+        "ckpt_path: the checkpoint is of the middle of an epoch, on {} ranks with batches of {}; this run has {} with "
+        "batches of {}, and its training loader cannot tell which samples are left. Resume with as many ranks and the same "
+        "batch size, or from the end of an epoch, or let the loader override batch_size(), samples_before(), "
+        "batches_from() and start_epoch_at().",
+        saved.world_size, saved.batch_size, world_size, batch_size));
   }
   batches_before_ = same ? resume.batches_done : *saved.samples / (batch_size * ranks_reading);
   if (left) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "levin/core/base/format.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/resume/checkpoint_lookup.h"
@@ -140,7 +141,7 @@ std::int64_t count(const Value& values, const char* key) {
   const std::int64_t number = values.at(key).as_int();
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   if (number < 0 || number > kMost) {
-    throw ConfigError("ckpt_path: the checkpoint says " + std::string(key) + ": " + std::to_string(number) + ".");
+    throw ConfigError(format("ckpt_path: the checkpoint says {}: {}.", key, number));
   }
   return number;
 }
@@ -242,16 +243,16 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
         "the weights in the module's setup(), or resume from a full checkpoint.");
   }
   if (optimizers->size() != run.parts.optimizers.size()) {
-    throw ConfigError("ckpt_path: the checkpoint has " + std::to_string(optimizers->size()) + " optimizers, the module " +
-                      std::to_string(run.parts.optimizers.size()) + ".");
+    throw ConfigError(
+        format("ckpt_path: the checkpoint has {} optimizers, the module {}.", optimizers->size(), run.parts.optimizers.size()));
   }
   for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
     run.strategy().load_optimizer(*run.parts.optimizers[index], index, checkpoint);
   }
   const Value& schedulers = manifest.at("lr_schedulers");
   if (schedulers.size() != run.parts.schedulers.size()) {
-    throw ConfigError("ckpt_path: the checkpoint has " + std::to_string(schedulers.size()) +
-                      " learning-rate schedulers, the module " + std::to_string(run.parts.schedulers.size()) + ".");
+    throw ConfigError(format("ckpt_path: the checkpoint has {} learning-rate schedulers, the module {}.", schedulers.size(),
+                             run.parts.schedulers.size()));
   }
   for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
     run.parts.schedulers[index].scheduler->load_state_dict(schedulers.as_list()[index]);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/format.h"
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
@@ -33,7 +34,7 @@ at::Tensor bytes_of(const std::string& text) {
 }
 
 /// "rng.1.cpu", "rng.1.cuda": a generator; "rng.1.read": RandomState::before_reading.
-std::string random_key(int rank, const std::string& which) { return kRandom + std::to_string(rank) + "." + which; }
+std::string random_key(int rank, const std::string& which) { return format("{}{}.{}", kRandom, rank, which); }
 
 Value own_values(TrainerState& run) {
   const LoopPosition& position = run.resume.position;
@@ -76,8 +77,8 @@ std::string pack(const RankState& state) {
 }
 
 [[noreturn]] void throw_cut_off(std::size_t rank) {
-  throw DesyncError("rank " + std::to_string(rank) +
-                    " sent what is no state of a rank for a checkpoint: do all ranks run the same build of levin?");
+  throw DesyncError(
+      format("rank {} sent what is no state of a rank for a checkpoint: do all ranks run the same build of levin?", rank));
 }
 
 RankState unpack(std::string_view packed, std::size_t rank) {
@@ -100,7 +101,7 @@ const at::Tensor* tensor_of(const Checkpoint& checkpoint, const std::string& key
 }
 
 void add_gradients(const Checkpoint& checkpoint, int rank, std::map<std::string, at::Tensor>& gradients) {
-  const std::string prefix = kGradients + std::to_string(rank) + ".";
+  const std::string prefix = format("{}{}.", kGradients, rank);
   for (auto entry = checkpoint.tensors.lower_bound(prefix); entry != checkpoint.tensors.end(); ++entry) {
     if (!entry->first.starts_with(prefix)) return;
     const auto [own, is_new] = gradients.try_emplace(entry->first.substr(prefix.size()), entry->second);
@@ -172,7 +173,7 @@ void save_rank_states(const TrainerState& run, const std::vector<RankState>& sta
     }
     if (!state.before_reading.empty()) checkpoint.tensors[random_key(rank, "read")] = bytes_of(state.before_reading);
     for (auto& [name, gradient] : unpack_gradients(run.module(), state.gradients)) {
-      checkpoint.tensors[kGradients + std::to_string(rank) + "." + name] = gradient;
+      checkpoint.tensors[format("{}{}.", kGradients, rank) + name] = gradient;
     }
     checkpoint.manifest[kRanks][std::to_string(rank)] = parse_json(state.values);
   }
@@ -184,8 +185,10 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
   if (const at::Tensor* random = tensor_of(checkpoint, random_key(rank, "cpu"))) {
     resume.random = *random;
   } else {
-    Console::instance().warn("The checkpoint has no random state for rank " + std::to_string(rank) +
-                             ", since it was written by a run on fewer ranks; random numbers go on from the seed.");
+    Console::instance().warn(
+        format("The checkpoint has no random state for rank {}, since it was written by a run on fewer ranks; random numbers "
+               "go on from the seed.",
+               rank));
   }
   const std::string accelerator = run.strategy().accelerator().name();
   if (const at::Tensor* device = tensor_of(checkpoint, random_key(rank, accelerator))) {

@@ -10,15 +10,13 @@
 
 #include "levin/core/accelerator.h"
 #include "levin/core/base/build_info.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/console/rank_messages.h"
 
 namespace levin {
 
 namespace {
-
-std::string counted(std::int64_t count, const std::string& singular, const std::string& plural) {
-  return std::to_string(count) + " " + (count == 1 ? singular : plural);
-}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -33,11 +31,11 @@ std::string as_typed(const std::filesystem::path& path) {
 }
 
 std::string text_of(const SampleShare& share) {
-  std::string text = share.ranks > 1 ? std::to_string(share.mine) + " of " : "";
-  text += counted(share.all, "sample", "samples");
+  std::string text = share.ranks > 1 ? format("{} of ", share.mine) : "";
+  text += counted(static_cast<std::size_t>(share.all), "sample");
   if (share.evened_out == 0) return text;
-  return text + " (" + std::to_string(std::abs(share.evened_out)) + (share.evened_out > 0 ? " repeated" : " left out") +
-         " to even out the ranks)";
+  const char* how = share.evened_out > 0 ? "repeated" : "left out";
+  return format("{} ({} {} to even out the ranks)", text, std::abs(share.evened_out), how);
 }
 
 std::string batch_share(const LoaderInUse& used) {
@@ -46,12 +44,13 @@ std::string batch_share(const LoaderInUse& used) {
   if (!used.batches) {
     text = "an unknown number of batches";
   } else {
-    if (available && *available != *used.batches) text = std::to_string(*used.batches) + " of ";
+    if (available && *available != *used.batches) text = format("{} of ", *used.batches);
     if (!available) text = "at most ";
-    text += counted(available.value_or(*used.batches), "batch", "batches");
+    const std::int64_t batches = available.value_or(*used.batches);
+    text += format("{} {}", batches, batches == 1 ? "batch" : "batches");
   }
   const std::optional<std::int64_t> size = used.loader->batch_size();
-  return size ? text + " of " + std::to_string(*size) : text;
+  return size ? format("{} of {}", text, *size) : text;
 }
 
 }  // namespace
@@ -68,7 +67,7 @@ std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loade
   std::vector<LoaderInUse> used;
   for (std::size_t index = 0; index < loaders.size(); ++index) {
     const std::string name = stage == Stage::kValidate ? "validation" : std::string(stage_name(stage));
-    used.push_back({loaders.size() == 1 ? name : name + " " + std::to_string(index), loaders[index].get(),
+    used.push_back({loaders.size() == 1 ? name : format("{} {}", name, index), loaders[index].get(),
                     batches[index] < 0 ? std::nullopt : std::optional(batches[index])});
   }
   return used;
@@ -80,8 +79,8 @@ std::string describe_share(const LoaderInUse& used) {
 }
 
 void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders) {
-  std::string text = "device " + strategy.accelerator().describe(strategy.device()) + ", process " + std::to_string(getpid()) +
-                     " on " + host_name();
+  std::string text =
+      format("device {}, process {} on {}", strategy.accelerator().describe(strategy.device()), getpid(), host_name());
   for (const LoaderInUse& used : loaders) {
     text += "; " + used.name + ": " + describe_share(used);
     // Nobody but a loader of the user's own knows which part of the data it gives to which rank.

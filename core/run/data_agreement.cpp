@@ -3,6 +3,7 @@
 #include <sstream>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/rank_exchange.h"
@@ -17,7 +18,7 @@ std::string describe(const LoaderList& loaders) {
   std::string text;
   for (const LoaderPtr& loader : loaders) {
     const auto share = loader->sample_share();
-    text += std::to_string(share && share->ranks > 1 ? share->all : kNotShared) + " ";
+    text += format("{} ", share && share->ranks > 1 ? share->all : kNotShared);
   }
   return text;
 }
@@ -32,16 +33,18 @@ std::vector<std::int64_t> read(const std::string& text) {
 void compare(const std::string& what, const std::vector<std::int64_t>& first, const std::vector<std::int64_t>& other,
              std::size_t rank) {
   if (first.size() != other.size()) {
-    throw MisuseError("The " + what + " data has " + std::to_string(first.size()) + " loaders on rank 0 and " +
-                      std::to_string(other.size()) + " on rank " + std::to_string(rank) +
-                      ". Give every rank as many; one without data has none of its batches.");
+    throw MisuseError(
+        format("The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many; one without data has none of "
+               "its batches.",
+               what, first.size(), other.size(), rank));
   }
   for (std::size_t index = 0; index < first.size(); ++index) {
     if (first[index] == other[index] || first[index] == kNotShared || other[index] == kNotShared) continue;
-    const std::string which = first.size() > 1 ? ", loader " + std::to_string(index) : "";
-    throw MisuseError("Ranks share the " + what + " data" + which + ", but it has " + std::to_string(first[index]) +
-                      " samples on rank 0 and " + std::to_string(other[index]) + " on rank " + std::to_string(rank) +
-                      ". Give all ranks the same data, or divide it in a loader of your own.");
+    const std::string which = first.size() > 1 ? format(", loader {}", index) : "";
+    throw MisuseError(
+        format("Ranks share the {} data{}, but it has {} samples on rank 0 and {} on rank {}. Give all ranks the same data, or "
+               "divide it in a loader of your own.",
+               what, which, first[index], other[index], rank));
   }
 }
 

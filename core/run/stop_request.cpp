@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
 #include "levin/core/run/signals.h"
 
 namespace levin {
@@ -37,7 +38,7 @@ void StopRequest::throw_if_signalled(const std::string& where) const {
 
 std::string StopRequest::explain(int world_size) const {
   if (!reason_.empty()) return reason_;
-  return world_size == 1 ? "stop was asked for" : "rank " + std::to_string(first_rank_) + " asked for it";
+  return world_size == 1 ? "stop was asked for" : format("rank {} asked for it", first_rank_);
 }
 
 }  // namespace levin

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 
 namespace levin {
@@ -9,7 +10,7 @@ namespace levin {
 void TorchWarnings::process(const c10::Warning& warning) {
   const c10::SourceLocation& place = warning.source_location();
   const std::string file = std::filesystem::path(place.file).filename().string();
-  Console::instance().warn_once(warning.msg() + " (LibTorch, " + file + ":" + std::to_string(place.line) + ")");
+  Console::instance().warn_once(format("{} (LibTorch, {}:{})", warning.msg(), file, place.line));
 }
 
 }  // namespace levin

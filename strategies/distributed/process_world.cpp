@@ -10,6 +10,7 @@
 
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/strategies/distributed/bucket_vote_board.h"
@@ -44,7 +45,7 @@ std::shared_ptr<RunSegment> meet_in_named_segment(c10d::Store& store, const Clus
   std::string name;
   try {
     if (environment.rank == 0) {
-      name = "/levin-" + std::to_string(getpid()) + "-" + std::to_string(std::random_device()());
+      name = format("/levin-{}-{}", getpid(), std::random_device()());
       segment = RunSegment::create_named(name, environment.world_size);
       set_text(store, "segment", name);
     } else {
@@ -53,9 +54,9 @@ std::shared_ptr<RunSegment> meet_in_named_segment(c10d::Store& store, const Clus
   } catch (const IoError&) {
     if (environment.rank == 0) set_text(store, "segment", "/levin-none");
   }
-  set_text(store, "attached/" + std::to_string(environment.rank), segment ? "yes" : "no");
+  set_text(store, format("attached/{}", environment.rank), segment ? "yes" : "no");
   std::vector<std::string> keys;
-  for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back("attached/" + std::to_string(rank));
+  for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(format("attached/{}", rank));
   bool all = true;
   for (const auto& answer : store.multiGet(keys)) all &= std::string(answer.begin(), answer.end()) == "yes";
   if (environment.rank == 0 && !name.empty()) RunSegment::remove_name(name);

@@ -17,16 +17,14 @@ struct Rule {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> kRules = {
       {std::regex(R"(\+\s*std::to_string\(|std::to_string\((?:[^()]|\([^()]*\))*\)\s*\+)"),
-       {"core/base/", "core/loops/", "core/module.cpp", "core/resume/", "core/rows/", "core/run/", "core/trainer.cpp",
-        "strategies/accelerator", "strategies/ddp", "strategies/distributed/process_world", "strategies/reduce_op",
-        "strategies/single_device"},
+       {"core/base/"},
        "puts a number into a text with +: use format() of core/base/format.h"},
       {std::regex(R"(#\s*include\s*<(?:spdlog/)?fmt/|\bsnprintf\(|\bstd::setprecision\()"),
        // What a user writes into a checkpoint's name is fmt's language; a path of /proc is made without memory.
        {"core/base/", "callbacks/checkpoint_name.cpp", "strategies/processes/process_state.cpp"},
        "formats by itself: use format() of core/base/format.h"},
       {std::regex(R"(empty\(\) \? "[^"]{0,2}" : "(?:, |; |\\n|\|| and ))"),
-       {"core/base/", "core/loops/"},
+       {"core/base/"},
        "joins words by itself: use join() of core/base/join.h"},
       {std::regex(R"(& 0xc0\b)"), {"core/base/"}, "decodes UTF-8 by itself: use core/base/utf8.h"},
       {std::regex(R"(\bSCM_RIGHTS\b)"),
