@@ -22,6 +22,11 @@ Reduce parse_reduce_op(const std::string& name, SourceLocation where) {
 }
 
 void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where) {
+  if (!tensor.defined()) {
+    throw MisuseError(call_site_text(where) +
+                      ": all_reduce got a tensor without a value: a gradient, perhaps, of a parameter " +
+                      "that the loss does not use");
+  }
   if (op != Reduce::kMean || c10::isFloatingType(tensor.scalar_type()) || c10::isComplexType(tensor.scalar_type())) return;
   throw MisuseError(call_site_text(where) + ": all_reduce cannot take the mean of a tensor of " +
                     c10::toString(tensor.scalar_type()) + "; convert it to a floating type, or use sum");

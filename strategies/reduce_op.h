@@ -13,7 +13,7 @@ namespace levin {
 
 /// "mean", "sum", "min" or "max".
 Reduce parse_reduce_op(const std::string& name, SourceLocation where);
-/// A mean needs a floating-point (or complex) tensor; of whole numbers it would lose its fraction.
+/// A tensor has a value. A mean needs a floating-point (or complex) tensor; of whole numbers it would lose its fraction.
 void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where);
 void check_source_rank(int source_rank, int world_size, SourceLocation where);
 

@@ -46,37 +46,34 @@ void check_class(const std::string& before, const std::string& name, const std::
 }  // namespace
 
 TEST_CASE("wrong flags of the Trainer are errors at their place before anything is launched") {
-  check_all(
-      "trainer:\n  ",
-      {{"accumulate_grad_batches: 0", "run.yaml:2:28: trainer: accumulate_grad_batches: must be at least 1, got int 0"},
-       {"uneven: padd",
-        "run.yaml:2:11: trainer: uneven: must be one of 'pad', 'drop', 'keep', got string 'padd'; did you mean 'pad'?"},
-       {"precision: 16",
-        "run.yaml:2:14: trainer: precision: must be one of '32-true', '32', '64-true', '64', 'bf16-mixed', '16-mixed', "
-        "'bf16-true', got int 16"},
-       {"max_time: 2 hours",
-        "run.yaml:2:13: trainer: max_time: got string '2 hours', which is no duration. Write days, hours, minutes and "
-        "seconds: DD:HH:MM:SS."},
-       {"{min_epochs: 5, max_epochs: 2}", "run.yaml:2:16: trainer: min_epochs is above max_epochs"},
-       {"{max_steps: 2, min_steps: 5}", "run.yaml:2:29: trainer: min_steps is above max_steps"},
-       {"accelerator: cudaa", "run.yaml:2:16: trainer: accelerator: unknown accelerator class 'cudaa'; did you mean 'cuda'?"},
-       {"accelerator: null", "run.yaml:2:16: trainer: there is no accelerator; it is auto, cpu or cuda"},
-       {"strategy: null", "run.yaml:2:13: trainer: there is no strategy; it is auto, single_device or ddp"},
-       {"{barebones: true, enable_model_summary: true}",
-        "run.yaml:2:43: trainer: barebones: true leaves no place for enable_model_summary"},
-       {"{barebones: true, logger: CSVLogger}", "run.yaml:2:29: trainer: barebones: true leaves no place for logger"},
-       {"{check_val_every_n_epoch: null, val_check_interval: 0.5}",
-        "run.yaml:2:55: trainer: check_val_every_n_epoch: null counts training batches across epochs, so "
-        "val_check_interval must be a number of batches (an int), not a share of an epoch"},
-       {"{enable_progress_bar: false, callbacks: [ProgressBar]}",
-        "run.yaml:2:25: trainer: enable_progress_bar is false, but callbacks hold a ProgressBar; remove one of the two"},
-       {"{enable_checkpointing: false, callbacks: [pytorch.ModelCheckpoint]}",
-        "run.yaml:2:26: trainer: enable_checkpointing is false, but callbacks hold ModelCheckpoint; remove one of the "
-        "two"},
-       {"{enable_checkpointing: false, barebones: true, callbacks: [ModelCheckpoint]}", ""},
-       {"{min_epochs: 5, max_epochs: -1}", ""},
-       {"{min_epochs: 5, max_epochs: 5, precision: 64, max_time: '00:00:00:01'}", ""}},
-      "\n");
+  check_all("trainer:\n  ",
+            {{"accumulate_grad_batches: 0", "run.yaml:2:28: trainer: accumulate_grad_batches: must be at least 1, got int 0"},
+             {"uneven: padd",
+              "run.yaml:2:11: trainer: uneven: must be one of 'pad', 'drop', 'keep', got string 'padd'; did you mean 'pad'?"},
+             {"precision: 16",
+              "run.yaml:2:14: trainer: precision: must be one of '32-true', '32', '64-true', '64', 'bf16-mixed', '16-mixed', "
+              "'bf16-true', got int 16"},
+             {"max_time: 2 hours",
+              "run.yaml:2:13: trainer: max_time: got string '2 hours', which is no duration. Write days, hours, minutes and "
+              "seconds: DD:HH:MM:SS."},
+             {"{min_epochs: 5, max_epochs: 2}", "run.yaml:2:16: trainer: min_epochs is above max_epochs"},
+             {"{max_steps: 2, min_steps: 5}", "run.yaml:2:29: trainer: min_steps is above max_steps"},
+             {"strategy: null", "run.yaml:2:13: trainer: there is no strategy; it is auto, single_device or ddp"},
+             {"{barebones: true, enable_model_summary: true}",
+              "run.yaml:2:43: trainer: barebones: true leaves no place for enable_model_summary"},
+             {"{barebones: true, logger: CSVLogger}", "run.yaml:2:29: trainer: barebones: true leaves no place for logger"},
+             {"{check_val_every_n_epoch: null, val_check_interval: 0.5}",
+              "run.yaml:2:55: trainer: check_val_every_n_epoch: null counts training batches across epochs, so "
+              "val_check_interval must be a number of batches (an int), not a share of an epoch"},
+             {"{enable_progress_bar: false, callbacks: [ProgressBar]}",
+              "run.yaml:2:25: trainer: enable_progress_bar is false, but callbacks hold a ProgressBar; remove one of the two"},
+             {"{enable_checkpointing: false, callbacks: [pytorch.ModelCheckpoint]}",
+              "run.yaml:2:26: trainer: enable_checkpointing is false, but callbacks hold ModelCheckpoint; remove one of the "
+              "two"},
+             {"{enable_checkpointing: false, barebones: true, callbacks: [ModelCheckpoint]}", ""},
+             {"{min_epochs: 5, max_epochs: -1}", ""},
+             {"{min_epochs: 5, max_epochs: 5, precision: 64, max_time: '00:00:00:01'}", ""}},
+            "\n");
 }
 
 TEST_CASE("wrong arguments of a callback are errors at their place") {
@@ -127,6 +124,16 @@ TEST_CASE("wrong arguments of a callback are errors at their place") {
          {"scheduling: {-1: 2}", at + "34" + where + "scheduling: epoch -1 is below 0; epochs count from 0"}});
   check("ModelSummary", {{"max_depth: -2", at + "28" + where + "max_depth: must be at least -1, got int -2"}});
   check("ProgressBar", {{"refresh_rate: -1", at + "31" + where + "refresh_rate: must be at least 0, got int -1"}});
+}
+
+TEST_CASE("an accelerator that nobody has registered is an error at its place") {
+  check_all("trainer:\n  accelerator: ",
+            {{"cudaa", "run.yaml:2:16: trainer: accelerator: unknown accelerator class 'cudaa'; did you mean 'cuda'?"},
+             {"null", "run.yaml:2:16: trainer: there is no accelerator; it is auto, cpu or cuda"},
+             {"{class_path: cpu, init_args: {index: 1}}",
+              "run.yaml:2:46: trainer: accelerator: unknown key 'index'; there are no keys"},
+             {"gpu", ""}},
+            "\n");
 }
 
 TEST_CASE("wrong arguments of loggers, strategies, data, optimizers and schedulers are errors at their place") {

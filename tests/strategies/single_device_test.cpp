@@ -40,6 +40,7 @@ TEST_CASE("wrong arguments of collectives are errors on one process too, with th
   const auto here = levin::SourceLocation::current();
   CHECK_THROWS_WITH(strategy.all_reduce(torch::ones(2), "median", here),
                     Catch::Contains("median") && Catch::Contains("single_device_test.cpp:" + std::to_string(here.line())));
+  CHECK_THROWS_WITH(strategy.all_reduce(torch::Tensor()), Catch::Contains("all_reduce got a tensor without a value"));
   CHECK_THROWS_AS(strategy.all_reduce(torch::ones(2, torch::kLong), "mean", here), levin::MisuseError);
   CHECK_THROWS_WITH(strategy.broadcast(torch::ones(2), 1, here), Catch::Contains("rank 1"));
 }
