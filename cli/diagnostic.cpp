@@ -4,7 +4,6 @@
 #include <tuple>
 
 #include "levin/cli/source_text.h"
-#include "levin/core/options/config_errors.h"
 #include "levin/core/options/error_limit.h"
 
 namespace levin::cli {

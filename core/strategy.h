@@ -11,6 +11,7 @@
 #include <vector>
 #include "levin/core/base/source_location.h"
 
+#include "levin/core/export.h"
 #include "levin/core/fwd.h"
 #include "levin/core/options/devices.h"
 #include "levin/core/protocol/control_group.h"
@@ -21,7 +22,7 @@
 namespace levin {
 
 /// What the Trainer asks of the machine.
-struct LaunchRequest {
+struct LEVIN_API LaunchRequest {
   std::string accelerator = "auto";
   Devices devices;
   int num_nodes = 1;
@@ -31,7 +32,7 @@ struct LaunchRequest {
 
 /// Which processes take part in a run, and how their gradients become one. Implementations: strategies/.
 /// Ranks: every method but the getters is called on all ranks in the same order, unless it says otherwise.
-class Strategy {
+class LEVIN_API Strategy {
  public:
   virtual ~Strategy();
 

@@ -205,6 +205,8 @@ void Trainer::stop(const std::string& reason) {
   if (!reason.empty()) runtime_->state.stop_reason = reason;
 }
 bool Trainer::should_stop() const { return runtime_->state.stop_wish || runtime_->state.stop_agreed; }
+std::string Trainer::stop_reason() const { return runtime_->state.end_reason; }
+
 void Trainer::clear_stop() {
   runtime_->state.stop_wish = false;
   runtime_->state.stop_reason.clear();

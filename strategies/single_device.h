@@ -2,12 +2,13 @@
 
 #include <string>
 
+#include "levin/core/export.h"
 #include "levin/core/strategy.h"
 
 namespace levin {
 
 /// One process on one device: every collective is with oneself. The name in YAML is "single_device".
-class SingleDeviceStrategy : public Strategy {
+class LEVIN_API SingleDeviceStrategy : public Strategy {
  public:
   /// Throws ConfigError when several devices or hosts are asked for, or when a launcher made this process one of several ranks.
   void launch(const LaunchRequest& request) override;

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 #include "levin/core/options/value.h"
 
@@ -23,7 +24,7 @@ class OptimizerFactory;
 class Strategy;
 
 /// What a registry knows of one class, without its base: enough for `levin list`, --help and the JSON Schema.
-struct ClassInfo {
+struct LEVIN_API ClassInfo {
   std::string name;
   std::string help;
   std::vector<OptionInfo> options;
@@ -51,7 +52,7 @@ template <>
 inline constexpr const char* kKindOf<Strategy> = "strategy";
 
 /// Keeps the message of a registration that failed while a library was loading, where no exception may pass.
-void add_registration_error(std::string message);
+LEVIN_API void add_registration_error(std::string message);
 /// The messages kept so far; they are forgotten by this call. The `levin` program asks when it starts and after each plug-in.
 std::vector<std::string> take_registration_errors();
 }  // namespace detail
@@ -61,7 +62,7 @@ std::vector<std::string> take_registration_errors();
 /// A class is found by the last part of a dotted name: "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping.
 /// Threading: registration happens while the program or a plug-in loads, in one thread.
 template <class Base>
-class Registry {
+class LEVIN_API Registry {
  public:
   using Factory = std::function<std::shared_ptr<Base>(const Value& init_args)>;
 
@@ -121,13 +122,13 @@ class Registry {
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
-extern template class Registry<Callback>;
-extern template class Registry<DataModule>;
-extern template class Registry<Logger>;
-extern template class Registry<LrSchedulerFactory>;
-extern template class Registry<Module>;
-extern template class Registry<OptimizerFactory>;
-extern template class Registry<Strategy>;
+extern template class LEVIN_API Registry<Callback>;
+extern template class LEVIN_API Registry<DataModule>;
+extern template class LEVIN_API Registry<Logger>;
+extern template class LEVIN_API Registry<LrSchedulerFactory>;
+extern template class LEVIN_API Registry<Module>;
+extern template class LEVIN_API Registry<OptimizerFactory>;
+extern template class LEVIN_API Registry<Strategy>;
 
 /// Adds a class to its registry while the program or plug-in loads. Use the macros below.
 template <class Base, class Derived>

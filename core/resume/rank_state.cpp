@@ -149,7 +149,7 @@ RankState own_rank_state(Trainer::Runtime& runtime) {
 std::vector<RankState> gather_rank_states(Trainer::Runtime& runtime) {
   std::vector<RankState> states;
   // Gradients that wait for more batches are as large as the model.
-  std::uint64_t longest = kLongestText;
+  std::uint64_t longest = RankExchange::kLongestText;
   for (const at::Tensor& parameter : runtime.module->parameters()) longest += 2 * parameter.nbytes();
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
   for (const std::string& text :

@@ -39,6 +39,7 @@ EntryPoint::EntryPoint(Trainer::Runtime& runtime, Module& module, DataSource sou
   state.evaluation_steps.clear();
   state.replaying = false;
   if (fitting()) {
+    state.end_reason.clear();
     state.window = {};
     state.position = {};
     state.position.epochs_done = state.epoch;

@@ -7,6 +7,7 @@
 
 #include "levin/core/protocol/hook.h"
 #include "levin/core/resume/loop_position.h"
+#include "levin/core/run/throughput.h"
 #include "levin/core/strategy.h"
 
 namespace levin {
@@ -33,12 +34,6 @@ struct GradientWindow {
   bool open = false;         ///< at least one batch is in, and the step is to come
   std::int64_t weight = 0;   ///< of this rank's batches in it
   bool in_backward = false;  ///< the batch in work may have changed the gradients already
-};
-
-/// What all ranks together did in an evaluation.
-struct EvaluationTotals {
-  std::int64_t batches = 0;  ///< of the rank that had most
-  std::int64_t samples = 0;  ///< of all ranks
 };
 
 /// Where a run is, in plain numbers. Loops write it; the Trainer's getters read it.

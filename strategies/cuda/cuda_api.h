@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// Memory of a GPU that this process holds, in bytes.
@@ -25,7 +27,7 @@ struct CudaApi {
 };
 
 /// The library's one entry.
-extern "C" const CudaApi* levin_cuda_api();
+extern "C" LEVIN_API const CudaApi* levin_cuda_api();
 using CudaApiEntry = const CudaApi* (*)();
 
 }  // namespace levin

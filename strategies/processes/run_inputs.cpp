@@ -12,6 +12,7 @@
 
 #include "levin/core/console/standard_descriptors.h"
 #include "levin/core/error.h"
+#include "levin/strategies/processes/cluster_environment.h"
 
 namespace levin {
 
