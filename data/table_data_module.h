@@ -9,6 +9,7 @@
 
 #include "levin/core/data_module.h"
 #include "levin/core/export.h"
+#include "levin/core/options/component.h"
 #include "levin/core/options/options.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/input_file.h"
@@ -44,6 +45,7 @@ struct LEVIN_API TableDataOptions {
   bool shuffle = true;
   bool drop_last = false;
   int num_workers = 0;
+  Component<Sampler> sampler = {};  ///< order of the training samples, in place of `shuffle`
 
   static void declare(OptionList<TableDataOptions>& options);
 };

@@ -17,10 +17,12 @@ namespace levin {
 
 class Callback;
 class DataModule;
+class Dataset;
 class Logger;
 class LrSchedulerFactory;
 class Module;
 class OptimizerFactory;
+class Sampler;
 class Strategy;
 
 /// What a registry knows of one class, without its base: enough for `levin list`, --help and the JSON Schema.
@@ -41,6 +43,8 @@ inline constexpr const char* kKindOf<Callback> = "callback";
 template <>
 inline constexpr const char* kKindOf<DataModule> = "data";
 template <>
+inline constexpr const char* kKindOf<Dataset> = "dataset";
+template <>
 inline constexpr const char* kKindOf<Logger> = "logger";
 template <>
 inline constexpr const char* kKindOf<LrSchedulerFactory> = "lr_scheduler";
@@ -48,6 +52,8 @@ template <>
 inline constexpr const char* kKindOf<Module> = "model";
 template <>
 inline constexpr const char* kKindOf<OptimizerFactory> = "optimizer";
+template <>
+inline constexpr const char* kKindOf<Sampler> = "sampler";
 template <>
 inline constexpr const char* kKindOf<Strategy> = "strategy";
 
@@ -58,7 +64,8 @@ std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Module,
-/// DataModule, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the library and its plug-ins.
+/// DataModule, Dataset, Sampler, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the library and
+/// its plug-ins.
 /// A class is found by the last part of a dotted name: "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping.
 /// Threading: registration happens while the program or a plug-in loads, in one thread.
 template <class Base>
@@ -124,10 +131,12 @@ class LEVIN_API Registry {
 
 extern template class LEVIN_API Registry<Callback>;
 extern template class LEVIN_API Registry<DataModule>;
+extern template class LEVIN_API Registry<Dataset>;
 extern template class LEVIN_API Registry<Logger>;
 extern template class LEVIN_API Registry<LrSchedulerFactory>;
 extern template class LEVIN_API Registry<Module>;
 extern template class LEVIN_API Registry<OptimizerFactory>;
+extern template class LEVIN_API Registry<Sampler>;
 extern template class LEVIN_API Registry<Strategy>;
 
 /// Adds a class to its registry while the program or plug-in loads. Use the macros below.
@@ -146,10 +155,14 @@ struct Registrar {
 
 #define LEVIN_CONCAT_(left, right) left##right
 #define LEVIN_CONCAT(left, right) LEVIN_CONCAT_(left, right)
-#define LEVIN_REGISTER_(Base, Derived, help) \
-  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __LINE__)(#Derived, help)
-/// Makes a class of the user's own available to YAML as `class_path: Derived`. At namespace scope of a .cpp file.
-#define LEVIN_REGISTER_MODULE(Derived, help) LEVIN_REGISTER_(::levin::Module, Derived, help)
-#define LEVIN_REGISTER_DATA_MODULE(Derived, help) LEVIN_REGISTER_(::levin::DataModule, Derived, help)
-#define LEVIN_REGISTER_CALLBACK(Derived, help) LEVIN_REGISTER_(::levin::Callback, Derived, help)
-#define LEVIN_REGISTER_LOGGER(Derived, help) LEVIN_REGISTER_(::levin::Logger, Derived, help)
+#define LEVIN_REGISTER_(Base, Derived, name, help) \
+  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __LINE__)(name, help)
+// Each makes a class of the user's own available to YAML as `class_path: Derived`. At namespace scope of a .cpp file.
+// Optimizers and schedulers: core/optimizers/optimizer_factory.h.
+#define LEVIN_REGISTER_MODULE(Derived, help) LEVIN_REGISTER_(::levin::Module, Derived, #Derived, help)
+#define LEVIN_REGISTER_DATA_MODULE(Derived, help) LEVIN_REGISTER_(::levin::DataModule, Derived, #Derived, help)
+#define LEVIN_REGISTER_DATASET(Derived, help) LEVIN_REGISTER_(::levin::Dataset, Derived, #Derived, help)
+#define LEVIN_REGISTER_SAMPLER(Derived, help) LEVIN_REGISTER_(::levin::Sampler, Derived, #Derived, help)
+#define LEVIN_REGISTER_CALLBACK(Derived, help) LEVIN_REGISTER_(::levin::Callback, Derived, #Derived, help)
+#define LEVIN_REGISTER_LOGGER(Derived, help) LEVIN_REGISTER_(::levin::Logger, Derived, #Derived, help)
+#define LEVIN_REGISTER_STRATEGY(Derived, help) LEVIN_REGISTER_(::levin::Strategy, Derived, #Derived, help)

@@ -60,6 +60,7 @@
 #include "levin/data/csv_table.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
+#include "levin/data/dataset_data_module.h"
 #include "levin/data/idx_file.h"
 #include "levin/data/input_file.h"
 #include "levin/data/npy_file.h"
