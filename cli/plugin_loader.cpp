@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "levin/cli/class_catalog.h"
+#include "levin/cli/plugin_stamp_check.h"
 
 namespace levin::cli {
 namespace {
@@ -59,6 +60,8 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   std::error_code ignored;
   const fs::path canonical = fs::canonical(file, ignored);
   if (loaded.contains(canonical)) return;
+  const StampCheck stamp = check_stamps(file);
+  if (!stamp.misfit.empty()) throw ConfigError(mark, "the plug-in '" + file.string() + "' " + stamp.misfit);
   const std::size_t before = class_count();
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
     const char* reason = ::dlerror();
@@ -67,10 +70,14 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   }
   if (const std::string errors = registration_errors(); !errors.empty())
     throw ConfigError(mark, "the plug-in '" + file.string() + "': " + errors);
-  if (class_count() == before)
+  const bool registers = class_count() != before;
+  if (stamp.stamped && !registers)
     throw ConfigError(mark,
                       "the plug-in '" + file.string() +
                           "' registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be linked with this levin");
+  if (registers && !stamp.stamped)
+    throw ConfigError(mark, "the plug-in '" + file.string() +
+                                "' does not say which levin it was built for; rebuild it with the headers of this levin");
   loaded.insert(canonical);
 }
 

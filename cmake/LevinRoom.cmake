@@ -67,6 +67,7 @@ function(levin_add_room target)
   foreach(root IN LISTS ROOM_SEES)
     target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include/${root})
   endforeach()
+  target_compile_definitions(${target} PRIVATE LEVIN_BUILDS_ITSELF) # no plug-in: plugin_stamp.h
   target_link_libraries(${target} PRIVATE levin_warnings Threads::Threads ${ROOM_LINK})
   if(ROOM_TORCH)
     target_link_libraries(${target} PRIVATE levin_torch)

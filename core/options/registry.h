@@ -12,6 +12,7 @@
 #include "levin/core/export.h"
 #include "levin/core/options/options.h"
 #include "levin/core/options/value.h"
+#include "levin/core/plugin_stamp.h"
 
 namespace levin {
 
