@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "levin/core/base/format.h"
-#include "levin/core/checkpoint/checkpoint_mark.h"
+#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
@@ -69,7 +69,7 @@ void link_checkpoint(const std::string& target, const std::string& link) {
 
 void remove_checkpoint(const std::string& file, const std::string& folder) {
   if (!file_is_there(file)) return;
-  if (!lies_in(file, folder) || !(is_checkpoint(file) || is_checkpoint_link(file))) {
+  if (!lies_in(file, folder) || !(Checkpoint::is_checkpoint(file) || is_checkpoint_link(file))) {
     rank_zero_warn(format("The old checkpoint {} is left where it is: it is not one that levin wrote into {}.", file, folder));
     return;
   }

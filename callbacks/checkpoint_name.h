@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/protocol/boundary.h"
+#include "levin/core/metric_row.h"
 
 namespace levin {
 

@@ -5,12 +5,13 @@
 #include <string>
 
 #include "levin/core/callback.h"
+#include "levin/core/export.h"
 #include "levin/core/options/common_choices.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
-struct EarlyStoppingOptions {
+struct LEVIN_API EarlyStoppingOptions {
   std::string monitor;        ///< key to watch; required
   double min_delta = 0.0;     ///< a change must be larger than this to be an improvement
   std::int64_t patience = 3;  ///< checks without improvement after which the run stops
@@ -35,10 +36,18 @@ enum class EarlyStoppingReason : std::int8_t {
   kPatienceExhausted = 3,
   kNonFiniteMetric = 4
 };
+/// choice_name() gives the names.
+template <>
+inline constexpr std::array kChoices<EarlyStoppingReason> = {
+    Choice{EarlyStoppingReason::kNotStopped, "not_stopped"},
+    Choice{EarlyStoppingReason::kStoppingThreshold, "stopping_threshold"},
+    Choice{EarlyStoppingReason::kDivergenceThreshold, "divergence_threshold"},
+    Choice{EarlyStoppingReason::kPatienceExhausted, "patience_exhausted"},
+    Choice{EarlyStoppingReason::kNonFiniteMetric, "non_finite_metric"}};
 
 /// Stops training when a metric no longer improves. Every rank decides on the same value, so that all stop together. A stop
 /// that min_epochs or min_steps holds up is taken back when the metric recovers meanwhile.
-class EarlyStopping final : public Callback {
+class LEVIN_API EarlyStopping final : public Callback {
  public:
   using Options = EarlyStoppingOptions;
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "levin/core/callback.h"
+#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
@@ -12,21 +13,21 @@ namespace levin {
 using AccumulationSchedule = std::map<std::int64_t, std::int64_t>;
 
 template <>
-struct OptionType<AccumulationSchedule> {
+struct LEVIN_API OptionType<AccumulationSchedule> {
   static AccumulationSchedule read(const Value& value);
   static Value write(const AccumulationSchedule& schedule);
   static std::string name() { return "map of epoch to int"; }
   static Value schema();
 };
 
-struct GradientAccumulationSchedulerOptions {
+struct LEVIN_API GradientAccumulationSchedulerOptions {
   AccumulationSchedule scheduling;  ///< required
 
   static void declare(OptionList<GradientAccumulationSchedulerOptions>& options);
 };
 
 /// Changes accumulate_grad_batches at given epochs. Epochs count from 0; before the first one given, every batch is a step.
-class GradientAccumulationScheduler final : public Callback {
+class LEVIN_API GradientAccumulationScheduler final : public Callback {
  public:
   using Options = GradientAccumulationSchedulerOptions;
 

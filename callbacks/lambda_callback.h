@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "levin/core/callback.h"
+#include "levin/core/export.h"
 
 // Every hook of Callback in the order of a run: HOOK(name, parameters, arguments).
 #define LEVIN_LAMBDA_RUN_HOOK(HOOK, name) HOOK(name, (Trainer & trainer, Module & module), (trainer, module))
@@ -57,7 +58,7 @@
 namespace levin {
 
 /// One function a hook, with the hook's name and arguments; those left out do nothing. Written with designated initializers.
-struct LambdaCallbackOptions {
+struct LEVIN_API LambdaCallbackOptions {
 #define LEVIN_LAMBDA_MEMBER(name, parameters, arguments) std::function<void parameters> name = nullptr;
   LEVIN_LAMBDA_HOOKS(LEVIN_LAMBDA_MEMBER)
 #undef LEVIN_LAMBDA_MEMBER
@@ -67,7 +68,7 @@ struct LambdaCallbackOptions {
 ///
 ///     std::make_shared<levin::LambdaCallback>(levin::LambdaCallbackOptions{
 ///         .on_train_epoch_end = [](auto& trainer, auto&) { std::puts("…"); }});
-class LambdaCallback final : public Callback {
+class LEVIN_API LambdaCallback final : public Callback {
  public:
   explicit LambdaCallback(LambdaCallbackOptions functions) : functions_(std::move(functions)) {}
 

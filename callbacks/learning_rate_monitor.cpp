@@ -8,37 +8,17 @@
 
 #include <algorithm>
 
-#include "levin/callbacks/learning_rate_names.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/learning_rates.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_setup.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
 namespace {
-
-/// An optimizer with the scheduler that it is watched for, if any.
-struct Watched {
-  torch::optim::Optimizer* optimizer;
-  const SchedulerConfig* scheduler;
-};
-
-std::vector<Watched> watched_optimizers(const Trainer& trainer) {
-  std::vector<Watched> watched;
-  for (const SchedulerConfig& config : trainer.scheduler_configs())
-    watched.push_back({&config.scheduler->optimizer(), &config});
-  const std::size_t with_scheduler = watched.size();
-  for (const auto& optimizer : trainer.optimizers()) {
-    const auto end = watched.begin() + static_cast<std::ptrdiff_t>(with_scheduler);
-    const bool seen =
-        std::any_of(watched.begin(), end, [&](const Watched& other) { return other.optimizer == optimizer.get(); });
-    if (!seen) watched.push_back({optimizer.get(), nullptr});
-  }
-  return watched;
-}
 
 /// The momentum, or Adam's first beta, which takes its part; nothing for optimizers without either.
 std::optional<double> momentum_of(const torch::optim::OptimizerParamGroup& group) {
@@ -108,24 +88,14 @@ void LearningRateMonitor::on_train_batch_start(Trainer& trainer, Module& module,
 }
 
 void LearningRateMonitor::log(Trainer& trainer, std::optional<Interval> interval) {
-  const std::vector<Watched> watched = watched_optimizers(trainer);
-  std::vector<detail::MonitoredOptimizer> described;
-  for (const Watched& entry : watched) {
-    described.push_back({optimizer_class_name(*entry.optimizer), entry.optimizer->param_groups().size(),
-                         entry.scheduler == nullptr ? "" : entry.scheduler->name});
-  }
-  const auto names = detail::learning_rate_names(described);
   MetricMap row;
-  for (std::size_t i = 0; i < watched.size(); ++i) {
-    if (watched[i].scheduler != nullptr && interval && watched[i].scheduler->interval != interval) continue;
-    const auto& groups = watched[i].optimizer->param_groups();
-    for (std::size_t j = 0; j < groups.size(); ++j) {
-      const std::string& name = names[i][j];
-      row[name] = get_lr(groups[j]);
-      lrs_[name].push_back(row[name]);
-      if (options_.log_momentum) row[name + "-momentum"] = momentum_of(groups[j]).value_or(0.0);
-      if (options_.log_weight_decay) row[name + "-weight_decay"] = weight_decay_of(groups[j]);
-    }
+  for (const NamedParameterGroup& named : named_parameter_groups(trainer)) {
+    if (named.scheduler != nullptr && interval && named.scheduler->interval != interval) continue;
+    const auto& group = named.optimizer->param_groups()[named.index];
+    row[named.name] = get_lr(group);
+    lrs_[named.name].push_back(row[named.name]);
+    if (options_.log_momentum) row[named.name + "-momentum"] = momentum_of(group).value_or(0.0);
+    if (options_.log_weight_decay) row[named.name + "-weight_decay"] = weight_decay_of(group);
   }
   if (row.empty()) return;
   for (const auto& [name, value] : row) trainer.set_callback_metric(name, value);

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "levin/core/callback.h"
+#include "levin/core/export.h"
 #include "levin/core/options/common_choices.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
-struct LearningRateMonitorOptions {
+struct LEVIN_API LearningRateMonitorOptions {
   /// Unset: as often as each scheduler steps.
   std::optional<Interval> logging_interval = std::nullopt;
   bool log_momentum = false;
@@ -22,8 +23,8 @@ struct LearningRateMonitorOptions {
 };
 
 /// Hands the learning rates of all optimizers to the loggers, and to callback_metrics. The names are `lr-<optimizer class>`, or
-/// the scheduler's name; see learning_rate_names.
-class LearningRateMonitor final : public Callback {
+/// the scheduler's name; see learning_rates().
+class LEVIN_API LearningRateMonitor final : public Callback {
  public:
   using Options = LearningRateMonitorOptions;
 

@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "levin/callbacks/checkpoint_files.h"
+#include "levin/callbacks/checkpoint_name.h"
 #include "levin/callbacks/monitoring.h"
 #include "levin/core/base/format.h"
+#include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/base/steady_seconds.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
+#include "levin/core/loops/shared_interval.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/trainer.h"
 
@@ -41,15 +44,21 @@ std::string read_text(const Value* value) { return value == nullptr || value->is
 
 ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
     : options_(checked("ModelCheckpoint", std::move(options))),
-      name_(options_.filename.value_or("{epoch}-{step}"), options_.auto_insert_metric_name),
-      top_k_(options_.save_top_k, options_.mode == MonitorMode::kMin) {
+      name_(std::make_unique<CheckpointName>(options_.filename.value_or("{epoch}-{step}"), options_.auto_insert_metric_name)),
+      top_k_(std::make_unique<TopKCheckpoints>(options_.save_top_k, options_.mode == MonitorMode::kMin)) {
   const bool no_trigger = !options_.every_n_train_steps && !options_.every_n_epochs && !options_.train_time_interval;
   every_n_train_steps_ = options_.every_n_train_steps.value_or(0);
   every_n_epochs_ = no_trigger ? 1 : options_.every_n_epochs.value_or(0);
   if (options_.train_time_interval) {
-    interval_.emplace(options_.train_time_interval->count());
+    interval_ = std::make_unique<SharedInterval>(options_.train_time_interval->count());
   }
 }
+
+ModelCheckpoint::~ModelCheckpoint() = default;
+
+const std::string& ModelCheckpoint::kth_best_model_path() const { return top_k_->kth_file(); }
+double ModelCheckpoint::kth_value() const { return top_k_->kth_value(); }
+const std::vector<std::pair<std::string, double>>& ModelCheckpoint::best_k_models() const { return top_k_->files(); }
 
 std::string ModelCheckpoint::state_key() const {
   return detail::state_key_of(
@@ -68,10 +77,10 @@ Value ModelCheckpoint::state_dict() const {
   state["current_score"] = optional_number(current_score_);
   state["dirpath"] = dirpath_;
   Value files(Value::Map{});
-  for (const auto& [file, score] : top_k_.files()) files[file] = score;
+  for (const auto& [file, score] : top_k_->files()) files[file] = score;
   state["best_k_models"] = std::move(files);
-  state["kth_best_model_path"] = top_k_.kth_file();
-  state["kth_value"] = top_k_.kth_value();
+  state["kth_best_model_path"] = top_k_->kth_file();
+  state["kth_value"] = top_k_->kth_value();
   state["last_model_path"] = last_model_path_;
   // Beyond Lightning's keys: the file this state goes into, which a run that goes on from it must not remove.
   state["saved_as"] = written_file_;
@@ -128,8 +137,8 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
   if (const Value* kept = state.find("best_k_models")) {
     for (const auto& [file, score] : kept->as_map()) files.emplace_back(file, score.as_double());
   }
-  top_k_.restore(std::move(files), read_text(state.find("kth_best_model_path")),
-                 read_optional_number(state.find("kth_value")).value_or(top_k_.kth_value()));
+  top_k_->restore(std::move(files), read_text(state.find("kth_best_model_path")),
+                  read_optional_number(state.find("kth_value")).value_or(top_k_->kth_value()));
 }
 
 // ---- Where and when ---------------------------------------------------------------------------------------------------------
@@ -265,22 +274,22 @@ void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
 
 void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
   decided_step_ = trainer.global_step();
-  if (!top_k_.accepts(score)) {
+  if (!top_k_->accepts(score)) {
     if (options_.verbose) {
       rank_zero_info(format("{}: '{}' was not in top {}", position(trainer), *options_.monitor, options_.save_top_k));
     }
     return;
   }
-  const std::optional<std::string> displaced = top_k_.next_displaced();
+  const std::optional<std::string> displaced = top_k_->next_displaced();
   const std::string file = choose_file(trainer, current_name(trainer), displaced.value_or(""));
-  top_k_.add(file, score);
+  top_k_->add(file, score);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   current_score_ = std::isnan(score) ? (options_.mode == MonitorMode::kMin ? kInfinity : -kInfinity) : score;
-  std::tie(best_model_path_, best_model_score_) = *top_k_.best();
+  std::tie(best_model_path_, best_model_score_) = *top_k_->best();
   if (options_.verbose) {
     rank_zero_info(format("{}: '{}' reached {:.5f} (best {:.5f}), saving model to '{}' as top {}", position(trainer),
                           *options_.monitor, *current_score_, *best_model_score_, file,
-                          options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_.files().size()) : options_.save_top_k));
+                          options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_->files().size()) : options_.save_top_k));
   }
   if (displaced) displaced_.push_back(*displaced);
   write(trainer, file);
@@ -345,7 +354,7 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
 // ---- Files ------------------------------------------------------------------------------------------------------------------
 
 std::string ModelCheckpoint::current_name(const Trainer& trainer) const {
-  return name_.fill(trainer.current_epoch(), trainer.global_step(), trainer.callback_metrics());
+  return name_->fill(trainer.current_epoch(), trainer.global_step(), trainer.callback_metrics());
 }
 
 std::string ModelCheckpoint::free_file(const std::string& name, const std::string& may_replace) const {
@@ -366,7 +375,7 @@ std::string ModelCheckpoint::choose_file(Trainer& trainer, const std::string& na
 
 void ModelCheckpoint::remove_displaced(const Trainer& trainer) {
   const auto still_used = [this](const std::string& file) {
-    const auto& kept = top_k_.files();
+    const auto& kept = top_k_->files();
     return file == resumed_file_ || file == last_model_path_ || file == best_model_path_ ||
            std::any_of(kept.begin(), kept.end(), [&file](const auto& entry) { return entry.first == file; });
   };

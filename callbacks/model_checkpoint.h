@@ -2,17 +2,70 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "levin/callbacks/checkpoint_name.h"
-#include "levin/callbacks/model_checkpoint_options.h"
-#include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/callback.h"
-#include "levin/core/loops/shared_interval.h"
+#include "levin/core/export.h"
+#include "levin/core/options/common_choices.h"
+#include "levin/core/options/duration.h"
+#include "levin/core/options/options.h"
 
 namespace levin {
+
+class CheckpointName;
+class SharedInterval;
+class TopKCheckpoints;
+
+/// Whether `last.ckpt` is kept: not (false), as a file of its own (true), or as a symbolic link to the newest file (kLink;
+/// "link" in YAML).
+class LEVIN_API SaveLast {
+ public:
+  enum Link { kLink };
+  SaveLast(bool enabled = false) : enabled_(enabled) {}
+  SaveLast(Link) : enabled_(true), link_(true) {}
+  bool enabled() const { return enabled_; }
+  bool link() const { return link_; }
+
+ private:
+  bool enabled_ = false;
+  bool link_ = false;
+};
+
+template <>
+struct LEVIN_API OptionType<SaveLast> {
+  static SaveLast read(const Value& value);
+  static Value write(const SaveLast& save_last);
+  static std::string name() { return "bool, \"link\" or null"; }
+  static Value schema();
+};
+
+/// Lightning's arguments and defaults.
+struct LEVIN_API ModelCheckpointOptions {
+  /// Default: `checkpoints` in the first logger's folder, or in default_root_dir when there is no logger.
+  std::optional<std::filesystem::path> dirpath = std::nullopt;
+  std::optional<std::string> filename = std::nullopt;  ///< see CheckpointName; default "{epoch}-{step}"
+  std::optional<std::string> monitor = std::nullopt;
+  bool verbose = false;
+  SaveLast save_last = false;
+  std::int64_t save_top_k = 1;  ///< -1: all, 0: none
+  /// Rank 0 also saves when training ends with an error; nothing is asked of other ranks then.
+  bool save_on_exception = false;
+  bool save_weights_only = false;
+  MonitorMode mode = MonitorMode::kMin;
+  bool auto_insert_metric_name = true;
+  // At most one of these three; none: every epoch.
+  std::optional<std::int64_t> every_n_train_steps = std::nullopt;  ///< optimizer steps
+  std::optional<Duration> train_time_interval = std::nullopt;      ///< by rank 0's clock
+  std::optional<std::int64_t> every_n_epochs = std::nullopt;
+  /// true: save when the training epoch ends; false: when validation ends; unset: the former when every epoch validates once.
+  std::optional<bool> save_on_train_epoch_end = std::nullopt;
+  bool enable_version_counter = true;  ///< false: a file of the same name is replaced
+
+  static void declare(OptionList<ModelCheckpointOptions>& options);
+};
 
 /// Saves checkpoints while training: the k best by a metric, or the newest, and `last.ckpt` if asked to.
 ///
@@ -20,7 +73,7 @@ namespace levin {
 /// cannot disagree. A score belongs to the step it was measured at: when a metric comes from validation, a save that falls
 /// between two validations waits for the next one (`last.ckpt` does not wait: it is always the newest state). Only files of
 /// this callback's own making are ever removed.
-class ModelCheckpoint final : public Callback {
+class LEVIN_API ModelCheckpoint final : public Callback {
  public:
   using Options = ModelCheckpointOptions;
 
@@ -29,6 +82,7 @@ class ModelCheckpoint final : public Callback {
 
   /// Throws ConfigError as checked() does.
   explicit ModelCheckpoint(ModelCheckpointOptions options = {});
+  ~ModelCheckpoint() override;
   Value settings() const override { return write_options(options_); }
 
   const ModelCheckpointOptions& options() const { return options_; }
@@ -39,10 +93,10 @@ class ModelCheckpoint final : public Callback {
   std::optional<double> best_model_score() const { return best_model_score_; }
   const std::string& last_model_path() const { return last_model_path_; }
   std::optional<double> current_score() const { return current_score_; }
-  const std::string& kth_best_model_path() const { return top_k_.kth_file(); }
-  double kth_value() const { return top_k_.kth_value(); }
+  const std::string& kth_best_model_path() const;
+  double kth_value() const;
   /// Files and scores that are kept, oldest first. Empty without a monitor.
-  const std::vector<std::pair<std::string, double>>& best_k_models() const { return top_k_.files(); }
+  const std::vector<std::pair<std::string, double>>& best_k_models() const;
 
   CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
   std::string state_key() const override;
@@ -87,11 +141,11 @@ class ModelCheckpoint final : public Callback {
   void publish_aliases(Trainer& trainer);
 
   ModelCheckpointOptions options_;
-  CheckpointName name_;
-  TopKCheckpoints top_k_;
+  std::unique_ptr<CheckpointName> name_;
+  std::unique_ptr<TopKCheckpoints> top_k_;
   std::int64_t every_n_train_steps_ = 0;
   std::int64_t every_n_epochs_ = 0;
-  std::optional<SharedInterval> interval_;
+  std::unique_ptr<SharedInterval> interval_;
 
   std::string dirpath_;
   std::string best_model_path_;

@@ -1,4 +1,4 @@
-#include "levin/callbacks/model_checkpoint_options.h"
+#include "levin/callbacks/model_checkpoint.h"
 
 #include "levin/callbacks/checkpoint_name.h"
 #include "levin/core/base/quoted_text.h"

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "levin/core/callback.h"
+#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 
 namespace torch::nn {
@@ -12,14 +13,14 @@ class Module;
 
 namespace levin {
 
-struct ModelSummaryOptions {
+struct LEVIN_API ModelSummaryOptions {
   std::int64_t max_depth = 1;  ///< levels of submodules shown; -1: all, 0: no summary
 
   static void declare(OptionList<ModelSummaryOptions>& options);
 };
 
 /// Prints what the model is made of when a fit starts, on rank 0.
-class ModelSummary final : public Callback {
+class LEVIN_API ModelSummary final : public Callback {
  public:
   using Options = ModelSummaryOptions;
 
@@ -34,6 +35,6 @@ class ModelSummary final : public Callback {
 
 /// The table that ModelSummary prints: name, type, parameters and mode of each submodule down to max_depth (-1: all), then the
 /// numbers of parameters, their size and the modules in train and eval mode. A parameter that is used twice counts once.
-std::string summarize_model(const torch::nn::Module& model, std::int64_t max_depth = 1);
+LEVIN_API std::string summarize_model(const torch::nn::Module& model, std::int64_t max_depth = 1);
 
 }  // namespace levin

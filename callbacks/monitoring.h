@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "levin/core/fwd.h"
+#include "levin/core/metric_row.h"
 #include "levin/core/options/value.h"
-#include "levin/core/protocol/boundary.h"
 
 namespace levin {
 

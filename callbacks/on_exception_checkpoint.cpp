@@ -5,7 +5,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
-#include "levin/core/checkpoint/checkpoint_mark.h"
+#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/files/leaves_folder.h"
@@ -38,7 +38,7 @@ void OnExceptionCheckpoint::on_exception(Trainer& trainer, Module&, const std::e
 
 void OnExceptionCheckpoint::on_fit_end(Trainer& trainer, Module&) {
   std::error_code ignored;
-  if (trainer.is_global_zero() && is_checkpoint(ckpt_path())) std::filesystem::remove(ckpt_path(), ignored);
+  if (trainer.is_global_zero() && Checkpoint::is_checkpoint(ckpt_path())) std::filesystem::remove(ckpt_path(), ignored);
 }
 
 }  // namespace levin

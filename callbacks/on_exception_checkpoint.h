@@ -4,11 +4,12 @@
 #include <string>
 
 #include "levin/core/callback.h"
+#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
-struct OnExceptionCheckpointOptions {
+struct LEVIN_API OnExceptionCheckpointOptions {
   std::filesystem::path dirpath;  ///< required
   std::string filename = "on_exception";
 
@@ -17,7 +18,7 @@ struct OnExceptionCheckpointOptions {
 
 /// Saves the state of a run that ends with an error, as `dirpath/filename.ckpt`, replacing an older one. Rank 0 saves alone;
 /// other ranks are not waited for. A fit that ends well removes the file.
-class OnExceptionCheckpoint final : public Callback {
+class LEVIN_API OnExceptionCheckpoint final : public Callback {
  public:
   using Options = OnExceptionCheckpointOptions;
 

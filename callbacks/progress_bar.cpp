@@ -4,6 +4,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
+#include "levin/core/console/progress_line.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"

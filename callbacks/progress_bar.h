@@ -9,12 +9,14 @@
 
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"
-#include "levin/core/console/progress_line.h"
+#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
-struct ProgressBarOptions {
+struct ProgressLine;
+
+struct LEVIN_API ProgressBarOptions {
   std::int64_t refresh_rate = 1;  ///< look every so many batches whether to redraw; 0: no progress at all
   bool leave = false;             ///< keep each epoch's bar on the terminal
 
@@ -27,7 +29,7 @@ struct ProgressBarOptions {
 /// own; samples a second are those of all ranks together, where they have one batch size. In an evaluation ranks do not wait
 /// for one another: its bar moves with rank 0's batches, and ends with the batches of the rank that had most and the samples of
 /// all. A batch costs a clock reading at most: bars are drawn ten times a second, whatever the pace.
-class ProgressBar final : public Callback {
+class LEVIN_API ProgressBar final : public Callback {
  public:
   using Options = ProgressBarOptions;
 

@@ -4,13 +4,14 @@
 #include <optional>
 
 #include "levin/core/callback.h"
+#include "levin/core/export.h"
 #include "levin/core/options/common_choices.h"
 #include "levin/core/options/duration.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
-struct TimerOptions {
+struct LEVIN_API TimerOptions {
   std::optional<Duration> duration = std::nullopt;  ///< of training; unset: only measures
   Interval interval = Interval::kStep;              ///< how often the limit is looked at
   bool verbose = true;                              ///< say when the limit is reached
@@ -20,7 +21,7 @@ struct TimerOptions {
 
 /// Measures the time spent in training, validation and testing, and ends training after a given time. The time of a run that
 /// is resumed counts on. Rank 0's clock decides: its wish to stop is a vote, which stops all ranks at the same step.
-class Timer final : public Callback {
+class LEVIN_API Timer final : public Callback {
  public:
   using Options = TimerOptions;
 

@@ -21,9 +21,16 @@ Kind kind(const char* plural) {
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
-      kind<Module>("models"),       kind<DataModule>("data_modules"),     kind<Callback>("callbacks"),
-      kind<Logger>("loggers"),      kind<OptimizerFactory>("optimizers"), kind<LrSchedulerFactory>("lr_schedulers"),
-      kind<Strategy>("strategies"), kind<Accelerator>("accelerators"),
+      kind<Module>("models"),
+      kind<DataModule>("data_modules"),
+      kind<Dataset>("datasets"),
+      kind<Sampler>("samplers"),
+      kind<Callback>("callbacks"),
+      kind<Logger>("loggers"),
+      kind<OptimizerFactory>("optimizers"),
+      kind<LrSchedulerFactory>("lr_schedulers"),
+      kind<Strategy>("strategies"),
+      kind<Accelerator>("accelerators"),
   };
   return all;
 }

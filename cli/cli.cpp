@@ -16,8 +16,6 @@
 #include "levin/core/base/quoted_text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
-#include "levin/core/run/signals.h"
-#include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/rank_start.h"
 
 namespace levin::cli {
@@ -26,16 +24,6 @@ namespace {
 std::string config_text(const RunConfig& config) {
   const Value complete = complete_config(config);
   return annotated_yaml(complete, config_comments(complete));
-}
-
-/// Lets the console say whose lines they are, also when the run ends before its ranks have met.
-void introduce_rank() {
-  try {
-    const ClusterEnvironment environment = detect_cluster_environment();
-    Console::instance().configure({.rank = environment.rank, .world_size = environment.world_size});
-  } catch (const ConfigError&) {
-    // The Trainer says what is wrong with the launcher's variables, when it needs them.
-  }
 }
 
 int execute(const CommandLine& line) {

@@ -6,7 +6,6 @@
 #include "levin/cli/source_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/utf8.h"
-#include "levin/core/options/config_errors.h"
 #include "levin/core/options/error_limit.h"
 
 namespace levin::cli {

@@ -10,6 +10,7 @@
 #include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
+#include "levin/cli/plugin_stamp_check.h"
 
 namespace levin::cli {
 namespace {
@@ -58,6 +59,8 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   std::error_code ignored;
   const fs::path canonical = fs::canonical(file, ignored);
   if (loaded.contains(canonical)) return;
+  const StampCheck stamp = check_stamps(file);
+  if (!stamp.misfit.empty()) throw ConfigError(mark, "the plug-in '" + file.string() + "' " + stamp.misfit);
   const std::size_t before = class_count();
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
     const char* reason = ::dlerror();
@@ -65,9 +68,14 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   }
   if (const std::string errors = registration_errors(); !errors.empty())
     throw ConfigError(mark, format("the plug-in '{}': {}", file, errors));
-  if (class_count() == before)
+  const bool registers = class_count() != before;
+  if (stamp.stamped && !registers)
     throw ConfigError(mark, format("the plug-in '{}' registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be "
                                    "linked with this levin",
+                                   file));
+  if (registers && !stamp.stamped)
+    throw ConfigError(mark, format("the plug-in '{}' does not say which levin it was built for; rebuild it with the headers of "
+                                   "this levin",
                                    file));
   loaded.insert(canonical);
 }

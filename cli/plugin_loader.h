@@ -14,7 +14,9 @@ namespace levin::cli {
 std::filesystem::path find_plugin(const Value& name);
 
 /// Loads a plug-in, whose classes register themselves; a second time does nothing. It stays loaded until the program ends.
-/// Throws ConfigError with `mark` when it is no library, misses symbols, registers a name that is taken, or registers nothing.
+/// A library that has nothing to do with levin, such as one of operators of LibTorch, may be one too.
+/// Throws ConfigError with `mark` when it was built for another levin or LibTorch (none of its code has run then), is no
+/// library, misses symbols, registers a name that is taken, or was compiled with levin's headers and registers nothing.
 /// Threading: from one thread.
 void load_plugin(const std::filesystem::path& file, const Mark& mark);
 

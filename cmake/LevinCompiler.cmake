@@ -48,3 +48,10 @@ function(levin_find_package name debian_package)
     message(FATAL_ERROR "levin needs ${name}: install it with `apt-get install ${debian_package}` (or run `make setup`).")
   endif()
 endfunction()
+
+# levin_export_only(TARGET MAP): the library shows only what MAP, a linker script, lists of what is not hidden already: templates
+# of the standard library and of torch that levin's code instantiates would be visible too.
+function(levin_export_only target map)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${map})
+endfunction()

@@ -1,11 +1,38 @@
-# A room of the house: an object library that sees only the rooms it may include.
-# Each room has an include root of its own (build/include/ROOM/levin/ROOM -> ROOM/), so that an include against the
-# house's direction does not compile.
+# A room of the house: an object library that sees only what it may include, each from an include root of its own:
+#   build/include/ROOM          the whole room, for itself and the tests
+#   build/include/api/ROOM      its public headers (ROOM/public_headers.txt): for other rooms and for users; these are installed
+#   build/include/basics        text, files, numbers, time and drawing of core (core/basic_headers.txt), for any room
+#   build/include/protocol      core/protocol, for strategies, which implement it
+#   build/include/generated     what CMake writes
 set(LEVIN_ROOM_NAMES core data optim callbacks loggers strategies cli)
+
+# Links what stands in LIST, headers or whole folders of ROOM, into an include root.
+function(levin_link_headers root room list)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/${list})
+  file(REMOVE_RECURSE ${root}/levin/${room})
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${room}/${list} entries)
+  foreach(entry IN LISTS entries)
+    cmake_path(GET entry PARENT_PATH folder)
+    file(MAKE_DIRECTORY ${root}/levin/${room}/${folder})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room}/${entry} ${root}/levin/${room}/${entry} SYMBOLIC)
+  endforeach()
+endfunction()
+
+set(LEVIN_API_ROOTS ${PROJECT_BINARY_DIR}/include/generated)
+set(LEVIN_ALL_ROOTS ${PROJECT_BINARY_DIR}/include/generated)
 foreach(room IN LISTS LEVIN_ROOM_NAMES)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/${room}/levin)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${PROJECT_BINARY_DIR}/include/${room}/levin/${room} SYMBOLIC)
+  levin_link_headers(${PROJECT_BINARY_DIR}/include/api/${room} ${room} public_headers.txt)
+  list(APPEND LEVIN_API_ROOTS ${PROJECT_BINARY_DIR}/include/api/${room})
+  list(APPEND LEVIN_ALL_ROOTS ${PROJECT_BINARY_DIR}/include/${room})
 endforeach()
+levin_link_headers(${PROJECT_BINARY_DIR}/include/basics core basic_headers.txt)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/protocol/levin/core)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/core/protocol ${PROJECT_BINARY_DIR}/include/protocol/levin/core/protocol SYMBOLIC)
+
+# What each room but core and cli sees of core.
+set(LEVIN_BELOW api/core basics generated)
 
 # levin_add_pch(TARGET headers...): precompiles headers of torch, for levin_use_pch.
 # GCC instantiates what torch's inline functions need once more in every source that reads a precompiled header. So the rooms have
@@ -31,14 +58,16 @@ function(levin_use_pch target)
   endif()
 endfunction()
 
-# levin_add_room(TARGET [TORCH] SEES rooms... SOURCES files...)
+# levin_add_room(TARGET [TORCH] SEES roots... SOURCES files...)
+# SEES: folders of build/include.
 # TORCH: the sources may include torch; without it torch's headers are out of reach.
 function(levin_add_room target)
   cmake_parse_arguments(ROOM "TORCH" "" "SEES;SOURCES;LINK" ${ARGN})
   add_library(${target} OBJECT ${ROOM_SOURCES})
-  foreach(room IN LISTS ROOM_SEES)
-    target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include/${room})
+  foreach(root IN LISTS ROOM_SEES)
+    target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include/${root})
   endforeach()
+  target_compile_definitions(${target} PRIVATE LEVIN_BUILDS_ITSELF) # no plug-in: plugin_stamp.h
   target_link_libraries(${target} PRIVATE levin_warnings Threads::Threads ${ROOM_LINK})
   if(ROOM_TORCH)
     target_link_libraries(${target} PRIVATE levin_torch)

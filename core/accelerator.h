@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/options/common_choices.h"
 #include "levin/core/options/devices.h"
 
@@ -20,7 +21,7 @@ class Store;
 namespace levin {
 
 /// Memory of a device that this process holds, in bytes.
-struct DeviceMemory {
+struct LEVIN_API DeviceMemory {
   std::int64_t allocated = 0;  ///< in tensors
   std::int64_t reserved = 0;   ///< taken from the device
 };
@@ -29,7 +30,7 @@ struct DeviceMemory {
 /// your own is registered with LEVIN_REGISTER_ACCELERATOR and chosen by name, `accelerator: Name`.
 /// What a method does by default goes through what LibTorch knows of the kind of device.
 /// Called: an accelerator is made before it is known whether this machine has such devices; making one loads nothing.
-class Accelerator {
+class LEVIN_API Accelerator {
  public:
   virtual ~Accelerator();
 

@@ -9,13 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// What one step works on: tensors by position and by name. The first dimension of a tensor is the batch.
 ///
 ///     Batch batch{{"image", images}, {"label", labels}};
 ///     batch["image"]; batch[0];
-class Batch {
+class LEVIN_API Batch {
  public:
   using Item = std::pair<std::string, at::Tensor>;
 
@@ -53,7 +55,7 @@ class Batch {
 };
 
 /// What a step gives back. `return loss;` is enough; extra tensors are for callbacks (`on_train_batch_end` and its like).
-struct StepOutput {
+struct LEVIN_API StepOutput {
   StepOutput() = default;
   StepOutput(at::Tensor loss) : loss(std::move(loss)) {}
   StepOutput(at::Tensor loss, Batch extras) : loss(std::move(loss)), extras(std::move(extras)) {}

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "levin/core/batch.h"
-#include "levin/core/options/uneven.h"
+#include "levin/core/export.h"
+#include "levin/core/options/common_choices.h"
 
 namespace levin {
 
 /// Which part of the data a rank reads, and how.
-struct Shard {
+struct LEVIN_API Shard {
   int rank = 0;
   int world_size = 1;
   Uneven uneven = Uneven::kKeep;
@@ -19,7 +20,7 @@ struct Shard {
 };
 
 /// What a rank reads of a loader that divides its samples over ranks.
-struct SampleShare {
+struct LEVIN_API SampleShare {
   std::int64_t all = 0;         ///< samples of an epoch, over all ranks
   std::int64_t mine = 0;        ///< what this rank reads of them
   std::int64_t evened_out = 0;  ///< so many of all are read twice (above 0) or left out (below 0) to make ranks even
@@ -28,7 +29,7 @@ struct SampleShare {
 
 /// A source of batches, one epoch after another. DataLoader is the usual one; derive from this for data of your own.
 /// Threading: called by the training thread only.
-class BatchLoader {
+class LEVIN_API BatchLoader {
  public:
   virtual ~BatchLoader();
   /// Batches an epoch gives on this rank, after set_shard; nullopt when that is not known before the end.

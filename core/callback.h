@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/fwd.h"
 #include "levin/core/metric_row.h"
 #include "levin/core/options/value.h"
@@ -23,7 +24,7 @@ enum class CallbackPhase : std::uint8_t {
 /// Something that happens at the hooks of a run. Derive, override what you need, register the class.
 /// Every hook runs on every rank, before the module's hook of the same name. A callback logs with `module.log(…)`.
 /// Example: callbacks/learning_rate_monitor.h.
-class Callback {
+class LEVIN_API Callback {
  public:
   virtual ~Callback();
 

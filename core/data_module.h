@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "levin/core/batch_loader.h"
+#include "levin/core/export.h"
 #include "levin/core/options/value.h"
 #include "levin/core/protocol/hook.h"
 
@@ -16,7 +17,7 @@ using LoaderPtr = std::shared_ptr<BatchLoader>;
 using LoaderList = std::vector<LoaderPtr>;
 
 /// Where the data of a run comes from. Override the loaders you have; the others are never asked for.
-class DataModule {
+class LEVIN_API DataModule {
  public:
   virtual ~DataModule();
   /// Called: on one process of each host, before setup(), while the others wait. For downloads; set no state here.

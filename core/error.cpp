@@ -1,6 +1,9 @@
 #include "levin/core/error.h"
 
+#include <cstring>
+
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 
 namespace levin {
 
@@ -19,10 +22,23 @@ std::string with_mark(const Mark& mark, const std::string& message) {
 ConfigError::ConfigError(const Mark& mark, const std::string& message)
     : Error(with_mark(mark, message), 2), mark_(mark), message_(message) {}
 
+ConfigErrors::ConfigErrors(std::vector<ConfigError> errors) : ConfigError(join(errors, "\n", &ConfigError::what)), errors_(std::move(errors)) {}
+
+std::vector<ConfigError> single_errors(const ConfigError& error) {
+  if (const auto* several = dynamic_cast<const ConfigErrors*>(&error)) return several->errors();
+  return {error};
+}
+
+Interrupted::Interrupted(int signal, const std::string& where)
+    : Error(format("Stopped by signal {} ({}) {}.", signal, strsignal(signal), where), 128 + signal),
+      signal_(signal) {}
+
 Error::~Error() = default;
 ConfigError::~ConfigError() = default;
+ConfigErrors::~ConfigErrors() = default;
 MisuseError::~MisuseError() = default;
 DesyncError::~DesyncError() = default;
 IoError::~IoError() = default;
+Interrupted::~Interrupted() = default;
 
 }  // namespace levin

@@ -2,11 +2,14 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
+
+#include "levin/core/export.h"
 
 namespace levin {
 
 /// A place in a text that a user wrote: a YAML file, or the command line. Lines and columns count from 1; 0 means unknown.
-struct Mark {
+struct LEVIN_API Mark {
   std::string file;
   int line = 0;
   int column = 0;
@@ -16,7 +19,7 @@ struct Mark {
 };
 
 /// Base of every exception that levin throws on purpose. what() says what went wrong, where, and what to do.
-class Error : public std::runtime_error {
+class LEVIN_API Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, int exit_code = 1) : std::runtime_error(message), exit_code_(exit_code) {}
   ~Error() override;
@@ -28,7 +31,7 @@ class Error : public std::runtime_error {
 };
 
 /// The user's configuration is wrong: YAML, command line, options, environment variables. Exit code 2.
-class ConfigError : public Error {
+class LEVIN_API ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& message) : ConfigError(Mark{}, message) {}
   ConfigError(const Mark& mark, const std::string& message);
@@ -43,25 +46,51 @@ class ConfigError : public Error {
   std::string message_;
 };
 
+/// Several wrong things in one configuration, reported together; what() has a line for each.
+class LEVIN_API ConfigErrors final : public ConfigError {
+ public:
+  /// `errors` has at least one; those that are ConfigErrors themselves are not taken apart.
+  explicit ConfigErrors(std::vector<ConfigError> errors);
+  ~ConfigErrors() override;
+  const std::vector<ConfigError>& errors() const { return errors_; }
+
+ private:
+  std::vector<ConfigError> errors_;
+};
+
+/// The single errors that an error consists of: those of a ConfigErrors, else the error itself.
+LEVIN_API std::vector<ConfigError> single_errors(const ConfigError& error);
+
 /// The user's code calls levin in a way that has no meaning, such as log() in a hook that does not permit it.
-class MisuseError : public Error {
+class LEVIN_API MisuseError : public Error {
  public:
   using Error::Error;
   ~MisuseError() override;
 };
 
 /// Ranks are not where they should be: they met in different boundaries or calls, or one of them is gone.
-class DesyncError : public Error {
+class LEVIN_API DesyncError : public Error {
  public:
   using Error::Error;
   ~DesyncError() override;
 };
 
 /// A file could not be read or written, or is damaged.
-class IoError : public Error {
+class LEVIN_API IoError : public Error {
  public:
   using Error::Error;
   ~IoError() override;
+};
+
+/// The run was asked to end by a signal, and ended at the same step on all ranks. Exit code 128 + signal.
+class LEVIN_API Interrupted : public Error {
+ public:
+  explicit Interrupted(int signal, const std::string& where);
+  ~Interrupted() override;
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
 };
 
 }  // namespace levin

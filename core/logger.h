@@ -5,19 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/metric_row.h"
 #include "levin/core/options/value.h"
 
 namespace levin {
 
 /// How many rows a logger has been given since its run began, those before a resume included; -1: not counted.
-struct RowCounts {
+struct LEVIN_API RowCounts {
   std::int64_t rows = -1;       ///< log_metrics(), on rank 0
   std::int64_t rank_rows = -1;  ///< log_rank_metrics(), on this rank
 };
 
 /// What a logger is told when a run starts.
-struct RunInfo {
+struct LEVIN_API RunInfo {
   int rank = 0;
   int world_size = 1;
   std::filesystem::path default_root_dir = {};
@@ -32,7 +33,7 @@ struct RunInfo {
 /// Writes metrics and hyper-parameters somewhere. Derive from it, override what you need, and register the class.
 /// Every method runs on the training thread; none may communicate. An exception from one ends the run on all ranks.
 /// Example: loggers/csv_logger.h.
-class Logger {
+class LEVIN_API Logger {
  public:
   virtual ~Logger();
 

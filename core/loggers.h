@@ -6,13 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/component.h"
 
 namespace levin {
 
 /// `true` (the default logger), `false` (none), one logger or several.
-class Loggers {
+class LEVIN_API Loggers {
  public:
   Loggers() = default;
   Loggers(bool enabled) : enabled_(enabled) {}
@@ -32,7 +33,7 @@ class Loggers {
 };
 
 template <>
-struct OptionType<Loggers> {
+struct LEVIN_API OptionType<Loggers> {
   static Loggers read(const Value& value);
   static void check(const Loggers& loggers) { OptionType<std::vector<Component<Logger>>>::check(loggers.list()); }
   static Value write(const Loggers& loggers);

@@ -1,18 +1,35 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
-#include "levin/core/protocol/boundary.h"
+#include "levin/core/export.h"
+#include "levin/core/protocol/hook.h"
 
 namespace levin {
 
+/// Metric name to value, in the order of names.
+using MetricMap = std::map<std::string, double, std::less<>>;
+
 /// One row of metrics, as the loops hand it to loggers and callbacks.
-struct MetricRow {
+struct LEVIN_API MetricRow {
   Stage stage = Stage::kTrain;
   std::int64_t epoch = 0;
   std::int64_t step = 0;   ///< Lightning's x axis: optimizer steps done
   bool epoch_end = false;  ///< epoch values; false: values of one step
   MetricMap values = {};   ///< without step and epoch
 };
+
+/// The row as one line of JSON, without the line's end:
+/// {"epoch":0,"step":9,"stage":"train","epoch_end":false,"values":{"train_loss":1.5}}
+/// With the values of single ranks, as Logger::log_all_ranks() and Callback::on_rank_metrics() get them, "ranks" comes last, a
+/// list by rank. Numbers are written with as many digits as it takes to read them back exactly. JSON has no number that is not
+/// finite: NaN and the infinities become null.
+LEVIN_API std::string to_json(const MetricRow& row, const std::vector<MetricMap>& by_rank = {});
+/// The values alone, as one JSON object.
+LEVIN_API std::string to_json(const MetricMap& values);
 
 }  // namespace levin

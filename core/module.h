@@ -12,6 +12,7 @@
 #include "levin/core/base/source_location.h"
 
 #include "levin/core/data_module.h"
+#include "levin/core/export.h"
 #include "levin/core/fwd.h"
 #include "levin/core/optimizers/optimizer_setup.h"
 #include "levin/core/options/options.h"
@@ -22,7 +23,7 @@ namespace levin {
 
 /// What a user trains: a torch::nn::Module with its steps, its optimizers and any of the hooks below. The same module runs
 /// unchanged on one process and on many. Hooks run on every rank, after the callbacks' hooks of the same name.
-class Module : public torch::nn::Module {
+class LEVIN_API Module : public torch::nn::Module {
  public:
   using torch::nn::Module::Module;
   ~Module() override;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "levin/core/base/source_location.h"
+#include "levin/core/export.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/vote_board.h"
 #include "levin/core/protocol/whereabouts.h"
@@ -16,7 +17,7 @@ namespace levin {
 /// The processes of a run, as one of them sees them: which rank it is, how ranks exchange values, and what happens when one
 /// fails. One process alone and several: strategies/. It knows nothing of gradients, which are a Strategy's.
 /// Ranks: collectives are called on all of them in the same order; every other method on one rank alone.
-class RankGroup {
+class LEVIN_API RankGroup {
  public:
   virtual ~RankGroup();
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "levin/core/base/source_location.h"
+#include "levin/core/export.h"
 #include "levin/core/fwd.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/devices.h"
@@ -17,7 +18,7 @@
 namespace levin {
 
 /// What the Trainer asks of the machine.
-struct LaunchRequest {
+struct LEVIN_API LaunchRequest {
   Component<Accelerator> accelerator = "auto";
   Devices devices;
   int num_nodes = 1;
@@ -30,7 +31,7 @@ struct LaunchRequest {
 };
 
 /// What a launch has led to: the processes of the run, and what this one computes on.
-struct Launched {
+struct LEVIN_API Launched {
   std::shared_ptr<RankGroup> ranks;
   std::shared_ptr<Accelerator> accelerator;
   at::Device device{at::kCPU};
@@ -39,7 +40,7 @@ struct Launched {
 /// What happens to gradients, so that all ranks train one module. It has the processes of the run, and hands on what they
 /// offer. Implementations: strategies/. Ranks: every method but the getters is called on all ranks in the same order, unless it
 /// says otherwise.
-class Strategy {
+class LEVIN_API Strategy {
  public:
   virtual ~Strategy();
 

@@ -189,6 +189,7 @@ std::filesystem::path Trainer::log_dir() const {
 
 void Trainer::stop(const std::string& reason) { state_->stop.ask(reason); }
 bool Trainer::should_stop() const { return state_->stop.asked() || state_->stop.agreed(); }
+std::string Trainer::stop_reason() const { return state_->progress.end_reason; }
 void Trainer::clear_stop() { state_->stop.take_back(); }
 void Trainer::skip_epoch() { state_->stop.skip_epoch(true); }
 void Trainer::set_accumulate_grad_batches(std::int64_t batches) {

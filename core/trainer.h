@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "levin/core/data_module.h"
+#include "levin/core/export.h"
 #include "levin/core/fwd.h"
-#include "levin/core/protocol/boundary.h"
+#include "levin/core/metric_row.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer_options.h"
@@ -21,7 +22,7 @@ struct TrainerState;
 struct SchedulerConfig;
 
 /// Which checkpoint an entry point starts from: a file, "best" or "last"; nothing by default.
-struct RunOptions {
+struct LEVIN_API RunOptions {
   std::optional<std::string> ckpt_path = std::nullopt;
   /// Print the results of validate() and test() as a table, on rank 0.
   bool verbose = true;
@@ -34,7 +35,7 @@ struct RunOptions {
 ///
 /// With several devices the constructor starts the other ranks, by running this program again in processes of their own; the
 /// process that was started by the user only supervises them and exits with their status. Threading: one thread.
-class Trainer {
+class LEVIN_API Trainer {
  public:
   explicit Trainer(TrainerOptions options = {});
   ~Trainer();
@@ -100,6 +101,21 @@ class Trainer {
   at::Device device() const;
 
   const std::vector<std::shared_ptr<Callback>>& callbacks() const;
+  /// The callbacks of a class, in the order in which they run; those of classes derived from it too.
+  template <class T>
+  std::vector<T*> callbacks_of() const {
+    std::vector<T*> found;
+    for (const auto& callback : callbacks()) {
+      if (auto* wanted = dynamic_cast<T*>(callback.get())) found.push_back(wanted);
+    }
+    return found;
+  }
+  /// The first of callbacks_of(); nullptr when there is none.
+  template <class T>
+  T* callback() const {
+    const std::vector<T*> found = callbacks_of<T>();
+    return found.empty() ? nullptr : found.front();
+  }
   const std::vector<std::shared_ptr<Logger>>& loggers() const;
   /// The first logger's folder, else default_root_dir. The same on all ranks.
   std::filesystem::path log_dir() const;
@@ -113,6 +129,9 @@ class Trainer {
   void stop(const std::string& reason = "");
   /// True when this rank asked for it, or the ranks agreed to it.
   bool should_stop() const;
+  /// Why the last fit() ended, as it says on the console: the reason given to stop(), "max_epochs=5 reached" and the like.
+  /// Empty while it runs, and where an error ended it.
+  std::string stop_reason() const;
   /// Takes back this rank's wish to stop, and an agreed one that min_epochs or min_steps still holds up.
   void clear_stop();
   /// Ends the training epoch after this batch and skips its validation, on this rank's vote. In on_train_batch_start, on one

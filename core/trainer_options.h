@@ -8,21 +8,19 @@
 
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"
+#include "levin/core/export.h"
 #include "levin/core/loggers.h"
-#include "levin/core/options/check_interval.h"
 #include "levin/core/options/common_choices.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/devices.h"
 #include "levin/core/options/duration.h"
 #include "levin/core/options/limit.h"
 #include "levin/core/options/options.h"
-#include "levin/core/options/uneven.h"
-#include "levin/core/run/fast_dev_run.h"
 
 namespace levin {
 
 /// The Trainer's flags, with Lightning's names and defaults. The order is that of designated initializers.
-struct TrainerOptions {
+struct LEVIN_API TrainerOptions {
   std::optional<std::int64_t> max_epochs = std::nullopt;  ///< unset: 1000 when no other limit is given; -1: no limit
   std::optional<std::int64_t> min_epochs = std::nullopt;
   std::int64_t max_steps = -1;  ///< optimizer steps; -1: no limit

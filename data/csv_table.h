@@ -8,11 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/data/input_file.h"
 
 namespace levin {
 
-struct CsvOptions {
+struct LEVIN_API CsvOptions {
   char delimiter = ',';
   /// Whether the first line names the columns. Default: it does when none of its fields is a number; a first line with both
   /// numbers and names is an error that asks for this option.
@@ -24,7 +25,7 @@ struct CsvOptions {
 };
 
 /// A table of numbers.
-struct CsvTable {
+struct LEVIN_API CsvTable {
   std::vector<std::string> columns;  ///< names; empty without a header
   at::Tensor values;                 ///< float64, [rows, columns]
 };
@@ -33,8 +34,8 @@ struct CsvTable {
 /// may be in double quotes; blanks around fields and empty lines are passed over; lines end in LF or CRLF; a byte order mark is
 /// allowed. Throws IoError with file:line:column and the offending text on anything that is no number, or a line of another
 /// length.
-CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
+LEVIN_API CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 /// The same for text that is in memory; `name` stands for the file in messages.
-CsvTable parse_csv(std::string_view text, const std::string& name, const CsvOptions& options = {});
+LEVIN_API CsvTable parse_csv(std::string_view text, const std::string& name, const CsvOptions& options = {});
 
 }  // namespace levin

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "levin/core/batch_loader.h"
+#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 #include "levin/data/dataset.h"
 #include "levin/data/sampler.h"
@@ -15,7 +16,7 @@ namespace levin {
 template <class T>
 class OrderedPrefetcher;
 
-struct DataLoaderOptions {
+struct LEVIN_API DataLoaderOptions {
   std::int64_t batch_size = 1;               ///< samples in a batch of one rank
   bool shuffle = false;                      ///< a new order in each epoch: RandomSampler
   int num_workers = 0;                       ///< threads that read ahead; 0: the training thread reads
@@ -37,7 +38,7 @@ struct DataLoaderOptions {
 /// else: not on the number of workers. With ranks, the Trainer sets the shard; the loader divides the samples itself.
 /// Workers are started by the first epoch and live as long as the loader. Each works with one thread (at::get_num_threads() is
 /// 1).
-class DataLoader final : public BatchLoader {
+class LEVIN_API DataLoader final : public BatchLoader {
  public:
   /// Throws ConfigError as checked() does, MisuseError when the dataset is a null pointer.
   explicit DataLoader(DatasetPtr dataset, DataLoaderOptions options = {});

@@ -6,13 +6,14 @@
 #include <string_view>
 
 #include "levin/core/batch.h"
+#include "levin/core/export.h"
 
 namespace levin {
 
 /// Samples that are found by index. Batches are asked for whole, so that data in memory costs one copy a tensor, whatever the
 /// batch size. Derive from SampleDataset instead when samples are made one by one.
 /// Threading: the worker threads of a DataLoader call get_batch at the same time; it must not change the dataset.
-class Dataset {
+class LEVIN_API Dataset {
  public:
   virtual ~Dataset();
   /// Number of samples; the same on every rank and at every call.
@@ -25,7 +26,7 @@ class Dataset {
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
 /// A dataset that makes one sample at a time, such as a folder of image files.
-class SampleDataset : public Dataset {
+class LEVIN_API SampleDataset : public Dataset {
  public:
   Batch get_batch(std::span<const std::int64_t> indices) const final;
 
@@ -38,7 +39,7 @@ class SampleDataset : public Dataset {
 
 /// Stacks the tensors of equal position along a new first dimension, under the names of the first sample.
 /// Throws MisuseError, naming sample and tensor, when samples differ in number, name, shape or type of their tensors.
-Batch stack_samples(std::span<const Batch> samples);
+LEVIN_API Batch stack_samples(std::span<const Batch> samples);
 
 namespace detail {
 /// Throws MisuseError when an index is not in 0 … size - 1.

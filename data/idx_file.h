@@ -5,14 +5,15 @@
 #include <filesystem>
 #include <string>
 
+#include "levin/core/export.h"
 #include "levin/data/input_file.h"
 
 namespace levin {
 
 /// Reads a file in the IDX format of MNIST, also gzip-compressed: the tensor of its type (uint8, int8, int16, int32, float32 or
 /// float64) and shape. Throws IoError, naming the file, when it is damaged.
-at::Tensor read_idx(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
+LEVIN_API at::Tensor read_idx(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
 /// The same for data that is in memory; `name` stands for the file in messages.
-at::Tensor parse_idx(std::string data, const std::string& name);
+LEVIN_API at::Tensor parse_idx(std::string data, const std::string& name);
 
 }  // namespace levin

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// How many times its own size what is compressed may be unless a user sets another number. Tables of measurements compress
@@ -14,7 +16,7 @@ namespace levin {
 inline constexpr double kMaxExpansion = 100.0;
 
 /// A file of data, read once from its beginning, and decompressed on the way when it is a gzip file.
-class InputFile {
+class LEVIN_API InputFile {
  public:
   /// Opens the file. Throws IoError, naming it and the system's reason, when it cannot be read or is no file: a folder, a pipe,
   /// a device. `max_expansion`: a gzip file is refused at the place where what was read so far is more than 64 MiB, and more
@@ -43,7 +45,7 @@ class InputFile {
 };
 
 /// The whole content of a file, as InputFile gives it. Memory follows what the file really holds.
-std::string read_input_file(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
+LEVIN_API std::string read_input_file(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
 
 namespace detail {
 /// Turns each element of `width` bytes around, when the data's byte order is not the machine's.

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// What decides an epoch's order: with these equal, the order is equal, on every rank and in every run.
-struct EpochKey {
+struct LEVIN_API EpochKey {
   std::int64_t dataset_size = 0;
   std::int64_t seed = 0;  ///< DataLoaderOptions::seed, else the seed of seed_everything
   std::int64_t epoch = 0;
@@ -14,7 +16,7 @@ struct EpochKey {
 
 /// The order in which an epoch visits the samples, over all ranks together; the loader then gives each rank its part.
 /// Derive from it for an order of your own: it is respected as it is, and never shuffled again.
-class Sampler {
+class LEVIN_API Sampler {
  public:
   virtual ~Sampler();
   /// Indices of the epoch's samples. Ranks: every rank calls it and must get the same; use nothing but `key` and fixed state.
@@ -26,7 +28,7 @@ class Sampler {
 };
 
 /// 0, 1, 2, …
-class SequentialSampler final : public Sampler {
+class LEVIN_API SequentialSampler final : public Sampler {
  public:
   std::vector<std::int64_t> order(const EpochKey& key) const override;
   bool shuffles() const override { return false; }
@@ -34,14 +36,14 @@ class SequentialSampler final : public Sampler {
 
 /// A permutation, new in each epoch: number for number that of torch's DistributedSampler(shuffle=True, seed=seed) after
 /// set_epoch(epoch), before it is divided over ranks.
-class RandomSampler final : public Sampler {
+class LEVIN_API RandomSampler final : public Sampler {
  public:
   std::vector<std::int64_t> order(const EpochKey& key) const override;
   bool shuffles() const override { return true; }
 };
 
 /// Draws samples by weight, as torch's WeightedRandomSampler with a generator seeded with seed + epoch.
-class WeightedRandomSampler final : public Sampler {
+class LEVIN_API WeightedRandomSampler final : public Sampler {
  public:
   /// One weight a sample, not negative; they need not add up to 1. With `replacement` a sample may come several times.
   /// Throws MisuseError on weights that cannot be drawn from.
@@ -57,6 +59,6 @@ class WeightedRandomSampler final : public Sampler {
 };
 
 /// A permutation of 0 … size - 1: torch.randperm(size, generator=torch.Generator().manual_seed(seed)).
-std::vector<std::int64_t> random_permutation(std::int64_t size, std::int64_t seed);
+LEVIN_API std::vector<std::int64_t> random_permutation(std::int64_t size, std::int64_t seed);
 
 }  // namespace levin

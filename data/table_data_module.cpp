@@ -48,6 +48,7 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("shuffle", &T::shuffle, "Training data in a new order in each epoch");
   options.add("drop_last", &T::drop_last, "Leave out a last training batch that is not full");
   options.add("num_workers", &T::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
+  options.add("sampler", &T::sampler, "Order of the training samples, in place of shuffle");
   options.rule({"delimiter"},
                [](const T& table) { return table.delimiter.size() == 1 ? "" : "delimiter must be one character"; });
   options.rule({"test_label_path"}, [](const T& table) {
@@ -189,9 +190,10 @@ void TableDataModule::setup(Stage) {
 
 LoaderPtr TableDataModule::train_dataloader() {
   return std::make_shared<DataLoader>(train_, DataLoaderOptions{.batch_size = options_.batch_size,
-                                                                .shuffle = options_.shuffle,
+                                                                .shuffle = options_.shuffle && options_.sampler.empty(),
                                                                 .num_workers = options_.num_workers,
-                                                                .drop_last = options_.drop_last});
+                                                                .drop_last = options_.drop_last,
+                                                                .sampler = options_.sampler.get()});
 }
 
 LoaderList TableDataModule::evaluation_loaders(const DatasetPtr& dataset) const {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "levin/core/data_module.h"
+#include "levin/core/export.h"
+#include "levin/core/options/component.h"
 #include "levin/core/options/options.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/input_file.h"
@@ -22,7 +24,7 @@ inline constexpr std::array kChoices<TableTask> = {Choice{TableTask::kClassifica
                                                    Choice{TableTask::kRegression, "regression"}};
 
 /// Options of TableDataModule; in YAML the init_args of `data:`.
-struct TableDataOptions {
+struct LEVIN_API TableDataOptions {
   std::filesystem::path path;
   std::optional<std::filesystem::path> label_path;
   std::optional<std::filesystem::path> test_path;
@@ -43,6 +45,7 @@ struct TableDataOptions {
   bool shuffle = true;
   bool drop_last = false;
   int num_workers = 0;
+  Component<Sampler> sampler = {};  ///< order of the training samples, in place of `shuffle`
 
   static void declare(OptionList<TableDataOptions>& options);
 };
@@ -50,7 +53,7 @@ struct TableDataOptions {
 /// Data from files of numbers, without a line of code: a CSV or NumPy table with a label column, or features and labels in two
 /// NumPy or IDX (MNIST) files. Batches hold "features" (float32) and "label" (int64 for classification, else float32).
 /// One file is divided at random, the same way on every rank and in every run, into training, validation and test data.
-class TableDataModule : public DataModule {
+class LEVIN_API TableDataModule : public DataModule {
  public:
   using Options = TableDataOptions;
 

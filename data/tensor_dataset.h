@@ -1,5 +1,6 @@
 #pragma once
 
+#include "levin/core/export.h"
 #include "levin/data/dataset.h"
 
 namespace levin {
@@ -7,7 +8,7 @@ namespace levin {
 /// Data in memory: tensors whose first dimension is the sample.
 ///
 ///     auto dataset = std::make_shared<levin::TensorDataset>(levin::Batch{{"image", images}, {"label", labels}});
-class TensorDataset final : public Dataset {
+class LEVIN_API TensorDataset final : public Dataset {
  public:
   /// Throws MisuseError when there is no tensor, or when tensors differ in their first dimension.
   explicit TensorDataset(Batch tensors);

@@ -2,12 +2,13 @@
 
 #include <functional>
 
+#include "levin/core/export.h"
 #include "levin/data/dataset.h"
 
 namespace levin {
 
 /// Another dataset, with a function applied to each batch, where the batch is read: in a worker thread, when there are any.
-class TransformDataset final : public Dataset {
+class LEVIN_API TransformDataset final : public Dataset {
  public:
   /// Threading: called by several workers at the same time.
   using Function = std::function<Batch(Batch)>;

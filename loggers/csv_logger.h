@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "levin/core/export.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/options.h"
 
@@ -13,7 +14,7 @@ namespace levin {
 
 class MetricsFile;
 
-struct CsvLoggerOptions {
+struct LEVIN_API CsvLoggerOptions {
   std::optional<std::filesystem::path> save_dir = {};  ///< default: the Trainer's default_root_dir
   std::string name = "logs";                           ///< folder below save_dir; empty: none
   Value version = {};                                  ///< null: the next free number; 3: version_3; a text: that very folder
@@ -38,7 +39,7 @@ struct CsvLoggerOptions {
 /// story: in a version folder that is used again, later rows are dropped; in a new one, the earlier rows are copied from the
 /// folder that the checkpoint lies in, or, with several loggers, from this logger's own folder of that run. A run that does not
 /// resume but uses a version folder again keeps the old file as `metrics.csv.bak-1` (2, 3, …), with a warning.
-class CsvLogger final : public Logger {
+class LEVIN_API CsvLogger final : public Logger {
  public:
   using Options = CsvLoggerOptions;
 

@@ -1,6 +1,6 @@
 #include "levin/optim/builtins.h"
 
-#include "levin/core/options/registry.h"
+#include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/optim/cosine_annealing_lr.h"
 #include "levin/optim/one_cycle_lr.h"
 #include "levin/optim/optimizer_factories.h"
@@ -13,21 +13,8 @@ namespace levin {
 namespace {
 
 template <class Scheduler>
-class SchedulerFactory final : public LrSchedulerFactory {
- public:
-  using Options = typename Scheduler::Options;
-  explicit SchedulerFactory(Options options) : options_(std::move(options)) {}
-  std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer) const override {
-    return std::make_shared<Scheduler>(optimizer, options_);
-  }
-
- private:
-  Options options_;
-};
-
-template <class Scheduler>
 void add_scheduler(const char* name, const char* help) {
-  Registry<LrSchedulerFactory>::instance().add<SchedulerFactory<Scheduler>>(name, help);
+  Registry<LrSchedulerFactory>::instance().add<LrSchedulerFactoryOf<Scheduler>>(name, help);
 }
 
 }  // namespace

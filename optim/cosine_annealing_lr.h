@@ -2,18 +2,19 @@
 
 #include <cstdint>
 
+#include "levin/core/export.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
 
-struct CosineAnnealingLrOptions {
+struct LEVIN_API CosineAnnealingLrOptions {
   std::int64_t T_max = 0;
   double eta_min = 0.0;
   static void declare(OptionList<CosineAnnealingLrOptions>& options);
 };
 
 /// Lets the rate fall to eta_min along half a cosine of T_max steps, and rise again in as many.
-class CosineAnnealingLr final : public SteppedLrSchedulerWith<CosineAnnealingLrOptions> {
+class LEVIN_API CosineAnnealingLr final : public SteppedLrSchedulerWith<CosineAnnealingLrOptions> {
  public:
   CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options);
 
@@ -21,7 +22,7 @@ class CosineAnnealingLr final : public SteppedLrSchedulerWith<CosineAnnealingLrO
   double next_lr(std::size_t group, double lr) override;
 };
 
-struct CosineAnnealingWarmRestartsOptions {
+struct LEVIN_API CosineAnnealingWarmRestartsOptions {
   std::int64_t T_0 = 0;
   std::int64_t T_mult = 1;
   double eta_min = 0.0;
@@ -29,7 +30,7 @@ struct CosineAnnealingWarmRestartsOptions {
 };
 
 /// Lets the rate fall to eta_min along half a cosine and jump back; each cycle is T_mult times as long as the one before.
-class CosineAnnealingWarmRestarts final : public SteppedLrSchedulerWith<CosineAnnealingWarmRestartsOptions> {
+class LEVIN_API CosineAnnealingWarmRestarts final : public SteppedLrSchedulerWith<CosineAnnealingWarmRestartsOptions> {
  public:
   CosineAnnealingWarmRestarts(torch::optim::Optimizer& optimizer, const CosineAnnealingWarmRestartsOptions& options);
 

@@ -4,12 +4,13 @@
 #include <functional>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
 
 /// The initial rate times a function of the step. From C++ only: YAML cannot hold a function.
-class LambdaLr final : public SteppedLrScheduler {
+class LEVIN_API LambdaLr final : public SteppedLrScheduler {
  public:
   /// The factor at a step; steps count from 0.
   using Factor = std::function<double(std::int64_t)>;

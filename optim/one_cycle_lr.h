@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/optim/per_group.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
@@ -15,7 +16,7 @@ template <>
 inline constexpr std::array kChoices<AnnealStrategy> = {Choice{AnnealStrategy::kCos, "cos"},
                                                         Choice{AnnealStrategy::kLinear, "linear"}};
 
-struct OneCycleLrOptions {
+struct LEVIN_API OneCycleLrOptions {
   PerGroup max_lr = 0.0;
   std::optional<std::int64_t> total_steps = std::nullopt;
   std::optional<std::int64_t> epochs = std::nullopt;
@@ -33,7 +34,7 @@ struct OneCycleLrOptions {
 
 /// One cycle: the rate rises from max_lr / div_factor to max_lr and falls to a far lower one, while the momentum (SGD,
 /// RMSprop) or the first beta (Adam, AdamW) goes the other way. Steps once per batch.
-class OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptions> {
+class LEVIN_API OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptions> {
  public:
   /// Throws ConfigError as checked() does, and with cycle_momentum on an optimizer that has neither momentum nor betas. step()
   /// throws MisuseError after total_steps.

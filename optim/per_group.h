@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
 
 /// A number for an optimizer's parameter groups: one for all of them, or a list with one for each.
-class PerGroup {
+class LEVIN_API PerGroup {
  public:
   PerGroup(double value = 0.0) : values_{value} {}
   PerGroup(std::initializer_list<double> values) : values_(values), is_list_(true) {}
@@ -26,7 +27,7 @@ class PerGroup {
 };
 
 template <>
-struct OptionType<PerGroup> {
+struct LEVIN_API OptionType<PerGroup> {
   static PerGroup read(const Value& value);
   static Value write(const PerGroup& value);
   static std::string name() { return "float or list of float"; }

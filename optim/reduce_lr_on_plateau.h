@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/common_choices.h"
 #include "levin/optim/per_group.h"
@@ -15,7 +16,7 @@ template <>
 inline constexpr std::array kChoices<ThresholdMode> = {Choice{ThresholdMode::kRelative, "rel"},
                                                        Choice{ThresholdMode::kAbsolute, "abs"}};
 
-struct ReduceLrOnPlateauOptions {
+struct LEVIN_API ReduceLrOnPlateauOptions {
   MonitorMode mode = MonitorMode::kMin;
   double factor = 0.1;
   std::int64_t patience = 10;
@@ -28,7 +29,7 @@ struct ReduceLrOnPlateauOptions {
 };
 
 /// Multiplies the rate by factor when a metric has not become better for more than `patience` steps.
-class ReduceLrOnPlateau final : public LrScheduler {
+class LEVIN_API ReduceLrOnPlateau final : public LrScheduler {
  public:
   using Options = ReduceLrOnPlateauOptions;
   explicit ReduceLrOnPlateau(torch::optim::Optimizer& optimizer, const ReduceLrOnPlateauOptions& options = {});

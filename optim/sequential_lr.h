@@ -4,20 +4,21 @@
 #include <memory>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/options/component.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
 
-struct SequentialLrOptions {
+struct LEVIN_API SequentialLrOptions {
   std::vector<Component<LrSchedulerFactory>> schedulers = {};
   std::vector<std::int64_t> milestones = {};
   static void declare(OptionList<SequentialLrOptions>& options);
 };
 
 /// Several schedules, one after the other: at milestone i, schedule i + 1 begins.
-class SequentialLr final : public LrScheduler {
+class LEVIN_API SequentialLr final : public LrScheduler {
  public:
   using Options = SequentialLrOptions;
   /// Throws ConfigError unless there is one scheduler more than milestones, the milestones rise, and every scheduler steps the

@@ -3,18 +3,19 @@
 #include <cstdint>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
 
-struct StepLrOptions {
+struct LEVIN_API StepLrOptions {
   std::int64_t step_size = 0;
   double gamma = 0.1;
   static void declare(OptionList<StepLrOptions>& options);
 };
 
 /// Multiplies the rate by gamma every step_size steps.
-class StepLr final : public SteppedLrSchedulerWith<StepLrOptions> {
+class LEVIN_API StepLr final : public SteppedLrSchedulerWith<StepLrOptions> {
  public:
   StepLr(torch::optim::Optimizer& optimizer, const StepLrOptions& options);
 
@@ -22,14 +23,14 @@ class StepLr final : public SteppedLrSchedulerWith<StepLrOptions> {
   double next_lr(std::size_t group, double lr) override;
 };
 
-struct MultiStepLrOptions {
+struct LEVIN_API MultiStepLrOptions {
   std::vector<std::int64_t> milestones = {};
   double gamma = 0.1;
   static void declare(OptionList<MultiStepLrOptions>& options);
 };
 
 /// Multiplies the rate by gamma at each milestone; a milestone given twice counts twice.
-class MultiStepLr final : public SteppedLrSchedulerWith<MultiStepLrOptions> {
+class LEVIN_API MultiStepLr final : public SteppedLrSchedulerWith<MultiStepLrOptions> {
  public:
   MultiStepLr(torch::optim::Optimizer& optimizer, const MultiStepLrOptions& options);
 
@@ -38,13 +39,13 @@ class MultiStepLr final : public SteppedLrSchedulerWith<MultiStepLrOptions> {
   double first_lr(std::size_t group) const override;
 };
 
-struct ExponentialLrOptions {
+struct LEVIN_API ExponentialLrOptions {
   double gamma = 0.0;
   static void declare(OptionList<ExponentialLrOptions>& options);
 };
 
 /// Multiplies the rate by gamma at every step.
-class ExponentialLr final : public SteppedLrSchedulerWith<ExponentialLrOptions> {
+class LEVIN_API ExponentialLr final : public SteppedLrSchedulerWith<ExponentialLrOptions> {
  public:
   ExponentialLr(torch::optim::Optimizer& optimizer, const ExponentialLrOptions& options);
 

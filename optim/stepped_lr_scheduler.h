@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/options.h"
 
@@ -19,7 +20,7 @@ namespace levin {
 ///      private:
 ///       double next_lr(std::size_t, double lr) override { return last_epoch() == 0 ? lr : lr / 2; }
 ///     };
-class SteppedLrScheduler : public LrScheduler {
+class LEVIN_API SteppedLrScheduler : public LrScheduler {
  public:
   ~SteppedLrScheduler() override;
   void step(std::optional<double> metric = std::nullopt) override;
@@ -81,7 +82,7 @@ Options options_in_state(const Value& state) {
 
 /// A SteppedLrScheduler with declared options, which are part of its state.
 template <class OptionsType>
-class SteppedLrSchedulerWith : public SteppedLrScheduler {
+class LEVIN_API SteppedLrSchedulerWith : public SteppedLrScheduler {
  public:
   using Options = OptionsType;
   const Options& options() const { return options_; }

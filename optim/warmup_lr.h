@@ -2,18 +2,19 @@
 
 #include <cstdint>
 
+#include "levin/core/export.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
 
-struct ConstantLrOptions {
+struct LEVIN_API ConstantLrOptions {
   double factor = 1.0 / 3;
   std::int64_t total_iters = 5;
   static void declare(OptionList<ConstantLrOptions>& options);
 };
 
 /// The rate times factor for the first total_iters steps.
-class ConstantLr final : public SteppedLrSchedulerWith<ConstantLrOptions> {
+class LEVIN_API ConstantLr final : public SteppedLrSchedulerWith<ConstantLrOptions> {
  public:
   explicit ConstantLr(torch::optim::Optimizer& optimizer, const ConstantLrOptions& options = {});
 
@@ -22,7 +23,7 @@ class ConstantLr final : public SteppedLrSchedulerWith<ConstantLrOptions> {
   double first_lr(std::size_t group) const override;
 };
 
-struct LinearLrOptions {
+struct LEVIN_API LinearLrOptions {
   double start_factor = 1.0 / 3;
   double end_factor = 1.0;
   std::int64_t total_iters = 5;
@@ -30,7 +31,7 @@ struct LinearLrOptions {
 };
 
 /// The rate times a factor that goes from start_factor to end_factor, linearly, in total_iters steps.
-class LinearLr final : public SteppedLrSchedulerWith<LinearLrOptions> {
+class LEVIN_API LinearLr final : public SteppedLrSchedulerWith<LinearLrOptions> {
  public:
   explicit LinearLr(torch::optim::Optimizer& optimizer, const LinearLrOptions& options = {});
 
@@ -39,14 +40,14 @@ class LinearLr final : public SteppedLrSchedulerWith<LinearLrOptions> {
   double first_lr(std::size_t group) const override;
 };
 
-struct PolynomialLrOptions {
+struct LEVIN_API PolynomialLrOptions {
   std::int64_t total_iters = 5;
   double power = 1.0;
   static void declare(OptionList<PolynomialLrOptions>& options);
 };
 
 /// Lets the rate fall to zero in total_iters steps, as (1 - step / total_iters) to the given power.
-class PolynomialLr final : public SteppedLrSchedulerWith<PolynomialLrOptions> {
+class LEVIN_API PolynomialLr final : public SteppedLrSchedulerWith<PolynomialLrOptions> {
  public:
   explicit PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options = {});
 

@@ -2,12 +2,13 @@
 
 #include <optional>
 
+#include "levin/core/export.h"
 #include "levin/core/strategy.h"
 #include "levin/strategies/control_transport.h"
 
 namespace levin {
 
-struct JoinOptions {
+struct LEVIN_API JoinOptions {
   ControlTransport control_group = ControlTransport::kAuto;
   bool gradients_over_gloo = false;                      ///< also where the accelerator has a backend of its own
   std::optional<double> timeout_seconds = std::nullopt;  ///< that ranks wait for one another; unset: the request's
@@ -18,6 +19,6 @@ struct JoinOptions {
 /// them. A process joins once; options of later calls do not count. Ranks: all. Throws ConfigError when devices or environment
 /// variables make no sense, or the devices asked for are not the ranks that a launcher started; DesyncError or IoError when the
 /// ranks cannot come together.
-Launched join_ranks(const LaunchRequest& request, const JoinOptions& options = {});
+LEVIN_API Launched join_ranks(const LaunchRequest& request, const JoinOptions& options = {});
 
 }  // namespace levin

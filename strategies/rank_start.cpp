@@ -4,6 +4,9 @@
 
 #include <cstdlib>
 
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
+#include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/fork_server.h"
 
 namespace levin {
@@ -15,6 +18,15 @@ bool start_ranks_here() {
   const char* threads = std::getenv("OMP_NUM_THREADS");
   if (!chosen && threads != nullptr) at::set_num_threads(std::atoi(threads));
   return true;
+}
+
+void introduce_rank() {
+  try {
+    const ClusterEnvironment environment = detect_cluster_environment();
+    Console::instance().configure({.rank = environment.rank, .world_size = environment.world_size});
+  } catch (const ConfigError&) {
+    // The Trainer says it, when it needs them.
+  }
 }
 
 }  // namespace levin

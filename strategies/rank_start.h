@@ -1,5 +1,7 @@
 #pragma once
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// For programs with a main() of their own: ranks that the Trainer starts (`devices: N`) begin with this call, in a copy of
@@ -8,6 +10,10 @@ namespace levin {
 ///
 /// Call it first in main(), before threads are started and files opened. True in such a rank, whose environment then says which
 /// it is; false in the process that the user started, and where ranks cannot begin here: they then begin with main().
-bool start_ranks_here();
+LEVIN_API bool start_ranks_here();
+
+/// Lets the console carry this process's rank from here on, before a Trainer exists: the rank that a launcher's variables tell.
+/// Without a launcher, or with variables that make no sense, nothing changes; the Trainer says what is wrong with them.
+LEVIN_API void introduce_rank();
 
 }  // namespace levin

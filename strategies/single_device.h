@@ -1,11 +1,12 @@
 #pragma once
 
+#include "levin/core/export.h"
 #include "levin/core/strategy.h"
 
 namespace levin {
 
 /// One process on one device, whose gradients are as they are. The name in YAML is "single_device".
-class SingleDeviceStrategy : public Strategy {
+class LEVIN_API SingleDeviceStrategy : public Strategy {
  public:
   std::string name() const override { return "single_device"; }
   void setup_module(Module&, bool) override {}

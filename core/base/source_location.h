@@ -2,11 +2,13 @@
 
 #include <cstdint>
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// Where a call stands in the user's code: what std::source_location is, which clang 14 does not have. As a default argument,
 /// `SourceLocation where = SourceLocation::current()`, it is the place of the call.
-class SourceLocation {
+class LEVIN_API SourceLocation {
  public:
   static constexpr SourceLocation current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) {
     return SourceLocation(file, line);

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "levin/core/base/format.h"
-#include "levin/core/checkpoint/checkpoint_mark.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/checkpoint/value_json.h"
@@ -21,6 +20,9 @@
 
 namespace levin {
 namespace {
+
+/// The key under which a checkpoint's manifest stands in its file's metadata: what makes a safetensors file a checkpoint.
+constexpr char kManifestKey[] = "levin_manifest";
 
 namespace fs = std::filesystem;
 
@@ -191,6 +193,16 @@ Checkpoint Checkpoint::load(const fs::path& file) {
       message += format(" The newest whole checkpoint beside it is '{}'.", good->string());
     }
     throw IoError(message);
+  }
+}
+
+bool Checkpoint::is_checkpoint(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, error))) return false;
+  try {
+    return parse_safetensors(MappedFile(file).bytes()).metadata.contains(kManifestKey);
+  } catch (const IoError&) {
+    return false;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "levin/core/export.h"
 #include "levin/core/options/value.h"
 
 namespace levin {
@@ -15,7 +16,7 @@ namespace levin {
 /// `rng.<rank>.cpu`, and `rng.<rank>.<accelerator>` where that has random numbers of its own. Manifest keys are Lightning's:
 /// epoch, global_step, optimizer_states, lr_schedulers, loops, callbacks, hyper_parameters; and levin_version, and metrics: by
 /// rank, what it had logged in the epoch under way.
-class Checkpoint {
+class LEVIN_API Checkpoint {
  public:
   Value manifest = Value(Value::Map{});
   std::map<std::string, at::Tensor> tensors;
@@ -27,6 +28,9 @@ class Checkpoint {
   /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
   /// one.
   static Checkpoint load(const std::filesystem::path& file);
+  /// True for a regular file, not a link to one, that levin has written as a checkpoint: one that a callback may replace or
+  /// remove. Reads its header only.
+  static bool is_checkpoint(const std::filesystem::path& file);
 };
 
 }  // namespace levin

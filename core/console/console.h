@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "levin/core/export.h"
 #include "levin/core/options/choice.h"
 
 namespace levin {
@@ -23,7 +24,7 @@ enum class Speaker {
   kRun    ///< the run as a whole: printed by rank 0 alone, and the same for any number of ranks
 };
 
-struct ConsoleOptions {
+struct LEVIN_API ConsoleOptions {
   LogLevel level = LogLevel::kInfo;  ///< lines below it are neither shown nor written to the file
   int rank = 0;
   int world_size = 1;
@@ -39,7 +40,7 @@ struct ConsoleOptions {
 ///
 /// A live line (a progress bar) may stand at the bottom of the terminal: messages are printed above it.
 /// Threading: every method may be called from any thread.
-class Console {
+class LEVIN_API Console {
  public:
   /// The console of this process, on standard output and error.
   static Console& instance();

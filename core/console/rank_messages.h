@@ -6,6 +6,7 @@
 #include <string>
 
 #include "levin/core/console/console.h"
+#include "levin/core/export.h"
 
 namespace levin {
 
@@ -79,6 +80,6 @@ void rank_zero_warn(const Parts&... parts) {
 }
 
 /// Calls `function` on rank 0 only; it must not communicate, since the other ranks do not take part.
-void rank_zero_only(const std::function<void()>& function);
+LEVIN_API void rank_zero_only(const std::function<void()>& function);
 
 }  // namespace levin

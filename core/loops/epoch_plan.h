@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/options/check_interval.h"
+#include "levin/core/options/limit.h"
 
 namespace levin {
 

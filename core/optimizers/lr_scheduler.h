@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/options/value.h"
 
 namespace torch::optim {
@@ -14,7 +15,7 @@ namespace levin {
 
 /// Changes the learning rate of an optimizer's parameter groups over time. Names, arguments and values are PyTorch's.
 /// A scheduler keeps a reference to its optimizer: the optimizer must outlive it.
-class LrScheduler {
+class LEVIN_API LrScheduler {
  public:
   virtual ~LrScheduler();
   /// One step of the schedule: a training step or an epoch, as SchedulerConfig::interval says. `metric` is for

@@ -3,24 +3,81 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/optimizers/lr_scheduler.h"
+#include "levin/core/options/registry.h"
 
 namespace levin {
 
 /// Makes an optimizer for the `optimizer:` section of YAML. Registered by PyTorch's class name: SGD, Adam, AdamW, …
-class OptimizerFactory {
+class LEVIN_API OptimizerFactory {
  public:
   virtual ~OptimizerFactory();
   virtual std::shared_ptr<torch::optim::Optimizer> make(std::vector<at::Tensor> parameters) const = 0;
 };
 
 /// Makes a scheduler for the `lr_scheduler:` section of YAML. Registered by PyTorch's class name: StepLR, OneCycleLR, …
-class LrSchedulerFactory {
+class LEVIN_API LrSchedulerFactory {
  public:
   virtual ~LrSchedulerFactory();
   virtual std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer) const = 0;
 };
 
+namespace detail {
+
+/// Makes objects of a class from its options, if it has any, and what else it is made of.
+template <class Derived>
+class Recipe {
+ public:
+  template <class... Arguments>
+  std::shared_ptr<Derived> make(Arguments&&... arguments) const {
+    return std::make_shared<Derived>(std::forward<Arguments>(arguments)...);
+  }
+};
+template <class Derived>
+requires requires { typename Derived::Options; }
+class Recipe<Derived> {
+ public:
+  using Options = typename Derived::Options;
+  explicit Recipe(Options options) : options_(std::move(options)) {}
+  template <class... Arguments>
+  std::shared_ptr<Derived> make(Arguments&&... arguments) const {
+    return std::make_shared<Derived>(std::forward<Arguments>(arguments)..., options_);
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace detail
+
+/// The factory of an optimizer class, whose constructor takes the parameters and, where the class has Options, these.
+template <class Derived>
+class OptimizerFactoryOf final : public OptimizerFactory, public detail::Recipe<Derived> {
+ public:
+  using detail::Recipe<Derived>::Recipe;
+  std::shared_ptr<torch::optim::Optimizer> make(std::vector<at::Tensor> parameters) const override {
+    return detail::Recipe<Derived>::make(std::move(parameters));
+  }
+};
+
+/// The factory of a scheduler class, whose constructor takes the optimizer and, where the class has Options, these.
+template <class Derived>
+class LrSchedulerFactoryOf final : public LrSchedulerFactory, public detail::Recipe<Derived> {
+ public:
+  using detail::Recipe<Derived>::Recipe;
+  std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer) const override {
+    return detail::Recipe<Derived>::make(optimizer);
+  }
+};
+
 }  // namespace levin
+
+// As LEVIN_REGISTER_MODULE: `optimizer: Derived` and `lr_scheduler: Derived` in YAML.
+#define LEVIN_REGISTER_OPTIMIZER(Derived, help) \
+  LEVIN_REGISTER_(::levin::OptimizerFactory, ::levin::OptimizerFactoryOf<Derived>, #Derived, help)
+#define LEVIN_REGISTER_LR_SCHEDULER(Derived, help) \
+  LEVIN_REGISTER_(::levin::LrSchedulerFactory, ::levin::LrSchedulerFactoryOf<Derived>, #Derived, help)

@@ -9,13 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/common_choices.h"
 
 namespace levin {
 
 /// A scheduler and when it steps. Defaults are Lightning's.
-struct SchedulerConfig {
+struct LEVIN_API SchedulerConfig {
   std::shared_ptr<LrScheduler> scheduler = nullptr;
   Interval interval = Interval::kEpoch;
   std::int64_t frequency = 1;  ///< every so many intervals
@@ -25,7 +26,7 @@ struct SchedulerConfig {
 };
 
 /// An optimizer with its schedulers.
-struct OptimizerSetup {
+struct LEVIN_API OptimizerSetup {
   std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
   std::vector<SchedulerConfig> schedulers = {};
 };
@@ -34,7 +35,7 @@ struct OptimizerSetup {
 ///
 ///     return std::make_shared<torch::optim::Adam>(parameters(), lr);
 ///     return {optimizer, {{.scheduler = std::make_shared<levin::StepLr>(*optimizer, …), .interval = levin::Interval::kStep}}};
-class OptimizerSetups {
+class LEVIN_API OptimizerSetups {
  public:
   OptimizerSetups() = default;
   template <class Derived>

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {
@@ -39,15 +40,15 @@ class Component {
 };
 
 namespace detail {
-struct ClassPathAndArgs {
+struct LEVIN_API ClassPathAndArgs {
   Value class_path;
   Value init_args;
 };
 /// Splits `Name` or `{class_path: Name, init_args: {…}}`; init_args may be left out. Throws ConfigError on any other shape.
-ClassPathAndArgs read_class_path(const Value& value, const std::string& expected);
+LEVIN_API ClassPathAndArgs read_class_path(const Value& value, const std::string& expected);
 /// A reference to the schema of a kind of classes; the schema of the whole YAML defines it, with every class that is
 /// registered.
-Value schema_of_class(const std::string& kind);
+LEVIN_API Value schema_of_class(const std::string& kind);
 }  // namespace detail
 
 /// Reading checks the class name and its arguments, and fills in the arguments' defaults; the object is made by get().

@@ -5,12 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/options/option_type.h"
 
 namespace levin {
 
 /// Which devices: "auto", a count, or indices ("0,3").
-class Devices {
+class LEVIN_API Devices {
  public:
   Devices() = default;  ///< auto
   Devices(int count) : count_(count) {}
@@ -31,7 +32,7 @@ class Devices {
 };
 
 template <>
-struct OptionType<Devices> {
+struct LEVIN_API OptionType<Devices> {
   static Devices read(const Value& value);
   static Value write(const Devices& devices);
   static std::string name() { return "int, string or list of int"; }

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "levin/core/export.h"
 #include "levin/core/options/option_type.h"
 
 namespace levin {
@@ -12,10 +13,10 @@ namespace levin {
 using Duration = std::chrono::duration<double>;
 
 /// The duration that `text` writes as "DD:HH:MM:SS"; seconds may have decimals. Throws ConfigError on anything else.
-Duration parse_duration(std::string_view text);
+LEVIN_API Duration parse_duration(std::string_view text);
 
 template <>
-struct OptionType<Duration> {
+struct LEVIN_API OptionType<Duration> {
   static Duration read(const Value& value);
   /// "00:12:00:00", or "00:00:00:00.5"
   static Value write(Duration duration);

@@ -47,4 +47,31 @@ Value OptionType<Limit>::write(const Limit& limit) {
   return limit.batches();
 }
 
+CheckInterval OptionType<CheckInterval>::read(const Value& value) {
+  if (!value.is_string()) return OptionType<Limit>::read(value);
+  return OptionType<Duration>::read(value);
+}
+
+Value OptionType<CheckInterval>::write(const CheckInterval& interval) {
+  return interval.is_time() ? OptionType<Duration>::write(interval.time()) : OptionType<Limit>::write(interval.limit());
+}
+
+Value OptionType<CheckInterval>::schema() {
+  return detail::any_of({OptionType<Limit>::schema(), OptionType<Duration>::schema()});
+}
+
+FastDevRun OptionType<FastDevRun>::read(const Value& value) {
+  if (value.is_bool()) return FastDevRun(value.as_bool());
+  if (!value.is_int()) detail::throw_wrong_type(value, name());
+  return FastDevRun(value.as_int());
+}
+
+Value OptionType<FastDevRun>::write(const FastDevRun& run) {
+  return run.batches() <= 1 ? Value(static_cast<bool>(run)) : Value(run.batches());
+}
+
+Value OptionType<FastDevRun>::schema() {
+  return detail::any_of({detail::schema_of_type("boolean"), detail::schema_of_type("integer")});
+}
+
 }  // namespace levin

@@ -1,15 +1,18 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <variant>
 
+#include "levin/core/export.h"
+#include "levin/core/options/duration.h"
 #include "levin/core/options/option_type.h"
 
 namespace levin {
 
 /// A number of batches, or a share of them: 1 is one batch, 1.0 is all.
-class Limit {
+class LEVIN_API Limit {
  public:
   Limit(int batches) : value_(static_cast<std::int64_t>(batches)) {}
   Limit(std::int64_t batches) : value_(batches) {}
@@ -26,11 +29,60 @@ class Limit {
   std::variant<std::int64_t, double> value_;
 };
 
+/// When validation runs in training: after so many batches, after a share of an epoch, or each time that a span of time has
+/// passed since the validation before.
+class LEVIN_API CheckInterval {
+ public:
+  CheckInterval(int batches) : interval_(Limit(batches)) {}
+  CheckInterval(std::int64_t batches) : interval_(Limit(batches)) {}
+  CheckInterval(double share) : interval_(Limit(share)) {}
+  CheckInterval(const Limit& limit) : interval_(limit) {}
+  template <class Rep, class Period>
+  CheckInterval(std::chrono::duration<Rep, Period> time) : interval_(Duration(time)) {}
+
+  bool is_time() const { return std::holds_alternative<Duration>(interval_); }
+  Duration time() const { return std::get<Duration>(interval_); }
+  /// Called: when it is no time.
+  const Limit& limit() const { return std::get<Limit>(interval_); }
+
+ private:
+  std::variant<Limit, Duration> interval_;
+};
+
+/// fast_dev_run: `true` for one batch of each stage, or a number of batches; false or 0 for a normal run.
+class LEVIN_API FastDevRun {
+ public:
+  FastDevRun(bool enabled = false) : batches_(enabled ? 1 : 0) {}
+  FastDevRun(int batches) : batches_(batches) {}
+  FastDevRun(std::int64_t batches) : batches_(batches) {}
+  std::int64_t batches() const { return batches_; }
+  explicit operator bool() const { return batches_ > 0; }
+
+ private:
+  std::int64_t batches_;
+};
+
 template <>
-struct OptionType<Limit> {
+struct LEVIN_API OptionType<Limit> {
   static Limit read(const Value& value);
   static Value write(const Limit& limit);
   static std::string name() { return "int or float"; }
+  static Value schema();
+};
+
+template <>
+struct LEVIN_API OptionType<CheckInterval> {
+  static CheckInterval read(const Value& value);
+  static Value write(const CheckInterval& interval);
+  static std::string name() { return "int, float or DD:HH:MM:SS"; }
+  static Value schema();
+};
+
+template <>
+struct LEVIN_API OptionType<FastDevRun> {
+  static FastDevRun read(const Value& value);
+  static Value write(const FastDevRun& run);
+  static std::string name() { return "bool or int"; }
   static Value schema();
 };
 

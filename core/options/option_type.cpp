@@ -5,9 +5,31 @@
 #include <limits>
 
 #include "levin/core/base/format.h"
+#include "levin/core/options/error_limit.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
+
+void ErrorCollector::run(const std::function<void()>& step) {
+  if (errors_.size() >= kMostConfigErrors) return;
+  try {
+    step();
+  } catch (const ConfigError& error) {
+    add(error);
+  }
+}
+
+void ErrorCollector::add(const ConfigError& error) {
+  for (ConfigError& single : single_errors(error)) {
+    if (errors_.size() < kMostConfigErrors) errors_.push_back(std::move(single));
+  }
+}
+
+void ErrorCollector::throw_if_any() const {
+  if (errors_.size() == 1) throw errors_.front();
+  if (!errors_.empty()) throw ConfigErrors(errors_);
+}
+
 namespace {
 
 // What YAML's tolerance takes away, the message gives back: how the value must be written to be accepted.

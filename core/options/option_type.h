@@ -8,13 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/error.h"
+#include "levin/core/export.h"
 #include "levin/core/options/choice.h"
-#include "levin/core/options/config_errors.h"
 #include "levin/core/options/value.h"
 
 namespace levin {
 
 struct OptionInfo;
+
+/// Gathers the errors of independent steps, so that a user sees all of them at once.
+class LEVIN_API ErrorCollector {
+ public:
+  /// Runs a step; a ConfigError from it is kept.
+  void run(const std::function<void()>& step);
+  void add(const ConfigError& error);
+  /// Throws what was kept: the error itself when it is one, ConfigErrors when they are several.
+  void throw_if_any() const;
+
+ private:
+  std::vector<ConfigError> errors_;
+};
 
 /// How a member of type M is read from a Value, written to one, named in help and described in JSON Schema.
 /// Specialize it for a type of your own; read() throws ConfigError with value.mark() on a value that does not fit.
@@ -23,29 +37,30 @@ struct OptionType;
 
 namespace detail {
 /// Puts `name: ` in front of each ConfigError that `step` throws.
-void naming(const std::string& name, const std::function<void()>& step);
+LEVIN_API void naming(const std::string& name, const std::function<void()>& step);
 /// Throws ConfigError with the problem that a rule between options finds, if any, at the first of them that stands in `map`.
-void check_rule(const std::vector<std::string>& options, const Value& map, const std::function<std::string()>& problem);
+LEVIN_API void check_rule(const std::vector<std::string>& options, const Value& map,
+                          const std::function<std::string()>& problem);
 /// Checks `value` against the option's range and choices, resolves it when it names an input file (as written, then beside the
 /// YAML file that names it), and hands it to `read`. What `read` throws gets the option's name. A value equal to the option's
 /// default is always in range. Throws ConfigError with the value's mark.
-void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read);
+LEVIN_API void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read);
 /// The same for a value that was set in C++, but for input files, which need not be there yet. `check` throws what reading
 /// would.
-void check_option(const OptionInfo& info, const Value& value, const std::function<void()>& check);
+LEVIN_API void check_option(const OptionInfo& info, const Value& value, const std::function<void()>& check);
 /// Throws ConfigError when `map` is neither a map nor null, has a key that is not known, or lacks a required one.
-void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
+LEVIN_API void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
 /// {"type": name}
-Value schema_of_type(const char* name);
+LEVIN_API Value schema_of_type(const char* name);
 /// {"anyOf": alternatives}
-Value any_of(Value::List alternatives);
+LEVIN_API Value any_of(Value::List alternatives);
 /// The absolute path of an existing file or folder, tried as written and beside the YAML file that `value` stands in.
 /// Throws ConfigError when there is none.
-Value resolve_input_file(const Value& value);
+LEVIN_API Value resolve_input_file(const Value& value);
 /// Throws ConfigError: "expected <expected>, got <value>".
-[[noreturn]] void throw_wrong_type(const Value& value, const std::string& expected);
+[[noreturn]] LEVIN_API void throw_wrong_type(const Value& value, const std::string& expected);
 /// Throws ConfigError: "must be one of …, got <value>; did you mean …?".
-[[noreturn]] void throw_wrong_choice(const Value& value, const std::vector<std::string>& choices);
+[[noreturn]] LEVIN_API void throw_wrong_choice(const Value& value, const std::vector<std::string>& choices);
 /// The names that an option of this type has to be one of; none for a type that is no choice.
 template <class M>
 std::vector<std::string> choices_of(const M*) {
@@ -59,28 +74,28 @@ std::vector<std::string> choices_of(const std::optional<M>*) {
 }  // namespace detail
 
 template <>
-struct OptionType<bool> {
+struct LEVIN_API OptionType<bool> {
   static bool read(const Value& value);
   static Value write(bool value) { return value; }
   static std::string name() { return "bool"; }
   static Value schema() { return detail::schema_of_type("boolean"); }
 };
 template <>
-struct OptionType<std::int64_t> {
+struct LEVIN_API OptionType<std::int64_t> {
   static std::int64_t read(const Value& value);
   static Value write(std::int64_t value) { return value; }
   static std::string name() { return "int"; }
   static Value schema() { return detail::schema_of_type("integer"); }
 };
 template <>
-struct OptionType<int> {
+struct LEVIN_API OptionType<int> {
   static int read(const Value& value);
   static Value write(int value) { return value; }
   static std::string name() { return "int"; }
   static Value schema() { return detail::schema_of_type("integer"); }
 };
 template <>
-struct OptionType<double> {
+struct LEVIN_API OptionType<double> {
   static double read(const Value& value);
   static Value write(double value) { return value; }
   static std::string name() { return "float"; }
@@ -89,7 +104,7 @@ struct OptionType<double> {
 /// An int is taken as its digits, so that `precision: 32` and `version: 3` need no quotes. Other scalars need them: YAML has
 /// already changed their text (1.10 is 1.1, yes is not "yes" everywhere).
 template <>
-struct OptionType<std::string> {
+struct LEVIN_API OptionType<std::string> {
   static std::string read(const Value& value);
   static Value write(const std::string& value) { return value; }
   static std::string name() { return "string"; }
@@ -97,7 +112,7 @@ struct OptionType<std::string> {
 };
 /// A leading "~/" is the user's home folder.
 template <>
-struct OptionType<std::filesystem::path> {
+struct LEVIN_API OptionType<std::filesystem::path> {
   static std::filesystem::path read(const Value& value);
   static Value write(const std::filesystem::path& value) { return value.string(); }
   static std::string name() { return "path"; }
@@ -116,7 +131,7 @@ struct OptionType<E> {
 };
 /// A value taken as it is, such as the init_args of a class that is known only at run time.
 template <>
-struct OptionType<Value> {
+struct LEVIN_API OptionType<Value> {
   static Value read(const Value& value) { return value; }
   static Value write(const Value& value) { return value; }
   static std::string name() { return "any"; }

@@ -8,14 +8,14 @@
 #include <type_traits>
 #include <vector>
 
-#include "levin/core/options/config_errors.h"
+#include "levin/core/export.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/value.h"
 
 namespace levin {
 
 /// What is known of one option, whatever struct it belongs to. `levin --help`, the JSON Schema and the YAML reader live on it.
-struct OptionInfo {
+struct LEVIN_API OptionInfo {
   std::string name;
   std::string help;
   std::string type;     ///< as a user reads it: "int", "float", "list of string", …
@@ -218,9 +218,9 @@ std::vector<OptionInfo> describe_options() {
 
 namespace detail {
 /// "at least 0", "below 1": the range of an option in words; empty when it has none.
-std::vector<std::string> bounds(const OptionInfo& info);
+LEVIN_API std::vector<std::string> bounds(const OptionInfo& info);
 /// JSON Schema of a map with these options and no others.
-Value schema_of_options(const std::vector<OptionInfo>& options);
+LEVIN_API Value schema_of_options(const std::vector<OptionInfo>& options);
 }  // namespace detail
 
 /// A struct that declares options can be an option itself: a map within the map.

@@ -127,10 +127,12 @@ std::vector<const ClassInfo*> Registry<Base>::classes() const {
 template class Registry<Accelerator>;
 template class Registry<Callback>;
 template class Registry<DataModule>;
+template class Registry<Dataset>;
 template class Registry<Logger>;
 template class Registry<LrSchedulerFactory>;
 template class Registry<Module>;
 template class Registry<OptimizerFactory>;
+template class Registry<Sampler>;
 template class Registry<Strategy>;
 
 }  // namespace levin

@@ -9,22 +9,26 @@
 #include <type_traits>
 #include <vector>
 
+#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 #include "levin/core/options/value.h"
+#include "levin/core/plugin_stamp.h"
 
 namespace levin {
 
 class Accelerator;
 class Callback;
 class DataModule;
+class Dataset;
 class Logger;
 class LrSchedulerFactory;
 class Module;
 class OptimizerFactory;
+class Sampler;
 class Strategy;
 
 /// What a registry knows of one class, without its base: enough for `levin list`, --help and the JSON Schema.
-struct ClassInfo {
+struct LEVIN_API ClassInfo {
   std::string name;
   std::string help;
   std::vector<OptionInfo> options;
@@ -43,6 +47,8 @@ inline constexpr const char* kKindOf<Callback> = "callback";
 template <>
 inline constexpr const char* kKindOf<DataModule> = "data";
 template <>
+inline constexpr const char* kKindOf<Dataset> = "dataset";
+template <>
 inline constexpr const char* kKindOf<Logger> = "logger";
 template <>
 inline constexpr const char* kKindOf<LrSchedulerFactory> = "lr_scheduler";
@@ -51,20 +57,22 @@ inline constexpr const char* kKindOf<Module> = "model";
 template <>
 inline constexpr const char* kKindOf<OptimizerFactory> = "optimizer";
 template <>
+inline constexpr const char* kKindOf<Sampler> = "sampler";
+template <>
 inline constexpr const char* kKindOf<Strategy> = "strategy";
 
 /// Keeps the message of a registration that failed while a library was loading, where no exception may pass.
-void add_registration_error(std::string message);
+LEVIN_API void add_registration_error(std::string message);
 /// The messages kept so far; they are forgotten by this call. The `levin` program asks when it starts and after each plug-in.
 std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Accelerator,
-/// Module, DataModule, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the library and its
-/// plug-ins. A class is found by the last part of a dotted name: "lightning.pytorch.callbacks.EarlyStopping" finds
-/// EarlyStopping. Threading: registration happens while the program or a plug-in loads, in one thread.
+/// Module, DataModule, Dataset, Sampler, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the
+/// library and its plug-ins. A class is found by the last part of a dotted name: "lightning.pytorch.callbacks.EarlyStopping"
+/// finds EarlyStopping. Threading: registration happens while the program or a plug-in loads, in one thread.
 template <class Base>
-class Registry {
+class LEVIN_API Registry {
  public:
   using Factory = std::function<std::shared_ptr<Base>(const Value& init_args)>;
 
@@ -124,14 +132,16 @@ class Registry {
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
-extern template class Registry<Accelerator>;
-extern template class Registry<Callback>;
-extern template class Registry<DataModule>;
-extern template class Registry<Logger>;
-extern template class Registry<LrSchedulerFactory>;
-extern template class Registry<Module>;
-extern template class Registry<OptimizerFactory>;
-extern template class Registry<Strategy>;
+extern template class LEVIN_API Registry<Accelerator>;
+extern template class LEVIN_API Registry<Callback>;
+extern template class LEVIN_API Registry<DataModule>;
+extern template class LEVIN_API Registry<Dataset>;
+extern template class LEVIN_API Registry<Logger>;
+extern template class LEVIN_API Registry<LrSchedulerFactory>;
+extern template class LEVIN_API Registry<Module>;
+extern template class LEVIN_API Registry<OptimizerFactory>;
+extern template class LEVIN_API Registry<Sampler>;
+extern template class LEVIN_API Registry<Strategy>;
 
 /// Adds a class to its registry while the program or plug-in loads. Use the macros below.
 template <class Base, class Derived>
@@ -149,12 +159,15 @@ struct Registrar {
 
 #define LEVIN_CONCAT_(left, right) left##right
 #define LEVIN_CONCAT(left, right) LEVIN_CONCAT_(left, right)
-#define LEVIN_REGISTER_(Base, Derived, help) \
-  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __LINE__)(#Derived, help)
-/// Makes a class of the user's own available to YAML as `class_path: Derived`. At namespace scope of a .cpp file.
-#define LEVIN_REGISTER_MODULE(Derived, help) LEVIN_REGISTER_(::levin::Module, Derived, help)
-#define LEVIN_REGISTER_DATA_MODULE(Derived, help) LEVIN_REGISTER_(::levin::DataModule, Derived, help)
-#define LEVIN_REGISTER_CALLBACK(Derived, help) LEVIN_REGISTER_(::levin::Callback, Derived, help)
-#define LEVIN_REGISTER_LOGGER(Derived, help) LEVIN_REGISTER_(::levin::Logger, Derived, help)
-#define LEVIN_REGISTER_STRATEGY(Derived, help) LEVIN_REGISTER_(::levin::Strategy, Derived, help)
-#define LEVIN_REGISTER_ACCELERATOR(Derived, help) LEVIN_REGISTER_(::levin::Accelerator, Derived, help)
+#define LEVIN_REGISTER_(Base, Derived, name, help) \
+  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __LINE__)(name, help)
+// Each makes a class of the user's own available to YAML as `class_path: Derived`. At namespace scope of a .cpp file.
+// Optimizers and schedulers: core/optimizers/optimizer_factory.h.
+#define LEVIN_REGISTER_MODULE(Derived, help) LEVIN_REGISTER_(::levin::Module, Derived, #Derived, help)
+#define LEVIN_REGISTER_DATA_MODULE(Derived, help) LEVIN_REGISTER_(::levin::DataModule, Derived, #Derived, help)
+#define LEVIN_REGISTER_DATASET(Derived, help) LEVIN_REGISTER_(::levin::Dataset, Derived, #Derived, help)
+#define LEVIN_REGISTER_SAMPLER(Derived, help) LEVIN_REGISTER_(::levin::Sampler, Derived, #Derived, help)
+#define LEVIN_REGISTER_CALLBACK(Derived, help) LEVIN_REGISTER_(::levin::Callback, Derived, #Derived, help)
+#define LEVIN_REGISTER_LOGGER(Derived, help) LEVIN_REGISTER_(::levin::Logger, Derived, #Derived, help)
+#define LEVIN_REGISTER_STRATEGY(Derived, help) LEVIN_REGISTER_(::levin::Strategy, Derived, #Derived, help)
+#define LEVIN_REGISTER_ACCELERATOR(Derived, help) LEVIN_REGISTER_(::levin::Accelerator, Derived, #Derived, help)

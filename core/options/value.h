@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "levin/core/error.h"
+#include "levin/core/export.h"
 
 namespace levin {
 
 /// A tree of plain values: what a YAML document, a command-line override, a checkpoint's manifest or a callback's state
 /// holds. Maps keep the order in which keys were added. Each node may carry the place it was written at, for error messages.
-class Value {
+class LEVIN_API Value {
  public:
   using List = std::vector<Value>;
   using Map = std::vector<std::pair<std::string, Value>>;
@@ -78,6 +79,6 @@ class Value {
 };
 
 /// A value in an error message: "string 'abc'", "float 0.1", "list of 3 elements". Long strings are cut.
-std::string describe(const Value& value);
+LEVIN_API std::string describe(const Value& value);
 
 }  // namespace levin

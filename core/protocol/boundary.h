@@ -2,17 +2,13 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
 
+#include "levin/core/metric_row.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/votes.h"
 
 namespace levin {
-
-/// Metric name to value, in the order of names.
-using MetricMap = std::map<std::string, double, std::less<>>;
 
 /// Points of the loop that every rank reaches in the same order.
 enum class BoundaryKind : std::uint8_t {

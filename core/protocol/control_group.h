@@ -7,12 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// The small, CPU-only group over which ranks agree: metrics, votes, decisions. Gradients do not travel here.
 /// Implemented over shared memory on one host, over Gloo between hosts, and by threads in the simulation.
 /// Threading: called by one thread of a rank at a time.
-class ControlGroup {
+class LEVIN_API ControlGroup {
  public:
   virtual ~ControlGroup();
   virtual int rank() const = 0;
@@ -31,7 +33,7 @@ class ControlGroup {
 };
 
 /// A group of one: every exchange is with oneself.
-class SingleProcessGroup final : public ControlGroup {
+class LEVIN_API SingleProcessGroup final : public ControlGroup {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
@@ -39,12 +41,12 @@ class SingleProcessGroup final : public ControlGroup {
 };
 
 /// The call of a ControlGroup that a rank has come to.
-struct GroupCall {
+struct LEVIN_API GroupCall {
   std::string_view what;
   std::uint64_t bytes = 0;
   bool operator==(const GroupCall&) const = default;
 };
 /// Empty when all ranks are in the same call. Else, for a DesyncError, which each is in; with sizes where nothing else differs.
-std::string describe_different_calls(const std::vector<GroupCall>& by_rank);
+LEVIN_API std::string describe_different_calls(const std::vector<GroupCall>& by_rank);
 
 }  // namespace levin

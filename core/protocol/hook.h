@@ -3,13 +3,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// What a Trainer is doing. Sanity checking is part of fit.
 enum class Stage : std::uint8_t { kTrain, kSanityCheck, kValidate, kTest, kPredict };
 
 /// "train", "sanity_check", "validate", "test", "predict".
-std::string_view stage_name(Stage stage);
+LEVIN_API std::string_view stage_name(Stage stage);
 
 /// Every place at which user code runs, in the names of Lightning.
 enum class Hook : std::uint8_t {
@@ -86,16 +88,16 @@ enum class Hook : std::uint8_t {
 };
 
 /// "training_step", "on_train_epoch_end", …: the name of the function that the user overrides.
-std::string_view hook_name(Hook hook);
+LEVIN_API std::string_view hook_name(Hook hook);
 
 /// What log() may do in a hook, and what it does when on_step and on_epoch are left open.
-struct HookPolicy {
+struct LEVIN_API HookPolicy {
   bool may_log = false;
   bool default_on_step = false;
   bool default_on_epoch = false;
   /// on_step must be false and on_epoch true: the hook runs once an epoch.
   bool epoch_only = false;
 };
-HookPolicy hook_policy(Hook hook);
+LEVIN_API HookPolicy hook_policy(Hook hook);
 
 }  // namespace levin

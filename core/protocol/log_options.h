@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include "levin/core/base/source_location.h"
+#include "levin/core/export.h"
 
 namespace levin {
 
@@ -11,10 +12,10 @@ namespace levin {
 enum class Reduce : std::uint8_t { kMean, kSum, kMin, kMax };
 
 /// "mean", "sum", "min", "max".
-const char* reduce_name(Reduce reduce);
+LEVIN_API const char* reduce_name(Reduce reduce);
 
 /// The options of log(). Written with designated initializers, in this order: `log("val_loss", loss, {.prog_bar = true})`.
-struct LogOptions {
+struct LEVIN_API LogOptions {
   /// Write the value of each step (every log_every_n_steps). Default: by hook, true in a training step.
   std::optional<bool> on_step = std::nullopt;
   /// Accumulate the value and write it at the end of the epoch. Default: by hook, true outside a training step.
@@ -40,7 +41,7 @@ struct LogOptions {
 };
 
 /// Where log() or a collective was called.
-struct CallSite {
+struct LEVIN_API CallSite {
   const char* file = "";
   std::uint32_t line = 0;
 

@@ -10,9 +10,6 @@ namespace levin {
 
 /// The most bytes of news that a rank may announce: some hundred thousand keys.
 inline constexpr std::uint64_t kLargestNews = std::uint64_t{64} << 20;
-/// The longest text that a rank may announce to RankExchange::gather_text(), in bytes.
-inline constexpr std::uint64_t kLongestText = std::uint64_t{64} << 20;
-
 /// The text in a field of fixed size that another rank has filled: up to its end, or the field's.
 inline std::string_view text_in(std::span<const char> field) {
   const std::string_view text(field.data(), field.size());

@@ -35,6 +35,9 @@ std::optional<RankDifference> difference(const std::string& first_text, const st
 
 }  // namespace
 
+Meeting::Meeting(const std::string& what, const std::string& every_rank)
+    : text_(format("{} (every rank comes here, since {})", what, every_rank)) {}
+
 std::string RankDifference::str() const {
   return format("Rank 0 has `{}`, rank {} has `{}` (line {})", first, rank, other, line);
 }

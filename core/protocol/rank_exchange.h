@@ -8,20 +8,18 @@
 #include <type_traits>
 #include <vector>
 
-#include "levin/core/base/format.h"
+#include "levin/core/export.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/peer_limits.h"
 
 namespace levin {
 
 /// One call in which all ranks meet. It cannot be made without the reason for which every rank comes to it: a rank that does
 /// not would leave the others waiting.
-class Meeting {
+class LEVIN_API Meeting {
  public:
   /// `what`: "opening a logger". `every_rank`: completes "every rank comes here, since …". Both stand in the table of a stalled
   /// run and in errors, where they tell a person what a rank waits for and which rule a rank that is missing has broken.
-  Meeting(const std::string& what, const std::string& every_rank)
-      : text_(format("{} (every rank comes here, since {})", what, every_rank)) {}
+  Meeting(const std::string& what, const std::string& every_rank);
   const char* text() const { return text_.c_str(); }
 
  private:
@@ -29,7 +27,7 @@ class Meeting {
 };
 
 /// The first line in which a rank's text differs from rank 0's. The same on all ranks.
-struct RankDifference {
+struct LEVIN_API RankDifference {
   int rank = 0;
   std::size_t line = 0;  ///< counted from 1
   std::string first;     ///< rank 0's; "nothing more" where its text ends before
@@ -42,8 +40,11 @@ struct RankDifference {
 /// How the runtime and callbacks exchange what is no metric: everything outside of strategies and the protocol that waits for
 /// other ranks goes through here or through a boundary. A group of one exchanges nothing.
 /// Ranks: all, for every method, in the same order. Throws DesyncError, as ControlGroup::all_gather() does.
-class RankExchange {
+class LEVIN_API RankExchange {
  public:
+  /// The longest text that a rank may announce, in bytes.
+  static constexpr std::uint64_t kLongestText = std::uint64_t{64} << 20;
+
   explicit RankExchange(ControlGroup& group) : group_(group) {}
 
   /// One text of any bytes from each rank, in the order of ranks. Two exchanges. A rank that announces more than `longest`

@@ -5,22 +5,23 @@
 #include <vector>
 
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/export.h"
 #include "levin/core/protocol/votes.h"
 
 namespace levin {
 
 /// What a rank has published for a reduction, as it travels.
-struct PublishedVotes {
+struct LEVIN_API PublishedVotes {
   std::int64_t sequence = -1;
   std::uint64_t votes = 0;  ///< packed
 };
 /// The votes by rank. Throws DesyncError when one of them is for another reduction than `sequence`, in which `own_rank` is.
-std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_rank, std::int64_t sequence, int own_rank);
+LEVIN_API std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_rank, std::int64_t sequence, int own_rank);
 
 /// Carries votes between boundaries without a collective of their own: each rank publishes before a gradient reduction and
 /// reads after it. Since a reduction ends on a rank only after it has started on every rank, all ranks read the same votes for
 /// the same reduction. One word of shared memory a rank on one host; an element in a bucket between hosts.
-class VoteBoard {
+class LEVIN_API VoteBoard {
  public:
   virtual ~VoteBoard();
   /// Before reduction number `sequence` (0, 1, 2, … counted alike on every rank) starts on this rank.
@@ -31,7 +32,7 @@ class VoteBoard {
 
 /// Votes that travel by themselves: reading is a meeting over the control group. Right for every manner of training; a strategy
 /// whose reductions are a meeting already saves it this one.
-class GatheredVoteBoard final : public VoteBoard {
+class LEVIN_API GatheredVoteBoard final : public VoteBoard {
  public:
   /// `group` outlives the board.
   explicit GatheredVoteBoard(ControlGroup& group) : group_(group) {}
@@ -44,7 +45,7 @@ class GatheredVoteBoard final : public VoteBoard {
 };
 
 /// The board of a group of one. Reading a sequence that was not the last one published is a MisuseError.
-class SingleProcessVoteBoard final : public VoteBoard {
+class LEVIN_API SingleProcessVoteBoard final : public VoteBoard {
  public:
   void publish(std::int64_t sequence, const Votes& votes) override;
   std::vector<Votes> read(std::int64_t sequence) override;

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// What one rank asks of all, or tells them, at a step or a boundary. Merged, a vote of any rank is everyone's.
-struct Votes {
+struct LEVIN_API Votes {
   bool stop = false;        ///< should_stop
   bool end_epoch = false;   ///< skip the rest of this epoch
   bool has_next = true;     ///< training data: this rank has a batch after the one it works on; merged: any rank has
@@ -17,10 +19,10 @@ struct Votes {
 };
 
 /// Merges by-rank votes into one, in the way that Votes documents. No votes at all: as Votes{} but without has_next.
-Votes merge(const std::vector<Votes>& votes);
+LEVIN_API Votes merge(const std::vector<Votes>& votes);
 
 /// Votes in one word, for shared memory and frames. The top bit is always set, so that a word is never 0.
-std::uint64_t pack(const Votes& votes);
-Votes unpack_votes(std::uint64_t word);
+LEVIN_API std::uint64_t pack(const Votes& votes);
+LEVIN_API Votes unpack_votes(std::uint64_t word);
 
 }  // namespace levin

@@ -153,7 +153,7 @@ RankState own_rank_state(TrainerState& run) {
 std::vector<RankState> gather_rank_states(TrainerState& run) {
   std::vector<RankState> states;
   // Gradients that wait for more batches are as large as the model.
-  std::uint64_t longest = kLongestText;
+  std::uint64_t longest = RankExchange::kLongestText;
   for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
   for (const std::string& text :

@@ -6,6 +6,7 @@
 
 #include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/hook.h"
+#include "levin/core/run/throughput.h"
 
 namespace levin {
 
@@ -26,12 +27,6 @@ struct BatchProgress {
   bool in_work = false;                 ///< between taking a batch and the end of its hooks
   bool has_next = true;                 ///< training: this rank has a batch after the one in work
   std::vector<LoaderProgress> loaders;  ///< of the stage that runs
-};
-
-/// What all ranks together did in an evaluation.
-struct EvaluationTotals {
-  std::int64_t batches = 0;  ///< of the rank that had most
-  std::int64_t samples = 0;  ///< of all ranks
 };
 
 /// How far a run has come, in plain numbers. The loops write it; everything else reads it.

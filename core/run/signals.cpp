@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstring>
 
 namespace levin {
 
@@ -28,12 +27,6 @@ void remember(int signal) {
 }
 
 }  // namespace
-
-Interrupted::Interrupted(int signal, const std::string& where)
-    : Error(std::string("Stopped by signal ") + std::to_string(signal) + " (" + strsignal(signal) + ") " + where + ".",
-            128 + signal),
-      signal_(signal) {}
-Interrupted::~Interrupted() = default;
 
 SignalScope::SignalScope() {
   if (open_scopes++ > 0) return;

@@ -1,5 +1,6 @@
 #include "levin/core/run/throughput.h"
 
+#include "levin/core/batch.h"
 #include "levin/core/loops/step_votes.h"
 #include "levin/core/run/trainer_state.h"
 

@@ -3,9 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "levin/core/batch.h"
-#include "levin/core/run/progress.h"
-#include "levin/core/trainer.h"
+#include "levin/core/export.h"
+#include "levin/core/fwd.h"
 
 namespace levin {
 
@@ -13,10 +12,16 @@ namespace levin {
 /// without one batch size for all, or manual optimization on several ranks. `batch` is this rank's. Called: in
 /// on_train_batch_end. It only reads what came with the gradients: with accumulation the samples of several batches come with
 /// the last one.
-std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
+LEVIN_API std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
+
+/// What all ranks together did in an evaluation.
+struct LEVIN_API EvaluationTotals {
+  std::int64_t batches = 0;  ///< of the rank that had most
+  std::int64_t samples = 0;  ///< of all ranks
+};
 
 /// What all ranks did in the evaluation that is about to end. Called: in on_*_epoch_end and on_*_end of an evaluation. It only
 /// reads what came with the boundary before them.
-const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer);
+LEVIN_API const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer);
 
 }  // namespace levin

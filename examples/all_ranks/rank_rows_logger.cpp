@@ -1,7 +1,6 @@
 #include <levin/levin.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 namespace {
 
@@ -15,7 +14,7 @@ struct RankRowsLoggerOptions {
 
 /// Writes one line of JSON for each row of metrics, with the values of all ranks:
 ///
-///     {"epoch":0,"step":9,"stage":"train","epoch_end":false,"reduced":{"train_loss":1.5},"ranks":[{"train_loss":1},…]}
+///     {"epoch":0,"step":9,"stage":"train","epoch_end":false,"values":{"train_loss":1.5},"ranks":[{"train_loss":1},…]}
 ///
 /// Lines are added to those that are there. A value that is not finite, which JSON cannot hold, is null.
 class RankRowsLogger : public levin::Logger {
@@ -36,14 +35,7 @@ class RankRowsLogger : public levin::Logger {
 
   bool wants_all_ranks() const override { return true; }
   void log_all_ranks(const levin::MetricRow& row, const std::vector<levin::MetricMap>& by_rank) override {
-    nlohmann::ordered_json line;
-    line["epoch"] = row.epoch;
-    line["step"] = row.step;
-    line["stage"] = levin::stage_name(row.stage);
-    line["epoch_end"] = row.epoch_end;
-    line["reduced"] = row.values;
-    line["ranks"] = by_rank;
-    file_ << line.dump() << '\n';
+    file_ << levin::to_json(row, by_rank) << '\n';
   }
 
   void save() override {

@@ -6,6 +6,8 @@
 
 #include "levin/core/accelerator.h"
 
+#include "levin/core/export.h"
+
 namespace levin {
 
 /// All that levin asks of CUDA, in a library of its own (liblevin_cuda.so): a run on the CPU never loads libtorch_cuda.
@@ -23,7 +25,7 @@ struct CudaApi {
 };
 
 /// The library's one entry.
-extern "C" const CudaApi* levin_cuda_api();
+extern "C" LEVIN_API const CudaApi* levin_cuda_api();
 using CudaApiEntry = const CudaApi* (*)();
 
 }  // namespace levin

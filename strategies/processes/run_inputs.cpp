@@ -13,6 +13,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/console/standard_descriptors.h"
 #include "levin/core/error.h"
+#include "levin/strategies/processes/cluster_environment.h"
 
 namespace levin {
 

@@ -5,14 +5,16 @@
 #include <utility>
 #include <vector>
 
-#include "levin/strategies/processes/cluster_environment.h"
+#include "levin/core/export.h"
 
 namespace levin {
+
+struct ClusterEnvironment;
 
 /// The texts that tell a program what to run, such as its configuration files. The process that the user started reads them;
 /// the ranks that it starts get what it read: a pipe gives its text only once, and a file may have changed meanwhile.
 /// Threading: from one thread, and not while ranks are started.
-class RunInputs {
+class LEVIN_API RunInputs {
  public:
   /// Those of this process. Throws IoError when what the launcher handed down cannot be read.
   static RunInputs& instance();

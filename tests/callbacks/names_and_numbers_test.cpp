@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/callbacks/human_numbers.h"
-#include "levin/callbacks/learning_rate_names.h"
+#include "levin/core/optimizers/learning_rates.h"
 
 using Names = std::vector<std::vector<std::string>>;
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/model_checkpoint_options.h"
+#include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/error.h"
 #include "levin/core/options/options.h"
 

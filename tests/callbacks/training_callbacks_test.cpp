@@ -11,6 +11,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
+#include "levin/core/optimizers/learning_rates.h"
 #include "levin/core/options/registry.h"
 #include "levin/optim/step_lr.h"
 #include "support/temporary_folder.h"
@@ -164,6 +165,81 @@ TEST_CASE("learning rates reach the loggers and callback_metrics") {
 
   options.logger = false;
   CHECK_THROWS_AS(Trainer(options).fit(module, std::make_shared<CountedLoader>(2)), ConfigError);
+}
+
+TEST_CASE("a callback gets others by class, the present learning rates and the reason of the end") {
+  class TwoOptimizers final : public ScriptedModule {
+   public:
+    TwoOptimizers() { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch&, std::int64_t) override { return {}; }
+    OptimizerSetups configure_optimizers() override {
+      const auto first = std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.4));
+      const auto second = std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.2));
+      second->add_param_group(torch::optim::OptimizerParamGroup({torch::ones({1})}));
+      const auto scheduler = std::make_shared<StepLr>(*second, StepLrOptions{.step_size = 1, .gamma = 0.5});
+      return std::vector<OptimizerSetup>{{first, {}}, {second, {{.scheduler = scheduler, .name = "second"}}}};
+    }
+  };
+  class Looks final : public Callback {
+   public:
+    void on_train_start(Trainer& trainer, Module&) override {
+      rates = learning_rates(trainer);
+      reason_while_running = trainer.stop_reason();
+    }
+    MetricMap rates;
+    std::string reason_while_running;
+  };
+  TemporaryFolder folder;
+  TrainerOptions options = quiet_options(2);
+  options.default_root_dir = folder.path();
+  const auto looks = std::make_shared<Looks>();
+  const auto timer = std::make_shared<Timer>();
+  options.callbacks = {timer, looks, std::make_shared<Timer>()};
+  Trainer trainer(options);
+  CHECK(trainer.stop_reason().empty());
+  CHECK(trainer.callback<Timer>() == timer.get());
+  CHECK(trainer.callbacks_of<Timer>().size() == 2);
+  CHECK(trainer.callback<Looks>() == looks.get());
+  CHECK(trainer.callback<EarlyStopping>() == nullptr);
+
+  TwoOptimizers module;
+  trainer.fit(module, std::make_shared<CountedLoader>(2));
+  CHECK(looks->rates == MetricMap{{"second/pg1", 0.2}, {"second/pg2", 0.2}, {"lr-SGD", 0.4}});
+  CHECK(trainer.stop_reason() == "max_epochs=2 reached");
+
+  trainer.validate(module, {std::make_shared<CountedLoader>(1)});
+  CHECK(trainer.stop_reason() == "max_epochs=2 reached");
+  CHECK(looks->reason_while_running.empty());
+}
+
+TEST_CASE("what asked for the end is its reason") {
+  class Tired final : public Callback {
+    void on_train_epoch_end(Trainer& trainer, Module&) override { trainer.stop("tired"); }
+  };
+  TemporaryFolder folder;
+  TrainerOptions options = quiet_options(3);
+  options.default_root_dir = folder.path();
+  options.callbacks = {std::make_shared<Tired>()};
+  Trainer trainer(options);
+  ScriptedModule module;
+  trainer.fit(module, std::make_shared<CountedLoader>(2));
+  CHECK(trainer.stop_reason() == "tired");
+  CHECK(choice_name(EarlyStoppingReason::kPatienceExhausted) == "patience_exhausted");
+}
+
+TEST_CASE("a fit that fails has no reason of its end") {
+  TemporaryFolder folder;
+  TrainerOptions options = quiet_options(1);
+  options.default_root_dir = folder.path();
+  Trainer trainer(options);
+  ScriptedModule module;
+  trainer.fit(module, std::make_shared<CountedLoader>(1));
+  REQUIRE(trainer.stop_reason() == "max_epochs=1 reached");
+  Trainer failing_trainer(options);
+  ScriptedModule failing;
+  failing.throw_at_batch = 0;
+  CHECK_THROWS_WITH(failing_trainer.fit(failing, std::make_shared<CountedLoader>(2)), Catch::Contains("scripted failure"));
+  CHECK(failing_trainer.stop_reason().empty());
 }
 
 TEST_CASE("a run that fails leaves its state, one that ends well does not") {

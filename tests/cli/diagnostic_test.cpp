@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "levin/core/options/config_errors.h"
+#include "levin/core/error.h"
 #include "support/temporary_folder.h"
 
 using levin::ConfigError;

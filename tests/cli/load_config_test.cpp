@@ -8,7 +8,7 @@
 #include "cli/fake_classes.h"
 #include "cli/yaml_mutation.h"
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/options/config_errors.h"
+#include "levin/core/error.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "support/temporary_folder.h"
 

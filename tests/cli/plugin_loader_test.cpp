@@ -1,6 +1,7 @@
 #include "levin/cli/plugin_loader.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
 
 #include "levin/core/logger.h"
@@ -75,5 +76,17 @@ TEST_CASE("a plug-in that cannot be used is an error that says why") {
   CHECK_THROWS_WITH(load_plugin(folder / "text.so", mark),
                     Catch::StartsWith("run.yaml:2:3: cannot load the plug-in") && Catch::Contains("text.so"));
   CHECK_THROWS_WITH(load_plugin(LEVIN_TEST_CLASHING_PLUGIN, mark), Catch::Contains("'Taken' is registered twice"));
-  CHECK_THROWS_WITH(load_plugin(LEVIN_TEST_EMPTY_PLUGIN, mark), Catch::Contains("registers no class"));
+  CHECK_THROWS_WITH(load_plugin(LEVIN_TEST_IDLE_PLUGIN, mark), Catch::Contains("registers no class"));
+}
+
+TEST_CASE("a library that has nothing to do with levin may be a plug-in") {
+  CHECK_NOTHROW(load_plugin(LEVIN_TEST_EMPTY_PLUGIN, Mark{}));
+}
+
+TEST_CASE("a plug-in for another levin is refused before any of its code runs") {
+  REQUIRE(::unsetenv("LEVIN_FORGED_PLUGIN_RAN") == 0);
+  CHECK_THROWS_WITH(load_plugin(LEVIN_TEST_FORGED_PLUGIN, Mark{"run.yaml", 2, 3}),
+                    Catch::StartsWith("run.yaml:2:3: the plug-in '") && Catch::Contains("built with levin 9.9 instead of") &&
+                        Catch::Contains("rebuild it") && !Catch::Contains("\n"));
+  CHECK(std::getenv("LEVIN_FORGED_PLUGIN_RAN") == nullptr);
 }

@@ -169,3 +169,18 @@ TEST_CASE("the registry makes it by name from its options") {
   args["bach_size"] = 3;
   REQUIRE_THROWS_WITH(levin::Registry<levin::DataModule>::instance().make("TableDataModule", args), Contains("batch_size"));
 }
+
+TEST_CASE("a sampler by name orders the training samples, in place of shuffle") {
+  const TableFile file;
+  levin::Value args(levin::Value::Map{});
+  args["path"] = file.path().string();
+  args["sampler"] = "SequentialSampler";
+  const auto data = levin::Registry<levin::DataModule>::instance().make("TableDataModule", args);
+  data->setup(Stage::kTrain);
+  TableDataOptions in_order = options_for(file.path());
+  in_order.shuffle = false;
+  TableDataModule expected(in_order);
+  expected.setup(Stage::kTrain);
+  CHECK(torch::equal(all(data->train_dataloader())["features"], all(expected.train_dataloader())["features"]));
+  CHECK(data->hparams().at("sampler") == levin::Value("SequentialSampler"));
+}

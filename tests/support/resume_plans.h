@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/options/check_interval.h"
+#include "levin/core/options/limit.h"
 
 namespace levin::test {
 

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/error.h"
+#include "levin/strategies/processes/cluster_environment.h"
 
 using levin::ClusterEnvironment;
 using levin::RunInputs;

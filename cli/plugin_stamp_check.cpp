@@ -1,0 +1,82 @@
+#include "levin/cli/plugin_stamp_check.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string_view>
+
+#include "levin/core/plugin_stamp.h"
+
+namespace levin::cli {
+namespace {
+
+constexpr std::string_view kOwnStamp = LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION);
+constexpr std::size_t kLongestStamp = 500;
+
+/// "2.13.0" of "…;torch=2.13.0;…".
+std::string_view field(std::string_view stamp, std::string_view name) {
+  const std::string key = std::string(name) + "=";
+  const std::size_t begin = stamp.find(key);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view rest = stamp.substr(begin + key.size());
+  return rest.substr(0, rest.find_first_of(";}"));
+}
+
+/// The compilers' number of the C++ ABI, whose thousands count: the rest are corrections of rare cases.
+std::string_view generation(std::string_view number) { return number.substr(0, number.size() > 3 ? number.size() - 3 : 0); }
+
+void add_difference(std::string& text, std::string_view what, std::string_view theirs, std::string_view ours) {
+  if (theirs == ours) return;
+  text += (text.empty() ? "" : ", ") + std::string(what) + " " + std::string(theirs) + " instead of " + std::string(ours);
+}
+
+std::string misfit_of(std::string_view stamp) {
+  std::string differences;
+  add_difference(differences, "levin", field(stamp, "levin"), field(kOwnStamp, "levin"));
+  // One that includes no header of LibTorch does not depend on its version.
+  if (const std::string_view torch = field(stamp, "torch"); !torch.empty())
+    add_difference(differences, "LibTorch", torch, field(kOwnStamp, "torch"));
+  add_difference(differences, "_GLIBCXX_USE_CXX11_ABI", field(stamp, "cxx11_abi"), field(kOwnStamp, "cxx11_abi"));
+  if (generation(field(stamp, "cxx_abi")) != generation(field(kOwnStamp, "cxx_abi")))
+    add_difference(differences, "C++ ABI", field(stamp, "cxx_abi"), field(kOwnStamp, "cxx_abi"));
+  if (differences.empty()) return "";
+  return "was built with " + differences + " (by " + std::string(field(stamp, "compiler")) +
+         "); rebuild it with the headers of this levin " LEVIN_ABI_VERSION ", LibTorch " LEVIN_TORCH_VERSION
+         " and a compiler that fits " LEVIN_COMPILER;
+}
+
+}  // namespace
+
+StampCheck check_stamps_in(std::string_view content) {
+  StampCheck check;
+  for (std::size_t at = content.find(LEVIN_STAMP_BEGIN); at != std::string_view::npos && check.misfit.empty();
+       at = content.find(LEVIN_STAMP_BEGIN, at + 1)) {
+    const std::string_view rest = content.substr(at, kLongestStamp);
+    const std::size_t end = rest.find('}');
+    if (end == std::string_view::npos) continue;
+    check.stamped = true;
+    check.misfit = misfit_of(rest.substr(0, end + 1));
+  }
+  return check;
+}
+
+StampCheck check_stamps(const std::filesystem::path& file) {
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  struct stat status {};
+  StampCheck check;
+  if (::fstat(descriptor, &status) == 0 && status.st_size > 0) {
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* const content = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (content != MAP_FAILED) {
+      check = check_stamps_in(std::string_view(static_cast<const char*>(content), size));
+      ::munmap(content, size);
+    }
+  }
+  ::close(descriptor);
+  return check;
+}
+
+}  // namespace levin::cli

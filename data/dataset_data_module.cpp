@@ -1,0 +1,49 @@
+#include "levin/data/dataset_data_module.h"
+
+#include <memory>
+
+#include "levin/data/data_loader.h"
+
+namespace levin {
+
+void DatasetDataOptions::declare(OptionList<DatasetDataOptions>& options) {
+  using D = DatasetDataOptions;
+  options.add("train_dataset", &D::train_dataset, "Training data");
+  options.add("val_dataset", &D::val_dataset, "Validation data");
+  options.add("test_dataset", &D::test_dataset, "Test data");
+  options.add("predict_dataset", &D::predict_dataset, "Data to predict from; null: the test data");
+  options.add("batch_size", &D::batch_size, "Samples in a batch of one rank").min(1);
+  options.add("shuffle", &D::shuffle, "Training data in a new order in each epoch");
+  options.add("sampler", &D::sampler, "Order of the training samples, in place of shuffle");
+  options.add("drop_last", &D::drop_last, "Leave out a last training batch that is not full");
+  options.add("num_workers", &D::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
+}
+
+DatasetDataModule::DatasetDataModule(DatasetDataOptions options) : options_(checked("DatasetDataModule", std::move(options))) {
+  set_hparams(write_options(options_));
+}
+
+LoaderPtr DatasetDataModule::train_dataloader() {
+  const DatasetPtr dataset = options_.train_dataset.get();
+  if (!dataset) return nullptr;
+  return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = options_.batch_size,
+                                                                 .shuffle = options_.shuffle && options_.sampler.empty(),
+                                                                 .num_workers = options_.num_workers,
+                                                                 .drop_last = options_.drop_last,
+                                                                 .sampler = options_.sampler.get()});
+}
+
+LoaderList DatasetDataModule::evaluation_loaders(const Component<Dataset>& component) const {
+  const DatasetPtr dataset = component.get();
+  if (!dataset) return {};
+  return {std::make_shared<DataLoader>(
+      dataset, DataLoaderOptions{.batch_size = options_.batch_size, .num_workers = options_.num_workers})};
+}
+
+LoaderList DatasetDataModule::val_dataloaders() { return evaluation_loaders(options_.val_dataset); }
+LoaderList DatasetDataModule::test_dataloaders() { return evaluation_loaders(options_.test_dataset); }
+LoaderList DatasetDataModule::predict_dataloaders() {
+  return evaluation_loaders(options_.predict_dataset.empty() ? options_.test_dataset : options_.predict_dataset);
+}
+
+}  // namespace levin

@@ -1,0 +1,70 @@
+#include "levin/cli/plugin_stamp_check.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "levin/core/plugin_stamp.h"
+#include "support/temporary_folder.h"
+
+using levin::cli::check_stamps;
+using levin::cli::check_stamps_in;
+using levin::cli::StampCheck;
+
+namespace {
+
+/// A library's bytes with a stamp in their midst.
+std::string library_with(const std::string& stamp) {
+  return std::string(
+             "\x7f"
+             "ELF\0code",
+             9) +
+         stamp + std::string("\0more", 5);
+}
+
+std::string stamp(const std::string& levin, const std::string& torch, const std::string& cxx11, const std::string& abi) {
+  return "levin-plug-in{levin=" + levin + ";torch=" + torch + ";cxx11_abi=" + cxx11 + ";cxx_abi=" + abi + ";compiler=c++ 9}";
+}
+
+}  // namespace
+
+TEST_CASE("a library without a stamp is not levin's business") {
+  for (const std::string& text : {std::string(), std::string("levin"), library_with("levin-plug-in{cut off")}) {
+    const StampCheck check = check_stamps_in(text);
+    CHECK_FALSE(check.stamped);
+    CHECK(check.misfit.empty());
+  }
+  CHECK_FALSE(check_stamps("/nowhere/libmine.so").stamped);
+}
+
+TEST_CASE("a plug-in of this levin and this LibTorch fits, whatever compiled it") {
+  const std::string torch = LEVIN_TEST_TORCH_VERSION;
+  for (const std::string& text : {stamp(LEVIN_ABI_VERSION, torch, "1", "1017"), stamp(LEVIN_ABI_VERSION, torch, "1", "1002"),
+                                  stamp(LEVIN_ABI_VERSION, "", "1", "1019")}) {
+    INFO(text);
+    const StampCheck check = check_stamps_in(library_with(text));
+    CHECK(check.stamped);
+    CHECK(check.misfit.empty());
+  }
+}
+
+TEST_CASE("a plug-in that does not fit is told what differs, and what to rebuild it with") {
+  const std::string torch = LEVIN_TEST_TORCH_VERSION;
+  const std::string rebuild = " (by c++ 9); rebuild it with the headers of this levin " LEVIN_ABI_VERSION ", LibTorch " +
+                              torch + " and a compiler that fits " LEVIN_COMPILER;
+  const auto misfit = [](const std::string& text) { return check_stamps_in(library_with(text)).misfit; };
+  CHECK(misfit(stamp("9.9", torch, "1", "1017")) == "was built with levin 9.9 instead of " LEVIN_ABI_VERSION + rebuild);
+  CHECK(misfit(stamp(LEVIN_ABI_VERSION, "1.2.3", "0", "1017")) ==
+        "was built with LibTorch 1.2.3 instead of " + torch + ", _GLIBCXX_USE_CXX11_ABI 0 instead of 1" + rebuild);
+  CHECK(misfit(stamp(LEVIN_ABI_VERSION, torch, "1", "2017")).find("C++ ABI 2017 instead of ") != std::string::npos);
+  // One source of several was compiled elsewhere.
+  CHECK(misfit(stamp(LEVIN_ABI_VERSION, torch, "1", "1017") + stamp("9.9", torch, "1", "1017")).find("levin 9.9") !=
+        std::string::npos);
+}
+
+TEST_CASE("stamps are read from a file") {
+  const levin::test::TemporaryFolder folder;
+  std::ofstream(folder / "libmine.so") << library_with(stamp("9.9", "", "1", "1017"));
+  std::ofstream(folder / "empty.so");
+  CHECK(check_stamps(folder / "libmine.so").misfit.find("levin 9.9") != std::string::npos);
+  CHECK_FALSE(check_stamps(folder / "empty.so").stamped);
+}
