@@ -22,7 +22,8 @@ std::string with_mark(const Mark& mark, const std::string& message) {
 ConfigError::ConfigError(const Mark& mark, const std::string& message)
     : Error(with_mark(mark, message), 2), mark_(mark), message_(message) {}
 
-ConfigErrors::ConfigErrors(std::vector<ConfigError> errors) : ConfigError(join(errors, "\n", &ConfigError::what)), errors_(std::move(errors)) {}
+ConfigErrors::ConfigErrors(std::vector<ConfigError> errors)
+    : ConfigError(join(errors, "\n", &ConfigError::what)), errors_(std::move(errors)) {}
 
 std::vector<ConfigError> single_errors(const ConfigError& error) {
   if (const auto* several = dynamic_cast<const ConfigErrors*>(&error)) return several->errors();
@@ -30,8 +31,7 @@ std::vector<ConfigError> single_errors(const ConfigError& error) {
 }
 
 Interrupted::Interrupted(int signal, const std::string& where)
-    : Error(format("Stopped by signal {} ({}) {}.", signal, strsignal(signal), where), 128 + signal),
-      signal_(signal) {}
+    : Error(format("Stopped by signal {} ({}) {}.", signal, strsignal(signal), where), 128 + signal), signal_(signal) {}
 
 Error::~Error() = default;
 ConfigError::~ConfigError() = default;

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "levin/core/protocol/control_group.h"
 #include "levin/core/export.h"
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/votes.h"
 
 namespace levin {
