@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "levin/callbacks/human_numbers.h"
+#include "levin/callbacks/abbreviations.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/rank_messages.h"
 #include "levin/core/console/table.h"
@@ -39,7 +39,7 @@ void add_rows(TextTable& table, const torch::nn::Module& parent, const std::stri
     const torch::nn::Module& module = *child.value();
     const std::string name = prefix + child.key();
     table.rows.push_back({std::to_string(table.rows.size()), name, detail::short_type_name(module.name()),
-                          detail::human_count(count_parameters(module.parameters()).parameters),
+                          detail::abbreviated_count(count_parameters(module.parameters()).parameters),
                           module.is_training() ? "train" : "eval"});
     add_rows(table, module, name + ".", levels - 1);
   }
@@ -58,16 +58,16 @@ std::string summarize_model(const torch::nn::Module& model, std::int64_t max_dep
   table.header = {" ", "Name", "Type", "Params", "Mode"};
   add_rows(table, model, "", max_depth);
   const Count own = count_parameters(model.parameters(/*recurse=*/false));
-  if (own.parameters > 0) table.rows.push_back({" ", "other params", "n/a", detail::human_count(own.parameters), "n/a"});
+  if (own.parameters > 0) table.rows.push_back({" ", "other params", "n/a", detail::abbreviated_count(own.parameters), "n/a"});
 
   const Count total = count_parameters(model.parameters());
   std::int64_t in_train_mode = 0;
   const auto submodules = model.modules(/*include_self=*/false);
   for (const auto& module : submodules) in_train_mode += module->is_training() ? 1 : 0;
 
-  return table.str() + "\n" + footer_line(detail::human_count(total.trainable), "Trainable params") +
-         footer_line(detail::human_count(total.parameters - total.trainable), "Non-trainable params") +
-         footer_line(detail::human_count(total.parameters), "Total params") +
+  return table.str() + "\n" + footer_line(detail::abbreviated_count(total.trainable), "Trainable params") +
+         footer_line(detail::abbreviated_count(total.parameters - total.trainable), "Non-trainable params") +
+         footer_line(detail::abbreviated_count(total.parameters), "Total params") +
          footer_line(format("{:.3f}", static_cast<double>(total.bytes) * 1e-6), "Total estimated model params size (MB)") +
          footer_line(std::to_string(in_train_mode), "Modules in train mode") +
          footer_line(std::to_string(static_cast<std::int64_t>(submodules.size()) - in_train_mode), "Modules in eval mode");

@@ -26,7 +26,7 @@ class Module;
 class RankGroup;
 class Strategy;
 class Trainer;
-class VoteBoard;
+class VoteChannel;
 struct StepOutput;
 struct TrainerOptions;
 

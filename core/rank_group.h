@@ -9,7 +9,7 @@
 #include "levin/core/base/source_location.h"
 #include "levin/core/export.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/vote_board.h"
+#include "levin/core/protocol/vote_channel.h"
 #include "levin/core/protocol/whereabouts.h"
 
 namespace levin {
@@ -33,7 +33,7 @@ class LEVIN_API RankGroup {
   /// For metrics and decisions.
   virtual ControlGroup& control_group() = 0;
   /// Votes that travel by themselves: ranks meet when they read. Right for every strategy.
-  virtual VoteBoard& vote_board() = 0;
+  virtual VoteChannel& vote_channel() = 0;
 
   /// Collectives for users. Each names its call site; when ranks meet in different calls, all of them end with an error that
   /// prints both sites. Ranks: all.

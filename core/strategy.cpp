@@ -44,7 +44,7 @@ std::optional<std::string> Strategy::failure_elsewhere() const {
   return launched_.ranks ? launched_.ranks->failure_elsewhere() : std::nullopt;
 }
 
-VoteBoard& Strategy::vote_board() { return ranks().vote_board(); }
+VoteChannel& Strategy::vote_channel() { return ranks().vote_channel(); }
 
 void Strategy::before_backward(const at::Tensor&, bool) {}
 void Strategy::after_backward(Module&) {}

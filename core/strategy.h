@@ -87,7 +87,7 @@ class LEVIN_API Strategy {
 
   /// Votes are published before a reduction of gradients and read after it. By default the processes' own, where reading is a
   /// meeting; a strategy whose reductions end on no rank before they have begun on all can let votes travel with them.
-  virtual VoteBoard& vote_board();
+  virtual VoteChannel& vote_channel();
 
   /// Called: after the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's), and, for training,
   /// prepares the reduction of gradients. A second call replaces the first.

@@ -41,7 +41,7 @@ Launched DdpStrategy::join(const LaunchRequest& request) {
   return launched;
 }
 
-VoteBoard& DdpStrategy::vote_board() { return world_ ? world_->vote_board() : Strategy::vote_board(); }
+VoteChannel& DdpStrategy::vote_channel() { return world_ ? world_->vote_channel() : Strategy::vote_channel(); }
 
 void DdpStrategy::setup_module(Module& module, bool training) {
   ranks();

@@ -42,7 +42,7 @@ class DdpStrategy final : public Strategy {
 
   std::string name() const override { return "ddp"; }
   /// Votes travel with the gradients, or in shared memory: reading them after a reduction is no meeting.
-  VoteBoard& vote_board() override;
+  VoteChannel& vote_channel() override;
 
   /// Throws DesyncError on every rank, naming the first difference, when the ranks' modules are not alike.
   void setup_module(Module& module, bool training) override;

@@ -8,7 +8,7 @@ ProcessRankGroup::ProcessRankGroup(std::shared_ptr<ProcessWorld> world)
     : world_(std::move(world)), collectives_(*world_), votes_(world_->control_group()) {}
 
 void ProcessRankGroup::post_whereabouts(const Whereabouts& whereabouts) {
-  RunBoard& board = world_->board();
+  StatusBoard& board = world_->board();
   // A reduction runs inside backward; every other hook comes after its end.
   if (whereabouts.hook != Hook::kBackward && whereabouts.hook != Hook::kOnBeforeBackward) board.end_reduction();
   board.post_whereabouts(whereabouts);

@@ -20,7 +20,7 @@ class ProcessRankGroup final : public RankGroup {
   std::string description() const override { return world_size() == 1 ? "" : world_->transports(); }
 
   ControlGroup& control_group() override { return world_->control_group(); }
-  VoteBoard& vote_board() override { return votes_; }
+  VoteChannel& vote_channel() override { return votes_; }
 
   at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override {
     return collectives_.all_gather(tensor, where);
@@ -41,7 +41,7 @@ class ProcessRankGroup final : public RankGroup {
  private:
   std::shared_ptr<ProcessWorld> world_;
   UserCollectives collectives_;
-  GatheredVoteBoard votes_;
+  GatheredVoteChannel votes_;
   std::optional<std::string> consequence_;  ///< what this rank says when another was first to fail
 };
 

@@ -13,7 +13,7 @@ class SingleRankGroup final : public RankGroup {
   int node_rank() const override { return 0; }
 
   ControlGroup& control_group() override { return group_; }
-  VoteBoard& vote_board() override { return votes_; }
+  VoteChannel& vote_channel() override { return votes_; }
 
   at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
   at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
@@ -25,7 +25,7 @@ class SingleRankGroup final : public RankGroup {
 
  private:
   SingleProcessGroup group_;
-  SingleProcessVoteBoard votes_;
+  SingleProcessVoteChannel votes_;
 };
 
 }  // namespace levin

@@ -230,7 +230,7 @@ void EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t steps
   // Every rank reaches this because only the user's code knows what a step has reduced, and how many steps it took.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {own_steps});
   iteration.end_epoch = outcome.votes.end_epoch;
-  for (const BoundaryWords& words : outcome.words) progress_.global_step = std::max(progress_.global_step, words[0]);
+  for (const BoundaryPayload& payload : outcome.payloads) progress_.global_step = std::max(progress_.global_step, payload[0]);
 }
 
 void EpochLoop::step_done(const Iteration& iteration) {

@@ -145,9 +145,9 @@ void EvaluationLoop::meet_after_batches() {
   // Every rank reaches this because each runs its own batches, however many, without waiting for others.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochReached, {batches, samples_});
   progress.evaluation_totals = {};
-  for (const BoundaryWords& words : outcome.words) {
-    progress.evaluation_totals.batches = std::max(progress.evaluation_totals.batches, words[0]);
-    progress.evaluation_totals.samples += words[1];
+  for (const BoundaryPayload& payload : outcome.payloads) {
+    progress.evaluation_totals.batches = std::max(progress.evaluation_totals.batches, payload[0]);
+    progress.evaluation_totals.samples += payload[1];
   }
 }
 

@@ -12,7 +12,7 @@ namespace levin {
 FitLoop::FitLoop(TrainerState& run, const Precision& precision, DataSource& source)
     : run_(run),
       stop_(run.options(), run.progress, run.stop, run.world_size()),
-      votes_(run.strategy().vote_board(), run.boundaries),
+      votes_(run.strategy().vote_channel(), run.boundaries),
       data_(source, run.module(), run.setup, run.hooks, run.progress.batch),
       validation_(run, precision, source),
       epoch_(run, precision, stop_, votes_, data_, validation_, plan_) {
@@ -89,14 +89,14 @@ void FitLoop::agree_on_epoch() {
       {data_.epoch_batches().value_or(-1), data_.loader().batch_size().value_or(0), validation_.rank_batches()});
   epoch_.throw_if_signalled();
   std::vector<std::int64_t> batches;
-  for (const BoundaryWords& words : outcome.words) batches.push_back(words[0]);
+  for (const BoundaryPayload& payload : outcome.payloads) batches.push_back(payload[0]);
   plan_ = EpochPlan(batches, /*stop_with_first=*/!run_.module().automatic_optimization());
   run_.progress.num_training_batches = plan_.iterations();
-  const std::int64_t batch_size = outcome.words.front()[1];
-  const auto agrees = [&](const BoundaryWords& words) { return words[1] == batch_size; };
-  run_.accumulation.full_batch_size = std::all_of(outcome.words.begin(), outcome.words.end(), agrees) ? batch_size : 0;
-  const auto validates = [](const BoundaryWords& words) { return words[2] != 0; };
-  validation_.agree(std::any_of(outcome.words.begin(), outcome.words.end(), validates),
+  const std::int64_t batch_size = outcome.payloads.front()[1];
+  const auto agrees = [&](const BoundaryPayload& payload) { return payload[1] == batch_size; };
+  run_.accumulation.full_batch_size = std::all_of(outcome.payloads.begin(), outcome.payloads.end(), agrees) ? batch_size : 0;
+  const auto validates = [](const BoundaryPayload& payload) { return payload[2] != 0; };
+  validation_.agree(std::any_of(outcome.payloads.begin(), outcome.payloads.end(), validates),
                     plan_.known() ? std::optional(plan_.iterations()) : std::nullopt);
   warn_of_long_interval();
 }

@@ -75,7 +75,7 @@ bool FitValidation::time_passed() {
   const SharedInterval::Proposal mine = interval_->propose(steady_seconds());
   // Every rank reaches this because rank 0 has told all in which batch they ask next.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {mine.passed, mine.batches_on});
-  const BoundaryWords& first = outcome.words.front();
+  const BoundaryPayload& first = outcome.payloads.front();
   return interval_->accept({first[0], first[1]}, steady_seconds());
 }
 

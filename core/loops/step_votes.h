@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/core/protocol/vote_board.h"
+#include "levin/core/protocol/vote_channel.h"
 #include "levin/core/run/boundaries.h"
 
 namespace levin {
@@ -12,7 +12,7 @@ namespace levin {
 /// agreeing to stop costs no collective of its own.
 class StepVotes {
  public:
-  StepVotes(VoteBoard& board, Boundaries& boundaries) : board_(board), boundaries_(boundaries) {}
+  StepVotes(VoteChannel& board, Boundaries& boundaries) : board_(board), boundaries_(boundaries) {}
 
   /// Weight of this rank in the gradients since the last optimizer step, the batch in work included.
   void set_gradient_weight(std::int32_t weight) { gradient_weight_ = weight; }
@@ -29,7 +29,7 @@ class StepVotes {
   const Votes& agreed() const { return collected_; }
 
  private:
-  VoteBoard& board_;
+  VoteChannel& board_;
   Boundaries& boundaries_;
   std::int64_t sequence_ = 0;
   std::int32_t gradient_weight_ = 0;

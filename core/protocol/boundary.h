@@ -32,16 +32,16 @@ struct Boundary {
 };
 
 /// Numbers that ranks tell one another at a boundary (batches of a loader, say); their meaning belongs to the boundary's kind.
-using BoundaryWords = std::array<std::int64_t, 4>;
+using BoundaryPayload = std::array<std::int64_t, 4>;
 
-/// What every rank knows after a boundary. `votes`, `rank_votes`, `words` and `rank_rows` are identical on all ranks.
+/// What every rank knows after a boundary. `votes`, `rank_votes`, `payloads` and `rank_rows` are identical on all ranks.
 struct BoundaryOutcome {
-  Votes votes;                       ///< merged over ranks
-  std::vector<Votes> rank_votes;     ///< by rank
-  std::vector<BoundaryWords> words;  ///< by rank
-  MetricMap logger_row;              ///< values to be written by rank 0's loggers, per_rank columns included
-  MetricMap local_row;               ///< this rank's own unreduced values of the same keys, for loggers of every rank
-  std::vector<MetricMap> rank_rows;  ///< by rank: each rank's unreduced values of the same keys
+  Votes votes;                            ///< merged over ranks
+  std::vector<Votes> rank_votes;          ///< by rank
+  std::vector<BoundaryPayload> payloads;  ///< by rank
+  MetricMap logger_row;                   ///< values to be written by rank 0's loggers, per_rank columns included
+  MetricMap local_row;                    ///< this rank's own unreduced values of the same keys, for loggers of every rank
+  std::vector<MetricMap> rank_rows;       ///< by rank: each rank's unreduced values of the same keys
 };
 
 }  // namespace levin

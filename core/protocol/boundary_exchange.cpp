@@ -8,15 +8,15 @@
 
 namespace levin::detail {
 
-const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryWords& words,
+const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryPayload& payload,
                                         std::int64_t batches) {
   const Level level = level_of(boundary.kind);
   const MetricGroup group = group_of(boundary.stage);
   const std::vector<MetricEntry*>& layout = table_.layout(group, level);
   settle(level, layout);
 
-  std::vector<std::byte> news;
-  if (failure_ || !table_.news().empty()) news = pack(own_news());
+  std::vector<std::byte> new_metrics;
+  if (failure_ || !table_.new_entries().empty()) new_metrics = pack(own_new_metrics());
   what_ = describe(boundary);
   gather_frames({.kind = boundary.kind,
                  .stage = boundary.stage,
@@ -28,15 +28,15 @@ const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, con
                  .step = boundary.step,
                  .sequence = sequence_,
                  .agreed_hash = table_.agreed_hash(),
-                 .news_bytes = news.size(),
+                 .new_metrics_bytes = new_metrics.size(),
                  .batches = batches,
-                 .words = words},
+                 .payload = payload},
                 level, layout);
   ++sequence_;
   // Decided by the same bytes on every rank: nobody is left waiting in the second exchange.
-  const bool any_news = std::any_of(exchanged_.headers.begin(), exchanged_.headers.end(),
-                                    [](const FrameHeader& header) { return header.news_bytes > 0; });
-  if (any_news) take_in_news(exchange_news(news), group, level);
+  const bool any_new_metrics = std::any_of(exchanged_.headers.begin(), exchanged_.headers.end(),
+                                           [](const FrameHeader& header) { return header.new_metrics_bytes > 0; });
+  if (any_new_metrics) add_new_metrics(exchange_new_metrics(new_metrics), group, level);
   return exchanged_;
 }
 
@@ -44,7 +44,7 @@ void BoundaryExchange::settle(Level level, const std::vector<MetricEntry*>& layo
   failure_ = nullptr;
   try {
     for (MetricEntry* entry : layout) level == Level::kStep ? settle_step(*entry) : settle_epoch(*entry, entry->options.reduce);
-    for (MetricEntry* entry : table_.news()) {
+    for (MetricEntry* entry : table_.new_entries()) {
       settle_step(*entry);
       settle_epoch(*entry, entry->options.reduce);
     }
@@ -57,14 +57,14 @@ void BoundaryExchange::settle(Level level, const std::vector<MetricEntry*>& layo
   }
 }
 
-News BoundaryExchange::own_news() const {
-  News news;
-  if (failure_) news.failure = failure_text_;
-  for (const MetricEntry* entry : table_.news()) {
-    news.metrics.push_back({entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->site,
-                            entry->step_is_new ? entry->step : Slot{}, entry->epoch});
+NewMetrics BoundaryExchange::own_new_metrics() const {
+  NewMetrics new_metrics;
+  if (failure_) new_metrics.failure = failure_text_;
+  for (const MetricEntry* entry : table_.new_entries()) {
+    new_metrics.metrics.push_back({entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->site,
+                                   entry->step_is_new ? entry->step : Slot{}, entry->epoch});
   }
-  return news;
+  return new_metrics;
 }
 
 void BoundaryExchange::gather_frames(const FrameHeader& header, Level level, const std::vector<MetricEntry*>& layout) {
@@ -91,22 +91,22 @@ void BoundaryExchange::gather_frames(const FrameHeader& header, Level level, con
   }
 }
 
-std::vector<News> BoundaryExchange::exchange_news(const std::vector<std::byte>& mine) {
+std::vector<NewMetrics> BoundaryExchange::exchange_new_metrics(const std::vector<std::byte>& mine) {
   const auto& headers = exchanged_.headers;
   std::uint64_t longest = 0;
-  for (const FrameHeader& header : headers) longest = std::max(longest, header.news_bytes);
+  for (const FrameHeader& header : headers) longest = std::max(longest, header.new_metrics_bytes);
   std::vector<std::byte> padded = mine;
   padded.resize(longest);
   std::vector<std::byte> all(longest * headers.size());
   what_ = "the metric names of " + what_;
   gather(padded, all);
 
-  std::vector<News> by_rank(headers.size());
+  std::vector<NewMetrics> by_rank(headers.size());
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
-    const std::uint64_t size = headers[rank].news_bytes;
+    const std::uint64_t size = headers[rank].new_metrics_bytes;
     if (size == 0) continue;
     try {
-      by_rank[rank] = unpack_news(std::span(all).subspan(rank * longest, size));
+      by_rank[rank] = unpack_new_metrics(std::span(all).subspan(rank * longest, size));
     } catch (const DesyncError& error) {
       throw DesyncError(format("rank {}, {}: {}", rank, what_, error.what()));
     }
@@ -114,7 +114,7 @@ std::vector<News> BoundaryExchange::exchange_news(const std::vector<std::byte>& 
   return by_rank;
 }
 
-void BoundaryExchange::take_in_news(const std::vector<News>& by_rank, MetricGroup group, Level level) {
+void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, MetricGroup group, Level level) {
   if (failure_) std::rethrow_exception(failure_);
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (exchanged_.headers[rank].failed == 0) continue;
@@ -135,7 +135,7 @@ void BoundaryExchange::take_in_news(const std::vector<News>& by_rank, MetricGrou
     const std::vector<Slot>& slots = level == Level::kStep ? merged.step : merged.epoch;
     exchanged_.slots.insert(exchanged_.slots.end(), slots.begin(), slots.end());
   }
-  table_.clear_news();
+  table_.clear_new_entries();
 }
 
 void BoundaryExchange::gather(std::span<const std::byte> mine, std::span<std::byte> all) {

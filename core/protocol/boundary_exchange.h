@@ -10,7 +10,7 @@
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/metric_table.h"
-#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/new_metrics.h"
 
 namespace levin::detail {
 
@@ -33,7 +33,7 @@ class BoundaryExchange {
   /// not agreed on, or has failed. Afterwards all metrics are agreed. The result stays valid until the next call.
   /// Ranks: all. Throws DesyncError or MisuseError, on every rank alike; a failure to read this rank's deferred values is
   /// rethrown here and is a DesyncError on the other ranks.
-  const Exchanged& meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryWords& words,
+  const Exchanged& meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryPayload& payload,
                         std::int64_t batches);
 
   std::int64_t collectives() const { return collectives_; }
@@ -41,10 +41,10 @@ class BoundaryExchange {
  private:
   /// Reads what is due of this rank's deferred values. A failure is kept for the second exchange.
   void settle(Level level, const std::vector<MetricEntry*>& layout);
-  News own_news() const;
-  std::vector<News> exchange_news(const std::vector<std::byte>& mine);
+  NewMetrics own_new_metrics() const;
+  std::vector<NewMetrics> exchange_new_metrics(const std::vector<std::byte>& mine);
   void gather_frames(const FrameHeader& header, Level level, const std::vector<MetricEntry*>& layout);
-  void take_in_news(const std::vector<News>& by_rank, MetricGroup group, Level level);
+  void add_new_metrics(const std::vector<NewMetrics>& by_rank, MetricGroup group, Level level);
   void gather(std::span<const std::byte> mine, std::span<std::byte> all);
 
   ControlGroup& group_;

@@ -151,7 +151,7 @@ BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, i
   BoundaryOutcome outcome;
   for (const FrameHeader& header : exchanged.headers) {
     outcome.rank_votes.push_back(unpack_votes(header.votes));
-    outcome.words.push_back(header.words);
+    outcome.payloads.push_back(header.payload);
   }
   outcome.votes = levin::merge(outcome.rank_votes);
   if (policy.rank_rows) outcome.rank_rows.resize(exchanged.ranks());

@@ -41,7 +41,7 @@ namespace {
 /// Bytes that a rank did not write as a header may name what is not there, and claim any size.
 bool can_be(const FrameHeader& header) {
   return header.kind <= BoundaryKind::kEnd && header.stage <= Stage::kPredict && header.hook < Hook::kCount &&
-         header.failed <= 1 && header.news_bytes <= kLargestNews;
+         header.failed <= 1 && header.new_metrics_bytes <= kMostNewMetricsBytes;
 }
 
 std::string position_of(const FrameHeader& header, const FrameHeader& first) {
@@ -49,8 +49,8 @@ std::string position_of(const FrameHeader& header, const FrameHeader& first) {
   if (header.version != FrameHeader::kVersion) {
     return format("running another version of levin (protocol {})", header.version);
   }
-  if (header.news_bytes > kLargestNews) {
-    return format("announcing {} bytes of new metrics, where {} are the most", header.news_bytes, kLargestNews);
+  if (header.new_metrics_bytes > kMostNewMetricsBytes) {
+    return format("announcing {} bytes of new metrics, where {} are the most", header.new_metrics_bytes, kMostNewMetricsBytes);
   }
   if (!can_be(header)) return "sending what is no header of a boundary";
   std::string position =

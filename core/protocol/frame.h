@@ -21,16 +21,16 @@ struct FrameHeader {
   BoundaryKind kind = BoundaryKind::kSetup;
   Stage stage = Stage::kTrain;
   Hook hook = Hook::kNone;  ///< what the rank was doing when it came
-  std::uint8_t failed = 0;  ///< the rank cannot go on; its news say why
+  std::uint8_t failed = 0;  ///< the rank cannot go on; what it sends next says why
   std::uint32_t slots = 0;  ///< room for so many slots follows
   std::uint64_t votes = 0;  ///< packed, see votes.h
   std::int64_t epoch = 0;
   std::int64_t step = 0;
   std::uint64_t sequence = 0;  ///< how many boundaries this rank has met before
   std::uint64_t agreed_hash = 0;
-  std::uint64_t news_bytes = 0;  ///< size of this rank's part of the second exchange; 0 on all ranks: there is none
-  std::int64_t batches = 0;      ///< this rank's batches since the last boundary of this level
-  BoundaryWords words{};
+  std::uint64_t new_metrics_bytes = 0;  ///< size of this rank's part of the second exchange; 0 on all ranks: there is none
+  std::int64_t batches = 0;             ///< this rank's batches since the last boundary of this level
+  BoundaryPayload payload{};
 
   Boundary boundary() const { return {kind, stage, epoch, step}; }
 };

@@ -11,7 +11,7 @@
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/protocol/metric_table.h"
 #include "levin/core/protocol/metric_views.h"
-#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/new_metrics.h"
 
 namespace levin::detail {
 

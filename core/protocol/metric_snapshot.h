@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "levin/core/protocol/boundary.h"
-#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/new_metrics.h"
 
 namespace levin {
 

@@ -67,12 +67,12 @@ void MetricStore::log(std::string_view name, std::shared_ptr<DeferredValue> valu
   state_->recorder.log(hook_, name, std::move(value), options, where);
 }
 
-BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, const BoundaryWords& words) {
+BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, const BoundaryPayload& payload) {
   State& state = *state_;
   const detail::Level level = detail::level_of(boundary.kind);
   const detail::MetricGroup group = detail::group_of(boundary.stage);
   const std::int64_t batches = state.recorder.batches(group, level);
-  const detail::Exchanged& exchanged = state.exchange.meet(boundary, hook_, votes, words, batches);
+  const detail::Exchanged& exchanged = state.exchange.meet(boundary, hook_, votes, payload, batches);
   BoundaryOutcome outcome = detail::conclude(
       boundary, exchanged, state.group.rank(),
       {state.options.strict_logging, state.options.rank_rows, state.options.warn, state.coverage_warnings}, state.views);

@@ -88,8 +88,8 @@ class MetricStore {
   void log(std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where);
 
   /// Ranks: all. Exchanges one frame for everything that is due at this boundary: step metrics at kTrainStep, epoch metrics at
-  /// kEpochReached and kEpochEnd, votes and words always. Throws DesyncError when ranks met in different boundaries.
-  BoundaryOutcome meet(const Boundary& boundary, const Votes& votes, const BoundaryWords& words = {});
+  /// kEpochReached and kEpochEnd, votes and payloads always. Throws DesyncError when ranks met in different boundaries.
+  BoundaryOutcome meet(const Boundary& boundary, const Votes& votes, const BoundaryPayload& payload = {});
 
   /// The views of Lightning. Pure: reading them never communicates, on any rank, at any time.
   const MetricMap& callback_metrics() const;

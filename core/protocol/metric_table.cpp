@@ -83,7 +83,7 @@ MetricEntry* MetricTable::find(const MetricKey& key) {
 MetricEntry& MetricTable::add(const MetricKey& key, const MetricOptions& options, std::string site, int site_rank) {
   MetricEntry& entry = entries_.emplace_back(key, options, std::move(site), site_rank);
   by_key_.emplace(entry.key(), &entry);
-  news_.push_back(&entry);
+  new_entries_.push_back(&entry);
   return entry;
 }
 

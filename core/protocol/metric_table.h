@@ -108,8 +108,8 @@ class MetricTable {
   std::deque<MetricEntry>& entries() { return entries_; }
 
   /// Metrics that only this rank knows of as yet, in the order of their first log().
-  const std::vector<MetricEntry*>& news() const { return news_; }
-  void clear_news() { news_.clear(); }
+  const std::vector<MetricEntry*>& new_entries() const { return new_entries_; }
+  void clear_new_entries() { new_entries_.clear(); }
 
   /// The agreed metrics of one group that are logged at one level. Equal on all ranks.
   const std::vector<MetricEntry*>& layout(MetricGroup group, Level level) const;
@@ -125,7 +125,7 @@ class MetricTable {
  private:
   std::deque<MetricEntry> entries_;
   std::unordered_map<MetricKey, MetricEntry*, MetricKeyHash> by_key_;
-  std::vector<MetricEntry*> news_;
+  std::vector<MetricEntry*> new_entries_;
   std::array<std::vector<MetricEntry*>, 2 * kMetricGroups> layouts_;
   std::size_t frame_slots_ = 16;
   std::uint64_t agreed_hash_ = 0xcbf29ce484222325ull;

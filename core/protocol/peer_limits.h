@@ -6,10 +6,10 @@
 
 namespace levin {
 
-// What is believed of another rank's words before they have arrived.
+// What is believed of what another rank says before it has arrived.
 
-/// The most bytes of news that a rank may announce: some hundred thousand keys.
-inline constexpr std::uint64_t kLargestNews = std::uint64_t{64} << 20;
+/// The most bytes of new metrics that a rank may announce: some hundred thousand keys.
+inline constexpr std::uint64_t kMostNewMetricsBytes = std::uint64_t{64} << 20;
 /// The text in a field of fixed size that another rank has filled: up to its end, or the field's.
 inline std::string_view text_in(std::span<const char> field) {
   const std::string_view text(field.data(), field.size());

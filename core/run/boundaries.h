@@ -16,9 +16,9 @@ class Boundaries {
       : progress_(progress), metrics_(metrics), stop_(stop) {}
 
   /// Ranks: all, for the reason that each caller gives above its call.
-  BoundaryOutcome meet(BoundaryKind kind, const BoundaryWords& words = {}) {
+  BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
     // Every rank reaches this because each caller says why, above its call.
-    BoundaryOutcome outcome = metrics_->meet(progress_.boundary(kind), votes(), words);
+    BoundaryOutcome outcome = metrics_->meet(progress_.boundary(kind), votes(), payload);
     stop_.adopt(outcome.rank_votes);
     return outcome;
   }

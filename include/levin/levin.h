@@ -50,7 +50,7 @@
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/log_options.h"
 #include "levin/core/protocol/rank_exchange.h"
-#include "levin/core/protocol/vote_board.h"
+#include "levin/core/protocol/vote_channel.h"
 #include "levin/core/protocol/votes.h"
 #include "levin/core/protocol/whereabouts.h"
 #include "levin/core/rank_group.h"

@@ -41,14 +41,14 @@ Origin origin_of(const std::exception_ptr& error) {
 }
 
 /// Another rank may be about to write its record.
-void wait_for_record(const RunBoard& board) {
+void wait_for_record(const StatusBoard& board) {
   const auto deadline = std::chrono::steady_clock::now() + kBoardPatience;
   while (!board.failure() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 
-void wait_for_the_cause(RunBoard& board, const FailureRecord& own, const Origin& origin) {
+void wait_for_the_cause(StatusBoard& board, const FailureRecord& own, const Origin& origin) {
   wait_for_record(board);
   if (board.failure()) return;
   // A rank behind a lost connection is silent, as one whose process has ended.
@@ -71,7 +71,7 @@ std::string text_after(const FailureRecord& first, const FailureRecord& own, con
 
 }  // namespace
 
-std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where,
+std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
                                               const std::exception_ptr& error) noexcept {
   try {
     const FailureRecord own{board.rank(), where, error_text(error)};

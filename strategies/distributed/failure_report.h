@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/processes/status_board.h"
 
 namespace levin {
 
@@ -14,7 +14,7 @@ namespace levin {
 ///
 /// Gives what this rank has to say when another was first to fail: one line that names that failure, and this rank's own error
 /// where it has one. Nothing when this rank was the first.
-std::optional<std::string> report_own_failure(RunBoard& board, const Whereabouts& where,
+std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
                                               const std::exception_ptr& error) noexcept;
 
 }  // namespace levin

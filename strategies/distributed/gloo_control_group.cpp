@@ -31,7 +31,7 @@ constexpr auto kLastMessages = std::chrono::milliseconds(200);
 
 }  // namespace
 
-GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board,
+GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<StatusBoard> board,
                                    double timeout_seconds)
     : gloo_(std::move(gloo)), board_(std::move(board)), timeout_seconds_(timeout_seconds) {}
 
@@ -115,7 +115,7 @@ void GlooControlGroup::fail(const std::string& text) {
   end_with(DesyncError(text));
 }
 
-void GlooVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
+void GlooVoteChannel::publish(std::int64_t sequence, const Votes& votes) {
   const auto options = torch::TensorOptions().dtype(torch::kInt64);
   mine_ = {torch::tensor({sequence, static_cast<std::int64_t>(pack(votes))}, options)};
   all_ = {{}};
@@ -123,7 +123,7 @@ void GlooVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
   work_ = gloo_->allgather(all_, mine_);
 }
 
-std::vector<Votes> GlooVoteBoard::read(std::int64_t sequence) {
+std::vector<Votes> GlooVoteChannel::read(std::int64_t sequence) {
   board_->end_reduction();
   if (!work_) throw MisuseError(format("votes of gradient reduction {} are read but were not published", sequence));
   work_->wait();

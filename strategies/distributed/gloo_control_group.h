@@ -7,8 +7,8 @@
 #include <string>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/vote_board.h"
-#include "levin/strategies/processes/run_board.h"
+#include "levin/core/protocol/vote_channel.h"
+#include "levin/strategies/processes/status_board.h"
 
 namespace levin {
 
@@ -17,7 +17,7 @@ namespace levin {
 class GlooControlGroup final : public ControlGroup {
  public:
   /// `gloo`: one whose errors are typed (see GlooBackend). `timeout_seconds`: how long a wait may take.
-  GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board, double timeout_seconds);
+  GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<StatusBoard> board, double timeout_seconds);
   int rank() const override { return board_->rank(); }
   int size() const override { return board_->size(); }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
@@ -36,23 +36,23 @@ class GlooControlGroup final : public ControlGroup {
   }
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
-  std::shared_ptr<RunBoard> board_;
+  std::shared_ptr<StatusBoard> board_;
   double timeout_seconds_;
   std::exception_ptr broken_;
 };
 
 /// Votes between hosts when gradients are on GPUs: one asynchronous all-gather of a word a rank for each reduction, begun
 /// before it and awaited after it, so that no rank waits for a GPU.
-class GlooVoteBoard final : public VoteBoard {
+class GlooVoteChannel final : public VoteChannel {
  public:
-  GlooVoteBoard(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<RunBoard> board)
+  GlooVoteChannel(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<StatusBoard> board)
       : gloo_(std::move(gloo)), board_(std::move(board)) {}
   void publish(std::int64_t sequence, const Votes& votes) override;
   std::vector<Votes> read(std::int64_t sequence) override;
 
  private:
   c10::intrusive_ptr<c10d::Backend> gloo_;
-  std::shared_ptr<RunBoard> board_;
+  std::shared_ptr<StatusBoard> board_;
   std::vector<at::Tensor> mine_;
   std::vector<std::vector<at::Tensor>> all_;
   c10::intrusive_ptr<c10d::Work> work_;

@@ -11,7 +11,7 @@
 
 #include "levin/core/base/join.h"
 #include "levin/core/error.h"
-#include "levin/strategies/distributed/bucket_vote_board.h"
+#include "levin/strategies/distributed/bucket_vote_channel.h"
 
 namespace levin {
 
@@ -50,7 +50,7 @@ std::unique_ptr<Reducer> make_reducer(std::vector<std::int64_t> size_limits, Arg
 /// along.
 class VotesInFirstBucket final : public c10d::CommHookInterface {
  public:
-  VotesInFirstBucket(c10::intrusive_ptr<c10d::ProcessGroup> process_group, BucketVoteBoard& votes)
+  VotesInFirstBucket(c10::intrusive_ptr<c10d::ProcessGroup> process_group, BucketVoteChannel& votes)
       : process_group_(std::move(process_group)), votes_(votes) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
@@ -76,7 +76,7 @@ class VotesInFirstBucket final : public c10d::CommHookInterface {
   }
 
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
-  BucketVoteBoard& votes_;
+  BucketVoteChannel& votes_;
 };
 
 }  // namespace
@@ -90,7 +90,7 @@ struct GradientReducer::Arrivals {
 };
 
 GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                                 const Options& options, BucketVoteBoard* votes)
+                                 const Options& options, BucketVoteChannel* votes)
     : options_(options) {
   std::unordered_map<std::size_t, std::string> names;
   for (const auto& entry : module.named_parameters()) {

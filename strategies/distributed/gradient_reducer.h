@@ -14,7 +14,7 @@ class Reducer;
 
 namespace levin {
 
-class BucketVoteBoard;
+class BucketVoteChannel;
 
 /// Makes gradients the mean over ranks while backward runs: LibTorch's own reducer of DistributedDataParallel, with its
 /// buckets.
@@ -32,7 +32,7 @@ class GradientReducer {
   /// `module` has at least one parameter that requires a gradient. `votes`: travel along with the gradients; null when they go
   /// another way. Ranks: all, with the same parameters.
   GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                  const Options& options, BucketVoteBoard* votes);
+                  const Options& options, BucketVoteChannel* votes);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;

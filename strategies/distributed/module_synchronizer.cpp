@@ -2,7 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "levin/strategies/distributed/bucket_vote_board.h"
+#include "levin/strategies/distributed/bucket_vote_channel.h"
 #include "levin/strategies/distributed/parameter_check.h"
 
 namespace levin {

@@ -13,14 +13,14 @@
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
-#include "levin/strategies/distributed/bucket_vote_board.h"
+#include "levin/strategies/distributed/bucket_vote_channel.h"
 #include "levin/strategies/distributed/failure_report.h"
 #include "levin/strategies/distributed/gloo_control_group.h"
 #include "levin/strategies/distributed/rendezvous.h"
-#include "levin/strategies/distributed/store_board.h"
+#include "levin/strategies/distributed/store_status_board.h"
 #include "levin/strategies/distributed/store_text.h"
 #include "levin/strategies/processes/shared_memory_group.h"
-#include "levin/strategies/processes/shared_memory_vote_board.h"
+#include "levin/strategies/processes/shared_memory_vote_channel.h"
 #include "levin/strategies/store/store_server.h"
 
 namespace levin {
@@ -86,7 +86,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
   if (environment.world_size > 1) ignore_broken_pipes();
   try {
     if (environment.shared_memory_fd) meet_in_segment(RunSegment::attach(*environment.shared_memory_fd), options);
-    JoinedStore joined = join_store(environment, options.limits.timeout_seconds);
+    JoinedStore joined = join_store(environment, options.timeouts.timeout_seconds);
     store_server_ = joined.server;
     store_ = joined.store;
     const bool one_host = environment.world_size == 1 || board_ != nullptr || all_on_one_host(*store_, environment);
@@ -107,12 +107,12 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
 void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options) {
   Console::instance().ask_before_warning(
       [segment](std::string_view key) { return segment->header().warnings.insert(std::hash<std::string_view>{}(key)); });
-  const auto board = std::make_shared<SharedMemoryBoard>(segment, environment_.rank);
+  const auto board = std::make_shared<SharedMemoryStatusBoard>(segment, environment_.rank);
   board_ = board;
-  watch_ =
-      std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.limits = options.limits, .print = {}, .end_process = {}});
-  control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, options.limits.timeout_seconds);
-  vote_board_ = std::make_unique<SharedMemoryVoteBoard>(segment, board);
+  watch_ = std::make_unique<FailureWatch>(board_,
+                                          FailureWatch::Settings{.timeouts = options.timeouts, .print = {}, .end_process = {}});
+  control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, options.timeouts.timeout_seconds);
+  vote_channel_ = std::make_unique<SharedMemoryVoteChannel>(segment, board);
   transports_ = "metrics over shared memory";
   // Here a rank that does not come is found and named; in what follows it would only be missing.
   control_group_->all_gather({}, {}, "joining the run");
@@ -130,7 +130,7 @@ void ProcessWorld::join_control_group(const Options& options, bool one_host) {
 }
 
 void ProcessWorld::join_process_group(const Options& options, bool one_host) {
-  const double timeout = options.limits.timeout_seconds;
+  const double timeout = options.timeouts.timeout_seconds;
   const std::string backend = options.own_backend ? options.own_backend->backend_name() : "gloo";
   transports_ += ", gradients over " + backend;
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
@@ -143,23 +143,24 @@ void ProcessWorld::join_process_group(const Options& options, bool one_host) {
 }
 
 void ProcessWorld::join_over_network(const Options& options, bool one_host) {
-  const double timeout = options.limits.timeout_seconds;
+  const double timeout = options.timeouts.timeout_seconds;
   if (!board_) {
-    board_ = std::make_shared<StoreBoard>(store_, environment_.rank, environment_.world_size,
-                                          /*rank_zero_serves=*/!environment_.agent_store_key);
-    watch_ = std::make_unique<FailureWatch>(board_,
-                                            FailureWatch::Settings{.limits = options.limits, .print = {}, .end_process = {}});
+    board_ = std::make_shared<StoreStatusBoard>(store_, environment_.rank, environment_.world_size,
+                                                /*rank_zero_serves=*/!environment_.agent_store_key);
+    watch_ = std::make_unique<FailureWatch>(
+        board_, FailureWatch::Settings{.timeouts = options.timeouts, .print = {}, .end_process = {}});
   }
   control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, timeout),
                                                       board_, timeout);
   transports_ = "metrics over gloo";
   if (options.own_backend) {
     // Gradients are on devices: to read votes out of a bucket would wait for them.
-    vote_board_ = std::make_unique<GlooVoteBoard>(make_gloo_backend(store_, "votes", environment_, one_host, timeout), board_);
+    vote_channel_ =
+        std::make_unique<GlooVoteChannel>(make_gloo_backend(store_, "votes", environment_, one_host, timeout), board_);
   } else {
-    auto votes = std::make_unique<BucketVoteBoard>(board_);
+    auto votes = std::make_unique<BucketVoteChannel>(board_);
     bucket_votes_ = votes.get();
-    vote_board_ = std::move(votes);
+    vote_channel_ = std::move(votes);
   }
 }
 

@@ -6,17 +6,17 @@
 #include <string>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/vote_board.h"
+#include "levin/core/protocol/vote_channel.h"
 #include "levin/strategies/control_transport.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/failure_watch.h"
-#include "levin/strategies/processes/run_board.h"
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/status_board.h"
+#include "levin/strategies/processes/timeouts.h"
 
 namespace levin {
 
 class Accelerator;
-class BucketVoteBoard;
+class BucketVoteChannel;
 class RunSegment;
 class StoreServer;
 
@@ -27,7 +27,7 @@ class ProcessWorld {
   struct Options {
     ControlTransport control_group = ControlTransport::kAuto;
     std::shared_ptr<const Accelerator> own_backend;  ///< gradients travel over this accelerator's backend; null: over Gloo
-    WaitLimits limits;
+    Timeouts timeouts;
   };
 
   /// Ranks: all. The membership of this process, joined on the first call; options of later calls do not count.
@@ -39,10 +39,10 @@ class ProcessWorld {
 
   const ClusterEnvironment& environment() const { return environment_; }
   ControlGroup& control_group() { return *control_group_; }
-  VoteBoard& vote_board() { return *vote_board_; }
+  VoteChannel& vote_channel() { return *vote_channel_; }
   /// Set when votes travel in the buckets of gradients.
-  BucketVoteBoard* bucket_votes() { return bucket_votes_; }
-  RunBoard& board() { return *board_; }
+  BucketVoteChannel* bucket_votes() { return bucket_votes_; }
+  StatusBoard& board() { return *board_; }
   /// "metrics over shared memory, gradients over gloo"
   const std::string& transports() const { return transports_; }
   /// Gradients, parameters and large tensors travel here.
@@ -59,10 +59,10 @@ class ProcessWorld {
   ClusterEnvironment environment_;
   std::shared_ptr<StoreServer> store_server_;  ///< rank 0's, where no launcher serves the store
   c10::intrusive_ptr<c10d::Store> store_;
-  std::shared_ptr<RunBoard> board_;
+  std::shared_ptr<StatusBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;
-  std::unique_ptr<VoteBoard> vote_board_;
-  BucketVoteBoard* bucket_votes_ = nullptr;  ///< vote_board_, when it is one
+  std::unique_ptr<VoteChannel> vote_channel_;
+  BucketVoteChannel* bucket_votes_ = nullptr;  ///< vote_channel_, when it is one
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   std::unique_ptr<FailureWatch> watch_;
   std::string transports_;

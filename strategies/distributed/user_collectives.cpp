@@ -38,13 +38,13 @@ struct TensorHeader {
 /// While this lives, the rank is in an exchange over the process group, which cannot end without the others.
 class InExchange {
  public:
-  explicit InExchange(RunBoard& board) : board_(board) { board_.begin_reduction(); }
+  explicit InExchange(StatusBoard& board) : board_(board) { board_.begin_reduction(); }
   ~InExchange() { board_.end_reduction(); }
   InExchange(const InExchange&) = delete;
   InExchange& operator=(const InExchange&) = delete;
 
  private:
-  RunBoard& board_;
+  StatusBoard& board_;
 };
 
 c10d::ReduceOp reduce_op(Reduce op) {

@@ -15,7 +15,7 @@ namespace {
 constexpr auto kBetweenBoardLooks = std::chrono::milliseconds(100);
 }
 
-FailureWatch::FailureWatch(std::shared_ptr<RunBoard> board, Settings settings)
+FailureWatch::FailureWatch(std::shared_ptr<StatusBoard> board, Settings settings)
     : board_(std::move(board)), settings_(std::move(settings)) {
   if (!settings_.end_process) {
     settings_.end_process = [](const std::string& reason) {
@@ -75,10 +75,10 @@ void FailureWatch::check_wait() {
   const auto wait = board_->waiting();
   if (!wait) return;
   const std::string waited = format("waited {} s in {}", static_cast<int>(wait->seconds), wait->what);
-  if (wait->in_reduction && wait->seconds > settings_.limits.timeout_seconds) {
+  if (wait->in_reduction && wait->seconds > settings_.timeouts.timeout_seconds) {
     board_->report_stall(waited);
-  } else if (wait->seconds > settings_.limits.stall_report_seconds &&
-             board_->claim_stall_report(settings_.limits.stall_report_seconds)) {
+  } else if (wait->seconds > settings_.timeouts.stall_report_seconds &&
+             board_->claim_stall_report(settings_.timeouts.stall_report_seconds)) {
     settings_.print(format("rank {} has {}. Ranks are:\n{}", board_->rank(), waited, board_->table()));
   }
 }

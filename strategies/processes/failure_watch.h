@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "levin/strategies/processes/run_board.h"
-#include "levin/strategies/processes/wait_limits.h"
+#include "levin/strategies/processes/status_board.h"
+#include "levin/strategies/processes/timeouts.h"
 
 namespace levin {
 
@@ -23,14 +23,14 @@ class FailureWatch {
   struct Settings {
     std::chrono::milliseconds grace{2000};      ///< after the failure of another rank
     std::chrono::milliseconds own_grace{4000};  ///< after this rank's own failure: it may be saving what it can
-    WaitLimits limits;                          ///< the timeout is of gradient reductions; other waits have their own
+    Timeouts timeouts;                          ///< the timeout is of gradient reductions; other waits have their own
     /// Takes the table of where all ranks are. Default: stderr.
     std::function<void(const std::string& report)> print;
     /// Ends the process. Default: the reason, when there is one to tell, as a line on stderr; then _exit(1).
     std::function<void(const std::string& reason)> end_process;
   };
 
-  FailureWatch(std::shared_ptr<RunBoard> board, Settings settings);
+  FailureWatch(std::shared_ptr<StatusBoard> board, Settings settings);
   /// Stops watching.
   ~FailureWatch();
   FailureWatch(const FailureWatch&) = delete;
@@ -45,7 +45,7 @@ class FailureWatch {
   /// True when the watch was stopped meanwhile.
   bool stopped_within(std::chrono::milliseconds time);
 
-  std::shared_ptr<RunBoard> board_;
+  std::shared_ptr<StatusBoard> board_;
   Settings settings_;
   std::mutex mutex_;
   std::condition_variable wake_;

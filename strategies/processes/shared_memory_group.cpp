@@ -39,7 +39,7 @@ struct SharedMemoryGroup::Wait {
   double seconds() const { return static_cast<double>(monotonic_nanoseconds() - since) / 1e9; }
 };
 
-SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryBoard> board,
+SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
                                      double timeout_seconds)
     : segment_(std::move(segment)),
       board_(std::move(board)),

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/processes/shared_memory_board.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
 
 namespace levin {
 
@@ -22,7 +22,8 @@ namespace levin {
 class SharedMemoryGroup final : public ControlGroup {
  public:
   /// `timeout_seconds`: how long a wait may take.
-  SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryBoard> board, double timeout_seconds);
+  SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
+                    double timeout_seconds);
 
   int rank() const override { return board_->rank(); }
   int size() const override { return board_->size(); }
@@ -42,7 +43,7 @@ class SharedMemoryGroup final : public ControlGroup {
   [[noreturn]] void end_because_of(const FailureRecord& failure);
 
   std::shared_ptr<RunSegment> segment_;
-  std::shared_ptr<SharedMemoryBoard> board_;
+  std::shared_ptr<SharedMemoryStatusBoard> board_;
   double timeout_seconds_;
   std::uint32_t published_ = 0;  ///< chunks of this rank so far
   int spins_;

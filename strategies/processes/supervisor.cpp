@@ -10,7 +10,7 @@
 #include "levin/core/base/join.h"
 #include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/processes/print_report.h"
-#include "levin/strategies/processes/shared_memory_board.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
 
 namespace levin {
 

@@ -1,4 +1,4 @@
-// What a rank sends at a boundary: frames, and the news of the second exchange.
+// What a rank sends at a boundary: frames, and the new metrics of the second exchange.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "levin/core/error.h"
 #include "levin/core/protocol/frame.h"
-#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/new_metrics.h"
 #include "levin/core/protocol/peer_limits.h"
 #include "levin/core/protocol/votes.h"
 
@@ -42,7 +42,7 @@ void read_frames(std::span<const std::byte>& input) {
   try {
     require_same_boundary(headers);
     for (const FrameHeader& header : headers) {
-      if (header.news_bytes > kLargestNews || header.hook >= Hook::kCount) std::abort();
+      if (header.new_metrics_bytes > kMostNewMetricsBytes || header.hook >= Hook::kCount) std::abort();
     }
   } catch (const DesyncError&) {
   }
@@ -62,10 +62,10 @@ void read_frames(std::span<const std::byte>& input) {
 
 void read_news(std::span<const std::byte> bytes) {
   try {
-    const News news = unpack_news(bytes);
-    const std::vector<std::byte> again = pack(news);
+    const NewMetrics new_metrics = unpack_new_metrics(bytes);
+    const std::vector<std::byte> again = pack(new_metrics);
     if (again.size() != bytes.size() || std::memcmp(again.data(), bytes.data(), again.size()) != 0) std::abort();
-    static_cast<void>(merge(std::vector<News>{news, news}));
+    static_cast<void>(merge(std::vector<NewMetrics>{new_metrics, new_metrics}));
   } catch (const Error&) {
   }
 }

@@ -101,7 +101,7 @@ void train(Context& context, const TrainingOptions& options) {
     zero_gradients(net);
     levin::Votes votes;
     votes.gradient_weight = step + context.rank();
-    context.strategy.vote_board().publish(step, votes);
+    context.strategy.vote_channel().publish(step, votes);
     const bool idle = options.rank_1_has_half && context.rank() == 1 && step % 2 == 1;
     for (int micro = 0; micro < options.accumulate; ++micro) {
       const auto data = torch::randn({16, 4}).chunk(context.ranks())[context.rank()];
@@ -115,7 +115,7 @@ void train(Context& context, const TrainingOptions& options) {
     }
     if (idle) synchronizer.backward_without_batch();
     synchronizer.check_reduced();
-    const std::vector<levin::Votes> read = context.strategy.vote_board().read(step);
+    const std::vector<levin::Votes> read = context.strategy.vote_channel().read(step);
     for (int rank = 0; rank < context.ranks(); ++rank) {
       if (read[static_cast<std::size_t>(rank)].gradient_weight != step + rank) std::abort();
     }

@@ -12,7 +12,7 @@ namespace levin {
 namespace {
 
 /// Rank 1 of 2, which sees that the process of rank 0 has ended whenever it looks for it.
-class SmallBoard final : public RunBoard {
+class SmallBoard final : public StatusBoard {
  public:
   int rank() const override { return 1; }
   int size() const override { return 2; }

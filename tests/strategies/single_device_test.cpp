@@ -51,8 +51,8 @@ TEST_CASE("the board of one process gives back its votes") {
   levin::Votes votes;
   votes.stop = true;
   votes.gradient_weight = 3;
-  strategy.vote_board().publish(0, votes);
-  const auto read = strategy.vote_board().read(0);
+  strategy.vote_channel().publish(0, votes);
+  const auto read = strategy.vote_channel().read(0);
   REQUIRE(read.size() == 1);
   CHECK((read[0] == votes));
 }

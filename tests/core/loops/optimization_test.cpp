@@ -39,7 +39,7 @@ struct OptimizationBench : RunBench {
   SteppedWeight weight;
   GradientAccumulation accumulation;
   Precision precision{PrecisionFormat::kFloat32, setup.strategy->accelerator(), at::Device(at::kCPU)};
-  StepVotes votes{setup.strategy->vote_board(), boundaries};
+  StepVotes votes{setup.strategy->vote_channel(), boundaries};
   AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks};
 };
 

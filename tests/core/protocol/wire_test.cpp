@@ -1,4 +1,4 @@
-// What travels: frames, news, texts, options and votes.
+// What travels: frames, new metrics, texts, options and votes.
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -7,38 +7,38 @@
 #include "levin/core/error.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
-#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/new_metrics.h"
 #include "levin/core/protocol/peer_limits.h"
 #include "levin/core/protocol/rank_list.h"
-#include "levin/core/protocol/vote_board.h"
+#include "levin/core/protocol/vote_channel.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;
 using namespace levin::detail;
 
-TEST_CASE("news arrive as they were packed") {
-  News news;
-  news.failure = "no";
-  news.metrics.push_back(
+TEST_CASE("new metrics arrive as they were packed") {
+  NewMetrics new_metrics;
+  new_metrics.failure = "no";
+  new_metrics.metrics.push_back(
       {Hook::kValidationStep, 3, "é/\"a,b\"", {.on_epoch = true, .reduce = Reduce::kMax}, "a.cpp:7", {1, 2}, {3, 4}});
-  const News copy = unpack_news(pack(news));
+  const NewMetrics copy = unpack_new_metrics(pack(new_metrics));
   REQUIRE(copy.metrics.size() == 1);
   CHECK(copy.failure == "no");
   CHECK(copy.metrics[0].hook == Hook::kValidationStep);
   CHECK(copy.metrics[0].dataloader_idx == 3);
   CHECK(copy.metrics[0].name == "é/\"a,b\"");
-  CHECK(copy.metrics[0].options == news.metrics[0].options);
+  CHECK(copy.metrics[0].options == new_metrics.metrics[0].options);
   CHECK(copy.metrics[0].site == "a.cpp:7");
   CHECK(copy.metrics[0].step.value == 1);
   CHECK(copy.metrics[0].epoch.weight == 4);
 }
 
-TEST_CASE("news cut short anywhere are refused, never read past their end") {
-  News news;
-  news.metrics.push_back({Hook::kTrainingStep, -1, "loss", {.on_step = true}, "a.cpp:7", {}, {}});
-  const std::vector<std::byte> bytes = pack(news);
+TEST_CASE("new metrics cut short anywhere are refused, never read past their end") {
+  NewMetrics new_metrics;
+  new_metrics.metrics.push_back({Hook::kTrainingStep, -1, "loss", {.on_step = true}, "a.cpp:7", {}, {}});
+  const std::vector<std::byte> bytes = pack(new_metrics);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    CHECK_THROWS_AS(unpack_news(std::span(bytes).first(size)), DesyncError);
+    CHECK_THROWS_AS(unpack_new_metrics(std::span(bytes).first(size)), DesyncError);
   }
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("lists of ranks are short") {
 }
 
 TEST_CASE("the board of one process gives back the last votes, and only those") {
-  SingleProcessVoteBoard board;
+  SingleProcessVoteChannel board;
   board.publish(4, {.stop = true, .signal = 15});
   CHECK(board.read(4) == std::vector<Votes>{{.stop = true, .signal = 15}});
   CHECK_THROWS_AS(board.read(3), MisuseError);
@@ -110,7 +110,7 @@ TEST_CASE("votes that travel by themselves are read by rank, and never for anoth
     }
     std::int64_t sequence = 7;
   } group;
-  GatheredVoteBoard board(group);
+  GatheredVoteChannel board(group);
   board.publish(7, Votes{.gradient_weight = 3});
   const std::vector<Votes> read = board.read(7);
   REQUIRE(read.size() == 2);
@@ -139,14 +139,14 @@ TEST_CASE("headers that no rank can have written are named, however alike they a
   CHECK_THAT(error_for([](FrameHeader& header) { header.failed = 2; }), no_header);
   CHECK_THAT(error_for([](FrameHeader& header) { header.kind = static_cast<BoundaryKind>(200); }), no_header);
   CHECK_THAT(error_for([](FrameHeader& header) { header.stage = static_cast<Stage>(200); }), no_header);
-  CHECK_THAT(error_for([](FrameHeader& header) { header.news_bytes = kLargestNews + 1; }),
+  CHECK_THAT(error_for([](FrameHeader& header) { header.new_metrics_bytes = kMostNewMetricsBytes + 1; }),
              Contains("rank 1 is announcing 67108865 bytes of new metrics, where 67108864 are the most"));
 }
 
-TEST_CASE("news with more after their end are refused") {
-  std::vector<std::byte> bytes = pack(News{});
+TEST_CASE("new metrics with more after their end are refused") {
+  std::vector<std::byte> bytes = pack(NewMetrics{});
   bytes.push_back(std::byte{0});
-  CHECK_THROWS_AS(unpack_news(bytes), DesyncError);
+  CHECK_THROWS_AS(unpack_new_metrics(bytes), DesyncError);
 }
 
 TEST_CASE("a text field without an end is read no further than it is long") {

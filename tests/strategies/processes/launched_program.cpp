@@ -39,7 +39,7 @@ constexpr double kTimeoutSeconds = 2;
 struct World {
   explicit World(const levin::ClusterEnvironment& environment)
       : segment(levin::RunSegment::attach(*environment.shared_memory_fd)),
-        board(std::make_shared<levin::SharedMemoryBoard>(segment, environment.rank)),
+        board(std::make_shared<levin::SharedMemoryStatusBoard>(segment, environment.rank)),
         group(segment, board, kTimeoutSeconds) {}
   int rank() const { return board->rank(); }
   /// What all ranks contributed, added up.
@@ -56,7 +56,7 @@ struct World {
     sum(1, "begin");
   }
   std::shared_ptr<levin::RunSegment> segment;
-  std::shared_ptr<levin::SharedMemoryBoard> board;
+  std::shared_ptr<levin::SharedMemoryStatusBoard> board;
   levin::SharedMemoryGroup group;
 };
 
@@ -152,7 +152,7 @@ const std::map<std::string, Scenario> kScenarios = {
     {"stop",
      [](World& world) -> int {
        levin::FailureWatch::Settings settings;
-       settings.limits.stall_report_seconds = 1;
+       settings.timeouts.stall_report_seconds = 1;
        const levin::FailureWatch watch(world.board, settings);
        world.begin_run();
        if (world.rank() == 1) raise(SIGSTOP);

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <functional>
 
-#include "levin/strategies/processes/shared_memory_board.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
 
 using levin::lost_connection_text;
 using levin::unanswering_hosts;
@@ -105,8 +105,8 @@ TEST_CASE("a rank that waits behind a link that is down blames the link, and no 
     OwnNetwork network;
     if (!network.make()) return kNoNetworkOfItsOwn;
     const auto segment = levin::RunSegment::create(2);
-    struct BetweenHosts : levin::SharedMemoryBoard {
-      using SharedMemoryBoard::SharedMemoryBoard;
+    struct BetweenHosts : levin::SharedMemoryStatusBoard {
+      using SharedMemoryStatusBoard::SharedMemoryStatusBoard;
       bool spans_hosts() const override { return true; }
     } board(segment, 0);
     if (!connect_to_itself() || !network.set_up(false)) return 1;

@@ -12,7 +12,7 @@
 #include "levin/core/error.h"
 #include "levin/strategies/processes/failure_watch.h"
 #include "levin/strategies/processes/peer_errors.h"
-#include "levin/strategies/processes/shared_memory_vote_board.h"
+#include "levin/strategies/processes/shared_memory_vote_channel.h"
 
 using namespace levin;
 
@@ -22,7 +22,7 @@ namespace {
 struct Rank {
   Rank(std::shared_ptr<RunSegment> memory, int rank, double timeout_seconds)
       : segment(std::move(memory)),
-        board(std::make_shared<SharedMemoryBoard>(segment, rank)),
+        board(std::make_shared<SharedMemoryStatusBoard>(segment, rank)),
         group(segment, board, timeout_seconds),
         votes(segment, board) {}
   std::vector<std::byte> gather(std::span<const std::byte> mine, const char* what = "test") {
@@ -31,9 +31,9 @@ struct Rank {
     return all;
   }
   std::shared_ptr<RunSegment> segment;
-  std::shared_ptr<SharedMemoryBoard> board;
+  std::shared_ptr<SharedMemoryStatusBoard> board;
   SharedMemoryGroup group;
-  SharedMemoryVoteBoard votes;
+  SharedMemoryVoteChannel votes;
 };
 
 /// Runs `body` on each rank; gives what each threw, empty for nothing.
@@ -184,7 +184,7 @@ TEST_CASE("a wait is reported by the watch, with where each rank is, and ends af
   std::string report;
   std::mutex mutex;
   FailureWatch::Settings settings;
-  settings.limits = {0.2, 20};
+  settings.timeouts = {0.2, 20};
   settings.end_process = [](const std::string&) {};
   settings.print = [&](const std::string& text) {
     const std::lock_guard lock(mutex);
@@ -213,7 +213,7 @@ TEST_CASE("a wait is reported by the watch, with where each rank is, and ends af
   // One rank's at a time, and not before the limit has passed again.
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   CHECK(reports >= 1);
-  CHECK(reports <= took.count() / settings.limits.stall_report_seconds);
+  CHECK(reports <= took.count() / settings.timeouts.stall_report_seconds);
   CHECK_THAT(report, Catch::Contains("has waited 0 s in the end of the epoch. Ranks are:\n") &&
                          Catch::Contains("validation_step (validate, epoch 4, step 9)"));
   CHECK_THAT(errors[0], Catch::Contains("timeout_seconds"));
@@ -277,7 +277,7 @@ TEST_CASE("a gradient reduction that does not end is reported, and then fails th
   run_ranks(1, [&](Rank& rank) {
     FailureWatch::Settings settings;
     settings.own_grace = std::chrono::milliseconds(1);
-    settings.limits = {0.1, 0.3};
+    settings.timeouts = {0.1, 0.3};
     settings.print = [&](const std::string& report) {
       reports += report.starts_with("rank 0 has waited 0 s in the gradient reduction. Ranks are:\n") ? 1 : 0;
     };

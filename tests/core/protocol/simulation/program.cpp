@@ -252,7 +252,7 @@ Votes Program::votes(std::size_t phase, int rank) const {
           .gradient_weight = static_cast<std::int32_t>(random >> 24 & 3)};
 }
 
-BoundaryWords Program::words(std::size_t phase, int rank) const {
+BoundaryPayload Program::payload(std::size_t phase, int rank) const {
   return {static_cast<std::int64_t>(mixed(seed, phase, static_cast<std::uint64_t>(rank), 9)), rank, -1,
           std::numeric_limits<std::int64_t>::min() + static_cast<std::int64_t>(phase)};
 }

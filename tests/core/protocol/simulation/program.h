@@ -65,7 +65,7 @@ struct Program {
   /// Whether the rank's user reads all metrics in this hook. Nobody else may notice.
   bool reads_metrics(std::size_t phase, int rank) const;
   Votes votes(std::size_t phase, int rank) const;
-  BoundaryWords words(std::size_t phase, int rank) const;
+  BoundaryPayload payload(std::size_t phase, int rank) const;
 };
 
 Program generate(std::uint64_t seed);

@@ -143,7 +143,7 @@ class RankRun {
       store_.enter(Hook::kTrainingStep);
       store_.log("unreadable", std::make_shared<UnreadableDeferred>(), {}, {});
     }
-    const BoundaryOutcome outcome = store_.meet(boundary, program_.votes(index, rank_), program_.words(index, rank_));
+    const BoundaryOutcome outcome = store_.meet(boundary, program_.votes(index, rank_), program_.payload(index, rank_));
     require("meeting here", next_ < expected_.boundaries.size() && expected_.boundaries[next_].phase == index);
     compare(outcome, expected_.boundaries[next_++], index);
     return outcome.votes.stop;
@@ -161,7 +161,7 @@ class RankRun {
     for (int other = 0; other < program_.ranks; ++other) {
       const auto place = static_cast<std::size_t>(other);
       require("rank_rows", outcome.rank_rows.at(place), expected.rank_rows[place]);
-      require("words", outcome.words.at(place) == program_.words(index, other));
+      require("payload", outcome.payloads.at(place) == program_.payload(index, other));
       require("rank_votes", outcome.rank_votes.at(place) == program_.votes(index, other));
     }
     for (const auto& [name, value] : views.callback) {
@@ -181,7 +181,7 @@ class RankRun {
   std::size_t next_ = 0;
 };
 
-/// How a rank ended, in the oracle's words.
+/// How a rank ended, in the oracle's terms.
 std::pair<ExpectedEnd::Type, std::string> end_of(const std::exception_ptr& error) {
   if (!error) return {ExpectedEnd::kWell, ""};
   try {

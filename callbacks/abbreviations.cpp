@@ -1,10 +1,10 @@
-#include "levin/callbacks/human_numbers.h"
+#include "levin/callbacks/abbreviations.h"
 
 #include "levin/core/base/format.h"
 
 namespace levin::detail {
 
-std::string human_count(std::int64_t count) {
+std::string abbreviated_count(std::int64_t count) {
   if (count < 1000) return std::to_string(count);
   constexpr char kUnits[] = {'K', 'M', 'B', 'T'};
   double scaled = static_cast<double>(count);

@@ -21,9 +21,9 @@ LEVIN_API std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_ran
 /// Carries votes between boundaries without a collective of their own: each rank publishes before a gradient reduction and
 /// reads after it. Since a reduction ends on a rank only after it has started on every rank, all ranks read the same votes for
 /// the same reduction. One word of shared memory a rank on one host; an element in a bucket between hosts.
-class LEVIN_API VoteBoard {
+class LEVIN_API VoteChannel {
  public:
-  virtual ~VoteBoard();
+  virtual ~VoteChannel();
   /// Before reduction number `sequence` (0, 1, 2, … counted alike on every rank) starts on this rank.
   virtual void publish(std::int64_t sequence, const Votes& votes) = 0;
   /// After reduction number `sequence` has ended on this rank: what each rank published for it, by rank.
@@ -32,10 +32,10 @@ class LEVIN_API VoteBoard {
 
 /// Votes that travel by themselves: reading is a meeting over the control group. Right for every manner of training; a strategy
 /// whose reductions are a meeting already saves it this one.
-class LEVIN_API GatheredVoteBoard final : public VoteBoard {
+class LEVIN_API GatheredVoteChannel final : public VoteChannel {
  public:
   /// `group` outlives the board.
-  explicit GatheredVoteBoard(ControlGroup& group) : group_(group) {}
+  explicit GatheredVoteChannel(ControlGroup& group) : group_(group) {}
   void publish(std::int64_t sequence, const Votes& votes) override;
   std::vector<Votes> read(std::int64_t sequence) override;
 
@@ -44,8 +44,8 @@ class LEVIN_API GatheredVoteBoard final : public VoteBoard {
   PublishedVotes mine_;
 };
 
-/// The board of a group of one. Reading a sequence that was not the last one published is a MisuseError.
-class LEVIN_API SingleProcessVoteBoard final : public VoteBoard {
+/// The channel of a group of one. Reading a sequence that was not the last one published is a MisuseError.
+class LEVIN_API SingleProcessVoteChannel final : public VoteChannel {
  public:
   void publish(std::int64_t sequence, const Votes& votes) override;
   std::vector<Votes> read(std::int64_t sequence) override;

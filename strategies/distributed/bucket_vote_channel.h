@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/vote_board.h"
-#include "levin/strategies/processes/run_board.h"
+#include "levin/core/protocol/vote_channel.h"
+#include "levin/strategies/processes/status_board.h"
 
 namespace levin {
 
 /// Votes between hosts: they travel as a few more elements of the first bucket of gradients, so they cost no message.
 /// Each rank has 16 elements, the bytes of its sequence and of its votes, and contributes zeros to those of the others: the sum
 /// that the reduction makes holds every rank's, exactly, in any floating-point type (no byte needs more than 8 bits).
-class BucketVoteBoard final : public VoteBoard {
+class BucketVoteChannel final : public VoteChannel {
  public:
-  explicit BucketVoteBoard(std::shared_ptr<RunBoard> board) : board_(std::move(board)) {}
+  explicit BucketVoteChannel(std::shared_ptr<StatusBoard> board) : board_(std::move(board)) {}
 
   void publish(std::int64_t sequence, const Votes& votes) override;
   /// Throws DesyncError when a rank was in another reduction.
@@ -32,7 +32,7 @@ class BucketVoteBoard final : public VoteBoard {
   void exchange(ControlGroup& group);
 
  private:
-  std::shared_ptr<RunBoard> board_;
+  std::shared_ptr<StatusBoard> board_;
   PublishedVotes mine_;
   mutable std::mutex mutex_;
   std::vector<PublishedVotes> all_;

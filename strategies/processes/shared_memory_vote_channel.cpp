@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/shared_memory_vote_board.h"
+#include "levin/strategies/processes/shared_memory_vote_channel.h"
 
 #include <string>
 
@@ -7,14 +7,14 @@
 
 namespace levin {
 
-void SharedMemoryVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
+void SharedMemoryVoteChannel::publish(std::int64_t sequence, const Votes& votes) {
   RankSlot& slot = segment_->slot(board_->rank());
   const std::size_t parity = static_cast<std::size_t>(sequence) % 2;
   slot.votes[parity].store(pack(votes), std::memory_order_relaxed);
   slot.vote_sequence[parity].store(sequence + 1, std::memory_order_release);
 }
 
-std::vector<Votes> SharedMemoryVoteBoard::read(std::int64_t sequence) {
+std::vector<Votes> SharedMemoryVoteChannel::read(std::int64_t sequence) {
   board_->end_reduction();
   const std::size_t parity = static_cast<std::size_t>(sequence) % 2;
   std::vector<Votes> votes;

@@ -1,4 +1,4 @@
-#include "levin/strategies/distributed/bucket_vote_board.h"
+#include "levin/strategies/distributed/bucket_vote_channel.h"
 
 #include <torch/types.h>
 
@@ -12,13 +12,13 @@
 
 namespace levin {
 
-void BucketVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
+void BucketVoteChannel::publish(std::int64_t sequence, const Votes& votes) {
   mine_ = {sequence, pack(votes)};
   const std::lock_guard lock(mutex_);
   all_.clear();
 }
 
-std::vector<Votes> BucketVoteBoard::read(std::int64_t sequence) {
+std::vector<Votes> BucketVoteChannel::read(std::int64_t sequence) {
   board_->end_reduction();
   const std::lock_guard lock(mutex_);
   if (all_.empty()) {
@@ -28,7 +28,7 @@ std::vector<Votes> BucketVoteBoard::read(std::int64_t sequence) {
   return unpack_votes(all_, sequence, board_->rank());
 }
 
-at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
+at::Tensor BucketVoteChannel::elements(const at::Tensor& bucket) const {
   std::array<std::uint8_t, sizeof(PublishedVotes)> bytes{};
   std::memcpy(bytes.data(), &mine_, bytes.size());
   const auto width = static_cast<std::int64_t>(bytes.size());
@@ -38,7 +38,7 @@ at::Tensor BucketVoteBoard::elements(const at::Tensor& bucket) const {
   return elements;
 }
 
-void BucketVoteBoard::take(const at::Tensor& sum) {
+void BucketVoteChannel::take(const at::Tensor& sum) {
   const at::Tensor bytes = sum.to(torch::kUInt8).contiguous();
   std::vector<PublishedVotes> all(static_cast<std::size_t>(board_->size()));
   std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(PublishedVotes));
@@ -46,7 +46,7 @@ void BucketVoteBoard::take(const at::Tensor& sum) {
   all_ = std::move(all);
 }
 
-void BucketVoteBoard::exchange(ControlGroup& group) {
+void BucketVoteChannel::exchange(ControlGroup& group) {
   std::vector<PublishedVotes> all(static_cast<std::size_t>(group.size()));
   group.all_gather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all)), "a step without gradients");
   const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/shared_memory_board.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
 
 #include <signal.h>
 
@@ -35,14 +35,14 @@ const char* state_text(ProcessState state) {
 
 }  // namespace
 
-SharedMemoryBoard::SharedMemoryBoard(std::shared_ptr<RunSegment> segment, int rank)
+SharedMemoryStatusBoard::SharedMemoryStatusBoard(std::shared_ptr<RunSegment> segment, int rank)
     : segment_(std::move(segment)), rank_(rank), slot_(segment_->slot(rank)) {
   const ProcessId self = ProcessId::self();
   slot_.process_start.store(self.start_time, std::memory_order_relaxed);
   slot_.process.store(self.number, std::memory_order_release);
 }
 
-void SharedMemoryBoard::post_whereabouts(const Whereabouts& where) noexcept {
+void SharedMemoryStatusBoard::post_whereabouts(const Whereabouts& where) noexcept {
   const std::uint32_t version = slot_.where_version.load(std::memory_order_relaxed);
   slot_.where_version.store(version + 1, std::memory_order_relaxed);
   // Release: whoever sees one of these also sees the odd version.
@@ -54,35 +54,35 @@ void SharedMemoryBoard::post_whereabouts(const Whereabouts& where) noexcept {
   slot_.where_version.store(version + 2, std::memory_order_release);
 }
 
-Whereabouts SharedMemoryBoard::own_whereabouts() const { return whereabouts_of(*segment_, rank_); }
+Whereabouts SharedMemoryStatusBoard::own_whereabouts() const { return whereabouts_of(*segment_, rank_); }
 
-void SharedMemoryBoard::post_waiting(const char* what) noexcept {
+void SharedMemoryStatusBoard::post_waiting(const char* what) noexcept {
   if (what != nullptr) slot_.waiting_in.write(what);
   slot_.waiting_since.store(what == nullptr ? 0 : monotonic_nanoseconds(), std::memory_order_release);
 }
 
-void SharedMemoryBoard::post_busy(bool busy) noexcept { slot_.busy.store(busy ? 1 : 0, std::memory_order_release); }
+void SharedMemoryStatusBoard::post_busy(bool busy) noexcept { slot_.busy.store(busy ? 1 : 0, std::memory_order_release); }
 
-void SharedMemoryBoard::post_explained() noexcept {
-  RunBoard::post_explained();
+void SharedMemoryStatusBoard::post_explained() noexcept {
+  StatusBoard::post_explained();
   slot_.explained.store(1, std::memory_order_release);
 }
 
-void SharedMemoryBoard::begin_reduction() noexcept {
+void SharedMemoryStatusBoard::begin_reduction() noexcept {
   slot_.reductions.fetch_add(1, std::memory_order_relaxed);
   slot_.in_reduction.store(1, std::memory_order_release);
   post_waiting("the gradient reduction");
 }
 
-void SharedMemoryBoard::end_reduction() noexcept {
+void SharedMemoryStatusBoard::end_reduction() noexcept {
   if (slot_.in_reduction.load(std::memory_order_relaxed) == 0) return;
   slot_.in_reduction.store(0, std::memory_order_release);
   post_waiting(nullptr);
 }
 
-std::string SharedMemoryBoard::table() const { return whereabouts_table(*segment_); }
+std::string SharedMemoryStatusBoard::table() const { return whereabouts_table(*segment_); }
 
-bool SharedMemoryBoard::claim_stall_report(double seconds) noexcept {
+bool SharedMemoryStatusBoard::claim_stall_report(double seconds) noexcept {
   std::atomic<std::int64_t>& reported = segment_->header().stall_reported;
   std::int64_t last = reported.load();
   const std::int64_t now = monotonic_nanoseconds();
@@ -90,14 +90,14 @@ bool SharedMemoryBoard::claim_stall_report(double seconds) noexcept {
   return reported.compare_exchange_strong(last, now);
 }
 
-std::optional<RankWait> SharedMemoryBoard::waiting() const {
+std::optional<RankWait> SharedMemoryStatusBoard::waiting() const {
   const std::int64_t since = slot_.waiting_since.load(std::memory_order_acquire);
   if (since == 0) return std::nullopt;
   return RankWait{slot_.waiting_in.read(), static_cast<double>(monotonic_nanoseconds() - since) / kNanosecondsPerSecond,
                   slot_.in_reduction.load(std::memory_order_acquire) != 0};
 }
 
-std::optional<int> SharedMemoryBoard::rank_in_later_reduction() const {
+std::optional<int> SharedMemoryStatusBoard::rank_in_later_reduction() const {
   const std::int64_t own = slot_.reductions.load(std::memory_order_relaxed);
   for (int peer = 0; peer < size(); ++peer) {
     const RankSlot& slot = segment_->slot(peer);
@@ -107,7 +107,7 @@ std::optional<int> SharedMemoryBoard::rank_in_later_reduction() const {
   return std::nullopt;
 }
 
-std::optional<int> SharedMemoryBoard::ended_rank() const {
+std::optional<int> SharedMemoryStatusBoard::ended_rank() const {
   for (int rank = 0; rank < size(); ++rank) {
     const ProcessId process = segment_->process_of(rank);
     const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
@@ -116,13 +116,13 @@ std::optional<int> SharedMemoryBoard::ended_rank() const {
   return std::nullopt;
 }
 
-std::optional<int> SharedMemoryBoard::unattended_rank() const {
+std::optional<int> SharedMemoryStatusBoard::unattended_rank() const {
   const ProcessId launcher = segment_->launcher();
   if (launcher.number == 0 || process_state(launcher) != ProcessState::kStopped) return std::nullopt;
   return ended_rank();
 }
 
-std::optional<int> SharedMemoryBoard::stalled_rank() const {
+std::optional<int> SharedMemoryStatusBoard::stalled_rank() const {
   std::optional<int> waits_for_nobody;
   for (int rank = 0; rank < size(); ++rank) {
     const ProcessId process = segment_->process_of(rank);
@@ -132,12 +132,12 @@ std::optional<int> SharedMemoryBoard::stalled_rank() const {
   return waits_for_nobody;
 }
 
-void SharedMemoryBoard::report_failure(const FailureRecord& failure) noexcept {
+void SharedMemoryStatusBoard::report_failure(const FailureRecord& failure) noexcept {
   const Whereabouts where = failure.rank == rank_ ? failure.where : whereabouts_of(*segment_, failure.rank);
   if (record_failure(*segment_, {failure.rank, where, failure.error})) kill_stopped_ranks();
 }
 
-void SharedMemoryBoard::kill_stopped_ranks() const noexcept {
+void SharedMemoryStatusBoard::kill_stopped_ranks() const noexcept {
   // A stopped process cannot end by itself. Our own launcher kills it, unless it is stopped too; another may wait for long.
   const ProcessId launcher = segment_->launcher();
   if (launcher.number != 0 && process_state(launcher) == ProcessState::kRunning) return;
@@ -147,9 +147,9 @@ void SharedMemoryBoard::kill_stopped_ranks() const noexcept {
   }
 }
 
-std::optional<FailureRecord> SharedMemoryBoard::failure() const { return recorded_failure(*segment_); }
+std::optional<FailureRecord> SharedMemoryStatusBoard::failure() const { return recorded_failure(*segment_); }
 
-void SharedMemoryBoard::wait_for_failure(std::chrono::milliseconds limit) const {
+void SharedMemoryStatusBoard::wait_for_failure(std::chrono::milliseconds limit) const {
   const auto& state = segment_->header().failure.state;
   const std::uint32_t seen = state.load(std::memory_order_acquire);
   if (seen != FailureSlot::kWritten) detail::futex_wait(state, seen, limit);

@@ -1,4 +1,4 @@
-#include "levin/core/protocol/news.h"
+#include "levin/core/protocol/new_metrics.h"
 
 #include <unordered_map>
 
@@ -15,11 +15,11 @@ constexpr const char* kDamaged = "the description of metrics arrived damaged: do
 
 }  // namespace
 
-std::vector<std::byte> pack(const News& news) {
+std::vector<std::byte> pack(const NewMetrics& new_metrics) {
   std::vector<std::byte> bytes;
-  append_text(bytes, news.failure);
-  append_number(bytes, static_cast<std::uint32_t>(news.metrics.size()));
-  for (const NewMetric& metric : news.metrics) {
+  append_text(bytes, new_metrics.failure);
+  append_number(bytes, static_cast<std::uint32_t>(new_metrics.metrics.size()));
+  for (const NewMetric& metric : new_metrics.metrics) {
     append_number(bytes, metric.hook);
     append_number(bytes, metric.dataloader_idx);
     append_text(bytes, metric.name);
@@ -31,13 +31,13 @@ std::vector<std::byte> pack(const News& news) {
   return bytes;
 }
 
-News unpack_news(std::span<const std::byte> bytes) {
+NewMetrics unpack_new_metrics(std::span<const std::byte> bytes) {
   ByteReader reader(bytes, kDamaged);
-  News news;
-  news.failure = reader.text();
+  NewMetrics new_metrics;
+  new_metrics.failure = reader.text();
   const auto count = reader.number<std::uint32_t>();
   for (std::uint32_t index = 0; index < count; ++index) {
-    NewMetric& metric = news.metrics.emplace_back();
+    NewMetric& metric = new_metrics.metrics.emplace_back();
     metric.hook = reader.number<Hook>();
     metric.dataloader_idx = reader.number<std::int32_t>();
     metric.name = reader.text();
@@ -49,10 +49,10 @@ News unpack_news(std::span<const std::byte> bytes) {
     metric.epoch = reader.number<Slot>();
   }
   if (reader.left() > 0) throw DesyncError(kDamaged);
-  return news;
+  return new_metrics;
 }
 
-std::vector<MergedMetric> merge(const std::vector<News>& by_rank) {
+std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank) {
   std::vector<MergedMetric> merged;
   std::unordered_map<MetricKey, std::size_t, MetricKeyHash> places;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {

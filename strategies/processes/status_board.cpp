@@ -1,11 +1,11 @@
-#include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/processes/status_board.h"
 
 #include "levin/core/base/format.h"
 #include "levin/strategies/processes/lost_links.h"
 
 namespace levin {
 
-RunBoard::~RunBoard() = default;
+StatusBoard::~StatusBoard() = default;
 
 std::string different_calls(int rank, const std::string& what, int other, const std::string& place) {
   return format(
@@ -14,7 +14,7 @@ std::string different_calls(int rank, const std::string& what, int other, const 
       rank, what, other, place, rank);
 }
 
-void RunBoard::report_stall(const std::string& waited) noexcept {
+void StatusBoard::report_stall(const std::string& waited) noexcept {
   try {
     // A rank behind a lost connection looks stalled from here, as this one does from there: neither process is to blame.
     const auto hosts = spans_hosts() ? unanswering_hosts() : std::vector<std::string>();

@@ -23,14 +23,14 @@ struct NewMetric {
 };
 
 /// What one rank tells the others in the second exchange.
-struct News {
+struct NewMetrics {
   std::vector<NewMetric> metrics;
   std::string failure;  ///< why the rank cannot go on; empty when it can
 };
 
-std::vector<std::byte> pack(const News& news);
+std::vector<std::byte> pack(const NewMetrics& new_metrics);
 /// Throws DesyncError when the bytes are not what pack() makes.
-News unpack_news(std::span<const std::byte> bytes);
+NewMetrics unpack_new_metrics(std::span<const std::byte> bytes);
 
 /// A metric that the group agrees on now, with what each rank recorded of it.
 struct MergedMetric {
@@ -42,6 +42,6 @@ struct MergedMetric {
 
 /// The union, in the order of ranks and then of each rank's own. Throws MisuseError, with the same text on every rank, when two
 /// ranks log one key with different options; it names both call sites.
-std::vector<MergedMetric> merge(const std::vector<News>& by_rank);
+std::vector<MergedMetric> merge(const std::vector<NewMetrics>& by_rank);
 
 }  // namespace levin::detail

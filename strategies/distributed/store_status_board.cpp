@@ -1,4 +1,4 @@
-#include "levin/strategies/distributed/store_board.h"
+#include "levin/strategies/distributed/store_status_board.h"
 
 #include <algorithm>
 #include <thread>
@@ -34,48 +34,48 @@ void note_unreadable(const std::string& key) {
 
 }  // namespace
 
-StoreBoard::StoreBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves)
+StoreStatusBoard::StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves)
     : store_(store->clone()), rank_(rank), size_(size), rank_zero_serves_(rank_zero_serves) {}
 
-void StoreBoard::post_whereabouts(const Whereabouts& where) noexcept {
+void StoreStatusBoard::post_whereabouts(const Whereabouts& where) noexcept {
   const std::lock_guard lock(mutex_);
   where_ = where;
   where_since_ = Clock::now();
 }
 
-Whereabouts StoreBoard::own_whereabouts() const {
+Whereabouts StoreStatusBoard::own_whereabouts() const {
   const std::lock_guard lock(mutex_);
   return where_;
 }
 
-void StoreBoard::post_waiting(const char* what) noexcept {
+void StoreStatusBoard::post_waiting(const char* what) noexcept {
   const std::lock_guard lock(mutex_);
   waiting_in_ = what == nullptr ? "" : what;
   waiting_since_ = Clock::now();
 }
 
-void StoreBoard::begin_reduction() noexcept {
+void StoreStatusBoard::begin_reduction() noexcept {
   post_waiting("the gradient reduction");
   const std::lock_guard lock(mutex_);
   in_reduction_ = true;
   ++reductions_;
 }
 
-void StoreBoard::end_reduction() noexcept {
+void StoreStatusBoard::end_reduction() noexcept {
   const std::lock_guard lock(mutex_);
   if (!in_reduction_) return;
   in_reduction_ = false;
   waiting_in_.clear();
 }
 
-RankPost StoreBoard::own_post() const {
+RankPost StoreStatusBoard::own_post() const {
   const std::lock_guard lock(mutex_);
   std::string line = format("rank {}: {} for {}", rank_, describe_place(where_), seconds_since(where_since_));
   if (!waiting_in_.empty()) line += format(", waits in {} for {}", waiting_in_, seconds_since(waiting_since_));
   return {++number_of_posts_, where_, !waiting_in_.empty(), in_reduction_ ? reductions_ : 0, line};
 }
 
-bool StoreBoard::ask(StoreCall call) const {
+bool StoreStatusBoard::ask(StoreCall call) const {
   if (store_is_gone_) return false;
   try {
     const auto made = [call = std::move(call), store = store_] {
@@ -90,7 +90,7 @@ bool StoreBoard::ask(StoreCall call) const {
   }
 }
 
-std::optional<std::vector<RankPost>> StoreBoard::posts() const {
+std::optional<std::vector<RankPost>> StoreStatusBoard::posts() const {
   const auto read = std::make_shared<std::vector<RankPost>>(static_cast<std::size_t>(size_));
   const bool answered = ask([read](c10d::Store& store) {
     for (std::size_t rank = 0; rank < read->size(); ++rank) {
@@ -104,7 +104,7 @@ std::optional<std::vector<RankPost>> StoreBoard::posts() const {
   return *read;
 }
 
-std::string StoreBoard::table() const {
+std::string StoreStatusBoard::table() const {
   const auto all = posts();
   if (!all) return format("  {}\n  of the others nothing is known: the run's store does not answer", own_post().line);
   std::vector<std::string> lines;
@@ -114,7 +114,7 @@ std::string StoreBoard::table() const {
   return join(lines, "\n");
 }
 
-std::optional<int> StoreBoard::silent_rank() const {
+std::optional<int> StoreStatusBoard::silent_rank() const {
   const auto before = posts();
   // This may be the watch's thread, which posts for its rank: the others must not take it for silent meanwhile.
   for (auto until = Clock::now() + kSilence; before && Clock::now() < until; exchange())
@@ -128,7 +128,7 @@ std::optional<int> StoreBoard::silent_rank() const {
   return std::nullopt;
 }
 
-std::optional<int> StoreBoard::rank_in_later_reduction() const {
+std::optional<int> StoreStatusBoard::rank_in_later_reduction() const {
   const auto all = posts();
   const std::lock_guard lock(mutex_);
   for (int peer = 0; all && peer < size_; ++peer) {
@@ -137,7 +137,7 @@ std::optional<int> StoreBoard::rank_in_later_reduction() const {
   return std::nullopt;
 }
 
-std::optional<int> StoreBoard::stalled_rank() const {
+std::optional<int> StoreStatusBoard::stalled_rank() const {
   if (const auto silent = silent_rank()) return silent;
   const auto all = posts();
   if (!all) return std::nullopt;
@@ -145,7 +145,7 @@ std::optional<int> StoreBoard::stalled_rank() const {
   return busy == all->end() ? std::nullopt : std::optional(static_cast<int>(busy - all->begin()));
 }
 
-bool StoreBoard::claim_stall_report(double seconds) noexcept {
+bool StoreStatusBoard::claim_stall_report(double seconds) noexcept {
   // One line a rank is what hosts can do without asking one another.
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
@@ -155,13 +155,13 @@ bool StoreBoard::claim_stall_report(double seconds) noexcept {
   return true;
 }
 
-std::optional<RankWait> StoreBoard::waiting() const {
+std::optional<RankWait> StoreStatusBoard::waiting() const {
   const std::lock_guard lock(mutex_);
   if (waiting_in_.empty()) return std::nullopt;
   return RankWait{waiting_in_, std::chrono::duration<double>(Clock::now() - waiting_since_).count(), in_reduction_};
 }
 
-void StoreBoard::report_failure(const FailureRecord& failure) noexcept {
+void StoreStatusBoard::report_failure(const FailureRecord& failure) noexcept {
   try {
     if (!this->failure()) write_down(failure);
     // The store goes with this process, and the others have yet to read there who failed.
@@ -171,7 +171,7 @@ void StoreBoard::report_failure(const FailureRecord& failure) noexcept {
   }
 }
 
-void StoreBoard::write_down(FailureRecord record) {
+void StoreStatusBoard::write_down(FailureRecord record) {
   if (record.rank != rank_) {
     const auto all = posts();
     const std::lock_guard lock(mutex_);
@@ -198,24 +198,24 @@ void StoreBoard::write_down(FailureRecord record) {
   keep(record);
 }
 
-void StoreBoard::keep(const FailureRecord& failure) const {
+void StoreStatusBoard::keep(const FailureRecord& failure) const {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = failure;
 }
 
-std::optional<FailureRecord> StoreBoard::failure() const {
+std::optional<FailureRecord> StoreStatusBoard::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-void StoreBoard::wait_for_failure(std::chrono::milliseconds limit) const {
+void StoreStatusBoard::wait_for_failure(std::chrono::milliseconds limit) const {
   std::this_thread::sleep_for(limit);
   if (Clock::now() - last_exchange_ < kBetweenLooks) return;
   last_exchange_ = Clock::now();
   exchange();
 }
 
-void StoreBoard::exchange() const {
+void StoreStatusBoard::exchange() const {
   if (failure()) return;
   struct Answer {
     std::string failure;

@@ -19,9 +19,9 @@ struct RankWait {
 
 /// What ranks tell one another outside of any exchange: where each is, and that one has failed. Nothing here waits for another
 /// rank. Threading: any thread may read; one thread of a rank writes.
-class RunBoard {
+class StatusBoard {
  public:
-  virtual ~RunBoard();
+  virtual ~StatusBoard();
 
   virtual int rank() const = 0;
   virtual int size() const = 0;

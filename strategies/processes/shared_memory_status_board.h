@@ -2,16 +2,16 @@
 
 #include <memory>
 
-#include "levin/strategies/processes/run_board.h"
 #include "levin/strategies/processes/run_segment.h"
+#include "levin/strategies/processes/status_board.h"
 
 namespace levin {
 
 /// The board of ranks on one host.
-class SharedMemoryBoard : public RunBoard {
+class SharedMemoryStatusBoard : public StatusBoard {
  public:
   /// Joins: from now on others see when this process ends.
-  SharedMemoryBoard(std::shared_ptr<RunSegment> segment, int rank);
+  SharedMemoryStatusBoard(std::shared_ptr<RunSegment> segment, int rank);
 
   int rank() const override { return rank_; }
   int size() const override { return segment_->world_size(); }

@@ -1,4 +1,4 @@
-#include "levin/core/protocol/vote_board.h"
+#include "levin/core/protocol/vote_channel.h"
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
@@ -18,22 +18,22 @@ std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_rank, std::in
   return votes;
 }
 
-VoteBoard::~VoteBoard() = default;
+VoteChannel::~VoteChannel() = default;
 
-void GatheredVoteBoard::publish(std::int64_t sequence, const Votes& votes) { mine_ = {sequence, pack(votes)}; }
+void GatheredVoteChannel::publish(std::int64_t sequence, const Votes& votes) { mine_ = {sequence, pack(votes)}; }
 
-std::vector<Votes> GatheredVoteBoard::read(std::int64_t sequence) {
+std::vector<Votes> GatheredVoteChannel::read(std::int64_t sequence) {
   std::vector<PublishedVotes> all(static_cast<std::size_t>(group_.size()));
   group_.all_gather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all)), "the votes of a step");
   return unpack_votes(all, sequence, group_.rank());
 }
 
-void SingleProcessVoteBoard::publish(std::int64_t sequence, const Votes& votes) {
+void SingleProcessVoteChannel::publish(std::int64_t sequence, const Votes& votes) {
   sequence_ = sequence;
   votes_ = votes;
 }
 
-std::vector<Votes> SingleProcessVoteBoard::read(std::int64_t sequence) {
+std::vector<Votes> SingleProcessVoteChannel::read(std::int64_t sequence) {
   if (sequence != sequence_) {
     throw MisuseError(
         format("votes of reduction {} were read, but the last ones published are for reduction {}: publish before each "

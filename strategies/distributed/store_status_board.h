@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/strategies/processes/run_board.h"
+#include "levin/strategies/processes/status_board.h"
 #include "levin/strategies/store/call_thread.h"
 #include "levin/strategies/store/store_values.h"
 
@@ -18,10 +18,10 @@ namespace levin {
 /// The board of ranks on several hosts: keys in the run's store. What a rank posts is kept in its own memory, and goes to the
 /// store whenever the rank's watch looks for failures, about twice a second: a table may be that old. No call here depends on
 /// the store's answer, since it may be the process that serves it which is stopped or gone.
-class StoreBoard final : public RunBoard {
+class StoreStatusBoard final : public StatusBoard {
  public:
   /// `rank_zero_serves`: the store ends with rank 0's process, not with a launcher's.
-  StoreBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves);
+  StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
