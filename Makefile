@@ -8,7 +8,7 @@ JOBS ?= $(shell awk '/MemAvailable/ {m = int($$2 / 1500000)} END {n = $(shell np
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo test test-tsan test-asan test-all fuzz bench format lint clean
+.PHONY: help setup configure build demo test test-tsan test-asan test-all fuzz bench format lint tidy clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -64,11 +64,20 @@ format: ## Format the sources
 	@scripts/setup.sh lint
 	@$(SOURCES) | xargs clang-format-14 -i
 
-lint: ## Check formatting, the house's rules, and that no warning slips in
+lint: ## Check formatting and the house's rules, that no warning slips in, and what clang-tidy says of changed sources
 	@scripts/setup.sh lint
 	@$(SOURCES) | xargs clang-format-14 --dry-run -Werror
 	@$(MAKE) --no-print-directory build WERROR=ON
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L house
+	@$(MAKE) --no-print-directory tidy
+
+# TIDY: all, or names of sources.
+TIDY ?=
+tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ from origin/main, or over TIDY=all
+	@scripts/setup.sh lint
+	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF $(CMAKE_FLAGS)
+	@cmake --build build-tidy -j $(JOBS) --target levin_room_pch levin_pch
+	@scripts/tidy.sh build-tidy $(TIDY)
 
 clean: ## Remove the build folders
-	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz
+	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz build-tidy

@@ -256,7 +256,7 @@ class LEVIN_API Module : public torch::nn::Module {
   struct Attachment {
     Attachment() = default;
     Attachment(const Attachment&) noexcept {}
-    Attachment& operator=(const Attachment&) noexcept { return *this; }
+    Attachment& operator=(const Attachment&) noexcept { return *this; }  // NOLINT(bugprone-unhandled-self-assignment)
 
     Trainer* trainer = nullptr;
     MetricStore* metrics = nullptr;

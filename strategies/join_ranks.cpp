@@ -52,8 +52,8 @@ Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
   ProcessWorld::Options world;
   world.control_group = options.control_group;
   if (accelerator->backend_name() != "gloo" && !options.gradients_over_gloo) world.own_backend = accelerator;
-  world.limits.stall_report_seconds = request.stall_report_seconds;
-  world.limits.timeout_seconds = options.timeout_seconds.value_or(request.timeout_seconds);
+  world.timeouts.stall_report_seconds = request.stall_report_seconds;
+  world.timeouts.timeout_seconds = options.timeout_seconds.value_or(request.timeout_seconds);
   return {std::make_shared<ProcessRankGroup>(ProcessWorld::join(environment, world)), accelerator, device};
 }
 

@@ -106,7 +106,7 @@ class OptionList {
   };
 
   template <class Member, class Owner>
-  Builder add(std::string name, Member Owner::*member, std::string help) {
+  Builder add(std::string name, Member Owner::*member, std::string help) {  // NOLINT(performance-unnecessary-value-param)
     static_assert(std::is_base_of_v<Owner, T>);
     Entry& entry = *entries_.emplace_back(std::make_unique<Entry>());
     entry.info.name = std::move(name);
