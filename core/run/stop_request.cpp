@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "levin/core/base/format.h"
+#include "levin/core/error.h"
 #include "levin/core/run/signals.h"
 
 namespace levin {

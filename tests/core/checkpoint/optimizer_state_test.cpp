@@ -203,7 +203,7 @@ class PlainDescent final : public Optimizer {
 TEST_CASE("an optimizer of a user's own is saved as its save() says, with its learning rates") {
   TrainedNet net;
   CountingDescent trained(net.parameters());
-  for (int i = 0; i < 3; ++i) trained.step();
+  for (int i = 0; i < 3; ++i) trained.step(nullptr);
   levin::set_lr(trained.param_groups()[0], 0.25);
   levin::Checkpoint checkpoint;
   levin::save_optimizer(trained, 0, checkpoint);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
+#include "levin/core/error.h"
 #include "levin/core/run/signals.h"
 
 using namespace levin;
