@@ -3,17 +3,9 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/optimizer.h>
 
-namespace levin {
+#include "levin/core/optimizers/optimizer_access.h"
 
-namespace {
-std::vector<at::Tensor> parameters_of(const torch::optim::Optimizer& optimizer) {
-  std::vector<at::Tensor> parameters;
-  for (const auto& group : optimizer.param_groups()) {
-    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
-  }
-  return parameters;
-}
-}  // namespace
+namespace levin {
 
 void scale_gradients(torch::optim::Optimizer& optimizer, double factor) {
   const torch::NoGradGuard no_grad;
@@ -26,9 +18,9 @@ void scale_gradients(torch::optim::Optimizer& optimizer, double factor) {
 
 void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm) {
   if (algorithm == GradientClipAlgorithm::kNorm) {
-    torch::nn::utils::clip_grad_norm_(parameters_of(optimizer), value);
+    torch::nn::utils::clip_grad_norm_(all_parameters(optimizer), value);
   } else {
-    torch::nn::utils::clip_grad_value_(parameters_of(optimizer), value);
+    torch::nn::utils::clip_grad_value_(all_parameters(optimizer), value);
   }
 }
 
