@@ -36,7 +36,7 @@ LEVIN_API void set_betas(torch::optim::OptimizerParamGroup& group, std::pair<dou
 LEVIN_API std::string optimizer_class_name(const torch::optim::Optimizer& optimizer);
 
 /// The parameters of all groups, in their order.
-std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer);
+LEVIN_API std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer);
 
 /// Frees the gradients of all parameters, or sets them to zero. Unlike Optimizer::zero_grad it also works on gradients that are
 /// views into the buckets of a c10d::Reducer.
