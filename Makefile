@@ -5,6 +5,8 @@ BUILD_TYPE ?= Release
 WERROR ?= $(if $(filter 12,$(shell $(CXX) -dumpversion)),ON,OFF)
 # A compiler that reads torch's headers takes 1.3 GB.
 JOBS ?= $(shell awk '/MemAvailable/ {m = int($$2 / 1500000)} END {n = $(shell nproc); j = m < n ? m : n; print j < 1 ? 1 : j}' /proc/meminfo)
+# Many tests wait for processes of theirs: one more at a time than there are cores.
+TEST_JOBS ?= $(shell echo $$(($$(nproc) + 1)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
@@ -27,7 +29,7 @@ demo: configure ## Train the digits example on two ranks, and say where the resu
 	@scripts/demo.sh $(BUILD)
 
 test: build ## Run every test
-	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(TEST_JOBS)
 
 # What needs no LibTorch compiles in a minute or two, so it has a build folder of its own; test-asan compiles nearly everything.
 test-tsan: setup ## Run what needs no LibTorch under ThreadSanitizer: protocol, simulation, processes, shared memory, console

@@ -5,8 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/plugin_stamp.h"
 
 namespace levin::cli {
@@ -27,13 +31,13 @@ std::string_view field(std::string_view stamp, std::string_view name) {
 /// The compilers' number of the C++ ABI, whose thousands count: the rest are corrections of rare cases.
 std::string_view generation(std::string_view number) { return number.substr(0, number.size() > 3 ? number.size() - 3 : 0); }
 
-void add_difference(std::string& text, std::string_view what, std::string_view theirs, std::string_view ours) {
-  if (theirs == ours) return;
-  text += (text.empty() ? "" : ", ") + std::string(what) + " " + std::string(theirs) + " instead of " + std::string(ours);
+void add_difference(std::vector<std::string>& differences, std::string_view what, std::string_view theirs,
+                    std::string_view ours) {
+  if (theirs != ours) differences.push_back(format("{} {} instead of {}", what, theirs, ours));
 }
 
 std::string misfit_of(std::string_view stamp) {
-  std::string differences;
+  std::vector<std::string> differences;
   add_difference(differences, "levin", field(stamp, "levin"), field(kOwnStamp, "levin"));
   // One that includes no header of LibTorch does not depend on its version.
   if (const std::string_view torch = field(stamp, "torch"); !torch.empty())
@@ -42,9 +46,9 @@ std::string misfit_of(std::string_view stamp) {
   if (generation(field(stamp, "cxx_abi")) != generation(field(kOwnStamp, "cxx_abi")))
     add_difference(differences, "C++ ABI", field(stamp, "cxx_abi"), field(kOwnStamp, "cxx_abi"));
   if (differences.empty()) return "";
-  return "was built with " + differences + " (by " + std::string(field(stamp, "compiler")) +
-         "); rebuild it with the headers of this levin " LEVIN_ABI_VERSION ", LibTorch " LEVIN_TORCH_VERSION
-         " and a compiler that fits " LEVIN_COMPILER;
+  return format(
+      "was built with {} (by {}); rebuild it with the headers of this levin {}, LibTorch {} and a compiler that fits {}",
+      join(differences), field(stamp, "compiler"), LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION, LEVIN_COMPILER);
 }
 
 }  // namespace
