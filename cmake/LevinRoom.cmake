@@ -31,7 +31,7 @@ levin_link_headers(${PROJECT_BINARY_DIR}/include/basics core basic_headers.txt)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/protocol/levin/core)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/core/protocol ${PROJECT_BINARY_DIR}/include/protocol/levin/core/protocol SYMBOLIC)
 
-# What each room but core and cli sees of core.
+# What each room but core sees of core.
 set(LEVIN_BELOW api/core basics generated)
 
 # levin_add_pch(TARGET headers...): precompiles headers of torch, for levin_use_pch.
