@@ -59,6 +59,7 @@ namespace levin {
 
 /// One function a hook, with the hook's name and arguments; those left out do nothing. Written with designated initializers.
 struct LEVIN_API LambdaCallbackOptions {
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define LEVIN_LAMBDA_MEMBER(name, parameters, arguments) std::function<void parameters> name = nullptr;
   LEVIN_LAMBDA_HOOKS(LEVIN_LAMBDA_MEMBER)
 #undef LEVIN_LAMBDA_MEMBER

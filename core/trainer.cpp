@@ -175,7 +175,7 @@ const std::vector<SchedulerConfig>& Trainer::scheduler_configs() const { return 
 std::filesystem::path Trainer::default_root_dir() const {
   if (state_->options().default_root_dir) return *state_->options().default_root_dir;
   std::error_code error;
-  const std::filesystem::path folder = std::filesystem::current_path(error);
+  std::filesystem::path folder = std::filesystem::current_path(error);
   if (error)
     throw IoError("The working folder is gone (" + error.message() + "): set default_root_dir, or start in another one.");
   return folder;

@@ -162,16 +162,16 @@ TEST_CASE("a run that starts in a folder which is gone says so, and nothing else
 TEST_CASE("a log folder that is removed while the run is on ends it with an error") {
   const TemporaryFolder folder;
   const fs::path logs = version_folder(folder.path());
+  // Removed when the first rows are there, of a run that would go on for long. A checkpoint that is just being written would be
+  // the first to notice, and say so in words of its own.
+  const char* const script = R"(
+    "$0" fit --config "$1" --trainer.default_root_dir="$2" --trainer.max_epochs=10000 \
+      '--trainer.callbacks=[]' --trainer.enable_checkpointing=false &
+    until [ -s "$3/metrics.csv" ]; do kill -0 $! || exit 99; done
+    rm -rf "$3"
+    wait $!)";
   Command command;
-  // Removed when the first rows are there, of a run that would go on for long.
-  command.arguments = {"sh",
-                       "-c",
-                       "\"$0\" fit --config \"$1\" --trainer.default_root_dir=\"$2\" --trainer.max_epochs=10000 & "
-                       "until [ -s \"$3/metrics.csv\" ]; do kill -0 $! || exit 99; done; rm -rf \"$3\"; wait $!",
-                       levin_program(),
-                       digits_config(),
-                       folder.path().string(),
-                       logs.string()};
+  command.arguments = {"sh", "-c", script, levin_program(), digits_config(), folder.path().string(), logs.string()};
   const Outcome outcome = run(command);
   INFO(outcome.text());
   CHECK(outcome.status == 1);

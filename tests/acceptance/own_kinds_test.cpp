@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "acceptance/digits_run.h"
 #include "support/csv_table.h"
@@ -37,6 +40,43 @@ TEST_CASE("a plug-in's accelerator and strategy are chosen by name, and train as
 
   const Outcome list = levin({"list", "accelerators", "--plugin", kPlugin});
   CHECK_THAT(list.out, Contains("  Toy   Three devices that are not there"));
+}
+
+TEST_CASE("a callback, a logger, a sampler and an optimizer of a user's own work together, and go on in a run that resumes") {
+  const TemporaryFolder folder;
+  const auto fit_epochs = [&](int epochs, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"--plugin",
+                                          kPlugin,
+                                          "--trainer.logger=JsonLines",
+                                          "--trainer.callbacks=[GradientNorm]",
+                                          "--data.sampler=BlockShuffle",
+                                          "--optimizer=SignDescent",
+                                          "--optimizer.lr=0.003",
+                                          "--trainer.log_every_n_steps=1",
+                                          "--trainer.limit_train_batches=8",
+                                          "--trainer.max_epochs=" + std::to_string(epochs)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = digits("fit", folder.path(), arguments);
+    INFO(outcome.text());
+    REQUIRE(outcome.ok());
+    std::vector<double> largest;
+    std::istringstream lines(read_text(folder / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto values = nlohmann::json::parse(line)["values"];
+      if (!values.contains("grad_norm")) continue;
+      largest.push_back(values["largest_grad_norm"]);
+      CHECK(largest.back() >= values["grad_norm"].get<double>());
+    }
+    return largest;
+  };
+  const std::vector<double> first = fit_epochs(1, {});
+  REQUIRE(first.size() == 8);
+  CHECK(first.front() > 0);
+  const std::vector<double> both = fit_epochs(2, {"--ckpt_path=last"});
+  REQUIRE(both.size() == 16);
+  // What the callback remembered: none is smaller than the largest of the run before.
+  CHECK(std::is_sorted(both.begin(), both.end()));
+  CHECK(both[8] >= first.back());
 }
 
 TEST_CASE("an accelerator that nobody knows, or that is not there, is an error before a rank starts") {

@@ -8,6 +8,7 @@
 
 #include "levin/core/error.h"
 #include "levin/data/distributed_sampler.h"
+#include "support/block_shuffle.h"
 
 using Catch::Matchers::Contains;
 using Indices = std::vector<std::int64_t>;
@@ -119,4 +120,21 @@ TEST_CASE("with drop_last the ranks have the same number of batches, and with kK
       if (uneven != Uneven::kPad) RC_ASSERT(batches(0) == DistributedSampler(size, {}).batches(batch_size * world_size, true));
     }
   }));
+}
+
+TEST_CASE("the sampler that the documentation shows keeps neighbours together, and gives each sample once") {
+  const BlockShuffle sampler(BlockShuffleOptions{.block = 4});
+  const levin::EpochKey key{.dataset_size = 10, .seed = 3, .epoch = 1};
+  const Indices order = sampler.order(key);
+  CHECK(order == sampler.order(key));
+  CHECK(order != sampler.order({.dataset_size = 10, .seed = 3, .epoch = 2}));
+  Indices sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  Indices all(10);
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(sorted == all);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    INFO(i);
+    CHECK((order[i] == order[i - 1] + 1 || order[i] % 4 == 0));
+  }
 }
