@@ -61,6 +61,10 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   if (loaded.contains(canonical)) return;
   const StampCheck stamp = check_stamps(file);
   if (!stamp.misfit.empty()) throw ConfigError(mark, "the plug-in '" + file.string() + "' " + stamp.misfit);
+  if (stamp.registers && !stamp.stamped)
+    throw ConfigError(mark, format("the plug-in '{}' does not say which levin it was built for; rebuild it with the headers of "
+                                   "this levin",
+                                   file));
   const std::size_t before = class_count();
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
     const char* reason = ::dlerror();
@@ -68,14 +72,9 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   }
   if (const std::string errors = registration_errors(); !errors.empty())
     throw ConfigError(mark, format("the plug-in '{}': {}", file, errors));
-  const bool registers = class_count() != before;
-  if (stamp.stamped && !registers)
+  if (stamp.stamped && class_count() == before)
     throw ConfigError(mark, format("the plug-in '{}' registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be "
                                    "linked with this levin",
-                                   file));
-  if (registers && !stamp.stamped)
-    throw ConfigError(mark, format("the plug-in '{}' does not say which levin it was built for; rebuild it with the headers of "
-                                   "this levin",
                                    file));
   loaded.insert(canonical);
 }

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::string_view kOwnStamp = LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION);
 constexpr std::size_t kLongestStamp = 500;
+/// Registry<…> as it stands in the names of a library's symbols.
+constexpr std::string_view kRegistrySymbol = "5levin8RegistryI";
 
 /// "2.13.0" of "…;torch=2.13.0;…".
 std::string_view field(std::string_view stamp, std::string_view name) {
@@ -55,6 +57,7 @@ std::string misfit_of(std::string_view stamp) {
 
 StampCheck check_stamps_in(std::string_view content) {
   StampCheck check;
+  check.registers = content.find(kRegistrySymbol) != std::string_view::npos;
   for (std::size_t at = content.find(LEVIN_STAMP_BEGIN); at != std::string_view::npos && check.misfit.empty();
        at = content.find(LEVIN_STAMP_BEGIN, at + 1)) {
     const std::string_view rest = content.substr(at, kLongestStamp);

@@ -90,3 +90,11 @@ TEST_CASE("a plug-in for another levin is refused before any of its code runs") 
                         Catch::Contains("rebuild it") && !Catch::Contains("\n"));
   CHECK(std::getenv("LEVIN_FORGED_PLUGIN_RAN") == nullptr);
 }
+
+TEST_CASE("a plug-in from before stamps is refused before any of its code runs") {
+  REQUIRE(::unsetenv("LEVIN_UNSTAMPED_PLUGIN_RAN") == 0);
+  CHECK_THROWS_WITH(load_plugin(LEVIN_TEST_UNSTAMPED_PLUGIN, Mark{"run.yaml", 2, 3}),
+                    Catch::StartsWith("run.yaml:2:3: the plug-in '") &&
+                        Catch::Contains("does not say which levin it was built for; rebuild it"));
+  CHECK(std::getenv("LEVIN_UNSTAMPED_PLUGIN_RAN") == nullptr);
+}

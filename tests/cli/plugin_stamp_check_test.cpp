@@ -61,6 +61,13 @@ TEST_CASE("a plug-in that does not fit is told what differs, and what to rebuild
         std::string::npos);
 }
 
+TEST_CASE("a plug-in from before stamps is known by the registry that it asks for") {
+  const StampCheck check = check_stamps_in(library_with("_ZN5levin8RegistryINS_6LoggerEE8instanceEv"));
+  CHECK(check.registers);
+  CHECK_FALSE(check.stamped);
+  CHECK_FALSE(check_stamps_in(library_with("_ZN5levin5ErrorD1Ev")).registers);
+}
+
 TEST_CASE("stamps are read from a file") {
   const levin::test::TemporaryFolder folder;
   std::ofstream(folder / "libmine.so") << library_with(stamp("9.9", "", "1", "1017"));

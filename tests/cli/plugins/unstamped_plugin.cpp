@@ -1,0 +1,15 @@
+// A plug-in from before plug-ins carried stamps. It leaves a trace when any of its code runs.
+#include <cstdlib>
+
+#include "levin/core/logger.h"
+#include "levin/core/options/registry.h"
+
+namespace {
+
+struct Unstamped : levin::Logger {};
+
+[[maybe_unused]] const int kRan = ::setenv("LEVIN_UNSTAMPED_PLUGIN_RAN", "1", 1);
+
+LEVIN_REGISTER_LOGGER(Unstamped, "Comes from a plug-in without a stamp");
+
+}  // namespace
