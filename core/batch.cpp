@@ -1,6 +1,6 @@
 #include "levin/core/batch.h"
 
-#include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ Batch Batch::to(at::ScalarType floating_type) const {
 }
 
 Batch Batch::pin_memory() const {
-  if (!at::globalContext().hasCUDA()) return *this;
+  if (at::accelerator::deviceCount() == 0) return *this;
   return transform(items_, [](const at::Tensor& tensor) { return tensor.is_cpu() ? tensor.pin_memory() : tensor; });
 }
 

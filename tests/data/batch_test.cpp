@@ -1,5 +1,8 @@
 #include "levin/core/batch.h"
 
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
@@ -8,6 +11,24 @@
 
 using Catch::Matchers::Contains;
 using levin::Batch;
+
+namespace {
+
+/// What LibTorch knows of an accelerator that is no GPU of NVIDIA's: it counts how often page-locked memory is asked for.
+struct ToyHooks : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(at::DeviceIndex) const override { return true; }
+  at::Allocator* getPinnedMemoryAllocator() const override {
+    ++asked;
+    return c10::GetCPUAllocator();
+  }
+  mutable int asked = 0;
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, c10::impl::NoOpDeviceGuardImpl<at::kPrivateUse1>);
+
+}  // namespace
 
 TEST_CASE("a batch holds tensors by position and by name") {
   const at::Tensor image = torch::rand({4, 8, 8});
@@ -64,4 +85,17 @@ TEST_CASE("moving to the device where a tensor is shares it, and another device 
   const Batch batch{{"x", torch::ones({2})}};
   REQUIRE(batch.to(at::Device(at::kCPU))["x"].is_same(batch["x"]));
   REQUIRE(batch.to(at::Device(at::kMeta))["x"].is_meta());
+}
+
+TEST_CASE("page-locked memory is that of the accelerator that LibTorch knows, whichever it is") {
+  if (at::hasCUDA()) return;  // it knows one at a time
+  const Batch batch{{"image", torch::arange(4)}};
+  CHECK(batch.pin_memory()[0].is_same(batch[0]));
+  static ToyHooks hooks;
+  at::RegisterPrivateUse1HooksInterface(&hooks);
+  c10::register_privateuse1_backend("toy");
+  const Batch pinned = batch.pin_memory();
+  CHECK(hooks.asked > 0);
+  CHECK_FALSE(pinned[0].is_same(batch[0]));
+  CHECK(pinned["image"].equal(batch["image"]));
 }
