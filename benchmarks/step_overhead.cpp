@@ -13,7 +13,7 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/progress_bar.h"
 #include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 #include "levin/loggers/csv_logger.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 
 namespace {
 

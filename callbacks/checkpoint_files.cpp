@@ -6,7 +6,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
 

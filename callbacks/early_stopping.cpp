@@ -6,7 +6,7 @@
 
 #include "levin/callbacks/monitoring.h"
 #include "levin/core/base/format.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/trainer.h"
 

@@ -6,7 +6,7 @@
 
 #include "levin/core/callback.h"
 #include "levin/core/export.h"
-#include "levin/core/options/common_choices.h"
+#include "levin/core/options/choice.h"
 #include "levin/core/options/options.h"
 
 namespace levin {

@@ -9,12 +9,11 @@
 #include <algorithm>
 
 #include "levin/core/base/format.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
-#include "levin/core/optimizers/learning_rates.h"
+#include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/optimizers/optimizer_setup.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -11,7 +11,7 @@
 #include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/loops/shared_interval.h"

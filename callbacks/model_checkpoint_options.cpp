@@ -2,7 +2,6 @@
 
 #include "levin/callbacks/checkpoint_name.h"
 #include "levin/core/base/quoted_text.h"
-#include "levin/core/error.h"
 
 namespace levin {
 

@@ -7,7 +7,7 @@
 
 #include "levin/callbacks/abbreviations.h"
 #include "levin/core/base/format.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/console/table.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"

@@ -7,7 +7,6 @@
 #include "levin/core/base/quoted_text.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
 #include "levin/core/files/leaves_folder.h"
 #include "levin/core/trainer.h"
 

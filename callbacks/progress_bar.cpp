@@ -4,11 +4,11 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
+#include "levin/core/callback.h"
 #include "levin/core/console/progress_line.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
-#include "levin/core/run/throughput.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -4,8 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"

@@ -4,8 +4,8 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
+#include "levin/core/console/console.h"
 #include "levin/core/console/progress_line.h"
-#include "levin/core/console/rank_messages.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -5,8 +5,8 @@
 
 #include "levin/core/callback.h"
 #include "levin/core/export.h"
-#include "levin/core/options/common_choices.h"
-#include "levin/core/options/duration.h"
+#include "levin/core/options/choice.h"
+#include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 
 namespace levin {

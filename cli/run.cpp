@@ -6,7 +6,7 @@
 #include "levin/cli/config_file.h"
 #include "levin/cli/load_config.h"
 #include "levin/core/base/format.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/console/text.h"
 #include "levin/core/data_module.h"
 #include "levin/core/module.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "levin/core/export.h"
-#include "levin/core/options/common_choices.h"
+#include "levin/core/options/choice.h"
 #include "levin/core/options/devices.h"
 
 namespace c10d {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,6 +17,23 @@ struct LEVIN_API Mark {
 
   /// "run.yaml:3:7", "run.yaml", or "" when nothing is known.
   std::string str() const;
+};
+
+/// Where a call stands in the user's code: what std::source_location is, which clang 14 does not have. As a default argument,
+/// `SourceLocation where = SourceLocation::current()`, it is the place of the call.
+class LEVIN_API SourceLocation {
+ public:
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) {
+    return SourceLocation(file, line);
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr std::uint32_t line() const { return line_; }
+
+ private:
+  constexpr SourceLocation(const char* file, std::uint32_t line) : file_(file), line_(line) {}
+
+  const char* file_;
+  std::uint32_t line_;
 };
 
 /// Base of every exception that levin throws on purpose. what() says what went wrong, where, and what to do.

@@ -4,4 +4,30 @@ namespace levin {
 
 Logger::~Logger() = default;
 
+Loggers OptionType<Loggers>::read(const Value& value) {
+  if (value.is_null()) return {};
+  if (value.is_bool()) return Loggers(value.as_bool());
+  if (value.is_list()) {
+    std::vector<Component<Logger>> list = OptionType<std::vector<Component<Logger>>>::read(value);
+    return list.empty() ? Loggers(false) : Loggers(std::move(list));
+  }
+  return Loggers(OptionType<Component<Logger>>::read(value));
+}
+
+Value OptionType<Loggers>::write(const Loggers& loggers) {
+  if (!loggers.enabled()) return false;
+  if (loggers.is_default()) return true;
+  if (loggers.list().size() == 1) return OptionType<Component<Logger>>::write(loggers.list().front());
+  return OptionType<std::vector<Component<Logger>>>::write(loggers.list());
+}
+
+Value OptionType<Loggers>::schema() {
+  Value either(Value::Map{});
+  Value list = detail::schema_of_type("array");
+  list["items"] = OptionType<Component<Logger>>::schema();
+  either["anyOf"] = Value(Value::List{detail::schema_of_type("boolean"), detail::schema_of_type("null"),
+                                      OptionType<Component<Logger>>::schema(), list});
+  return either;
+}
+
 }  // namespace levin

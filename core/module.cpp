@@ -1,10 +1,9 @@
 #include "levin/core/module.h"
 
-#include <algorithm>
-
 #include "levin/core/base/format.h"
 #include "levin/core/data_module.h"
 #include "levin/core/error.h"
+#include "levin/core/loops/gradients.h"
 #include "levin/core/loops/manual_optimization.h"
 #include "levin/core/loops/sample_gather.h"
 #include "levin/core/optimizers/optimizer_access.h"

@@ -1,25 +1,57 @@
 #pragma once
 
 #include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-#include "levin/core/base/source_location.h"
 
 #include "levin/core/data_module.h"
+#include "levin/core/error.h"
 #include "levin/core/export.h"
 #include "levin/core/fwd.h"
-#include "levin/core/optimizers/optimizer_setup.h"
+#include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/options.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/log_options.h"
 
 namespace levin {
+
+/// An optimizer with its schedulers.
+struct LEVIN_API OptimizerSetup {
+  std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
+  std::vector<SchedulerConfig> schedulers = {};
+};
+
+/// What configure_optimizers returns: nothing, one optimizer, one with schedulers, or several.
+///
+///     return std::make_shared<torch::optim::Adam>(parameters(), lr);
+///     return {optimizer, {{.scheduler = std::make_shared<levin::StepLr>(*optimizer, …), .interval = levin::Interval::kStep}}};
+class LEVIN_API OptimizerSetups {
+ public:
+  OptimizerSetups() = default;
+  template <class Derived>
+  requires std::derived_from<Derived, torch::optim::Optimizer> OptimizerSetups(std::shared_ptr<Derived> optimizer,
+                                                                               std::vector<SchedulerConfig> schedulers = {})
+      : setups_{{std::move(optimizer), std::move(schedulers)}} {}
+  template <class Derived>
+  requires std::derived_from<Derived, torch::optim::Optimizer> OptimizerSetups(std::unique_ptr<Derived> optimizer)
+      : setups_{{std::move(optimizer), {}}} {}
+  OptimizerSetups(OptimizerSetup setup) : setups_{std::move(setup)} {}
+  OptimizerSetups(std::vector<OptimizerSetup> setups) : setups_(std::move(setups)) {}
+
+  std::vector<OptimizerSetup>& list() { return setups_; }
+  const std::vector<OptimizerSetup>& list() const { return setups_; }
+
+ private:
+  std::vector<OptimizerSetup> setups_;
+};
 
 /// What a user trains: a torch::nn::Module with its steps, its optimizers and any of the hooks below. The same module runs
 /// unchanged on one process and on many. Hooks run on every rank, after the callbacks' hooks of the same name.

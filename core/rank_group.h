@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/base/source_location.h"
+#include "levin/core/error.h"
 #include "levin/core/export.h"
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/vote_channel.h"
-#include "levin/core/protocol/whereabouts.h"
 
 namespace levin {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/base/source_location.h"
+#include "levin/core/error.h"
 #include "levin/core/export.h"
 #include "levin/core/fwd.h"
 #include "levin/core/options/component.h"

@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
 #include "levin/core/console/core_contention.h"
-#include "levin/core/console/rank_messages.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/evaluation_report.h"
 #include "levin/core/resume/checkpoint_state.h"

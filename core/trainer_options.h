@@ -3,18 +3,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"
 #include "levin/core/export.h"
-#include "levin/core/loggers.h"
-#include "levin/core/options/common_choices.h"
+#include "levin/core/logger.h"
+#include "levin/core/options/choice.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/devices.h"
-#include "levin/core/options/duration.h"
 #include "levin/core/options/limit.h"
+#include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 
 namespace levin {

@@ -12,6 +12,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/error.h"
+#include "levin/data/check_indices.h"
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"
 
@@ -132,7 +133,7 @@ std::vector<std::int64_t> DataLoader::epoch_order(std::int64_t epoch) const {
     throw MisuseError(
         format("the sampler gave {} samples for epoch {}, and says that an epoch has {}", order.size(), epoch, expected));
   }
-  detail::check_indices(order, dataset_size, format("the sampler's order of epoch {}", epoch));
+  check_indices(order, dataset_size, format("the sampler's order of epoch {}", epoch));
   return order;
 }
 

@@ -73,14 +73,4 @@ Batch stack_samples(std::span<const Batch> samples) {
   return Batch(std::move(stacked));
 }
 
-namespace detail {
-
-void check_indices(std::span<const std::int64_t> indices, std::int64_t size, std::string_view who) {
-  const auto wrong = std::find_if(indices.begin(), indices.end(), [size](std::int64_t i) { return i < 0 || i >= size; });
-  if (wrong == indices.end()) return;
-  throw MisuseError(format("{}: index {} is not in a dataset of {} samples", who, *wrong, size));
-}
-
-}  // namespace detail
-
 }  // namespace levin

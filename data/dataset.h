@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <vector>
 
 #include "levin/core/batch.h"
 #include "levin/core/export.h"
@@ -41,9 +42,60 @@ class LEVIN_API SampleDataset : public Dataset {
 /// Throws MisuseError, naming sample and tensor, when samples differ in number, name, shape or type of their tensors.
 LEVIN_API Batch stack_samples(std::span<const Batch> samples);
 
-namespace detail {
-/// Throws MisuseError when an index is not in 0 … size - 1.
-void check_indices(std::span<const std::int64_t> indices, std::int64_t size, std::string_view who);
-}  // namespace detail
+/// Data in memory: tensors whose first dimension is the sample.
+///
+///     auto dataset = std::make_shared<levin::TensorDataset>(levin::Batch{{"image", images}, {"label", labels}});
+class LEVIN_API TensorDataset final : public Dataset {
+ public:
+  /// Throws MisuseError when there is no tensor, or when tensors differ in their first dimension.
+  explicit TensorDataset(Batch tensors);
+  std::int64_t size() const override { return size_; }
+  Batch get_batch(std::span<const std::int64_t> indices) const override;
+  /// All the data.
+  const Batch& tensors() const { return tensors_; }
+
+ private:
+  Batch tensors_;
+  std::int64_t size_ = 0;
+};
+
+/// Another dataset, with a function applied to each batch, where the batch is read: in a worker thread, when there are any.
+class LEVIN_API TransformDataset final : public Dataset {
+ public:
+  /// Threading: called by several workers at the same time.
+  using Function = std::function<Batch(Batch)>;
+
+  /// Throws MisuseError when dataset or function is empty.
+  TransformDataset(DatasetPtr dataset, Function function);
+  std::int64_t size() const override { return dataset_->size(); }
+  Batch get_batch(std::span<const std::int64_t> indices) const override { return function_(dataset_->get_batch(indices)); }
+
+ private:
+  DatasetPtr dataset_;
+  Function function_;
+};
+
+/// Some samples of another dataset, in the order of a list of indices.
+class LEVIN_API Subset final : public Dataset {
+ public:
+  /// Throws MisuseError when the dataset is a null pointer or lacks one of the indices.
+  Subset(DatasetPtr dataset, std::vector<std::int64_t> indices);
+  std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
+  Batch get_batch(std::span<const std::int64_t> indices) const override;
+  const std::vector<std::int64_t>& indices() const { return indices_; }
+
+ private:
+  DatasetPtr dataset_;
+  std::vector<std::int64_t> indices_;
+};
+
+/// Divides a dataset at random into parts of these lengths: the numbers of torch.utils.data.random_split with
+/// torch.Generator().manual_seed(seed). The same seed gives the same parts on every rank and in every run.
+/// Throws MisuseError when the lengths do not add up to the dataset's size.
+LEVIN_API std::vector<std::shared_ptr<Subset>> random_split(const DatasetPtr& dataset, const std::vector<std::int64_t>& lengths,
+                                                            std::int64_t seed);
+/// The same with fractions, which add up to 1: each part is rounded down, and the samples left over go to the parts in turn.
+LEVIN_API std::vector<std::shared_ptr<Subset>> random_split(const DatasetPtr& dataset, const std::vector<double>& fractions,
+                                                            std::int64_t seed);
 
 }  // namespace levin

@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "levin/core/data_module.h"
-#include "levin/core/export.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/options.h"
 #include "levin/data/dataset.h"
@@ -12,7 +11,7 @@
 namespace levin {
 
 /// Options of DatasetDataModule; in YAML the init_args of `data:`.
-struct LEVIN_API DatasetDataOptions {
+struct DatasetDataOptions {
   Component<Dataset> train_dataset = {};
   Component<Dataset> val_dataset = {};
   Component<Dataset> test_dataset = {};
@@ -32,7 +31,7 @@ struct LEVIN_API DatasetDataOptions {
 ///     data:
 ///       class_path: DatasetDataModule
 ///       init_args: {train_dataset: {class_path: Faces, init_args: {folder: train}}, batch_size: 64}
-class LEVIN_API DatasetDataModule : public DataModule {
+class DatasetDataModule : public DataModule {
  public:
   using Options = DatasetDataOptions;
 

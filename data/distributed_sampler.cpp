@@ -1,7 +1,6 @@
 #include "levin/data/distributed_sampler.h"
 
 #include <algorithm>
-#include <string>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"

@@ -1,4 +1,4 @@
-#include "levin/data/idx_file.h"
+#include "levin/data/array_file.h"
 
 #include <ATen/ops/empty.h>
 
@@ -7,6 +7,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
+#include "levin/data/array_bytes.h"
 #include "levin/data/input_file.h"
 
 namespace levin {
@@ -52,13 +53,13 @@ at::Tensor parse_idx(std::string data, const std::string& name) {
   for (std::size_t place = 4; place < header; place += 4) {
     shape.push_back(std::int64_t{byte(place)} << 24 | byte(place + 1) << 16 | byte(place + 2) << 8 | byte(place + 3));
   }
-  const auto bytes = detail::array_bytes(shape, width);
+  const auto bytes = array_bytes(shape, width);
   if (!bytes) throw_bad_idx(name, "the size in its header is absurd");
   if (data.size() - header != *bytes) {
     throw_bad_idx(name, format("its header promises {} bytes of data, it has {}", *bytes, data.size() - header));
   }
   const std::span<char> elements(data.data() + header, *bytes);
-  detail::to_native_order(elements, width, true);
+  to_native_order(elements, width, true);
   const at::Tensor tensor = at::empty(shape, type);
   std::copy(elements.begin(), elements.end(), static_cast<char*>(tensor.mutable_data_ptr()));
   return tensor;

@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 
 #include "levin/core/export.h"
@@ -46,12 +44,5 @@ class LEVIN_API InputFile {
 
 /// The whole content of a file, as InputFile gives it. Memory follows what the file really holds.
 LEVIN_API std::string read_input_file(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
-
-namespace detail {
-/// Turns each element of `width` bytes around, when the data's byte order is not the machine's.
-void to_native_order(std::span<char> data, std::size_t width, bool data_is_big_endian);
-/// Bytes of an array of this shape; nullopt when its sizes, those of 0 left aside, have no meaningful product.
-std::optional<std::size_t> array_bytes(std::span<const std::int64_t> shape, std::size_t width);
-}  // namespace detail
 
 }  // namespace levin

@@ -1,4 +1,4 @@
-#include "levin/data/npy_file.h"
+#include "levin/data/array_file.h"
 
 #include <ATen/ops/empty.h>
 
@@ -10,6 +10,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
+#include "levin/data/array_bytes.h"
 #include "levin/data/input_file.h"
 
 namespace levin {
@@ -174,13 +175,13 @@ at::Tensor parse_npy(std::string data, const std::string& name) {
   NpyHeader header = HeaderParser(std::string_view(data).substr(begin, length), name).parse();
   const NpyType type = npy_type(header.type, name);
   const std::size_t width = c10::elementSize(type.stored);
-  const auto bytes = detail::array_bytes(header.shape, width);
+  const auto bytes = array_bytes(header.shape, width);
   if (!bytes) throw_bad_npy(name, "the shape in its header is absurd");
   const std::span<char> elements(data.data() + begin + length, data.size() - begin - length);
   if (elements.size() != *bytes) {
     throw_bad_npy(name, format("its header promises {} bytes of data, it has {}", *bytes, elements.size()));
   }
-  detail::to_native_order(elements, c10::isComplexType(type.stored) ? width / 2 : width, header.type[0] == '>');
+  to_native_order(elements, c10::isComplexType(type.stored) ? width / 2 : width, header.type[0] == '>');
   if (type.stored == at::kBool) std::for_each(elements.begin(), elements.end(), [](char& truth) { truth = truth != 0; });
 
   if (header.fortran_order) std::reverse(header.shape.begin(), header.shape.end());

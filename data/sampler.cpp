@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"

@@ -1,10 +1,11 @@
-#include "levin/data/subset.h"
+#include "levin/data/dataset.h"
 
 #include <cmath>
 #include <numeric>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
+#include "levin/data/check_indices.h"
 #include "levin/data/sampler.h"
 
 namespace levin {
@@ -12,11 +13,11 @@ namespace levin {
 Subset::Subset(DatasetPtr dataset, std::vector<std::int64_t> indices)
     : dataset_(std::move(dataset)), indices_(std::move(indices)) {
   if (!dataset_) throw MisuseError("Subset: the dataset is a null pointer");
-  detail::check_indices(indices_, dataset_->size(), "Subset");
+  check_indices(indices_, dataset_->size(), "Subset");
 }
 
 Batch Subset::get_batch(std::span<const std::int64_t> indices) const {
-  detail::check_indices(indices, size(), "Subset");
+  check_indices(indices, size(), "Subset");
   std::vector<std::int64_t> mapped;
   mapped.reserve(indices.size());
   for (const std::int64_t index : indices) mapped.push_back(indices_[static_cast<std::size_t>(index)]);

@@ -13,10 +13,10 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
+#include "levin/data/array_bytes.h"
+#include "levin/data/array_file.h"
 #include "levin/data/csv_table.h"
-#include "levin/data/idx_file.h"
-#include "levin/data/npy_file.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 
 namespace levin {
 
@@ -167,7 +167,7 @@ void TableDataModule::setup(Stage) {
   }
   const auto [deviation, mean] = at::std_mean(train["features"], at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
   const at::Tensor divisor = at::where(deviation > 0, deviation, at::ones_like(deviation));
-  const std::optional<std::size_t> elements = detail::array_bytes(options_.shape, 1);
+  const std::optional<std::size_t> elements = array_bytes(options_.shape, 1);
   if (!options_.shape.empty() && (!elements || static_cast<std::int64_t>(*elements) != mean.numel())) {
     throw ConfigError(format("shape: holds {} features, a sample of {} has {}",
                              elements ? std::to_string(*elements) : "more than 2^63", options_.path, mean.numel()));

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +11,8 @@
 #include "levin/core/options/component.h"
 #include "levin/core/options/options.h"
 #include "levin/data/data_loader.h"
+#include "levin/data/dataset.h"
 #include "levin/data/input_file.h"
-#include "levin/data/subset.h"
 
 namespace levin {
 

@@ -1,4 +1,4 @@
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "levin/core/error.h"
+#include "levin/data/check_indices.h"
 
 namespace levin {
 
@@ -28,7 +29,7 @@ TensorDataset::TensorDataset(Batch tensors) : tensors_(std::move(tensors)) {
 }
 
 Batch TensorDataset::get_batch(std::span<const std::int64_t> indices) const {
-  detail::check_indices(indices, size_, "TensorDataset");
+  check_indices(indices, size_, "TensorDataset");
   const at::Tensor rows = at::empty({static_cast<std::int64_t>(indices.size())}, at::kLong);
   std::copy(indices.begin(), indices.end(), rows.mutable_data_ptr<std::int64_t>());
   std::vector<Batch::Item> selected;

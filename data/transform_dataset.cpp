@@ -1,4 +1,4 @@
-#include "levin/data/transform_dataset.h"
+#include "levin/data/dataset.h"
 
 #include "levin/core/error.h"
 

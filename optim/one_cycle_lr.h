@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "levin/core/export.h"
-#include "levin/optim/per_group.h"
 #include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {

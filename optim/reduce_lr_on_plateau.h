@@ -5,8 +5,8 @@
 
 #include "levin/core/export.h"
 #include "levin/core/optimizers/lr_scheduler.h"
-#include "levin/core/options/common_choices.h"
-#include "levin/optim/per_group.h"
+#include "levin/core/options/choice.h"
+#include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
 

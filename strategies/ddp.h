@@ -6,7 +6,7 @@
 
 #include "levin/core/options/options.h"
 #include "levin/core/strategy.h"
-#include "levin/strategies/control_transport.h"
+#include "levin/strategies/join_ranks.h"
 
 namespace levin {
 

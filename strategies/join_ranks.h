@@ -1,12 +1,20 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "levin/core/export.h"
+#include "levin/core/options/choice.h"
 #include "levin/core/strategy.h"
-#include "levin/strategies/control_transport.h"
 
 namespace levin {
+
+/// What metrics and decisions travel over. kAuto: shared memory when all ranks are on one host, else gloo.
+enum class ControlTransport : std::uint8_t { kAuto, kSharedMemory, kGloo };
+template <>
+inline constexpr std::array kChoices<ControlTransport> = {Choice{ControlTransport::kAuto, "auto"},
+                                                          Choice{ControlTransport::kSharedMemory, "shared_memory"},
+                                                          Choice{ControlTransport::kGloo, "gloo"}};
 
 struct LEVIN_API JoinOptions {
   ControlTransport control_group = ControlTransport::kAuto;

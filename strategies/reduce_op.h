@@ -3,8 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
-#include "levin/core/base/source_location.h"
 
+#include "levin/core/error.h"
 #include "levin/core/protocol/log_options.h"
 
 namespace levin {

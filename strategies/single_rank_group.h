@@ -25,7 +25,7 @@ class SingleRankGroup final : public RankGroup {
 
  private:
   SingleProcessGroup group_;
-  SingleProcessVoteChannel votes_;
+  GatheredVoteChannel votes_{group_};
 };
 
 }  // namespace levin

@@ -3,7 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <mutex>
-#include <string>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"

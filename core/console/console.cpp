@@ -224,4 +224,8 @@ void Console::keep_live_line() {
   if (std::exchange(impl_->live_shown, false)) write_whole(impl_->live_fd, "\n");
 }
 
+void rank_zero_only(const std::function<void()>& function) {
+  if (Console::instance().rank() == 0) function();
+}
+
 }  // namespace levin

@@ -8,7 +8,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 
 namespace levin {
 namespace {

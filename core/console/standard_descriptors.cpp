@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <initializer_list>
 
 namespace levin {
 namespace {

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "levin/core/data_module.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/run/hook_runner.h"

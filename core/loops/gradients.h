@@ -1,6 +1,6 @@
 #pragma once
 
-#include "levin/core/options/common_choices.h"
+#include "levin/core/options/choice.h"
 
 namespace torch::optim {
 class Optimizer;

@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "levin/core/fwd.h"
-#include "levin/core/loops/gradients.h"
 
 namespace levin {
 

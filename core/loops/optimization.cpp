@@ -2,8 +2,6 @@
 
 #include <torch/optim/optimizer.h>
 
-#include <algorithm>
-
 #include "levin/core/loops/gradients.h"
 #include "levin/core/optimizers/optimizer_access.h"
 

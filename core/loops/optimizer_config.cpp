@@ -1,7 +1,7 @@
 #include "levin/core/loops/optimizer_config.h"
 
 #include "levin/core/base/format.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
 #include "levin/core/module.h"
 

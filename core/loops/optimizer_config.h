@@ -9,6 +9,8 @@
 
 namespace levin {
 
+class OptimizerSetups;
+
 /// Optimizer and scheduler made by name, in place of the module's configure_optimizers.
 struct OptimizerOverride {
   std::shared_ptr<OptimizerFactory> optimizer;  ///< null: the module's own

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/core/base/source_location.h"
+#include "levin/core/error.h"
 #include "levin/core/run/progress.h"
 #include "levin/core/strategy.h"
 

@@ -2,7 +2,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 
 namespace levin {

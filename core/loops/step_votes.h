@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "levin/core/protocol/vote_channel.h"
 #include "levin/core/run/boundaries.h"

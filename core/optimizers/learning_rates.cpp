@@ -6,13 +6,11 @@
 #include <map>
 
 #include "levin/core/base/format.h"
+#include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/optimizers/optimizer_setup.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
-
-namespace detail {
 
 std::vector<std::vector<std::string>> learning_rate_names(const std::vector<MonitoredOptimizer>& optimizers) {
   std::map<std::string, int> seen;
@@ -32,8 +30,6 @@ std::vector<std::vector<std::string>> learning_rate_names(const std::vector<Moni
   return names;
 }
 
-}  // namespace detail
-
 std::vector<NamedParameterGroup> named_parameter_groups(const Trainer& trainer) {
   struct Watched {
     torch::optim::Optimizer* optimizer;
@@ -48,12 +44,12 @@ std::vector<NamedParameterGroup> named_parameter_groups(const Trainer& trainer) 
                                   [&](const Watched& other) { return other.optimizer == optimizer.get(); });
     if (!seen) watched.push_back({optimizer.get(), nullptr});
   }
-  std::vector<detail::MonitoredOptimizer> described;
+  std::vector<MonitoredOptimizer> described;
   for (const Watched& entry : watched) {
     described.push_back({optimizer_class_name(*entry.optimizer), entry.optimizer->param_groups().size(),
                          entry.scheduler == nullptr ? "" : entry.scheduler->name});
   }
-  const auto names = detail::learning_rate_names(described);
+  const auto names = learning_rate_names(described);
   std::vector<NamedParameterGroup> groups;
   for (std::size_t i = 0; i < watched.size(); ++i) {
     for (std::size_t group = 0; group < names[i].size(); ++group)

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "levin/core/export.h"
+#include "levin/core/options/choice.h"
 #include "levin/core/options/value.h"
 
 namespace torch::optim {
@@ -29,6 +32,16 @@ class LEVIN_API LrScheduler {
   /// What resuming needs.
   virtual Value state_dict() const = 0;
   virtual void load_state_dict(const Value& state) = 0;
+};
+
+/// A scheduler and when it steps. Defaults are Lightning's.
+struct LEVIN_API SchedulerConfig {
+  std::shared_ptr<LrScheduler> scheduler = nullptr;
+  Interval interval = Interval::kEpoch;
+  std::int64_t frequency = 1;  ///< every so many intervals
+  std::string monitor = {};    ///< key that ReduceLrOnPlateau looks at
+  bool strict = true;          ///< a missing monitor is an error, not a warning
+  std::string name = {};       ///< name for LearningRateMonitor; empty: lr-<optimizer class>
 };
 
 }  // namespace levin

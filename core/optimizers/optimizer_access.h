@@ -1,13 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "levin/core/fwd.h"
-
 #include "levin/core/export.h"
+#include "levin/core/fwd.h"
+#include "levin/core/metric_row.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -15,6 +16,8 @@ class OptimizerParamGroup;
 }  // namespace torch::optim
 
 namespace levin {
+
+struct SchedulerConfig;
 
 /// The learning rate of a parameter group, of any optimizer.
 LEVIN_API double get_lr(const torch::optim::OptimizerParamGroup& group);
@@ -41,5 +44,21 @@ LEVIN_API std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& 
 /// Frees the gradients of all parameters, or sets them to zero. Unlike Optimizer::zero_grad it also works on gradients that are
 /// views into the buckets of a c10d::Reducer.
 LEVIN_API void zero_grad(torch::optim::Optimizer& optimizer, bool set_to_none = true);
+
+/// A parameter group of an optimizer that a run trains with.
+struct LEVIN_API NamedParameterGroup {
+  std::string name;  ///< what LearningRateMonitor calls its rate: see learning_rates()
+  torch::optim::Optimizer* optimizer = nullptr;
+  std::size_t index = 0;                       ///< of the group, in the optimizer
+  const SchedulerConfig* scheduler = nullptr;  ///< that changes its rate, if any
+};
+
+/// The parameter groups of all optimizers: those with a scheduler first.
+LEVIN_API std::vector<NamedParameterGroup> named_parameter_groups(const Trainer& trainer);
+
+/// The present learning rate of each parameter group, by Lightning's names: `lr-SGD`, `lr-SGD/pg1` where an optimizer has
+/// several groups, `lr-SGD-1` for the second optimizer of a class; a scheduler's own name stands as it is.
+/// Called: from on_train_start on, when the optimizers are there.
+LEVIN_API MetricMap learning_rates(const Trainer& trainer);
 
 }  // namespace levin

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,5 +60,47 @@ std::vector<std::string> choice_names() {
   for (const Choice<E>& choice : kChoices<E>) names.emplace_back(choice.name);
   return names;
 }
+
+/// Which of two values of a monitored metric is the better one.
+enum class MonitorMode : std::uint8_t {
+  kMin,  ///< the smaller
+  kMax   ///< the larger
+};
+template <>
+inline constexpr std::array kChoices<MonitorMode> = {Choice{MonitorMode::kMin, "min"}, Choice{MonitorMode::kMax, "max"}};
+
+/// What happens at regular intervals counts optimizer steps or epochs.
+enum class Interval : std::uint8_t { kStep, kEpoch };
+template <>
+inline constexpr std::array kChoices<Interval> = {Choice{Interval::kStep, "step"}, Choice{Interval::kEpoch, "epoch"}};
+
+/// What to do with training samples that do not divide evenly over ranks.
+enum class Uneven : std::uint8_t {
+  kPad,   ///< repeat samples from the start, so that every rank has as many (Lightning's way)
+  kDrop,  ///< leave the remainder out
+  kKeep   ///< leave it uneven: a rank without a batch takes part with weight 0
+};
+template <>
+inline constexpr std::array kChoices<Uneven> = {Choice{Uneven::kPad, "pad"}, Choice{Uneven::kDrop, "drop"},
+                                                Choice{Uneven::kKeep, "keep"}};
+
+/// What gradient clipping bounds.
+enum class GradientClipAlgorithm : std::uint8_t {
+  kNorm,  ///< the 2-norm of all gradients together
+  kValue  ///< each element
+};
+template <>
+inline constexpr std::array kChoices<GradientClipAlgorithm> = {Choice{GradientClipAlgorithm::kNorm, "norm"},
+                                                               Choice{GradientClipAlgorithm::kValue, "value"}};
+
+/// The number formats of a run: of weights (and of what is computed with them), or, mixed, float32 weights with forward passes
+/// that compute in a shorter one.
+enum class PrecisionFormat : std::uint8_t { kFloat32, kFloat64, kBfloat16, kBfloat16Mixed, kFloat16Mixed };
+template <>
+inline constexpr std::array kChoices<PrecisionFormat> = {
+    Choice{PrecisionFormat::kFloat32, "32-true"},          Choice{PrecisionFormat::kFloat32, "32"},
+    Choice{PrecisionFormat::kFloat64, "64-true"},          Choice{PrecisionFormat::kFloat64, "64"},
+    Choice{PrecisionFormat::kBfloat16Mixed, "bf16-mixed"}, Choice{PrecisionFormat::kFloat16Mixed, "16-mixed"},
+    Choice{PrecisionFormat::kBfloat16, "bf16-true"}};
 
 }  // namespace levin

@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "levin/core/export.h"
-#include "levin/core/options/duration.h"
 #include "levin/core/options/option_type.h"
 
 namespace levin {

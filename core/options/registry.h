@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "levin/core/export.h"
@@ -64,7 +63,7 @@ inline constexpr const char* kKindOf<Strategy> = "strategy";
 /// Keeps the message of a registration that failed while a library was loading, where no exception may pass.
 LEVIN_API void add_registration_error(std::string message);
 /// The messages kept so far; they are forgotten by this call. The `levin` program asks when it starts and after each plug-in.
-std::vector<std::string> take_registration_errors();
+LEVIN_API std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Accelerator,

@@ -6,7 +6,7 @@
 
 #include "levin/core/metric_row.h"
 #include "levin/core/protocol/hook.h"
-#include "levin/core/protocol/votes.h"
+#include "levin/core/protocol/vote_channel.h"
 
 namespace levin {
 

@@ -8,7 +8,7 @@
 #include "levin/core/error.h"
 #include "levin/core/protocol/coverage.h"
 #include "levin/core/protocol/rank_list.h"
-#include "levin/core/protocol/votes.h"
+#include "levin/core/protocol/vote_channel.h"
 
 namespace levin::detail {
 

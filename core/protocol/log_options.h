@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include "levin/core/base/source_location.h"
+
+#include "levin/core/error.h"
 #include "levin/core/export.h"
 
 namespace levin {

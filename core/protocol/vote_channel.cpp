@@ -1,5 +1,7 @@
 #include "levin/core/protocol/vote_channel.h"
 
+#include <limits>
+
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
@@ -28,19 +30,48 @@ std::vector<Votes> GatheredVoteChannel::read(std::int64_t sequence) {
   return unpack_votes(all, sequence, group_.rank());
 }
 
-void SingleProcessVoteChannel::publish(std::int64_t sequence, const Votes& votes) {
-  sequence_ = sequence;
-  votes_ = votes;
+namespace {
+constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
+constexpr std::uint64_t kStop = 1;
+constexpr std::uint64_t kEndEpoch = 2;
+constexpr std::uint64_t kHasNext = 4;
+constexpr int kSignalShift = 8;
+constexpr int kGradientWeightShift = 16;
+}  // namespace
+
+Votes merge(const std::vector<Votes>& votes) {
+  Votes merged;
+  merged.has_next = false;
+  for (const Votes& vote : votes) {
+    merged.stop |= vote.stop;
+    merged.end_epoch |= vote.end_epoch;
+    merged.has_next |= vote.has_next;
+    if (merged.signal == 0) merged.signal = vote.signal;
+    if (__builtin_add_overflow(merged.gradient_weight, vote.gradient_weight, &merged.gradient_weight)) {
+      merged.gradient_weight = std::numeric_limits<std::int32_t>::max();
+    }
+  }
+  return merged;
 }
 
-std::vector<Votes> SingleProcessVoteChannel::read(std::int64_t sequence) {
-  if (sequence != sequence_) {
-    throw MisuseError(
-        format("votes of reduction {} were read, but the last ones published are for reduction {}: publish before each "
-               "reduction and read after it",
-               sequence, sequence_));
-  }
-  return {votes_};
+std::uint64_t pack(const Votes& votes) {
+  std::uint64_t word = kPresent;
+  if (votes.stop) word |= kStop;
+  if (votes.end_epoch) word |= kEndEpoch;
+  if (votes.has_next) word |= kHasNext;
+  word |= (static_cast<std::uint64_t>(votes.signal) & 0x7f) << kSignalShift;
+  word |= (static_cast<std::uint64_t>(votes.gradient_weight) & 0x7fffffff) << kGradientWeightShift;
+  return word;
+}
+
+Votes unpack_votes(std::uint64_t word) {
+  Votes votes;
+  votes.stop = (word & kStop) != 0;
+  votes.end_epoch = (word & kEndEpoch) != 0;
+  votes.has_next = (word & kHasNext) != 0;
+  votes.signal = static_cast<std::int32_t>((word >> kSignalShift) & 0x7f);
+  votes.gradient_weight = static_cast<std::int32_t>((word >> kGradientWeightShift) & 0x7fffffff);
+  return votes;
 }
 
 }  // namespace levin

@@ -6,9 +6,26 @@
 
 #include "levin/core/export.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/votes.h"
 
 namespace levin {
+
+/// What one rank asks of all, or tells them, at a step or a boundary. Merged, a vote of any rank is everyone's.
+struct LEVIN_API Votes {
+  bool stop = false;        ///< should_stop
+  bool end_epoch = false;   ///< skip the rest of this epoch
+  bool has_next = true;     ///< training data: this rank has a batch after the one it works on; merged: any rank has
+  std::int32_t signal = 0;  ///< number of a signal received (below 128), 0 for none; merged: the lowest rank's
+  /// Of this rank's part in the gradients now reduced: its samples, or its batches where sizes are not known. Merged: the sum.
+  std::int32_t gradient_weight = 0;
+  friend bool operator==(const Votes&, const Votes&) = default;
+};
+
+/// Merges by-rank votes into one, in the way that Votes documents. No votes at all: as Votes{} but without has_next.
+LEVIN_API Votes merge(const std::vector<Votes>& votes);
+
+/// Votes in one word, for shared memory and frames. The top bit is always set, so that a word is never 0.
+LEVIN_API std::uint64_t pack(const Votes& votes);
+LEVIN_API Votes unpack_votes(std::uint64_t word);
 
 /// What a rank has published for a reduction, as it travels.
 struct LEVIN_API PublishedVotes {
@@ -34,7 +51,7 @@ class LEVIN_API VoteChannel {
 /// whose reductions are a meeting already saves it this one.
 class LEVIN_API GatheredVoteChannel final : public VoteChannel {
  public:
-  /// `group` outlives the board.
+  /// `group` outlives the channel.
   explicit GatheredVoteChannel(ControlGroup& group) : group_(group) {}
   void publish(std::int64_t sequence, const Votes& votes) override;
   std::vector<Votes> read(std::int64_t sequence) override;
@@ -42,17 +59,6 @@ class LEVIN_API GatheredVoteChannel final : public VoteChannel {
  private:
   ControlGroup& group_;
   PublishedVotes mine_;
-};
-
-/// The channel of a group of one. Reading a sequence that was not the last one published is a MisuseError.
-class LEVIN_API SingleProcessVoteChannel final : public VoteChannel {
- public:
-  void publish(std::int64_t sequence, const Votes& votes) override;
-  std::vector<Votes> read(std::int64_t sequence) override;
-
- private:
-  std::int64_t sequence_ = -1;
-  Votes votes_;
 };
 
 }  // namespace levin

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 
 namespace levin {

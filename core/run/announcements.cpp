@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <mutex>
@@ -12,7 +11,7 @@
 #include "levin/core/base/build_info.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 
 namespace levin {
 

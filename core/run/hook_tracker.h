@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
+#include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/protocol/whereabouts.h"
 #include "levin/core/run/progress.h"
 #include "levin/core/strategy.h"
 

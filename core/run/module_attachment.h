@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "levin/core/base/source_location.h"
+#include "levin/core/error.h"
 #include "levin/core/fwd.h"
 
 namespace levin {

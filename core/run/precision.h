@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "levin/core/batch.h"
-#include "levin/core/options/common_choices.h"
+#include "levin/core/options/choice.h"
 
 namespace levin {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/callback.h"
 #include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/hook.h"
-#include "levin/core/run/throughput.h"
 
 namespace levin {
 

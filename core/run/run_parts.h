@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "levin/core/fwd.h"
-#include "levin/core/optimizers/optimizer_setup.h"
+#include "levin/core/optimizers/lr_scheduler.h"
 
 namespace levin {
 

@@ -4,7 +4,7 @@
 
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/rng_state.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/run/announcements.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/protocol/votes.h"
+#include "levin/core/protocol/vote_channel.h"
 
 namespace levin {
 

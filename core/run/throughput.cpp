@@ -1,4 +1,4 @@
-#include "levin/core/run/throughput.h"
+#include "levin/core/callback.h"
 
 #include "levin/core/batch.h"
 #include "levin/core/loops/step_votes.h"

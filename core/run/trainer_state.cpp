@@ -1,6 +1,6 @@
 #include "levin/core/run/trainer_state.h"
 
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 
 namespace levin {
 

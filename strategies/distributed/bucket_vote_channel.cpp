@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 #include <span>
-#include <string>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"

@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "levin/core/base/format.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 
 namespace levin {
 

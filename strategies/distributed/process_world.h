@@ -7,7 +7,7 @@
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/vote_channel.h"
-#include "levin/strategies/control_transport.h"
+#include "levin/strategies/join_ranks.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/failure_watch.h"
 #include "levin/strategies/processes/status_board.h"

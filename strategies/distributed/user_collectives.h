@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <string>
-#include "levin/core/base/source_location.h"
 
+#include "levin/core/error.h"
 #include "levin/strategies/distributed/process_world.h"
 
 namespace levin {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "levin/core/protocol/whereabouts.h"
+#include "levin/core/protocol/hook.h"
 
 namespace levin {
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "levin/core/console/standard_descriptors.h"
 #include "levin/strategies/processes/rank_process.h"

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <optional>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"

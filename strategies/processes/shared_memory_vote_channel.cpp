@@ -1,7 +1,5 @@
 #include "levin/strategies/processes/shared_memory_vote_channel.h"
 
-#include <string>
-
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
 

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <utility>
 #include <vector>
 
 namespace levin {

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <string>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"

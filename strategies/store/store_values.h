@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/protocol/whereabouts.h"
+#include "levin/core/protocol/hook.h"
 #include "levin/strategies/processes/failure_record.h"
 
 namespace levin {

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <fstream>
 
 #include "acceptance/digits_run.h"

@@ -2,9 +2,7 @@
 
 #include <rapidcheck.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <limits>
 #include <vector>
 

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <limits>
 
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/lambda_callback.h"

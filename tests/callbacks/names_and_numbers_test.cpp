@@ -7,7 +7,7 @@ using Names = std::vector<std::vector<std::string>>;
 
 // Made with Lightning's LearningRateMonitor on the same optimizers and schedulers.
 TEST_CASE("learning rates have Lightning's names") {
-  using levin::detail::learning_rate_names;
+  using levin::learning_rate_names;
   CHECK(learning_rate_names({}).empty());
   CHECK(learning_rate_names({{"SGD", 1, ""}}) == Names{{"lr-SGD"}});
   CHECK(learning_rate_names({{"SGD", 2, ""}}) == Names{{"lr-SGD/pg1", "lr-SGD/pg2"}});

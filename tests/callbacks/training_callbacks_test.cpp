@@ -11,7 +11,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
-#include "levin/core/optimizers/learning_rates.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/registry.h"
 #include "levin/optim/step_lr.h"
 #include "support/temporary_folder.h"

@@ -1,7 +1,6 @@
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "cli/yaml_mutation.h"
 #include "levin/cli/yaml_reader.h"

@@ -5,14 +5,12 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <condition_variable>
 #include <future>
 #include <mutex>
 #include <stdexcept>
 
 #include "levin/core/error.h"
-#include "levin/data/tensor_dataset.h"
-#include "levin/data/transform_dataset.h"
+#include "levin/data/dataset.h"
 
 using Catch::Matchers::Contains;
 using Indices = std::vector<std::int64_t>;

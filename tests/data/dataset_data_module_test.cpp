@@ -6,7 +6,7 @@
 
 #include "levin/core/error.h"
 #include "levin/core/options/registry.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 
 using levin::Batch;
 using levin::Component;

@@ -5,9 +5,6 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/error.h"
-#include "levin/data/subset.h"
-#include "levin/data/tensor_dataset.h"
-#include "levin/data/transform_dataset.h"
 
 using Catch::Matchers::Contains;
 using Indices = std::vector<std::int64_t>;

@@ -8,9 +8,8 @@
 
 #include "data/fixtures.h"
 #include "levin/core/error.h"
-#include "levin/data/idx_file.h"
+#include "levin/data/array_file.h"
 #include "levin/data/input_file.h"
-#include "levin/data/npy_file.h"
 #include "support/temporary_folder.h"
 
 using Catch::Matchers::Contains;

@@ -1,6 +1,5 @@
 // Every place at which user code runs x every manner of failing x every rank. `make test` runs a sample in which every place
 // and every manner occurs; with LEVIN_MATRIX=all the whole runs, and docs/deadlock-matrix.md gets the table.
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>

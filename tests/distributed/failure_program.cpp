@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <map>
+#include <optional>
 
 #include "distributed/failure_plan.h"
 #include "distributed/rank_program.h"
@@ -13,7 +14,7 @@
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 #include "levin/optim/step_lr.h"
 
 namespace {

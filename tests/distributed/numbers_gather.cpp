@@ -9,7 +9,7 @@
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 
 namespace levin::test {
 

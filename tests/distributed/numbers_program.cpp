@@ -11,7 +11,7 @@
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 #include "levin/loggers/csv_logger.h"
 
 namespace levin::test {

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "distributed/rank_run.h"
 #include "support/matrix_report.h"

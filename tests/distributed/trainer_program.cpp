@@ -17,7 +17,7 @@
 #include "levin/core/seed.h"
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 #include "support/mean_gradients.h"
 #include "support/toy_accelerator.h"
 

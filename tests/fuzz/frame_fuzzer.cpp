@@ -11,7 +11,7 @@
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/new_metrics.h"
 #include "levin/core/protocol/peer_limits.h"
-#include "levin/core/protocol/votes.h"
+#include "levin/core/protocol/vote_channel.h"
 
 namespace {
 

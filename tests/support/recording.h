@@ -2,9 +2,7 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <functional>
-#include <sstream>
 #include <string>
 #include <vector>
 

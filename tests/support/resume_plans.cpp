@@ -1,12 +1,14 @@
 #include "support/resume_plans.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <random>
+#include <sstream>
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/loggers.h"
+#include "levin/core/logger.h"
 #include "levin/data/data_loader.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
 #include "support/recording.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "levin/core/run/throughput.h"
+#include "levin/core/callback.h"
 #include "support/fixed_loader.h"
 
 namespace {

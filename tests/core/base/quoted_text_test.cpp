@@ -2,7 +2,6 @@
 
 #include <rapidcheck.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "levin/core/base/utf8.h"

@@ -1,4 +1,4 @@
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 
 #include <fcntl.h>
 #include <unistd.h>

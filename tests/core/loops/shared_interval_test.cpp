@@ -3,7 +3,6 @@
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <vector>
 
 using levin::SharedInterval;

@@ -1,4 +1,4 @@
-#include "levin/core/options/duration.h"
+#include "levin/core/options/option_type.h"
 
 #include <rapidcheck.h>
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "levin/core/options/common_choices.h"
-#include "levin/core/options/duration.h"
+#include "levin/core/options/choice.h"
+#include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 
 using levin::ConfigError;

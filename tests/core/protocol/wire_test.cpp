@@ -91,11 +91,12 @@ TEST_CASE("lists of ranks are short") {
   CHECK(rank_list({0, 1, 2, 3, 7, 9, 10}) == "ranks 0-3, 7, 9, 10");
 }
 
-TEST_CASE("the board of one process gives back the last votes, and only those") {
-  SingleProcessVoteChannel board;
+TEST_CASE("the channel of one process gives back the last votes, and only those") {
+  SingleProcessGroup group;
+  GatheredVoteChannel board(group);
   board.publish(4, {.stop = true, .signal = 15});
   CHECK(board.read(4) == std::vector<Votes>{{.stop = true, .signal = 15}});
-  CHECK_THROWS_AS(board.read(3), MisuseError);
+  CHECK_THROWS_WITH(board.read(3), Catch::Contains("rank 0 is in gradient reduction 4, rank 0 in 3"));
 }
 
 TEST_CASE("votes that travel by themselves are read by rank, and never for another reduction") {

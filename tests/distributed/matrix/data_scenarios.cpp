@@ -8,7 +8,7 @@
 #include "levin/callbacks/early_stopping.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/data/data_loader.h"
-#include "levin/data/tensor_dataset.h"
+#include "levin/data/dataset.h"
 
 namespace levin::test {
 namespace {

@@ -1,4 +1,5 @@
 // What hooks may log on which ranks, and what it becomes.
+#include <algorithm>
 #include <limits>
 
 #include "distributed/matrix/scenario.h"

@@ -1,7 +1,8 @@
 // Reading is pure: metrics, folders and getters on one rank only.
 #include "distributed/matrix/scenario.h"
+
 #include "distributed/one_weight.h"
-#include "levin/core/console/rank_messages.h"
+#include "levin/core/console/console.h"
 #include "levin/core/logger.h"
 #include "levin/core/run/trainer_state.h"
 #include "support/recording.h"

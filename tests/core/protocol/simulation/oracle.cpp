@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <limits>
-#include <set>
+#include <map>
 #include <tuple>
 #include <utility>
 

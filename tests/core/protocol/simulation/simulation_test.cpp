@@ -1,7 +1,5 @@
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cstdlib>
-#include <map>
 #include <string>
 
 #include "core/protocol/simulation/runner.h"
