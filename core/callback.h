@@ -30,6 +30,8 @@ class LEVIN_API Callback {
   virtual ~Callback();
 
   virtual CallbackPhase phase() const { return CallbackPhase::kNormal; }
+  /// It saves the run: its phase is kCheckpoint.
+  bool saves_state() const { return phase() == CallbackPhase::kCheckpoint; }
   /// The class's name without namespaces.
   std::string class_name() const;
   /// Under which name the state is saved. Two callbacks of one class need different keys. Default: the class's name.

@@ -16,11 +16,6 @@ std::string class_of(const Component<Callback>& callback) {
   return name.substr(name.find_last_of(".:") + 1);
 }
 
-bool saves_checkpoints(const Component<Callback>& callback) {
-  if (is_object(callback)) return callback.get()->phase() == CallbackPhase::kCheckpoint;
-  return class_of(callback) == "ModelCheckpoint" || class_of(callback) == "OnExceptionCheckpoint";
-}
-
 /// The class of the first callback that is `wanted`; "" when there is none.
 std::string first_class(const TrainerOptions& options, const std::function<bool(const Component<Callback>&)>& wanted) {
   const auto first = std::find_if(options.callbacks.begin(), options.callbacks.end(), wanted);
@@ -77,7 +72,9 @@ void declare_rules(OptionList<TrainerOptions>& options) {
   options.rule({"enable_checkpointing", "callbacks"}, [](const T& trainer) -> std::string {
     // fast_dev_run and barebones switch checkpoints off without asking for the callback to be taken out of the YAML.
     if (trainer.enable_checkpointing != false || trainer.fast_dev_run || trainer.barebones) return "";
-    const std::string saves = first_class(trainer, saves_checkpoints);
+    // Only an object can say it: a class of the user's own may save, too.
+    const std::string saves =
+        first_class(trainer, [](const Component<Callback>& callback) { return callback.get()->saves_state(); });
     return saves.empty() ? "" : format("enable_checkpointing is false, but callbacks hold {}; remove one of the two", saves);
   });
 }

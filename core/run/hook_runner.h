@@ -80,7 +80,7 @@ class HookRunner {
   }
 
   static bool others(const Callback& callback) { return !saves_state(callback); }
-  static bool saves_state(const Callback& callback) { return callback.phase() == CallbackPhase::kCheckpoint; }
+  static bool saves_state(const Callback& callback) { return callback.saves_state(); }
 
  private:
   template <class Filter, class CallbackHook, class... Args>

@@ -36,13 +36,6 @@ void apply_barebones(TrainerOptions& options) {
   options.logger = Loggers(false);
 }
 
-/// Null when none of the callbacks saves checkpoints.
-std::shared_ptr<Callback> first_that_saves(const std::vector<std::shared_ptr<Callback>>& callbacks) {
-  const auto found = std::find_if(callbacks.begin(), callbacks.end(),
-                                  [](const auto& callback) { return callback->phase() == CallbackPhase::kCheckpoint; });
-  return found == callbacks.end() ? nullptr : *found;
-}
-
 bool any_of_class(const std::vector<std::shared_ptr<Callback>>& callbacks, std::string_view name) {
   return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->class_name() == name; });
 }
@@ -144,14 +137,14 @@ std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& opti
   if (options.enable_model_summary.value_or(true) && !any_of_class(callbacks, "ModelSummary")) {
     callbacks.push_back(make_callback("ModelSummary"));
   }
-  const std::shared_ptr<Callback> saves = first_that_saves(callbacks);
+  const bool saves =
+      std::any_of(callbacks.begin(), callbacks.end(), [](const auto& callback) { return callback->saves_state(); });
   if (options.enable_checkpointing.value_or(true) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
   return callbacks;
 }
 
 std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks) {
-  std::stable_partition(callbacks.begin(), callbacks.end(),
-                        [](const auto& callback) { return callback->phase() != CallbackPhase::kCheckpoint; });
+  std::stable_partition(callbacks.begin(), callbacks.end(), [](const auto& callback) { return !callback->saves_state(); });
   return callbacks;
 }
 

@@ -22,6 +22,11 @@
 namespace levin {
 namespace {
 
+struct SavesInItsOwnWay : Callback {
+  CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
+};
+LEVIN_REGISTER_CALLBACK(SavesInItsOwnWay, "Saves without being one of the built-in classes");
+
 struct Wrong {
   std::string error;
   std::function<void()> make;
@@ -85,6 +90,11 @@ TEST_CASE("a Trainer with wrong options starts no ranks") {
         trainer([](TrainerOptions& options) {
           options.enable_checkpointing = false;
           options.callbacks = {std::make_shared<OnExceptionCheckpoint>(OnExceptionCheckpointOptions{.dirpath = "checkpoints"})};
+        })},
+       {"Trainer: enable_checkpointing is false, but callbacks hold SavesInItsOwnWay; remove one of the two",
+        trainer([](TrainerOptions& options) {
+          options.enable_checkpointing = false;
+          options.callbacks = {Component<Callback>("SavesInItsOwnWay")};
         })}});
 }
 
