@@ -128,13 +128,13 @@ void update_views(MetricViews& views, MetricEntry& entry, Level level, const Met
 }
 
 void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, const MetricResult& result, std::size_t rank,
-                 bool rank_rows, std::size_t ranks) {
+                 std::size_t ranks) {
   const std::string& name = result.row_name();
   outcome.logger_row[name] = result.decided_value();
   if (result.is_logged_by(rank)) outcome.local_row[name] = result.own_value(rank);
   for (std::size_t other = 0; other < ranks; ++other) {
     if (!result.is_logged_by(other)) continue;
-    if (rank_rows) outcome.rank_rows[other][name] = result.own_value(other);
+    outcome.rank_rows[other][name] = result.own_value(other);
     if (entry.options.per_rank) outcome.logger_row[rank_prefix(other) + name] = result.own_value(other);
   }
 }
@@ -154,7 +154,7 @@ BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, i
     outcome.payloads.push_back(header.payload);
   }
   outcome.votes = levin::merge(outcome.rank_votes);
-  if (policy.rank_rows) outcome.rank_rows.resize(exchanged.ranks());
+  outcome.rank_rows.resize(exchanged.ranks());
 
   const Level level = level_of(boundary.kind);
   const auto own_rank = static_cast<std::size_t>(rank);
@@ -163,9 +163,7 @@ BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, i
     const MetricResult result(entry, level, exchanged.slots_of(index));
     if (!result.is_logged()) continue;
     update_views(views, entry, level, result, own_rank);
-    if (rows && entry.options.logger) {
-      add_to_rows(outcome, entry, result, own_rank, policy.rank_rows, exchanged.ranks());
-    }
+    if (rows && entry.options.logger) add_to_rows(outcome, entry, result, own_rank, exchanged.ranks());
   }
   return outcome;
 }

@@ -11,7 +11,6 @@ namespace levin::detail {
 /// What the run wants of a boundary beyond the values.
 struct BoundaryPolicy {
   bool strict_logging = false;
-  bool rank_rows = true;
   const std::function<void(const std::string&)>& warn;
   std::size_t& coverage_warnings;  ///< of keys that only some ranks logged, so far in the run
 };

@@ -29,6 +29,11 @@ struct MetricStore::State {
 MetricStore::MetricStore(ControlGroup& group, Options options) : state_(std::make_unique<State>(group, std::move(options))) {}
 MetricStore::~MetricStore() = default;
 
+void MetricStore::clear() {
+  hook_ = Hook::kNone;
+  state_ = std::make_unique<State>(state_->group, std::move(state_->options));
+}
+
 void MetricStore::begin_stage(Stage stage) {
   if (state_->recorder.is_idle()) state_->views.clear();
   state_->recorder.begin_stage(stage);
@@ -73,9 +78,9 @@ BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, 
   const detail::MetricGroup group = detail::group_of(boundary.stage);
   const std::int64_t batches = state.recorder.batches(group, level);
   const detail::Exchanged& exchanged = state.exchange.meet(boundary, hook_, votes, payload, batches);
-  BoundaryOutcome outcome = detail::conclude(
-      boundary, exchanged, state.group.rank(),
-      {state.options.strict_logging, state.options.rank_rows, state.options.warn, state.coverage_warnings}, state.views);
+  BoundaryOutcome outcome =
+      detail::conclude(boundary, exchanged, state.group.rank(),
+                       {state.options.strict_logging, state.options.warn, state.coverage_warnings}, state.views);
   if (boundary.kind == BoundaryKind::kTrainStep) state.recorder.end_step(group);
   return outcome;
 }

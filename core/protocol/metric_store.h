@@ -49,13 +49,15 @@ class MetricStore {
   struct Options {
     bool strict_logging = false;                   ///< a key that only some ranks logged is an error on every rank
     std::function<void(const std::string&)> warn;  ///< called on every rank with the same text; the caller prints it once
-    bool rank_rows = true;  ///< fill BoundaryOutcome::rank_rows; false saves time when no logger asks for them
   };
 
   MetricStore(ControlGroup& group, Options options);
   ~MetricStore();
   MetricStore(const MetricStore&) = delete;
   MetricStore& operator=(const MetricStore&) = delete;
+
+  /// Forgets everything, for an entry point that begins.
+  void clear();
 
   /// Where the run is: which hook runs, and in which stage. log() takes its permissions and defaults from it.
   void enter(Hook hook) { hook_ = hook; }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "levin/core/protocol/metric_store.h"
@@ -12,13 +11,13 @@ namespace levin {
 /// Where ranks meet: this rank's votes go with it, and what the ranks agreed on is taken over.
 class Boundaries {
  public:
-  Boundaries(const Progress& progress, const std::unique_ptr<MetricStore>& metrics, StopRequest& stop)
+  Boundaries(const Progress& progress, MetricStore& metrics, StopRequest& stop)
       : progress_(progress), metrics_(metrics), stop_(stop) {}
 
   /// Ranks: all, for the reason that each caller gives above its call.
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
     // Every rank reaches this because each caller says why, above its call.
-    BoundaryOutcome outcome = metrics_->meet(progress_.boundary(kind), votes(), payload);
+    BoundaryOutcome outcome = metrics_.meet(progress_.boundary(kind), votes(), payload);
     stop_.adopt(outcome.rank_votes);
     return outcome;
   }
@@ -29,7 +28,7 @@ class Boundaries {
 
  private:
   const Progress& progress_;
-  const std::unique_ptr<MetricStore>& metrics_;
+  MetricStore& metrics_;
   StopRequest& stop_;
 };
 

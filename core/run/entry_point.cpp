@@ -28,7 +28,7 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   run_.entry.active = true;
   run_.entry.failing = false;
   run_.parts.data = source_.data_module();
-  run_.start_metrics();
+  run_.metrics->clear();
   run_.tracker.reset();
   run_.stop = {};
   begin_progress();

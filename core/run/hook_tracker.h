@@ -1,7 +1,6 @@
 #pragma once
 
 #include <exception>
-#include <memory>
 #include <optional>
 
 #include "levin/core/protocol/hook.h"
@@ -14,7 +13,7 @@ namespace levin {
 /// Which hook runs: log() takes its permissions from it, errors and stall reports their place.
 class HookTracker {
  public:
-  HookTracker(const Progress& progress, const std::unique_ptr<MetricStore>& metrics, Strategy& strategy)
+  HookTracker(const Progress& progress, MetricStore& metrics, Strategy& strategy)
       : progress_(progress), metrics_(metrics), strategy_(strategy) {}
   HookTracker(const HookTracker&) = delete;
   HookTracker& operator=(const HookTracker&) = delete;
@@ -34,12 +33,12 @@ class HookTracker {
   friend class HookScope;
   void enter(Hook hook) {
     hook_ = hook;
-    metrics_->enter(hook);
+    metrics_.enter(hook);
     if (!failed_at_) strategy_.post_whereabouts(whereabouts());
   }
 
   const Progress& progress_;
-  const std::unique_ptr<MetricStore>& metrics_;
+  MetricStore& metrics_;
   Strategy& strategy_;
   Hook hook_ = Hook::kNone;
   std::optional<Whereabouts> failed_at_;

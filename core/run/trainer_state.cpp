@@ -4,17 +4,21 @@
 
 namespace levin {
 
-TrainerState::TrainerState(Trainer& owner, TrainerOptions options) : trainer(owner), setup(std::move(options)) {
-  accumulation.batches = setup.options.accumulate_grad_batches;
-  parts.callbacks = in_hook_order(setup.callbacks);
-  start_metrics();
+namespace {
+
+std::unique_ptr<MetricStore> make_metrics(const RunSetup& setup) {
+  MetricStore::Options options;
+  options.strict_logging = setup.options.strict_logging;
+  options.warn = [](const std::string& message) { rank_zero_warn(message); };
+  return std::make_unique<MetricStore>(setup.strategy->control_group(), std::move(options));
 }
 
-void TrainerState::start_metrics() {
-  MetricStore::Options store_options;
-  store_options.strict_logging = setup.options.strict_logging;
-  store_options.warn = [](const std::string& message) { rank_zero_warn(message); };
-  metrics = std::make_unique<MetricStore>(setup.strategy->control_group(), std::move(store_options));
+}  // namespace
+
+TrainerState::TrainerState(Trainer& owner, TrainerOptions options)
+    : trainer(owner), setup(std::move(options)), metrics(make_metrics(setup)) {
+  accumulation.batches = setup.options.accumulate_grad_batches;
+  parts.callbacks = in_hook_order(setup.callbacks);
 }
 
 }  // namespace levin

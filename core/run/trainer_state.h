@@ -47,9 +47,9 @@ struct TrainerState {
   OptimizerOverride optimizer_override;
   EntryState entry;
   std::unique_ptr<MetricStore> metrics;
-  HookTracker tracker{progress, metrics, *setup.strategy};
+  HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{&trainer, parts, tracker};
-  Boundaries boundaries{progress, metrics, stop};
+  Boundaries boundaries{progress, *metrics, stop};
   StepVotes* step_votes = nullptr;  ///< while training runs
 
   Module& module() const { return *parts.module; }
@@ -57,8 +57,6 @@ struct TrainerState {
   const TrainerOptions& options() const { return setup.options; }
   int world_size() const { return setup.world_size(); }
   bool is_global_zero() const { return setup.is_global_zero(); }
-  /// Empty metrics, for an entry point that begins.
-  void start_metrics();
 };
 
 }  // namespace levin

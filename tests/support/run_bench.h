@@ -20,9 +20,9 @@ struct RunBench {
   Progress progress;
   StopRequest stop;
   std::unique_ptr<MetricStore> metrics = std::make_unique<MetricStore>(setup.strategy->control_group(), MetricStore::Options());
-  HookTracker tracker{progress, metrics, *setup.strategy};
+  HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{nullptr, parts, tracker};
-  Boundaries boundaries{progress, metrics, stop};
+  Boundaries boundaries{progress, *metrics, stop};
 };
 
 }  // namespace levin::test
