@@ -22,7 +22,7 @@ namespace levin::cli {
 namespace {
 
 std::string config_text(const RunConfig& config) {
-  const Value complete = complete_config(config);
+  const Value complete = write_options(config);
   return annotated_yaml(complete, config_comments(complete));
 }
 
@@ -46,7 +46,8 @@ int execute(const CommandLine& line) {
     return 0;
   }
   require_model(config);
-  return run_command(line, config);
+  run_command(line, config);
+  return 0;
 }
 
 /// Shows the error that is being handled and ends this process, in one text or several. One that the run has told already, with

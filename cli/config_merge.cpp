@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 
 namespace levin::cli {
 namespace {
@@ -152,11 +154,7 @@ class OverrideWalk {
     return std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
   }
 
-  std::string joined(std::size_t count) const {
-    std::string text;
-    for (std::size_t i = 0; i < count; ++i) text += (i > 0 ? "." : "") + parts_[i];
-    return text;
-  }
+  std::string joined(std::size_t count) const { return join(std::span(parts_).first(count), "."); }
 
   const Override& given_;
   const Mark mark_;

@@ -85,6 +85,4 @@ void require_model(const RunConfig& config) {
                            known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known));
 }
 
-Value complete_config(const RunConfig& config) { return write_options(config); }
-
 }  // namespace levin::cli

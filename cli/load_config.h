@@ -16,7 +16,4 @@ std::vector<std::string> load_plugins_of(const CommandLine& line);
 /// Throws ConfigError unless a model is given, as a run needs.
 void require_model(const RunConfig& config);
 
-/// The complete configuration: every default, resolved paths, as config.yaml keeps it.
-Value complete_config(const RunConfig& config);
-
 }  // namespace levin::cli

@@ -32,13 +32,15 @@ std::string sources_text(const CommandLine& line) {
   return text;
 }
 
-void run_entry_point(const CommandLine& line, const RunConfig& config) {
+}  // namespace
+
+void run_command(const CommandLine& line, const RunConfig& config) {
   const std::string& command = line.command;
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
   Trainer trainer(config.trainer);
   rank_zero_info("configuration: ", sources_text(line));
   trainer.on_log_dir(
-      [complete = complete_config(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
+      [complete = write_options(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
   if (!config.optimizer.empty() || !config.lr_scheduler.scheduler.empty()) {
@@ -51,13 +53,6 @@ void run_entry_point(const CommandLine& line, const RunConfig& config) {
   if (command == "validate") data ? trainer.validate(*module, *data, options) : trainer.validate(*module, {}, options);
   if (command == "test") data ? trainer.test(*module, *data, options) : trainer.test(*module, {}, options);
   if (command == "predict") data ? trainer.predict(*module, *data, options) : trainer.predict(*module, {}, options);
-}
-
-}  // namespace
-
-int run_command(const CommandLine& line, const RunConfig& config) {
-  run_entry_point(line, config);
-  return 0;
 }
 
 }  // namespace levin::cli

@@ -34,8 +34,7 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopCo
       rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {}
 
 void EpochLoop::throw_if_signalled() const {
-  if (run_.stop.signal() == 0) return;
-  run_.stop.throw_if_signalled(format("in epoch {} after global step {}", progress_.epoch, progress_.global_step));
+  if (run_.stop.signal() != 0) run_.stop.throw_if_signalled(progress_.where());
 }
 
 void EpochLoop::run(const ResumePoint& resume) {

@@ -152,9 +152,7 @@ void EvaluationLoop::meet_after_batches() {
 }
 
 void EvaluationLoop::throw_if_signalled() const {
-  const Progress& progress = run_.progress;
-  run_.stop.throw_if_signalled(
-      format("during {} in epoch {} after global step {}", stage_name(stage_), progress.epoch, progress.global_step));
+  run_.stop.throw_if_signalled(format("during {} {}", stage_name(stage_), run_.progress.where()));
 }
 
 void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {

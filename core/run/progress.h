@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/callback.h"
 #include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/hook.h"
@@ -46,6 +47,8 @@ struct Progress {
   EvaluationTotals evaluation_totals;          ///< of the last evaluation whose batches are done on all ranks
   std::string end_reason;                      ///< why training ended, for the person who reads the console
 
+  /// For a person: the place of training.
+  std::string where() const { return format("in epoch {} after global step {}", epoch, global_step); }
   Boundary boundary(BoundaryKind kind) const { return {kind, stage, epoch, global_step}; }
 };
 

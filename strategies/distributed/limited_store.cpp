@@ -16,12 +16,19 @@ constexpr auto kStoreGrace = std::chrono::seconds(1);
 
 template <class Call>
 auto LimitedStore::limited(std::chrono::milliseconds limit, Call call) const {
-  auto result = thread_->call_until(std::chrono::steady_clock::now() + limit + kStoreGrace, std::move(call));
-  if (!result) {
-    throw DesyncError(format("who listens at {} did not answer within {} s: it is stopped, or another program has the port",
-                             place_, limit.count() / 1000));
+  if constexpr (std::is_void_v<std::invoke_result_t<Call>>) {
+    limited(limit, [call] {
+      call();
+      return true;
+    });
+  } else {
+    auto result = thread_->call_until(std::chrono::steady_clock::now() + limit + kStoreGrace, std::move(call));
+    if (!result) {
+      throw DesyncError(format("who listens at {} did not answer within {} s: it is stopped, or another program has the port",
+                               place_, limit.count() / 1000));
+    }
+    return *std::move(result);
   }
-  return *std::move(result);
 }
 
 LimitedStore::LimitedStore(const Connect& connect, std::string place, std::chrono::milliseconds timeout)
@@ -37,10 +44,7 @@ void LimitedStore::setTimeout(const std::chrono::milliseconds& timeout) {
 }
 
 void LimitedStore::set(const std::string& key, const Bytes& value) {
-  limited(timeout_, [=, store = store_] {
-    store->set(key, value);
-    return true;
-  });
+  limited(timeout_, [=, store = store_] { store->set(key, value); });
 }
 
 Bytes LimitedStore::compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) {
@@ -68,17 +72,11 @@ std::int64_t LimitedStore::getNumKeys() {
 }
 
 void LimitedStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
-  limited(timeout, [=, store = store_] {
-    store->wait(keys, timeout);
-    return true;
-  });
+  limited(timeout, [=, store = store_] { store->wait(keys, timeout); });
 }
 
 void LimitedStore::append(const std::string& key, const Bytes& value) {
-  limited(timeout_, [=, store = store_] {
-    store->append(key, value);
-    return true;
-  });
+  limited(timeout_, [=, store = store_] { store->append(key, value); });
 }
 
 std::vector<Bytes> LimitedStore::multiGet(const std::vector<std::string>& keys) {
@@ -86,10 +84,7 @@ std::vector<Bytes> LimitedStore::multiGet(const std::vector<std::string>& keys) 
 }
 
 void LimitedStore::multiSet(const std::vector<std::string>& keys, const std::vector<Bytes>& values) {
-  limited(timeout_, [=, store = store_] {
-    store->multiSet(keys, values);
-    return true;
-  });
+  limited(timeout_, [=, store = store_] { store->multiSet(keys, values); });
 }
 
 }  // namespace levin

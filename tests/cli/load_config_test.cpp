@@ -13,8 +13,8 @@
 #include "support/temporary_folder.h"
 
 using levin::Value;
+using levin::write_options;
 using levin::cli::CommandLine;
-using levin::cli::complete_config;
 using levin::cli::ConfigFile;
 using levin::cli::Override;
 using levin::cli::RunConfig;
@@ -79,7 +79,7 @@ TEST_CASE("a whole configuration is read, with overrides and several files") {
 
 TEST_CASE("the complete configuration has every default and resolved paths, and repeats itself from anywhere") {
   Fixture fixture(kRun);
-  const Value complete = complete_config(fixture.load());
+  const Value complete = write_options(fixture.load());
   CHECK(complete.at("data").at("init_args").at("file") == Value(fixture.path("table.csv")));
   CHECK(complete.at("data").at("init_args").at("batch_size") == Value(32));
   CHECK(complete.at("trainer").at("callbacks").as_list().at(0).at("init_args").at("monitor") == Value("val_loss"));
@@ -90,12 +90,12 @@ TEST_CASE("the complete configuration has every default and resolved paths, and 
   std::ofstream(elsewhere / "saved.yaml") << levin::to_yaml(complete);
   CommandLine line;
   line.sources.push_back(ConfigFile{elsewhere / "saved.yaml"});
-  CHECK(complete_config(levin::cli::load_config(line)) == complete);
+  CHECK(write_options(levin::cli::load_config(line)) == complete);
 }
 
 TEST_CASE("the defaults alone are a complete configuration that reads back") {
   Fixture fixture("{}");
-  const Value complete = complete_config(fixture.load());
+  const Value complete = write_options(fixture.load());
   CHECK(levin::write_options(levin::read_options<RunConfig>(complete)) == complete);
   CHECK(complete.at("seed_everything") == Value(0));
 }
@@ -200,8 +200,8 @@ TEST_CASE("a damaged configuration, with any overrides, is read or refused, and 
     for (int i = 0; i < count; ++i)
       overrides.push_back({*rc::gen::elementOf(keys), *rc::gen::elementOf(texts), *rc::gen::arbitrary<bool>()});
     try {
-      const Value complete = complete_config(fixture.load(overrides, {"damaged.yaml"}));
-      RC_ASSERT(complete_config(levin::read_options<RunConfig>(complete)) == complete);
+      const Value complete = write_options(fixture.load(overrides, {"damaged.yaml"}));
+      RC_ASSERT(write_options(levin::read_options<RunConfig>(complete)) == complete);
     } catch (const levin::ConfigError& error) {
       RC_ASSERT(std::string(error.what()).size() > 10);
     }

@@ -20,6 +20,7 @@ namespace {
 
 using levin::ConfigError;
 using levin::Value;
+using levin::write_options;
 using namespace levin::cli;
 
 constexpr std::string_view kMark = "\n%%\n";
@@ -89,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_shown(error, size);
   }
   try {
-    check_reads_back(complete_config(levin::read_options<RunConfig>(config)), size % 2 == 0);
+    check_reads_back(write_options(levin::read_options<RunConfig>(config)), size % 2 == 0);
   } catch (const ConfigError& error) {
     check_shown(error, size);
   }
