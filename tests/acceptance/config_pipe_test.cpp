@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <fstream>
 
 #include "acceptance/digits_run.h"
 #include "support/csv_table.h"

@@ -1,7 +1,5 @@
 #include "acceptance/digits_run.h"
 
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 namespace levin::test {
@@ -35,12 +33,6 @@ fs::path best_checkpoint(const fs::path& folder) {
   }
   if (found.size() != 1) throw std::runtime_error(std::to_string(found.size()) + " checkpoints in " + folder.string());
   return found.front();
-}
-
-std::string read_text(const fs::path& file) {
-  std::ifstream input(file, std::ios::binary);
-  if (!input) throw std::runtime_error("cannot read " + file.string());
-  return {std::istreambuf_iterator<char>(input), {}};
 }
 
 }  // namespace levin::test

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "support/file_text.h"
 #include "support/program.h"
 
 namespace levin::test {
@@ -20,7 +21,5 @@ Outcome digits(const std::string& command, const std::filesystem::path& folder, 
 std::filesystem::path version_folder(const std::filesystem::path& folder, int version = 0);
 /// The checkpoint in FOLDER that is not last.ckpt. Throws std::runtime_error when there is none, or more than one.
 std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
-/// The whole file; throws std::runtime_error when it cannot be read.
-std::string read_text(const std::filesystem::path& file);
 
 }  // namespace levin::test

@@ -7,8 +7,6 @@
 
 #include <catch2/catch.hpp>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
@@ -19,12 +17,14 @@
 #include "support/temporary_folder.h"
 
 using levin::test::Command;
+using levin::test::count;
 using levin::test::expectation;
 using levin::test::lines_about;
 using levin::test::moment_of_failure;
 using levin::test::monotonic_seconds;
 using levin::test::Outcome;
 using levin::test::processes_with;
+using levin::test::read_file;
 using levin::test::TemporaryFolder;
 using levin_test::all_gone;
 using levin_test::ChildProgram;
@@ -35,17 +35,6 @@ constexpr const char* kProgram = LEVIN_BINARY_DIR "/bin/failure_program";
 constexpr int kRanks = 4;
 constexpr double kCrashSeconds = 5;
 constexpr const char* kMarker = "LEVIN_TEST_RUN";
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
-std::string read_file(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 std::string new_marker() {
   static int runs = 0;

@@ -41,6 +41,10 @@ std::vector<std::string> problems_of(const FailureCase& failure, const std::file
 
 // The parts of it.
 
+/// How often `part` stands in the text.
+int count(const std::string& text, const std::string& part);
+/// What a file holds; "" when it is not there.
+std::string read_file(const std::filesystem::path& file);
 /// Processes that have the variable with this value in their environment.
 std::vector<int> processes_with(const std::string& variable, const std::string& value);
 /// The lines in which `rank` says, or is said, to have ended because of another's failure.

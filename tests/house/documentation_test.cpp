@@ -1,13 +1,12 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "levin/core/protocol/hook.h"
+#include "support/file_text.h"
 
 namespace levin::test {
 namespace {
@@ -15,12 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kRoot = LEVIN_SOURCE_DIR;
-
-std::string read(const fs::path& file) {
-  std::ifstream input(file, std::ios::binary);
-  REQUIRE(input);
-  return {std::istreambuf_iterator<char>(input), {}};
-}
 
 std::vector<std::string> matches(const std::string& text, const std::regex& pattern) {
   std::vector<std::string> found;
@@ -44,7 +37,7 @@ TEST_CASE("links in the documentation lead to files") {
   std::vector<std::string> broken;
   REQUIRE(documents().size() > 5);
   for (const fs::path& document : documents()) {
-    for (const std::string& link : matches(read(document), kLink)) {
+    for (const std::string& link : matches(read_text(document), kLink)) {
       if (!fs::exists(document.parent_path() / link)) broken.push_back(document.filename().string() + " -> " + link);
     }
   }
@@ -56,7 +49,7 @@ TEST_CASE("files that the documentation names exist") {
   std::vector<std::string> missing;
   std::size_t named = 0;
   for (const fs::path& document : documents()) {
-    for (const std::string& file : matches(read(document), kFile)) {
+    for (const std::string& file : matches(read_text(document), kFile)) {
       ++named;
       if (!fs::exists(kRoot / file)) missing.push_back(document.filename().string() + ": " + file);
     }
@@ -69,10 +62,10 @@ TEST_CASE("messages that the page of symptoms quotes are said somewhere") {
   std::string sources;
   for (const char* room : {"core", "data", "optim", "callbacks", "loggers", "strategies", "cli"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kRoot / room)) {
-      if (entry.path().extension() == ".cpp") sources += read(entry.path());
+      if (entry.path().extension() == ".cpp") sources += read_text(entry.path());
     }
   }
-  std::istringstream lines(read(kRoot / "docs/troubleshooting.md"));
+  std::istringstream lines(read_text(kRoot / "docs/troubleshooting.md"));
   std::vector<std::string> missing;
   int quoted = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -99,17 +92,17 @@ TEST_CASE("the class that a page shows is one that is compiled") {
                              Shown{"docs/write-an-optimizer.md", "tests/support/sign_descent.h"},
                              Shown{"docs/write-a-strategy.md", "tests/support/mean_gradients.h"},
                              Shown{"docs/write-an-accelerator.md", "tests/support/toy_accelerator.h"}}) {
-    const std::string page = read(kRoot / shown.page);
+    const std::string page = read_text(kRoot / shown.page);
     const auto begin = page.find("```cpp\n") + 7;
     INFO(shown.page);
-    CHECK(read(kRoot / shown.source).find(page.substr(begin, page.find("```", begin) - begin)) != std::string::npos);
+    CHECK(read_text(kRoot / shown.source).find(page.substr(begin, page.find("```", begin) - begin)) != std::string::npos);
   }
 }
 
 std::string all_tests() {
   std::string tests;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
-    if (entry.path().extension() == ".cpp") tests += read(entry.path());
+    if (entry.path().extension() == ".cpp") tests += read_text(entry.path());
   }
   return tests;
 }
@@ -124,7 +117,7 @@ std::vector<std::string> missing_tests(const std::vector<std::string>& named) {
 }
 
 TEST_CASE("each sentence of docs/promises.md stands in its page, beside tests that exist") {
-  const std::string document = read(kRoot / "docs/promises.md");
+  const std::string document = read_text(kRoot / "docs/promises.md");
   const auto flat = [](std::string text) { return std::regex_replace(text, std::regex("\\s+"), " "); };
   std::vector<std::string> missing = missing_tests(matches(document, std::regex(R"~([|;] test "([^\n"]+)")~")));
   std::string page;
@@ -132,7 +125,8 @@ TEST_CASE("each sentence of docs/promises.md stands in its page, beside tests th
   int sentences = 0;
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
-    if (std::regex_match(line, match, std::regex(R"~(## \[.*\]\((.*)\))~"))) page = flat(read(kRoot / "docs" / match[1].str()));
+    if (std::regex_match(line, match, std::regex(R"~(## \[.*\]\((.*)\))~")))
+      page = flat(read_text(kRoot / "docs" / match[1].str()));
     if (!std::regex_match(line, match, std::regex(R"~(\| (.*) \| (test|row) .*)~"))) continue;
     ++sentences;
     if (page.find(match[1].str()) == std::string::npos) missing.push_back(match[1].str());
@@ -142,7 +136,7 @@ TEST_CASE("each sentence of docs/promises.md stands in its page, beside tests th
 }
 
 TEST_CASE("the rows and tests that the deadlock matrix names exist") {
-  const std::string document = read(kRoot / "docs/deadlock-matrix.md");
+  const std::string document = read_text(kRoot / "docs/deadlock-matrix.md");
   const std::vector<std::string> rows = matches(document, std::regex(R"~(\| row "([^\n]+)" \|\n)~"));
   const std::vector<std::string> named = matches(document, std::regex(R"~(\| test "([^\n]+)" \|\n)~"));
   REQUIRE(rows.size() > 10);
@@ -158,10 +152,10 @@ TEST_CASE("the rows and tests that the deadlock matrix names exist") {
 }
 
 TEST_CASE("the README shows the example as it is") {
-  const std::string readme = read(kRoot / "README.md");
+  const std::string readme = read_text(kRoot / "README.md");
   const auto begin = readme.find("```cpp\n") + 7;
   const std::string shown = readme.substr(begin, readme.find("```", begin) - begin);
-  const std::string module = read(kRoot / "examples/digits/module.cpp");
+  const std::string module = read_text(kRoot / "examples/digits/module.cpp");
   std::istringstream lines(shown);
   for (std::string line; std::getline(lines, line);) {
     INFO(line);
@@ -170,7 +164,7 @@ TEST_CASE("the README shows the example as it is") {
 }
 
 TEST_CASE("the table of hooks says what log() does in each") {
-  const std::string table = read(kRoot / "docs/hooks.md");
+  const std::string table = read_text(kRoot / "docs/hooks.md");
   for (int index = 1; index < static_cast<int>(Hook::kCount); ++index) {
     const auto hook = static_cast<Hook>(index);
     const HookPolicy policy = hook_policy(hook);
@@ -193,9 +187,9 @@ std::string comment_of(const std::string& header, const std::string& hook) {
 
 TEST_CASE("the declaration of each hook says what the table says") {
   static const std::regex kRow(R"(\| `(\w+)` \| ([a-z ]+) \| (.*?)(?: \(callbacks only\))? \|)");
-  std::istringstream lines(read(kRoot / "docs/hooks.md"));
-  const std::string module = read(kRoot / "core/module.h");
-  const std::string callback = read(kRoot / "core/callback.h");
+  std::istringstream lines(read_text(kRoot / "docs/hooks.md"));
+  const std::string module = read_text(kRoot / "core/module.h");
+  const std::string callback = read_text(kRoot / "core/callback.h");
   int declared = 0;
   for (std::string line; std::getline(lines, line);) {
     std::smatch row;

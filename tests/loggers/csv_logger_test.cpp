@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "levin/core/error.h"
@@ -16,8 +17,8 @@ using levin::MetricMap;
 using levin::MetricRow;
 using levin::RunInfo;
 using levin::Value;
-using levin::test::content;
 using levin::test::CsvTable;
+using levin::test::read_text;
 using levin::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
@@ -55,7 +56,7 @@ TEST_CASE("by default the rows are in ROOT/logs/version_0/metrics.csv, and the n
     logger.log_metrics(row_of(49, {{"train_loss", 0.1}}));
     logger.log_metrics(row_of(49, {{"val_loss", std::nan("")}, {"val_acc", -std::numeric_limits<double>::infinity()}}, true));
     logger.finalize("success");
-    CHECK(content(folder / "logs" / version / "metrics.csv") ==
+    CHECK(read_text(folder / "logs" / version / "metrics.csv") ==
           "epoch,step,train_loss,val_acc,val_loss\n0,49,0.1,,\n0,49,,-inf,NaN\n");
   }
 }
@@ -116,8 +117,8 @@ TEST_CASE("files are not written through links that lie in the folder, nor into 
   logger.log_hyperparams(Value(Value::Map{{"lr", 1e-3}}));
   logger.log_metrics(row_of(0, {{"loss", 1.0}}));
   logger.save();
-  CHECK(content(folder / "victim") == "precious");
-  CHECK(content(run / "hparams.yaml") == "lr: 0.001\n");
+  CHECK(read_text(folder / "victim") == "precious");
+  CHECK(read_text(run / "hparams.yaml") == "lr: 0.001\n");
   fs::remove_all(run);
   CHECK_THROWS_WITH(logger.save(), Catch::Contains((run / "metrics.csv").string() + " is gone"));
   CHECK_THROWS_AS(logger.finalize("success"), levin::IoError);
@@ -146,7 +147,7 @@ TEST_CASE("a prefix is put before metrics, not before epoch and step") {
   start(logger, run_in(folder.path()));
   logger.log_metrics(row_of(0, {{"loss", 1.0}}));
   logger.finalize("success");
-  CHECK(content(logger.log_dir() / "metrics.csv") == "epoch,fold1-loss,step\n0,1.0,0\n");
+  CHECK(read_text(logger.log_dir() / "metrics.csv") == "epoch,fold1-loss,step\n0,1.0,0\n");
 }
 
 TEST_CASE("save brings rows to the file, and so does finalize after a failure") {
@@ -168,7 +169,7 @@ TEST_CASE("hyper-parameters are gathered in hparams.yaml") {
   logger.log_hyperparams(Value(Value::Map{}));
   CHECK_FALSE(fs::exists(logger.log_dir() / "hparams.yaml"));
   logger.log_hyperparams(Value(Value::Map{{"lr", 1e-3}, {"hidden", 64}}));
-  CHECK(content(logger.log_dir() / "hparams.yaml") == "lr: 0.001\nhidden: 64\n");
+  CHECK(read_text(logger.log_dir() / "hparams.yaml") == "lr: 0.001\nhidden: 64\n");
 }
 
 TEST_CASE("per_rank writes each rank's own values of every n-th step and of each epoch's end") {
@@ -187,10 +188,10 @@ TEST_CASE("per_rank writes each rank's own values of every n-th step and of each
   first.log_metrics(row_of(4, {{"val_loss", 0.5}}, true));
   first.finalize("success");
   second.finalize("success");
-  CHECK(content(folder / "logs/version_0/metrics.csv") == "epoch,step,val_loss\n0,4,0.5\n");
-  CHECK(content(folder / "logs/version_0/metrics_rank_0.csv") ==
+  CHECK(read_text(folder / "logs/version_0/metrics.csv") == "epoch,step,val_loss\n0,4,0.5\n");
+  CHECK(read_text(folder / "logs/version_0/metrics_rank_0.csv") ==
         "epoch,step,train_loss,val_loss\n0,1,1.0,\n0,3,3.0,\n0,4,,0.0\n");
-  CHECK(content(folder / "logs/version_0/metrics_rank_1.csv") ==
+  CHECK(read_text(folder / "logs/version_0/metrics_rank_1.csv") ==
         "epoch,step,train_loss,val_loss\n0,1,11.0,\n0,3,13.0,\n0,4,,1.0\n");
   CHECK_FALSE(CsvLogger().wants_rank_metrics());
 }
@@ -204,7 +205,7 @@ TEST_CASE("a second run with the same logger goes on in the same file") {
   start(logger, run_in(folder.path()));
   logger.log_metrics(row_of(0, {{"test_loss", 2.0}}));
   logger.finalize("success");
-  CHECK(content(folder / "logs/version_0/metrics.csv") == "epoch,step,test_loss,val_loss\n0,0,,1.0\n0,0,2.0,\n");
+  CHECK(read_text(folder / "logs/version_0/metrics.csv") == "epoch,step,test_loss,val_loss\n0,0,,1.0\n0,0,2.0,\n");
   CHECK_FALSE(fs::exists(folder / "logs/version_1"));
 }
 
@@ -217,11 +218,11 @@ TEST_CASE("a version folder used again without resuming keeps the old file") {
     logger.log_hyperparams(Value(Value::Map{{"value", value}}));
     logger.finalize("success");
   }
-  CHECK(content(folder / "logs/mine/metrics.csv") == "epoch,loss,step\n0,3.0,0\n");
-  CHECK(content(folder / "logs/mine/metrics.csv.bak-1") == "epoch,loss,step\n0,1.0,0\n");
-  CHECK(content(folder / "logs/mine/metrics.csv.bak-2") == "epoch,loss,step\n0,2.0,0\n");
-  CHECK(content(folder / "logs/mine/hparams.yaml") == "value: 3.0\n");
-  CHECK(content(folder / "logs/mine/hparams.yaml.bak-1") == "value: 1.0\n");
+  CHECK(read_text(folder / "logs/mine/metrics.csv") == "epoch,loss,step\n0,3.0,0\n");
+  CHECK(read_text(folder / "logs/mine/metrics.csv.bak-1") == "epoch,loss,step\n0,1.0,0\n");
+  CHECK(read_text(folder / "logs/mine/metrics.csv.bak-2") == "epoch,loss,step\n0,2.0,0\n");
+  CHECK(read_text(folder / "logs/mine/hparams.yaml") == "value: 3.0\n");
+  CHECK(read_text(folder / "logs/mine/hparams.yaml.bak-1") == "value: 1.0\n");
 }
 
 TEST_CASE("resuming in the same folder keeps the rows before the checkpoint, on every rank") {
@@ -240,8 +241,8 @@ TEST_CASE("resuming in the same folder keeps the rows before the checkpoint, on 
     logger.finalize("success");
   }
   const std::string expected = "a,b,epoch,step\n0.0,,0,0\n1.0,,0,1\n,22.0,0,2\n,23.0,0,3\n,24.0,0,4\n";
-  CHECK(content(folder / "logs/version_0/metrics.csv") == expected);
-  CHECK(content(folder / "logs/version_0/metrics_rank_0.csv") == expected);
+  CHECK(read_text(folder / "logs/version_0/metrics.csv") == expected);
+  CHECK(read_text(folder / "logs/version_0/metrics_rank_0.csv") == expected);
 }
 
 TEST_CASE("resuming in a new folder starts with the rows of the folder that the checkpoint lies in") {
@@ -250,7 +251,7 @@ TEST_CASE("resuming in a new folder starts with the rows of the folder that the 
   start(before, run_in(folder.path()));
   for (std::int64_t step = 0; step < 3; ++step) before.log_metrics(row_of(step, {{"loss", static_cast<double>(step)}}));
   before.finalize("interrupted");
-  const std::string old_file = content(folder / "logs/version_0/metrics.csv");
+  const std::string old_file = read_text(folder / "logs/version_0/metrics.csv");
 
   CsvLogger after;
   RunInfo run = run_in(folder.path());
@@ -260,8 +261,8 @@ TEST_CASE("resuming in a new folder starts with the rows of the folder that the 
   start(after, run);
   after.log_metrics(row_of(2, {{"loss", 7.0}}));
   after.finalize("success");
-  CHECK(content(folder / "logs/version_1/metrics.csv") == "epoch,loss,step\n0,0.0,0\n0,1.0,1\n0,7.0,2\n");
-  CHECK(content(folder / "logs/version_0/metrics.csv") == old_file);
+  CHECK(read_text(folder / "logs/version_1/metrics.csv") == "epoch,loss,step\n0,0.0,0\n0,1.0,1\n0,7.0,2\n");
+  CHECK(read_text(folder / "logs/version_0/metrics.csv") == old_file);
 
   run.resume_checkpoint = folder / "a checkpoint from elsewhere.ckpt";
   CsvLogger alone;
@@ -301,7 +302,7 @@ TEST_CASE("each of two loggers goes on from its own rows, wherever the checkpoin
       logger.finalize("success");
     }
   }
-  CHECK(content(folder / "first/version_1/metrics.csv") == "epoch,first,step\n0,1.0,0\n0,2.0,1\n");
-  CHECK(content(folder / "second/version_1/metrics.csv") == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
-  CHECK(content(folder / "second/version_1/metrics_rank_0.csv") == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
+  CHECK(read_text(folder / "first/version_1/metrics.csv") == "epoch,first,step\n0,1.0,0\n0,2.0,1\n");
+  CHECK(read_text(folder / "second/version_1/metrics.csv") == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
+  CHECK(read_text(folder / "second/version_1/metrics_rank_0.csv") == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
 }

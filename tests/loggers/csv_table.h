@@ -1,24 +1,14 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "levin/loggers/csv_text.h"
+#include "support/file_text.h"
 
 namespace levin::test {
-
-/// What a file holds, byte for byte.
-inline std::string content(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 /// True for a CSV text as every reader wants it: it ends with a whole line, and each line has as many cells as the first. The
 /// cells are RFC 4180's; the line end is "\n" alone.

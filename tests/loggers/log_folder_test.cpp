@@ -1,7 +1,7 @@
 #include "levin/loggers/log_folder.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <set>
 #include <thread>
 #include <vector>
@@ -11,7 +11,7 @@
 #include "support/temporary_folder.h"
 
 using levin::make_next_version_folder;
-using levin::test::content;
+using levin::test::read_text;
 using levin::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
@@ -53,14 +53,14 @@ TEST_CASE("a file is set aside under the first free name") {
     levin::set_aside(folder / "metrics.csv");
   }
   CHECK_FALSE(fs::exists(folder / "metrics.csv"));
-  CHECK(content(folder / "metrics.csv.bak-1") == "one");
-  CHECK(content(folder / "metrics.csv.bak-2") == "two");
+  CHECK(read_text(folder / "metrics.csv.bak-1") == "one");
+  CHECK(read_text(folder / "metrics.csv.bak-2") == "two");
 }
 
 TEST_CASE("writing a file keeps what stood there, unless it is the same") {
   const TemporaryFolder folder;
   for (const char* text : {"a", "a", "b"}) levin::write_file(folder / "hparams.yaml", text);
-  CHECK(content(folder / "hparams.yaml") == "b");
-  CHECK(content(folder / "hparams.yaml.bak-1") == "a");
+  CHECK(read_text(folder / "hparams.yaml") == "b");
+  CHECK(read_text(folder / "hparams.yaml.bak-1") == "a");
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 2);
 }

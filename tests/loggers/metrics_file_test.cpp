@@ -4,9 +4,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <set>
 
 #include "levin/core/error.h"
@@ -18,9 +19,9 @@ using levin::MetricMap;
 using levin::MetricRow;
 using levin::MetricsFile;
 using levin::RewriteBudget;
-using levin::test::content;
 using levin::test::CsvTable;
 using levin::test::is_rectangular;
+using levin::test::read_text;
 using levin::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
@@ -64,7 +65,7 @@ TEST_CASE("a tidied file is rectangular, its columns are sorted, and missing cel
   file.append(row_of(1, {{"train_loss", 0.25}, {"a,b", 1.0}}));
   file.append(row_of(1, {{"val_loss", 0.125}, {"Upper", -1e-5}}, 3));
   file.tidy();
-  CHECK(content(folder / "metrics.csv") ==
+  CHECK(read_text(folder / "metrics.csv") ==
         "Upper,\"a,b\",epoch,step,train_loss,val_loss\n"
         ",,0,0,0.5,\n"
         ",1.0,0,1,0.25,\n"
@@ -78,13 +79,13 @@ TEST_CASE("while the run is on, columns stand in the order of their first values
   CHECK_FALSE(fs::exists(file.path()));
   file.append(row_of(0, {{"b", 1.0}}));
   file.flush();
-  CHECK(content(file.path()) == "epoch,step,b\n0,0,1.0\n");
+  CHECK(read_text(file.path()) == "epoch,step,b\n0,0,1.0\n");
   file.append(row_of(1, {{"b", std::nan("")}, {"a", 0.5}}));
   file.flush();
-  CHECK(content(file.path()) == "epoch,step,b,a\n0,0,1.0,\n0,1,NaN,0.5\n");
+  CHECK(read_text(file.path()) == "epoch,step,b,a\n0,0,1.0,\n0,1,NaN,0.5\n");
   file.append(row_of(2, {{"a", 0.25}}));
   file.flush();
-  CHECK(content(file.path()) == "epoch,step,b,a\n0,0,1.0,\n0,1,NaN,0.5\n0,2,,0.25\n");
+  CHECK(read_text(file.path()) == "epoch,step,b,a\n0,0,1.0,\n0,1,NaN,0.5\n0,2,,0.25\n");
 }
 
 TEST_CASE("rows reach the file after so many steps") {
@@ -104,7 +105,7 @@ TEST_CASE("a metric called step or epoch stands in place of the row's own") {
   MetricsFile file(folder / "metrics.csv", 1);
   file.append(row_of(4, {{"step", 0.5}, {"epoch", 7.0}}));
   file.tidy();
-  CHECK(content(file.path()) == "epoch,step\n7.0,0.5\n");
+  CHECK(read_text(file.path()) == "epoch,step\n7.0,0.5\n");
 }
 
 TEST_CASE("a tidied file is continued, with new columns too") {
@@ -116,12 +117,12 @@ TEST_CASE("a tidied file is continued, with new columns too") {
   file.append(row_of(1, {{"b", 2.0}, {"a", 3.0}}));
   file.tidy();
   const std::string expected = "a,b,epoch,step\n,1.0,0,0\n3.0,2.0,0,1\n";
-  CHECK(content(file.path()) == expected);
+  CHECK(read_text(file.path()) == expected);
 
   MetricsFile later(folder / "metrics.csv", 100);
   later.append(row_of(2, {{"c", 4.0}}));
   later.tidy();
-  CHECK(content(file.path()) == "a,b,c,epoch,step\n,1.0,,0,0\n3.0,2.0,,0,1\n,,4.0,0,2\n");
+  CHECK(read_text(file.path()) == "a,b,c,epoch,step\n,1.0,,0,0\n3.0,2.0,,0,1\n,,4.0,0,2\n");
 }
 
 TEST_CASE("a new column in each of many rows") {
@@ -167,7 +168,7 @@ TEST_CASE("whatever rows are appended, flushed and tidied, each value stands in 
         file->flush();
         file = std::make_unique<MetricsFile>(folder / "metrics.csv", 3, budget);
       }
-      if (fs::exists(file->path())) RC_ASSERT(is_rectangular(content(file->path())));
+      if (fs::exists(file->path())) RC_ASSERT(is_rectangular(read_text(file->path())));
     }
     file->flush();
     if (rows.empty()) RC_ASSERT(!fs::exists(file->path()));
@@ -176,7 +177,7 @@ TEST_CASE("whatever rows are appended, flushed and tidied, each value stands in 
     file = std::make_unique<MetricsFile>(folder / "metrics.csv", 3, budget);
     file->append(row_of(static_cast<std::int64_t>(rows.size()), {}));
     file->tidy();
-    RC_ASSERT(is_rectangular(content(file->path())));
+    RC_ASSERT(is_rectangular(read_text(file->path())));
     const CsvTable table(file->path());
     RC_ASSERT(table.header == std::vector<std::string>(names.begin(), names.end()));
     RC_ASSERT(table.rows.size() == rows.size() + 1);
@@ -200,7 +201,7 @@ TEST_CASE("resuming keeps the rows before the step, drops the others and a half 
   file.start_from(path, {.end_step = 2});
   file.append(row_of(2, {{"loss", 0.3}, {"new", 1.0}}));
   file.tidy();
-  CHECK(content(path) == "epoch,loss,new,step\n0,1,,0\n0,0.5,,1\n0,8,,\n0,0.3,1.0,2\n");
+  CHECK(read_text(path) == "epoch,loss,new,step\n0,1,,0\n0,0.5,,1\n0,8,,\n0,0.3,1.0,2\n");
 }
 
 TEST_CASE("a file can start with the rows of another, which stays as it was") {
@@ -211,8 +212,8 @@ TEST_CASE("a file can start with the rows of another, which stays as it was") {
   file.start_from(folder / "old.csv", {.end_step = 1});
   CHECK(CsvTable(file.path()).rows == std::vector<std::vector<std::string>>{{"0", "1", "0"}});
   file.tidy();
-  CHECK(content(file.path()) == "epoch,loss,step\n0,1,0\n");
-  CHECK(content(folder / "old.csv") == before);
+  CHECK(read_text(file.path()) == "epoch,loss,step\n0,1,0\n");
+  CHECK(read_text(folder / "old.csv") == before);
 }
 
 TEST_CASE("a full disk is an error that names the file; whole rows stay, and the rest is written when there is room again") {
@@ -225,28 +226,28 @@ TEST_CASE("a full disk is an error that names the file; whole rows stay, and the
     CHECK_THROWS_WITH(file.append(row_of(2, {{"x", 0.333333333333}})),
                       "cannot write " + file.path().string() + ": File too large");
     CHECK_THROWS_AS(file.flush(), levin::IoError);
-    CHECK(content(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n");
+    CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n");
     CHECK_THROWS_AS(file.tidy(), levin::IoError);
-    CHECK(content(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n");
+    CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n");
   }
   file.tidy();
-  CHECK(content(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n0,2,0.333333333333\n");
+  CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n0,2,0.333333333333\n");
 }
 
 TEST_CASE("tidying that fails leaves the file complete, and no rest of the attempt") {
   const TemporaryFolder folder;
   MetricsFile file(folder / "metrics.csv", 1);
   file.append(row_of(0, {{"x", 1.0}}));
-  const std::string before = content(file.path());
+  const std::string before = read_text(file.path());
   {
     const FileSizeLimit limit(5);
     CHECK_THROWS_AS(file.tidy(), levin::IoError);
   }
-  CHECK(content(file.path()) == before);
+  CHECK(read_text(file.path()) == before);
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
   file.append(row_of(1, {{"x", 2.0}}));
   file.tidy();
-  CHECK(content(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n");
+  CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n");
 }
 
 TEST_CASE("a folder that is gone is an error that names the file") {
@@ -265,7 +266,7 @@ TEST_CASE("a file that is removed while it is written to is an error; one that a
   std::ofstream(folder / "edited") << "epoch,step,note\n0,0,mine\n";
   fs::rename(folder / "edited", file.path());
   file.append(row_of(1, {{"x", 2.0}}));
-  CHECK(content(file.path()) == "epoch,step,x,note\n0,0,,mine\n0,1,2.0,\n");
+  CHECK(read_text(file.path()) == "epoch,step,x,note\n0,0,,mine\n0,1,2.0,\n");
   fs::remove_all(folder / "run");
   CHECK_THROWS_WITH(file.append(row_of(2, {{"x", 2.0}})), Catch::Contains(file.path().string() + " is gone"));
   CHECK_THROWS_WITH(file.tidy(), Catch::Contains(" is gone"));
@@ -278,24 +279,24 @@ TEST_CASE("rows of a new column wait in the journal until there is time to rewri
   {
     MetricsFile file(folder / "metrics.csv", 1, kNoTime);
     for (int step = 0; step < 3; ++step) file.append(row_of(step, {{"x", 1.0}}));
-    const std::string before = content(file.path());
+    const std::string before = read_text(file.path());
     file.append(row_of(3, {{"late", 0.5}}));
     file.append(row_of(4, {{"x", 2.0}}));
-    CHECK(content(file.path()) == before);
-    CHECK(content(journal).ends_with("\nepoch,0,step,3,late,0.5\nepoch,0,step,4,x,2.0\n"));
+    CHECK(read_text(file.path()) == before);
+    CHECK(read_text(journal).ends_with("\nepoch,0,step,3,late,0.5\nepoch,0,step,4,x,2.0\n"));
   }
   {
     // As many rows wait as there are in the file.
     MetricsFile file(folder / "metrics.csv", 1, kNoTime);
     file.append(row_of(5, {{"x", 3.0}}));
-    CHECK(content(file.path()) == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,1.0,\n0,3,,0.5\n0,4,2.0,\n0,5,3.0,\n");
+    CHECK(read_text(file.path()) == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,1.0,\n0,3,,0.5\n0,4,2.0,\n0,5,3.0,\n");
     CHECK_FALSE(fs::exists(journal));
     file.append(row_of(6, {{"later", 1.0}}));
     CHECK(fs::exists(journal));
   }
   MetricsFile resumed(folder / "metrics.csv", 1, kNoTime);
   resumed.start_from(folder / "metrics.csv", {.end_step = 4});
-  CHECK(content(resumed.path()) == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,1.0,\n0,3,,0.5\n");
+  CHECK(read_text(resumed.path()) == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,1.0,\n0,3,,0.5\n");
   CHECK_FALSE(fs::exists(journal));
 }
 
@@ -318,7 +319,7 @@ TEST_CASE("resuming keeps as many rows as were counted, whatever their steps, th
       const std::string& line = lines[static_cast<std::size_t>(row)];
       expected += rows > 3 ? line : line.substr(0, line.size() - 2) + "\n";
     }
-    CHECK(content(resumed.path()) == expected);
+    CHECK(read_text(resumed.path()) == expected);
   }
 }
 
@@ -332,11 +333,11 @@ TEST_CASE("a journal whose rows are in the file already counts no more") {
   }
   fs::copy_file(folder / "metrics.csv.journal", folder / "kept");
   MetricsFile(folder / "metrics.csv", 1).start_from(folder / "metrics.csv", {.end_step = 99});
-  const std::string merged = content(folder / "metrics.csv");
+  const std::string merged = read_text(folder / "metrics.csv");
   CHECK(merged == "epoch,step,x,late\n0,0,1.0,\n0,1,1.0,\n0,2,,1.0\n");
   fs::rename(folder / "kept", folder / "metrics.csv.journal");  // as if killed before it was removed
   MetricsFile(folder / "metrics.csv", 1).start_from(folder / "metrics.csv", {.end_step = 99});
-  CHECK(content(folder / "metrics.csv") == merged);
+  CHECK(read_text(folder / "metrics.csv") == merged);
 }
 
 TEST_CASE("nothing is written through links that lie in the folder") {
@@ -351,6 +352,6 @@ TEST_CASE("nothing is written through links that lie in the folder") {
   file.append(row_of(1, {{"x", 1.0}}));
   file.append(row_of(2, {{"late", 1.0}}));
   file.tidy();
-  CHECK(content(folder / "victim") == "precious");
+  CHECK(read_text(folder / "victim") == "precious");
   CHECK(fs::is_regular_file(fs::symlink_status(file.path())));
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -20,9 +21,9 @@ using levin::MetricRow;
 using levin::MetricsFile;
 using levin::RewriteBudget;
 using levin::test::Command;
-using levin::test::content;
 using levin::test::CsvTable;
 using levin::test::is_rectangular;
+using levin::test::read_text;
 using levin::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
@@ -108,7 +109,7 @@ TEST_CASE("who reads while rows and columns are added meets a whole, rectangular
     std::size_t rows = 0;
     std::size_t reads = 0;
     while (writer.next_flush()) {
-      const std::string text = content(path);
+      const std::string text = read_text(path);
       INFO("seed " << seed << ", read " << reads << ", which ends in "
                    << text.substr(text.size() - std::min<std::size_t>(text.size(), 80)));
       REQUIRE(is_rectangular(text));
@@ -137,7 +138,7 @@ TEST_CASE("a process killed at any instant leaves a rectangular file, and all ro
     for (unsigned turns = random() % 100'000; turns > 0; --turns) asm volatile("");  // somewhere within the next flush
     flushes += writer.end();
     INFO("seed " << seed << ", " << flushes << " flushes of " << flush_every << " rows");
-    REQUIRE(is_rectangular(content(path)));
+    REQUIRE(is_rectangular(read_text(path)));
     const std::size_t flushed = flushes * static_cast<std::size_t>(flush_every);
     check_rows(path, 1, flushed + static_cast<std::size_t>(flush_every));
     // The next run has all of it.

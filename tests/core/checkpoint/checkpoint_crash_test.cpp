@@ -6,8 +6,8 @@
 #include <csignal>
 #include <random>
 
-#include "core/checkpoint/temporary_folder.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
@@ -26,7 +26,7 @@ namespace {
 
 TEST_CASE("a process killed at any instant of saving leaves a whole checkpoint") {
   at::set_num_threads(1);
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   const auto file = folder / "last.ckpt";
   std::mt19937_64 random(7);
   std::int64_t generation = 0;

@@ -8,12 +8,18 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <limits>
 
-#include "core/checkpoint/temporary_folder.h"
 #include "levin/core/error.h"
+#include "support/file_text.h"
+#include "support/temporary_folder.h"
 
 namespace {
+
+void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+}
 
 using Catch::Matchers::Contains;
 using levin::Checkpoint;
@@ -42,7 +48,7 @@ void write_with_time(const std::filesystem::path& file, double value, int age_in
 }  // namespace
 
 TEST_CASE("tensors of every type, shape and layout come back bit for bit") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   torch::manual_seed(1);
   const at::Tensor base = torch::randn({6, 8});
   Checkpoint saved;
@@ -81,7 +87,7 @@ TEST_CASE("tensors of every type, shape and layout come back bit for bit") {
 }
 
 TEST_CASE("the manifest comes back equal, floats that JSON lacks included") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   Checkpoint saved;
   saved.manifest["epoch"] = 3;
   saved.manifest["best"] = std::numeric_limits<double>::infinity();
@@ -92,23 +98,23 @@ TEST_CASE("the manifest comes back equal, floats that JSON lacks included") {
 }
 
 TEST_CASE("loaded tensors outlive the checkpoint and the file, and writing to them changes nothing on disk") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   const auto file = folder / "model.ckpt";
   small_checkpoint(2.0).save(file);
-  const std::string before = read_bytes(file);
+  const std::string before = levin::test::read_text(file);
   at::Tensor weight;
   {
     const Checkpoint loaded = Checkpoint::load(file);
     weight = loaded.tensors.at("weight");
   }
   weight.add_(1.0);
-  CHECK(read_bytes(file) == before);
+  CHECK(levin::test::read_text(file) == before);
   std::filesystem::remove(file);
   CHECK(weight.sum().item<double>() == 300.0);
 }
 
 TEST_CASE("a checkpoint may be loaded, changed and saved over the file it came from") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   const auto file = folder / "model.ckpt";
   small_checkpoint(2.0).save(file);
   Checkpoint loaded = Checkpoint::load(file);
@@ -121,7 +127,7 @@ TEST_CASE("a checkpoint may be loaded, changed and saved over the file it came f
 }
 
 TEST_CASE("saving makes the folder, leaves no other file, and refuses what a file cannot hold") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   const auto file = folder.path() / "deep" / "er" / (std::string(250, 'n') + ".ckpt");
   small_checkpoint(1.0).save(file);
   CHECK(std::distance(std::filesystem::directory_iterator(file.parent_path()), {}) == 1);
@@ -142,7 +148,7 @@ TEST_CASE("saving makes the folder, leaves no other file, and refuses what a fil
 }
 
 TEST_CASE("a full disk leaves the old file whole and no temporary file") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   const auto file = folder / "model.ckpt";
   small_checkpoint(1.0).save(file);
   Checkpoint large;
@@ -166,13 +172,13 @@ TEST_CASE("a full disk leaves the old file whole and no temporary file") {
 }
 
 TEST_CASE("every single damaged byte, and every truncation, is found") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   const auto file = folder / "model.ckpt";
   Checkpoint checkpoint;
   checkpoint.manifest["epoch"] = 3;
   checkpoint.tensors["weight"] = torch::arange(8, torch::kFloat);
   checkpoint.save(file);
-  const std::string whole = read_bytes(file);
+  const std::string whole = levin::test::read_text(file);
   std::size_t header_end = 8;
   for (std::size_t i = 8; i-- > 0;) header_end += static_cast<std::size_t>(static_cast<unsigned char>(whole[i])) << (8 * i);
   for (std::size_t place = 0; place < whole.size(); ++place) {
@@ -199,11 +205,11 @@ TEST_CASE("every single damaged byte, and every truncation, is found") {
 }
 
 TEST_CASE("an error in loading says what is wrong and names the newest whole checkpoint of the folder") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   write_with_time(folder / "epoch=1.ckpt", 1.0, 3);
   write_with_time(folder / "epoch=2.ckpt", 2.0, 2);
   write_with_time(folder / "epoch=3.ckpt", 3.0, 1);
-  std::string damaged = read_bytes(folder / "epoch=3.ckpt");
+  std::string damaged = levin::test::read_text(folder / "epoch=3.ckpt");
   damaged.back() = static_cast<char>(damaged.back() + 1);
   write_bytes(folder / "epoch=3.ckpt", damaged);
   write_bytes(folder / "last.ckpt", damaged.substr(0, damaged.size() / 2));
@@ -220,7 +226,7 @@ TEST_CASE("an error in loading says what is wrong and names the newest whole che
 }
 
 TEST_CASE("a safetensors file of another program is refused as having no manifest") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   write_bytes(folder / "other.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
   CHECK_THROWS_WITH(Checkpoint::load(folder / "other.safetensors"), Contains("no manifest"));
 }

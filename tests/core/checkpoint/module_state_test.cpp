@@ -4,9 +4,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/checkpoint/temporary_folder.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
@@ -28,7 +28,7 @@ struct Net final : torch::nn::Module {
 }  // namespace
 
 TEST_CASE("parameters and buffers are saved by name and come back in a fresh module") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   torch::manual_seed(3);
   Net net;
   net.norm->forward(torch::randn({5, 4}));

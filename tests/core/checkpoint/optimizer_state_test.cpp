@@ -5,12 +5,12 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "core/checkpoint/temporary_folder.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
@@ -78,7 +78,7 @@ levin::Checkpoint checkpoint_of(const TrainedNet& net, const Optimizer& optimize
 
 TEST_CASE("training resumed from a file gives bit for bit the losses of the run that was not interrupted") {
   at::set_num_threads(1);
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   for (const auto& [name, make] : optimizers()) {
     for (const int steps_before : {0, 1, 9}) {
       INFO(name << " saved after " << steps_before << " steps");

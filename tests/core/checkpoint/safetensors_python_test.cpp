@@ -3,12 +3,12 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "core/checkpoint/temporary_folder.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "support/temporary_folder.h"
 
 // Registered with CTest only where a Python with the safetensors package is found (see CMakeLists.txt).
 TEST_CASE("Python's safetensors package opens a checkpoint", "[.safetensors_python]") {
-  TemporaryFolder folder;
+  levin::test::TemporaryFolder folder;
   levin::Checkpoint checkpoint;
   checkpoint.manifest["epoch"] = 3;
   checkpoint.tensors = {{"flags", torch::tensor({true, false, true})},

@@ -12,6 +12,7 @@
 
 #include "core/console/pseudo_terminal.h"
 #include "levin/core/error.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 
 using levin::Console;
@@ -20,16 +21,10 @@ using levin::LogLevel;
 using levin::Speaker;
 using levin::test::EnvironmentVariable;
 using levin::test::PseudoTerminal;
+using levin::test::read_text;
 using levin::test::TemporaryFolder;
 
 namespace {
-
-std::string content(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 // Two files in place of standard output and error.
 class Files {
@@ -41,8 +36,8 @@ class Files {
   }
   int output_fd() const { return output_; }
   int error_fd() const { return error_; }
-  std::string output() const { return content(folder_.path() / "out"); }
-  std::string error() const { return content(folder_.path() / "err"); }
+  std::string output() const { return read_text(folder_.path() / "out"); }
+  std::string error() const { return read_text(folder_.path() / "err"); }
 
  private:
   int descriptor(const char* name) const {
@@ -131,7 +126,7 @@ TEST_CASE("what is only recorded goes to the log file alone") {
   console.record(LogLevel::kError, "one\ntwo");
   console.record(LogLevel::kInfo, "below the level");
   CHECK(files.output() + files.error() == "");
-  const std::string log = content(folder.path() / "log.rank_1");
+  const std::string log = read_text(folder.path() / "log.rank_1");
   CHECK(std::regex_match(log, std::regex(R"([-\d :.]+ \[rank 1\] error: one\n[-\d :.]+ \[rank 1\] error: two\n)")));
 }
 
@@ -161,7 +156,7 @@ TEST_CASE("what other ranks have warned of goes to the log file alone") {
   console.warn_once("unshared");
   CHECK(files.error() == "[rank 1] warning: new\n[rank 1] warning: 1 of many\n[rank 1] warning: unshared\n");
   CHECK(said.contains("known to others too"));
-  CHECK_THAT(content(folder.path() / "log.rank_1"), Catch::Contains("warning: known to others\n"));
+  CHECK_THAT(read_text(folder.path() / "log.rank_1"), Catch::Contains("warning: known to others\n"));
 }
 
 TEST_CASE("an error is known as told by the object that was thrown, not by its text") {
@@ -202,7 +197,7 @@ TEST_CASE("the log file of a rank receives every line with its time, also of the
   }
   console.warn("four");
   const std::regex line(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \[rank 2\] (info|warning): (one|two|three|four)\n)");
-  const std::string log = content(folder.path() / "deep" / "levin.rank_2.log");
+  const std::string log = read_text(folder.path() / "deep" / "levin.rank_2.log");
   CHECK(std::distance(std::sregex_iterator(log.begin(), log.end(), line), std::sregex_iterator()) == 4);
   CHECK(std::regex_replace(log, line, "").empty());
 
@@ -234,7 +229,7 @@ TEST_CASE("a link in the log file's place is refused, and what it leads to stays
   CHECK_THROWS_WITH(console.configure(options), Catch::Contains("cannot open " + (folder / "log").string()) &&
                                                     Catch::Contains("it is a symbolic link. Name the file that it leads to"));
   console.info("a");
-  CHECK(content(folder / "victim") == "precious");
+  CHECK(read_text(folder / "victim") == "precious");
 }
 
 TEST_CASE("a full disk under the log file is told once on standard error") {

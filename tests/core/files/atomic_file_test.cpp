@@ -2,23 +2,18 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
-#include <sstream>
 
 #include "levin/core/error.h"
 #include "levin/core/files/temporary_name.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 
 using levin::AtomicFile;
+using levin::test::read_text;
 using levin::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string content(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 void write(const fs::path& file, const std::string& text) {
   AtomicFile output(file);
@@ -33,14 +28,14 @@ std::ptrdiff_t entries(const fs::path& folder) { return std::distance(fs::direct
 TEST_CASE("a file takes its name when it is complete, and not before") {
   const TemporaryFolder folder;
   write(folder / "made/file", "one");
-  CHECK(content(folder / "made/file") == "one");
+  CHECK(read_text(folder / "made/file") == "one");
   {
     AtomicFile output(folder / "made/file");
     output.write("two");
-    CHECK(content(folder / "made/file") == "one");
+    CHECK(read_text(folder / "made/file") == "one");
     CHECK(entries(folder / "made") == 2);
   }
-  CHECK(content(folder / "made/file") == "one");
+  CHECK(read_text(folder / "made/file") == "one");
   CHECK(entries(folder / "made") == 1);
 }
 
@@ -58,8 +53,8 @@ TEST_CASE("a link in the file's place is replaced, and what it leads to stays") 
   std::ofstream(folder / "victim") << "precious";
   fs::create_symlink(folder / "victim", folder / "file");
   write(folder / "file", "new");
-  CHECK(content(folder / "victim") == "precious");
-  CHECK(content(folder / "file") == "new");
+  CHECK(read_text(folder / "victim") == "precious");
+  CHECK(read_text(folder / "file") == "new");
   CHECK_FALSE(fs::is_symlink(folder / "file"));
 }
 
@@ -70,7 +65,7 @@ TEST_CASE("a file that has its name can be written on") {
   output.commit();
   levin::OutputFile file = output.take();
   file.write_at(3, " and two");
-  CHECK(content(folder / "file") == "one and two");
+  CHECK(read_text(folder / "file") == "one and two");
   CHECK(file.is_in_place());
   fs::rename(folder / "file", folder / "other");
   CHECK_FALSE(file.is_in_place());
@@ -84,7 +79,7 @@ TEST_CASE("a file is made anew, not opened") {
   fs::create_symlink(folder / "victim", folder / "link");
   CHECK_THROWS_WITH(levin::OutputFile::make(folder / "link"), "cannot make " + (folder / "link").string() + ": File exists");
   CHECK_THROWS_AS(levin::OutputFile::make(folder / "victim"), levin::IoError);
-  CHECK(content(folder / "victim") == "precious");
+  CHECK(read_text(folder / "victim") == "precious");
 }
 
 TEST_CASE("a link is replaced in one step, and its temporary is nobody's file") {
