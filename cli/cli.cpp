@@ -8,6 +8,7 @@
 #include "levin/cli/annotated_yaml.h"
 #include "levin/cli/command_line.h"
 #include "levin/cli/diagnostic.h"
+#include "levin/cli/environment.h"
 #include "levin/cli/help_text.h"
 #include "levin/cli/json_schema.h"
 #include "levin/cli/load_config.h"
@@ -67,7 +68,9 @@ int run(int argc, char** argv) {
   introduce_rank();
   try {
     for (const std::string& error : detail::take_registration_errors()) throw MisuseError(error);
-    return execute(parse_command_line(std::vector<std::string>(argv + 1, argv + argc)));
+    CommandLine line = parse_command_line(std::vector<std::string>(argv + 1, argv + argc));
+    add_environment(line);
+    return execute(line);
   } catch (const ConfigError& error) {
     show_error(diagnostics(error));
     return error.exit_code();

@@ -16,7 +16,11 @@ namespace levin::cli {
 namespace {
 
 const std::vector<std::string>& command_names() {
-  static const std::vector<std::string> names = {"fit", "validate", "test", "predict", "list", "schema"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = run_command_names();
+    all.insert(all.end(), {"list", "schema"});
+    return all;
+  }();
   return names;
 }
 

@@ -12,6 +12,7 @@ namespace levin::cli {
 /// `--config FILE`.
 struct ConfigFile {
   std::string path;
+  friend bool operator==(const ConfigFile&, const ConfigFile&) = default;
 };
 /// What configures a run, in the order of the command line: later ones win.
 using ConfigSource = std::variant<ConfigFile, Override>;
