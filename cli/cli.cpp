@@ -12,6 +12,7 @@
 #include "levin/cli/help_text.h"
 #include "levin/cli/json_schema.h"
 #include "levin/cli/load_config.h"
+#include "levin/cli/new_project.h"
 #include "levin/cli/run.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/quoted_text.h"
@@ -37,6 +38,10 @@ int execute(const CommandLine& line) {
     std::cout << (line.help_topic          ? plugins_text(plugins) + topic_help(*line.help_topic)
                   : line.command == "list" ? plugins_text(plugins) + list_text(line.list_kind)
                                            : json_text(config_schema()));
+    return 0;
+  }
+  if (line.command == "new") {
+    std::cout << new_project(line.project, line.template_name);
     return 0;
   }
   // Before anything of the user's runs.

@@ -32,7 +32,7 @@ Json to_json(const Value& value) {
   return nullptr;
 }
 
-bool is_required(const OptionInfo& option) { return option.required; }
+bool is_required(const OptionInfo& option) { return option.required && option.linked_to.empty(); }
 
 bool needs_arguments(const ClassInfo& info) { return std::any_of(info.options.begin(), info.options.end(), is_required); }
 
