@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kSamples = 1472;  // 46 batches, as many as the digits' training part
 constexpr std::int64_t kBatchSize = 32;
 constexpr std::int64_t kEpochs = 10;
-constexpr double kSteps = kEpochs * kSamples / kBatchSize;
+constexpr double kSteps = static_cast<double>(kEpochs) * kSamples / kBatchSize;
 
 torch::nn::Sequential make_net() {
   using torch::nn::Linear, torch::nn::ReLU;

@@ -21,7 +21,7 @@ void TimerOptions::declare(OptionList<TimerOptions>& options) {
   options.add("verbose", &TimerOptions::verbose, "Say when the limit is reached");
 }
 
-Timer::Timer(TimerOptions options) : options_(checked("Timer", std::move(options))) {}
+Timer::Timer(TimerOptions options) : options_(checked("Timer", options)) {}
 
 double Timer::time_elapsed(Stage stage) const {
   const Span& measured = spans_[static_cast<std::size_t>(stage)];

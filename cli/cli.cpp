@@ -8,9 +8,11 @@
 #include "levin/cli/annotated_yaml.h"
 #include "levin/cli/command_line.h"
 #include "levin/cli/diagnostic.h"
+#include "levin/cli/environment.h"
 #include "levin/cli/help_text.h"
 #include "levin/cli/json_schema.h"
 #include "levin/cli/load_config.h"
+#include "levin/cli/new_project.h"
 #include "levin/cli/run.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/quoted_text.h"
@@ -36,6 +38,10 @@ int execute(const CommandLine& line) {
     std::cout << (line.help_topic          ? plugins_text(plugins) + topic_help(*line.help_topic)
                   : line.command == "list" ? plugins_text(plugins) + list_text(line.list_kind)
                                            : json_text(config_schema()));
+    return 0;
+  }
+  if (line.command == "new") {
+    std::cout << new_project(line.project, line.template_name);
     return 0;
   }
   // Before anything of the user's runs.
@@ -68,7 +74,9 @@ int run(int argc, char** argv) {
   introduce_rank();
   try {
     for (const std::string& error : detail::take_registration_errors()) throw MisuseError(error);
-    return execute(parse_command_line(std::vector<std::string>(argv + 1, argv + argc)));
+    CommandLine line = parse_command_line(std::vector<std::string>(argv + 1, argv + argc));
+    add_environment(line);
+    return execute(line);
   } catch (const ConfigError& error) {
     show_error(diagnostics(error));
     return error.exit_code();

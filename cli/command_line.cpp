@@ -6,17 +6,23 @@
 #include <sstream>
 
 #include "levin/cli/help_text.h"
+#include "levin/cli/new_project.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/build_info.h"
 #include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/base/quoted_text.h"
 
 namespace levin::cli {
 namespace {
 
 const std::vector<std::string>& command_names() {
-  static const std::vector<std::string> names = {"fit", "validate", "test", "predict", "list", "schema"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = run_command_names();
+    all.insert(all.end(), {"list", "schema", "new"});
+    return all;
+  }();
   return names;
 }
 
@@ -167,6 +173,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   declare_plugin_option(*list);
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of the YAML, for editors");
   declare_plugin_option(*schema);
+  CLI::App* project = app.add_subcommand("new", "Write a project that builds and trains at once");
+  project->add_option("name", line.project, "The folder to make; its name becomes that of the plug-in and its classes")
+      ->required();
+  project->add_option("-t,--template", line.template_name, "What to begin with: " + join(template_names()))
+      ->default_val("classifier");
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
 
   try {
@@ -182,7 +193,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   check_extras(app);
   if (line.help_topic) return line;
   if (app.get_subcommands().empty())
-    throw ConfigError("a command is needed: levin fit, validate, test, predict, list or schema; see levin --help");
+    throw ConfigError("a command is needed: levin fit, validate, test, predict, list, schema or new; see levin --help");
   if (app.get_subcommands().size() > 1)
     throw ConfigError(Mark{"command line"}, format("one command at a time: both '{}' and '{}' are given",
                                                    app.get_subcommands()[0]->get_name(), app.get_subcommands()[1]->get_name()));

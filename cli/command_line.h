@@ -12,16 +12,20 @@ namespace levin::cli {
 /// `--config FILE`.
 struct ConfigFile {
   std::string path;
+  friend bool operator==(const ConfigFile&, const ConfigFile&) = default;
 };
 /// What configures a run, in the order of the command line: later ones win.
 using ConfigSource = std::variant<ConfigFile, Override>;
 
 /// The command line, taken apart.
 struct CommandLine {
-  std::string command;  ///< "fit", "validate", "test", "predict", "list", "schema"; empty when `output` is all there is to do
+  std::string
+      command;  ///< "fit", "validate", "test", "predict", "list", "schema", "new"; empty when `output` is all there is to do
   std::vector<ConfigSource> sources;
   std::vector<std::string> plugins;
   bool print_config = false;
+  std::string project;                    ///< of `levin new`: the folder to make
+  std::string template_name;              ///< what it is made of
   std::string list_kind;                  ///< of `levin list callbacks`; empty for all
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
   std::string output;                     ///< --help and --version: what to print, and be done

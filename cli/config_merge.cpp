@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "levin/cli/class_catalog.h"
+#include "levin/cli/config_reader.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
@@ -14,15 +15,6 @@
 
 namespace levin::cli {
 namespace {
-
-bool names_class(const Value& value) { return value.is_map() && (value.contains("class_path") || value.contains("init_args")); }
-
-Value class_only(const Value& name) {
-  Value map(Value::Map{});
-  map.set_mark(name.mark());
-  map["class_path"] = name;
-  return map;
-}
 
 bool is_same_class(const Value& left, const Value& right) {
   if (left == right || !left.is_string() || !right.is_string()) return left == right;
@@ -60,22 +52,11 @@ std::size_t depth_of(const Value& value) {
   return deepest;
 }
 
-std::vector<std::string> split(const std::string& key) {
-  std::vector<std::string> parts(1);
-  for (const char c : key) {
-    if (c == '.')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 /// Walks the parts of an override's key.
 class OverrideWalk {
  public:
   OverrideWalk(const Override& given, Value value)
-      : given_(given), mark_{given.name()}, value_(std::move(value)), parts_(split(given.key)) {}
+      : given_(given), mark_{given.name()}, value_(std::move(value)), parts_(key_parts(given.key)) {}
 
   void apply(Value& config) {
     // A level of the key is a level of the configuration, and each keeps the key's name for messages.
@@ -104,7 +85,7 @@ class OverrideWalk {
     if (!node.is_null() && !node.is_map())
       throw ConfigError(mark_, format("'{}' is {}; it has no '{}'", joined(next), describe(node), part));
     const bool is_class = names_class(node) || (next == 1 && is_component_section(parts_[0]));
-    Value& holder = is_class && !is_direct_key(part) ? child(node, "init_args") : node;
+    Value& holder = is_class && !is_direct_key(parts_, part) ? child(node, "init_args") : node;
     set(child(holder, part), next + 1);
   }
 
@@ -143,13 +124,6 @@ class OverrideWalk {
     return list.as_list()[index];
   }
 
-  // Keys of a class specification itself, as against those of its init_args.
-  bool is_direct_key(const std::string& part) const {
-    if (part == "class_path" || part == "init_args") return true;
-    const auto settings = scheduler_setting_names();
-    return parts_[0] == "lr_scheduler" && std::find(settings.begin(), settings.end(), part) != settings.end();
-  }
-
   static bool is_index(const std::string& part) {
     return std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
   }
@@ -164,10 +138,41 @@ class OverrideWalk {
 
 }  // namespace
 
+bool names_class(const Value& value) { return value.is_map() && (value.contains("class_path") || value.contains("init_args")); }
+
+Value class_only(const Value& name) {
+  Value map(Value::Map{});
+  map.set_mark(name.mark());
+  map["class_path"] = name;
+  return map;
+}
+
+std::vector<std::string> key_parts(const std::string& key) {
+  std::vector<std::string> parts(1);
+  for (const char c : key) {
+    if (c == '.')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+bool is_direct_key(const std::vector<std::string>& key, const std::string& part) {
+  if (part == "class_path" || part == "init_args") return true;
+  const auto settings = scheduler_setting_names();
+  return key.front() == "lr_scheduler" && std::find(settings.begin(), settings.end(), part) != settings.end();
+}
+
 std::string Override::name() const {
+  if (!variable.empty()) return "environment: " + variable;
   constexpr std::size_t kMostShown = 200;
   const bool is_long = key.size() > kMostShown;
   return format("command line: --{}{}", key.substr(0, kMostShown), is_long ? "…" : append ? "+" : "");
+}
+
+std::string Override::written() const {
+  return variable.empty() ? format("--{}{}={}", key, append ? "+" : "", text) : format("{}={}", variable, text);
 }
 
 Value merged(Value base, const Value& overlay) {
@@ -191,7 +196,9 @@ Value merged(Value base, const Value& overlay) {
 }
 
 void apply_override(Value& config, const Override& given) {
-  OverrideWalk(given, read_yaml_argument(given.name(), given.text)).apply(config);
+  Value value = read_yaml_argument(given.name(), given.text);
+  if (is_section_file(given.key, value)) value = read_section_file(value);
+  OverrideWalk(given, std::move(value)).apply(config);
 }
 
 }  // namespace levin::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "levin/core/options/value.h"
 
@@ -11,13 +12,26 @@ namespace levin::cli {
 /// class has too, as in LightningCLI. A null section over a map changes nothing.
 Value merged(Value base, const Value& overlay);
 
-/// One `--key=value` of the command line.
+/// True for a map with class_path or init_args.
+bool names_class(const Value& value);
+/// A class that is named alone, as a map with its class_path.
+Value class_only(const Value& name);
+/// "trainer.max_epochs" as {"trainer", "max_epochs"}.
+std::vector<std::string> key_parts(const std::string& key);
+/// True for a part of a key that is about the specification of a class itself, as against its init_args.
+bool is_direct_key(const std::vector<std::string>& key, const std::string& part);
+
+/// One `--key=value` of the command line, or a variable of the environment.
 struct Override {
-  std::string key;      ///< "trainer.callbacks.patience"
-  std::string text;     ///< read as YAML
-  bool append = false;  ///< `--trainer.callbacks+=EarlyStopping`
-  /// "command line: --trainer.callbacks+"; a long key is cut.
+  std::string key;            ///< "trainer.callbacks.patience"
+  std::string text;           ///< read as YAML
+  bool append = false;        ///< `--trainer.callbacks+=EarlyStopping`
+  std::string variable = {};  ///< the variable that it came from; empty: the command line
+  /// "command line: --trainer.callbacks+", "environment: LEVIN_TRAINER__MAX_EPOCHS"; a long key is cut.
   std::string name() const;
+  /// As it was written: "--trainer.max_epochs=5", "LEVIN_TRAINER__MAX_EPOCHS=5".
+  std::string written() const;
+  friend bool operator==(const Override&, const Override&) = default;
 };
 
 /// Puts an override into a configuration. A key leads through maps; through a class to its init_args (or class_path and

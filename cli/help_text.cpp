@@ -33,6 +33,7 @@ std::vector<std::string> restrictions(const OptionInfo& option) {
 std::string option_help(const OptionInfo& option) {
   std::vector<std::string> facts = {option.type};
   facts.push_back(option.required ? "required" : "default " + one_line(option.default_value));
+  if (!option.linked_to.empty()) facts.push_back(format("not given: that of {}", option.linked_to));
   for (std::string& part : restrictions(option)) facts.push_back(std::move(part));
   return format("  {}  ({})\n      {}\n", option.name, join(facts), option.help);
 }

@@ -32,7 +32,7 @@ Json to_json(const Value& value) {
   return nullptr;
 }
 
-bool is_required(const OptionInfo& option) { return option.required; }
+bool is_required(const OptionInfo& option) { return option.required && option.linked_to.empty(); }
 
 bool needs_arguments(const ClassInfo& info) { return std::any_of(info.options.begin(), info.options.end(), is_required); }
 
@@ -83,16 +83,80 @@ Value schema_of_kind(const ClassKind& kind) {
   return schema;
 }
 
+Value reference_to(const std::string& definition) { return map_of({{"$ref", "#/$defs/" + definition}}); }
+
+/// Wherever a value may stand, a text with `${…}` may. What an editor shows of the value stays outermost.
+Value with_references(Value schema) {
+  Value outer(Value::Map{});
+  for (const char* shown : {"description", "default"}) {
+    if (const Value* found = schema.find(shown)) outer[shown] = *found;
+    std::erase_if(schema.as_map(), [&](const auto& entry) { return entry.first == shown; });
+  }
+  const bool is_choice_only = schema.size() == 1 && schema.contains("anyOf");
+  outer["anyOf"] = is_choice_only ? std::move(schema["anyOf"]) : Value(Value::List{std::move(schema)});
+  outer["anyOf"].push_back(reference_to("reference"));
+  return outer;
+}
+
+/// The same for all that a schema holds. Conditions stay as they are.
+void admit_references(Value& schema) {
+  if (schema.is_list()) {
+    for (Value& element : schema.as_list()) admit_references(element);
+  }
+  if (!schema.is_map()) return;
+  for (auto& [key, part] : schema.as_map()) {
+    if (key == "if" || key == "enum" || key == "default") continue;
+    admit_references(part);
+    if (key == "properties") {
+      for (auto& entry : part.as_map()) entry.second = with_references(std::move(entry.second));
+    } else if ((key == "items" || key == "additionalProperties") && part.is_map()) {
+      part = with_references(std::move(part));
+    }
+  }
+}
+
+/// A section may be a file of its own.
+void admit_section_files(Value& properties) {
+  for (auto& [section, schema] : properties.as_map()) {
+    if (section != "trainer" && !is_component_section(section)) continue;
+    Value file = detail::schema_of_type("string");
+    file["pattern"] = "\\.(ya?ml|json)$";
+    Value whole = detail::any_of({schema, std::move(file)});
+    whole["description"] = schema.at("description");
+    schema = std::move(whole);
+  }
+}
+
+Value schema_of_sections() {
+  Value sections = detail::schema_of_options(describe_options<RunConfig>());
+  admit_section_files(sections["properties"]);
+  return sections;
+}
+
 }  // namespace
 
 Value config_schema() {
   Value schema(Value::Map{});
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
   schema["title"] = "levin run";
-  const Value sections = detail::schema_of_options(describe_options<RunConfig>());
+  const Value sections = schema_of_sections();
   for (const auto& [key, value] : sections.as_map()) schema[key] = value;
+  Value& properties = schema["properties"] = Value(Value::Map{});
+  for (const std::string& section : section_names()) properties[section] = reference_to("sections/properties/" + section);
+  const Value text = detail::schema_of_type("string");
+  Value list = detail::schema_of_type("array");
+  list["items"] = text;
+  properties["include"] = detail::any_of({text, list});
+  properties["include"]["description"] = "Configurations that are read before this one, which wins over them";
+  for (const std::string& command : run_command_names()) {
+    properties[command] = detail::any_of({reference_to("sections"), detail::schema_of_type("null")});
+    properties[command]["description"] = format("Sections for `levin {}` alone", command);
+  }
   Value& definitions = schema["$defs"] = Value(Value::Map{});
+  definitions["sections"] = sections;
   for (const ClassKind& kind : class_catalog()) definitions[kind.name] = schema_of_kind(kind);
+  admit_references(definitions);
+  definitions["reference"] = map_of({{"type", "string"}, {"pattern", "\\$\\{.+\\}"}});
   return schema;
 }
 

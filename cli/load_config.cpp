@@ -1,8 +1,10 @@
 #include "levin/cli/load_config.h"
 
 #include "levin/cli/class_catalog.h"
+#include "levin/cli/config_reader.h"
+#include "levin/cli/config_value.h"
+#include "levin/cli/interpolation.h"
 #include "levin/cli/plugin_loader.h"
-#include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/options/option_check.h"
@@ -10,18 +12,11 @@
 namespace levin::cli {
 namespace {
 
-Value read_config_file(const ConfigFile& file) {
-  Value value = read_yaml_file(file.path);
-  if (value.is_map()) return value;
-  if (value.is_null()) throw ConfigError(Mark{file.path}, "the file is empty; it should hold trainer:, model: and data:");
-  throw ConfigError(value.mark(), "a configuration is a map with trainer:, model: and data:, got " + describe(value));
-}
-
 // A file is read once, although sources are merged twice.
-std::vector<Value> read_files(const std::vector<ConfigSource>& sources) {
+std::vector<Value> read_files(const CommandLine& line) {
   std::vector<Value> files;
-  for (const ConfigSource& source : sources) {
-    if (const auto* file = std::get_if<ConfigFile>(&source)) files.push_back(read_config_file(*file));
+  for (const ConfigSource& source : line.sources) {
+    if (const auto* file = std::get_if<ConfigFile>(&source)) files.push_back(read_config_file(file->path, line.command));
   }
   return files;
 }
@@ -52,8 +47,8 @@ std::vector<std::string> load_plugins(const Value& names) {
 Value plugin_names(const CommandLine& line, const Value& config) {
   Value names(Value::List{});
   if (const Value* named = config.find("plugins"); named != nullptr && !named->is_null()) {
-    if (!named->is_list()) detail::throw_wrong_type(*named, "list of path");
-    names = *named;
+    names = interpolated(*named, config);
+    if (!names.is_list()) detail::throw_wrong_type(names, "list of path");
   }
   for (const std::string& plugin : line.plugins) {
     Value name(plugin);
@@ -66,16 +61,17 @@ Value plugin_names(const CommandLine& line, const Value& config) {
 }  // namespace
 
 RunConfig load_config(const CommandLine& line) {
-  const std::vector<Value> files = read_files(line.sources);
+  const std::vector<Value> files = read_files(line);
   // The first merge finds the plug-ins; the second knows their classes, as changing a class needs.
   const std::vector<std::string> plugins = load_plugins(plugin_names(line, merge_sources(line.sources, files)));
-  RunConfig config = read_options<RunConfig>(merge_sources(line.sources, files));
+  const Value merged = with_links(merge_sources(line.sources, files));
+  RunConfig config = read_options<RunConfig>(interpolated(merged, merged));
   config.plugins = plugins;
   return config;
 }
 
 std::vector<std::string> load_plugins_of(const CommandLine& line) {
-  return load_plugins(plugin_names(line, merge_sources(line.sources, read_files(line.sources))));
+  return load_plugins(plugin_names(line, merge_sources(line.sources, read_files(line))));
 }
 
 void require_model(const RunConfig& config) {

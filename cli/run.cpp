@@ -25,8 +25,7 @@ std::string sources_text(const CommandLine& line) {
     if (const auto* file = std::get_if<ConfigFile>(&source)) {
       text += one_line(file->path);
     } else {
-      const auto& given = std::get<Override>(source);
-      text += format("--{}{}{}", one_line(given.key), given.append ? "+=" : "=", one_line(given.text));
+      text += one_line(std::get<Override>(source).written());
     }
   }
   return text;

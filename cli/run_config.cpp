@@ -27,6 +27,11 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
   options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
 }
 
+const std::vector<std::string>& run_command_names() {
+  static const std::vector<std::string> names = {"fit", "validate", "test", "predict"};
+  return names;
+}
+
 std::vector<std::string> section_names() {
   std::vector<std::string> names;
   for (const auto& entry : option_list<RunConfig>().entries()) names.push_back(entry->info.name);

@@ -51,6 +51,8 @@ struct RunConfig {
   static void declare(OptionList<RunConfig>& options);
 };
 
+/// The commands that run a configuration: fit, validate, test, predict.
+const std::vector<std::string>& run_command_names();
 /// The keys at the top of the YAML.
 std::vector<std::string> section_names();
 /// True for a section that is a class: model, data, optimizer, lr_scheduler.

@@ -62,7 +62,7 @@ Value schema_of_options(const std::vector<OptionInfo>& options) {
   Value::List required;
   for (const OptionInfo& info : options) {
     properties[info.name] = schema_of_option(info);
-    if (info.required) required.emplace_back(info.name);
+    if (info.required && info.linked_to.empty()) required.emplace_back(info.name);
   }
   if (!required.empty()) schema["required"] = Value(std::move(required));
   schema["additionalProperties"] = false;

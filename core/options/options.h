@@ -26,6 +26,7 @@ struct LEVIN_API OptionInfo {
   std::optional<double> below;  ///< the same
   bool not_empty = false;       ///< a text, list or map that has to hold something
   std::vector<std::string> choices;
+  std::string linked_to;    ///< a key of the configuration whose value it takes where it is not given; empty: none
   bool input_file = false;  ///< a path that must exist; a relative one is also tried beside the YAML file that names it
   Value schema;             ///< JSON Schema of the type, without default, help and range
 };
@@ -91,6 +92,12 @@ class OptionList {
     /// The option names a file (or folder) that is read: it must exist. The member becomes its absolute path.
     Builder& input_file() {
       info_.input_file = true;
+      return *this;
+    }
+    /// In YAML, where the option is not given, it takes the value at another key, as `data.num_classes`: given there, or that
+    /// option's default. Where that key leads nowhere, and in C++, it has its own default.
+    Builder& linked_to(std::string key) {
+      info_.linked_to = std::move(key);
       return *this;
     }
     /// There is no meaningful default: leaving the option out is an error.

@@ -81,8 +81,8 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.25)\nproject(consumer LANGUAGES CXX)\n"
                                               "find_package(levin REQUIRED)\nadd_executable(consumer consumer.cpp)\n"
                                               "target_link_libraries(consumer PRIVATE levin::levin)\n"
-                                              "levin_add_plugin(plain SOURCES plain.cpp)\n"
-                                              "levin_add_plugin(precompiled PRECOMPILE SOURCES precompiled.cpp)\n";
+                                              "levin_add_plugin(plain NO_PRECOMPILE SOURCES plain.cpp)\n"
+                                              "levin_add_plugin(precompiled SOURCES precompiled.cpp)\n";
   for (const char* source : {"plain.cpp", "precompiled.cpp"}) std::ofstream(folder / source) << "#include <levin/levin.h>\n";
   std::ofstream(folder / "consumer.cpp") << "#include <levin/core/options/value.h>\n#include <iostream>\n"
                                             "int main() { std::cout << levin::describe(levin::Value(4)); }\n";
@@ -94,6 +94,7 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   // The plug-ins would take a minute; what they would be compiled with is known.
   const std::string commands = read_text(folder / "build/compile_commands.json");
   CHECK(commands.find("plain.dir/cmake_pch") == std::string::npos);
+  CHECK(commands.find(" -O2 ") != std::string::npos);
   CHECK(commands.find("-include " + (folder / "build/CMakeFiles/precompiled.dir/cmake_pch.hxx").string()) != std::string::npos);
   const Outcome built = run({.arguments = {"cmake", "--build", "build", "--target", "consumer"},
                              .folder = folder.path(),

@@ -9,9 +9,11 @@ namespace levin::test {
 
 struct NetOptions {
   std::int64_t hidden = 128;
+  std::int64_t inputs = 4;
   double lr = 1e-3;
   static void declare(OptionList<NetOptions>& options) {
     options.add("hidden", &NetOptions::hidden, "Width of the hidden layer").min(1);
+    options.add("inputs", &NetOptions::inputs, "Columns of the table").linked_to("data.columns");
     options.add("lr", &NetOptions::lr, "Learning rate").min(0);
   }
 };
@@ -28,9 +30,11 @@ struct DeepNetOptions {
 struct TableOptions {
   std::filesystem::path file;
   std::int64_t batch_size = 32;
+  std::int64_t columns = 6;
   static void declare(OptionList<TableOptions>& options) {
     options.add("file", &TableOptions::file, "The table").input_file().required();
     options.add("batch_size", &TableOptions::batch_size, "Samples in a batch").min(1);
+    options.add("columns", &TableOptions::columns, "Columns of the table");
   }
 };
 

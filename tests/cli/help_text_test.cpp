@@ -64,12 +64,17 @@ TEST_CASE("the JSON Schema describes sections, classes and their arguments") {
   const Value schema = levin::cli::config_schema();
   CHECK(schema.at("$schema") == Value("https://json-schema.org/draft/2020-12/schema"));
   CHECK(schema.at("additionalProperties") == Value(false));
-  CHECK(schema.at("properties").at("trainer").at("properties").at("accumulate_grad_batches").at("minimum") == Value(1));
+  CHECK(schema.at("properties").at("trainer").at("$ref") == Value("#/$defs/sections/properties/trainer"));
+  const Value& trainer = schema.at("$defs").at("sections").at("properties").at("trainer").at("anyOf").as_list().front();
+  const Value& batches = trainer.at("properties").at("accumulate_grad_batches");
+  CHECK(batches.at("anyOf").as_list().at(0).at("minimum") == Value(1));
+  CHECK(batches.at("anyOf").as_list().at(1).at("$ref") == Value("#/$defs/reference"));
   const Value& model = schema.at("$defs").at("model");
   CHECK(model.at("anyOf").as_list().at(1).at("additionalProperties") == Value(false));
   const auto& rules = model.at("anyOf").as_list().at(1).at("allOf").as_list();
   REQUIRE(rules.size() >= 2);
   CHECK(rules[0].at("if").at("properties").at("class_path").at("pattern") == Value("^(.*[.:])?(FakeDeepNet)$"));
-  CHECK(rules[0].at("then").at("properties").at("init_args").at("properties").at("depth").at("maximum") == Value(50));
+  const Value& arguments = rules[0].at("then").at("properties").at("init_args").at("anyOf").as_list().at(0);
+  CHECK(arguments.at("properties").at("depth").at("anyOf").as_list().at(0).at("maximum") == Value(50));
   CHECK_THAT(levin::cli::json_text(schema), Catch::StartsWith("{\n  \"$schema\": "));
 }

@@ -1,0 +1,124 @@
+#include "levin/cli/interpolation.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/cli/config_value.h"
+#include "levin/cli/yaml_reader.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
+#include "levin/core/base/quoted_text.h"
+#include "levin/core/yaml/to_yaml.h"
+
+namespace levin::cli {
+namespace {
+
+constexpr std::size_t kMostValues = 200'000;
+constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+constexpr std::size_t kDeepest = 100;
+
+/// A scalar in a text: as YAML writes it, a text without its quotes.
+std::string text_of(const Value& value, const Mark& mark, const std::string& reference) {
+  if (value.is_string()) return value.as_string();
+  if (value.is_list() || value.is_map())
+    throw ConfigError(mark, format("{} is {}, which cannot be put into a text", quoted_text(reference), describe(value)));
+  std::string text = to_yaml(value);
+  text.pop_back();  // the line's end
+  return text;
+}
+
+class Interpolation {
+ public:
+  explicit Interpolation(const Value& config) : config_(config) {}
+
+  Value resolve(const Value& value) {
+    if (++values_ > kMostValues || depth_ > kDeepest)
+      throw ConfigError(value.mark(), format("unfolds to more than {} values, or {} levels", kMostValues, kDeepest));
+    ++depth_;
+    Value resolved = value;
+    if (value.is_string()) {
+      resolved = resolve_text(value);
+    } else if (value.is_list()) {
+      for (Value& element : resolved.as_list()) element = resolve(element);
+    } else if (value.is_map()) {
+      for (auto& entry : resolved.as_map()) entry.second = resolve(entry.second);
+    }
+    --depth_;
+    return resolved;
+  }
+
+ private:
+  Value resolve_text(const Value& value) {
+    const std::string& text = value.as_string();
+    if (text.find("${") == std::string::npos) return value;
+    std::string result;
+    std::size_t at = 0;
+    while (at < text.size()) {
+      const std::size_t begin = text.find("${", at);
+      if (begin != std::string::npos && begin > at && text[begin - 1] == '\\') {
+        result.append(text, at, begin - 1 - at).append("${");
+        at = begin + 2;
+        continue;
+      }
+      result.append(text, at, begin == std::string::npos ? begin : begin - at);
+      if (begin == std::string::npos) break;
+      const std::size_t end = text.find('}', begin);
+      if (end == std::string::npos) throw ConfigError(value.mark(), "'${' has no '}' in " + quoted_text(text));
+      const std::string reference = text.substr(begin + 2, end - begin - 2);
+      const Value found = marked_as(value, look_up(reference, value.mark()));
+      if (begin == 0 && end + 1 == text.size()) return found;
+      result += text_of(found, value.mark(), reference);
+      at = end + 1;
+    }
+    if ((bytes_ += result.size()) > kMostBytes)
+      throw ConfigError(value.mark(), format("texts unfold to more than {} bytes", kMostBytes));
+    return marked_as(value, Value(std::move(result)));
+  }
+
+  Value look_up(const std::string& reference, const Mark& mark) {
+    if (reference.find("${") != std::string::npos)
+      throw ConfigError(mark, format("one '${{' within another, in {}", quoted_text(reference)));
+    for (const std::string_view prefix : {"env:", "oc.env:"}) {
+      if (reference.starts_with(prefix)) return variable(reference.substr(prefix.size()), mark);
+    }
+    if (std::find(open_.begin(), open_.end(), reference) != open_.end())
+      throw ConfigError(mark, format("refers to itself: {}, {}", join(open_), reference));
+    open_.push_back(reference);
+    Value found = resolve(value_at(config_, reference, mark));
+    open_.pop_back();
+    return found;
+  }
+
+  static Value variable(const std::string& reference, const Mark& mark) {
+    const std::size_t comma = reference.find(',');
+    const std::string name = reference.substr(0, comma);
+    const char* text = std::getenv(name.c_str());
+    if (text != nullptr) return read_yaml_argument("environment: " + name, text);
+    if (comma == std::string::npos)
+      throw ConfigError(mark, format("the environment variable {} is not set; ${{env:{},DEFAULT}} gives it a default",
+                                     quoted_text(name), name));
+    return read_yaml_argument("environment: " + name, reference.substr(comma + 1));
+  }
+
+  /// Errors about it are told where it was referred to.
+  static Value marked_as(const Value& place, Value value) {
+    value.set_mark(place.mark());
+    value.set_key_position(place.key_mark().line, place.key_mark().column);
+    return value;
+  }
+
+  const Value& config_;
+  std::vector<std::string> open_;
+  std::size_t values_ = 0;
+  std::size_t bytes_ = 0;
+  std::size_t depth_ = 0;
+};
+
+}  // namespace
+
+Value interpolated(const Value& value, const Value& config) { return Interpolation(config).resolve(value); }
+
+}  // namespace levin::cli

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "levin/core/options/value.h"
+
+namespace levin::cli {
+
+/// `value` with every `${…}` in its texts replaced:
+/// - `${data.batch_size}`: the value at that key of `config`, given or the option's default; a whole list or map, too, where
+/// the
+///   text is nothing else;
+/// - `${env:NAME}`, `${env:NAME,default}` (or `oc.env:`, as in OmegaConf): an environment variable, read as YAML.
+///
+/// Within a longer text the value's text is put in. `\${` stands for the characters `${`. Throws ConfigError at the text's
+/// place for a key that leads nowhere, a variable that is not set and has no default, keys that refer to one another in a
+/// circle, and for what unfolds to more than a configuration may have.
+Value interpolated(const Value& value, const Value& config);
+
+}  // namespace levin::cli

@@ -1,0 +1,117 @@
+#include "levin/cli/new_project.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <system_error>
+
+#include "levin/cli/project_templates.h"
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
+#include "levin/core/base/quoted_text.h"
+#include "levin/core/error.h"
+#include "levin/core/files/atomic_file.h"
+
+namespace levin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+/// "my-robot" as "MyRobot".
+std::string class_name(const std::string& name) {
+  std::string text;
+  bool begins = true;
+  for (const char c : name) {
+    if (is_word(c)) text += begins ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    begins = !is_word(c);
+  }
+  return text;
+}
+
+/// Targets that CMake has in every project, and levin itself.
+void check_is_free(const std::string& name) {
+  for (const char* taken : {"all", "clean", "edit_cache", "help", "install", "levin", "package", "rebuild_cache", "test"}) {
+    if (name == taken)
+      throw ConfigError(Mark{"command line: new"}, format("'{}' is taken in every project: choose another name", name));
+  }
+}
+
+void check_name(const std::string& name) {
+  const auto is_known = [](char c) { return is_word(c) || c == '_' || c == '-'; };
+  if (!name.empty() && is_letter(name.front()) && std::all_of(name.begin(), name.end(), is_known)) return check_is_free(name);
+  throw ConfigError(
+      Mark{"command line: new"},
+      format("{} cannot be the name of a class: it begins with a letter, and has letters, digits, - and _", quoted_text(name)));
+}
+
+/// The levin program, and the folder in which CMake finds levin: of an installed levin, or of the build folder that it is in.
+std::map<std::string, std::string> places() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path prefix = program.parent_path().parent_path();
+  const fs::path installed = prefix / "lib/cmake/levin";
+  return {{"@LEVIN@", program}, {"@LEVIN_DIR@", fs::exists(installed, ignored) ? installed : prefix}};
+}
+
+std::string filled(std::string text, const std::map<std::string, std::string>& values) {
+  for (const auto& [place, value] : values) {
+    for (std::size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + value.size()))
+      text.replace(at, place.size(), value);
+  }
+  return text;
+}
+
+/// Files whose names begin with a dot stand in the template without it.
+std::string file_name(std::string_view name) { return (name == "gitignore" ? "." : "") + std::string(name); }
+
+void write_files(const fs::path& folder, const std::string& template_name, const std::map<std::string, std::string>& values) {
+  for (const TemplateFile& file : template_files()) {
+    if (file.project != template_name) continue;
+    AtomicFile output(folder / file_name(file.name));
+    output.write(filled(std::string(file.text), values));
+    output.commit();
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> template_names() {
+  std::vector<std::string> names;
+  for (const TemplateFile& file : template_files()) {
+    if (names.empty() || names.back() != file.project) names.emplace_back(file.project);
+  }
+  return names;
+}
+
+std::string new_project(const fs::path& folder, const std::string& template_name) {
+  const std::vector<std::string> known = template_names();
+  if (std::find(known.begin(), known.end(), template_name) == known.end())
+    throw ConfigError(Mark{"command line: --template"}, format("there is no template {}{}", quoted_text(template_name),
+                                                               did_you_mean(template_name, known, "templates")));
+  const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename();
+  check_name(name);
+  std::error_code error;
+  if (fs::exists(folder, error))
+    throw ConfigError(Mark{"command line: new"}, format("{} is there already", quoted_text(folder.string())));
+  if (fs::create_directories(folder, error); error)
+    throw IoError(format("cannot make the folder '{}': {}", folder, error.message()));
+  std::map<std::string, std::string> values = places();
+  values.insert({{"@NAME@", name}, {"@CLASS@", class_name(name)}});
+  try {
+    write_files(folder, template_name, values);
+  } catch (...) {
+    fs::remove_all(folder, error);
+    throw;
+  }
+  return format(
+      "{} is a {} that trains as it is:\n\n  cd {}\n  cmake -B build -Dlevin_DIR={}\n  cmake --build build\n  {} fit --config "
+      "config.yaml\n\n"
+      "README.md says what each file is for.\n",
+      folder, template_name, folder, values.at("@LEVIN_DIR@"), values.at("@LEVIN@"));
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,33 @@
+# levin_embed_templates(OUTPUT): writes a C++ source that holds every file below cli/templates (cli/project_templates.h), so that
+# `levin new` works wherever the program is.
+function(levin_embed_templates output)
+  set(root ${PROJECT_SOURCE_DIR}/cli/templates)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*)
+  list(SORT files)
+  set(entries "")
+  foreach(file IN LISTS files)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${root}/${file})
+    file(READ ${root}/${file} text)
+    cmake_path(GET file PARENT_PATH project)
+    cmake_path(GET file FILENAME name)
+    # A literal may be 64 KiB long.
+    string(LENGTH "${text}" length)
+    if(length GREATER 60000)
+      message(FATAL_ERROR "cli/templates/${file} is too long to be compiled in.")
+    endif()
+    string(APPEND entries "      {\"${project}\", \"${name}\", R\"levin_template(${text})levin_template\"},\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${output} @ONLY CONTENT [[
+#include "levin/cli/project_templates.h"
+
+namespace levin::cli {
+
+const std::vector<TemplateFile>& template_files() {
+  static const std::vector<TemplateFile> files = {
+@entries@  };
+  return files;
+}
+
+}  // namespace levin::cli
+]])
+endfunction()

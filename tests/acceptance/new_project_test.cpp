@@ -1,0 +1,66 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "acceptance/digits_run.h"
+#include "support/program.h"
+
+namespace levin::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A new project, in a place of its own: always the same, so that a compiler cache knows its sources.
+class Project {
+ public:
+  explicit Project(const std::string& template_name) : folder_(fs::path(LEVIN_BINARY_DIR) / "tests/projects" / template_name) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_.parent_path());
+    command({levin_program(), "new", folder_.string(), "--template", template_name}, folder_.parent_path());
+    std::vector<std::string> configure = {
+        "cmake", "-G", "Ninja", "-B", "build", "-Dlevin_DIR=" LEVIN_BINARY_DIR, "-DLEVIN_PRECOMPILE=OFF"};
+    if (run({.arguments = {"ccache", "--version"}}).ok()) configure.emplace_back("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache");
+    command(configure, folder_);
+  }
+
+  Outcome command(const std::vector<std::string>& arguments, const fs::path& folder) const {
+    const Outcome outcome = run({.arguments = arguments,
+                                 .folder = folder,
+                                 .environment = {{"OMP_NUM_THREADS", "1"}},
+                                 .limit = std::chrono::seconds(500)});
+    INFO(outcome.text());
+    REQUIRE(outcome.ok());
+    return outcome;
+  }
+  Outcome levin(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), levin_program());
+    return command(arguments, folder_);
+  }
+  const fs::path& folder() const { return folder_; }
+
+ private:
+  fs::path folder_;
+};
+
+/// Builds a project and trains it, as its README says. With the whole matrix also its own test.
+void build_and_train(const std::string& template_name) {
+  const Project project(template_name);
+  const bool whole = std::getenv("LEVIN_MATRIX") != nullptr;
+  std::vector<std::string> build = {"cmake", "--build", "build"};
+  if (!whole) build.insert(build.end(), {"--target", template_name});
+  project.command(build, project.folder());
+  if (whole) project.command({"ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error"}, project.folder());
+  project.levin({"fit", "--config", "config.yaml", "--trainer.max_epochs=1"});
+  CHECK(fs::exists(version_folder(project.folder()) / "metrics.csv"));
+  const Outcome prediction = project.levin({"predict", "--config", "config.yaml", "--ckpt_path=best"});
+  if (template_name == "language-model") CHECK(prediction.text().find("The Walrus") != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("a new classifier builds and trains") { build_and_train("classifier"); }
+TEST_CASE("a new regression builds and trains") { build_and_train("regression"); }
+TEST_CASE("a new language model builds and trains") { build_and_train("language-model"); }
+TEST_CASE("a new GAN builds and trains") { build_and_train("gan"); }
+
+}  // namespace levin::test
