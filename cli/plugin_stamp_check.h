@@ -8,8 +8,9 @@ namespace levin::cli {
 
 /// What the stamps in a library's file (core/plugin_stamp.h) say of it. The file is only read; none of its code runs.
 struct StampCheck {
-  bool stamped = false;  ///< it was compiled with levin's headers
-  std::string misfit;    ///< empty: it fits this levin; else what differs, and what to rebuild it with
+  bool optimized = true;  ///< false: a part of it was compiled without optimization
+  bool stamped = false;   ///< it was compiled with levin's headers
+  std::string misfit;     ///< empty: it fits this levin; else what differs, and what to rebuild it with
 };
 
 /// Compares levin's ABI version, LibTorch's version and the ABI of the standard library with those of this levin. A library of
