@@ -6,6 +6,7 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/model_summary.h"
 #include "levin/callbacks/on_exception_checkpoint.h"
+#include "levin/callbacks/prediction_writer.h"
 #include "levin/callbacks/progress_bar.h"
 #include "levin/callbacks/timer.h"
 #include "levin/core/options/registry.h"
@@ -21,6 +22,7 @@ void register_builtin_callbacks() {
   registry.add<ModelCheckpoint>("ModelCheckpoint", "Save the best or the newest checkpoints");
   registry.add<ModelSummary>("ModelSummary", "Print what the model is made of");
   registry.add<OnExceptionCheckpoint>("OnExceptionCheckpoint", "Save the state of a run that ends with an error");
+  registry.add<PredictionWriter>("PredictionWriter", "Write predictions to files");
   registry.add<ProgressBar>("ProgressBar", "Show how far a run is");
   registry.add<ProgressBar>("RichProgressBar", "Another name of ProgressBar");
   registry.add<ProgressBar>("TQDMProgressBar", "Another name of ProgressBar");

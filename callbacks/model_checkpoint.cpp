@@ -69,6 +69,10 @@ std::string ModelCheckpoint::state_key() const {
                           {"train_time_interval", OptionType<std::optional<Duration>>::write(options_.train_time_interval)}});
 }
 
+std::string ModelCheckpoint::checkpoint_folder() const {
+  return options_.dirpath ? detail::absolute_folder(*options_.dirpath) : "";
+}
+
 Value ModelCheckpoint::state_dict() const {
   Value state(Value::Map{});
   state["monitor"] = options_.monitor ? Value(*options_.monitor) : Value();
@@ -145,6 +149,7 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
 
 void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   if (stage != Stage::kTrain) return;
+  check_files(trainer);
   std::string folder;
   if (trainer.is_global_zero()) {
     folder = detail::absolute_folder(options_.dirpath.value_or(trainer.log_dir() / "checkpoints"));
@@ -154,6 +159,21 @@ void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   }
   dirpath_ = RankExchange(trainer.strategy().control_group())
                  .broadcast_text(folder, {"ModelCheckpoint: folder", "all have the same callbacks"});
+}
+
+void ModelCheckpoint::check_files(const Trainer& trainer) const {
+  const auto pattern = [](const ModelCheckpoint& one) { return one.options_.filename.value_or("{epoch}-{step}"); };
+  for (const ModelCheckpoint* other : trainer.callbacks_of<ModelCheckpoint>()) {
+    const bool replaces = !options_.enable_version_counter || !other->options_.enable_version_counter;
+    if (other == this || !replaces || other->checkpoint_folder() != checkpoint_folder()) continue;
+    const bool same_last = options_.save_last.enabled() && other->options_.save_last.enabled();
+    if (!same_last && (pattern(*other) != pattern(*this) || options_.save_top_k == 0 || other->options_.save_top_k == 0))
+      continue;
+    throw ConfigError(
+        format("trainer: callbacks: two ModelCheckpoints would write the same files ('{}'): give one of them "
+               "another dirpath or filename, or leave enable_version_counter true in both.",
+               (same_last ? std::string(kNameLast) : pattern(*this)) + kFileExtension));
+  }
 }
 
 bool ModelCheckpoint::off(const Trainer& trainer) const {
@@ -385,12 +405,11 @@ void ModelCheckpoint::remove_displaced(const Trainer& trainer) {
 }
 
 void ModelCheckpoint::publish_aliases(Trainer& trainer) {
-  const auto& callbacks = trainer.callbacks();
-  const auto first = std::find_if(callbacks.begin(), callbacks.end(), [](const std::shared_ptr<Callback>& callback) {
-    return dynamic_cast<ModelCheckpoint*>(callback.get()) != nullptr;
-  });
-  // Of several ModelCheckpoints the first one says what is best, as in Lightning.
-  const bool says_best = first != callbacks.end() && first->get() == this;
+  const std::vector<ModelCheckpoint*> all = trainer.callbacks_of<ModelCheckpoint>();
+  const auto first =
+      std::find_if(all.begin(), all.end(), [](const ModelCheckpoint* one) { return one->options_.monitor.has_value(); });
+  // Of several ModelCheckpoints the first one with a monitor says what is best.
+  const bool says_best = this == (first == all.end() ? all.front() : *first);
   if (says_best && !best_model_path_.empty()) trainer.set_checkpoint_alias("best", best_model_path_);
   if (!last_model_path_.empty()) trainer.set_checkpoint_alias(kNameLast, last_model_path_);
 }

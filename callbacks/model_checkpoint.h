@@ -100,6 +100,7 @@ class LEVIN_API ModelCheckpoint final : public Callback {
 
   CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
   std::string state_key() const override;
+  std::string checkpoint_folder() const override;
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
   void setup(Trainer& trainer, Module& module, Stage stage) override;
@@ -115,6 +116,8 @@ class LEVIN_API ModelCheckpoint final : public Callback {
  private:
   enum class Occasion { kBatch, kEpoch };
 
+  /// Throws ConfigError when another one would replace its files.
+  void check_files(const Trainer& trainer) const;
   bool off(const Trainer& trainer) const;
   bool step_is_due(Trainer& trainer);
   bool saves_on_train_epoch_end(const Trainer& trainer) const;

@@ -1,22 +1,18 @@
 #include "levin/cli/cli.h"
 
-#include <exception>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "levin/cli/annotated_yaml.h"
 #include "levin/cli/command_line.h"
-#include "levin/cli/diagnostic.h"
 #include "levin/cli/environment.h"
 #include "levin/cli/help_text.h"
 #include "levin/cli/json_schema.h"
 #include "levin/cli/load_config.h"
 #include "levin/cli/new_project.h"
 #include "levin/cli/run.h"
-#include "levin/core/base/error_text.h"
-#include "levin/core/base/quoted_text.h"
-#include "levin/core/console/console.h"
+#include "levin/cli/run_main.h"
 #include "levin/core/error.h"
 #include "levin/strategies/rank_start.h"
 
@@ -56,41 +52,19 @@ int execute(const CommandLine& line) {
   return 0;
 }
 
-/// Shows the error that is being handled and ends this process, in one text or several. One that the run has told already, with
-/// the place where it failed, goes to the log file only.
-void show_error(const std::vector<std::string>& texts) {
-  Console& console = Console::instance();
-  const bool was_told = console.was_told(std::current_exception());
-  for (const std::string& message : texts) {
-    // Keys, names and values of the user's stand in it as they are.
-    const std::string text = printable(message);
-    was_told ? console.record(LogLevel::kError, text) : console.error(text);
-  }
-}
-
 }  // namespace
 
 int run(int argc, char** argv) {
   introduce_rank();
-  try {
+  int status = 0;
+  const int failed = run_main([&] {
     for (const std::string& error : detail::take_registration_errors()) throw MisuseError(error);
     CommandLine line = parse_command_line(std::vector<std::string>(argv + 1, argv + argc));
     add_environment(line);
-    return execute(line);
-  } catch (const ConfigError& error) {
-    show_error(diagnostics(error));
-    return error.exit_code();
-  } catch (const Interrupted& interrupted) {
-    // All ranks stop together, for the same reason.
-    Console::instance().print(LogLevel::kError, interrupted.what(), Speaker::kRun);
-    return interrupted.exit_code();
-  } catch (const Error& error) {
-    show_error({error.what()});
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    show_error({error_text(error)});
-    return 1;
-  }
+    line.words.assign(argv, argv + argc);
+    status = execute(line);
+  });
+  return failed != 0 ? failed : status;
 }
 
 }  // namespace levin::cli

@@ -95,6 +95,11 @@ class Splitter {
       return true;
     }
     std::string text = equals != std::string::npos ? argument.substr(equals + 1) : value_of(argument, "VALUE");
+    if (key == "ckpt_path" && text.empty()) {
+      throw ConfigError(
+          Mark{"command line: --ckpt_path"},
+          "it is empty (is a variable of the shell unset?); give a file, the folder of a run, best, last or null");
+    }
     line_.sources.push_back(Override{std::move(key), std::move(text), append});
     return true;
   }
@@ -116,15 +121,15 @@ class Splitter {
 };
 
 // Taken out by Splitter; declared for --help.
-void declare_plugin_option(CLI::App& command) {
+void declare_source_options(CLI::App& command) {
+  command.add_option("-c,--config", "YAML file; may be given several times, later ones win")->type_name("FILE");
   command.add_option("--plugin", "Library with classes of your own; may be given several times")->type_name("FILE");
 }
 
 void add_run_command(CLI::App& app, const std::string& name, const std::string& help, CommandLine& line) {
   CLI::App* command = app.add_subcommand(name, help);
-  command->add_option("-c,--config", "YAML file; may be given several times, later ones win")->type_name("FILE");
   command->add_flag("--print_config", line.print_config, "Print the complete configuration with comments, and exit");
-  declare_plugin_option(*command);
+  declare_source_options(*command);
   command->footer(run_command_footer());
 }
 
@@ -168,11 +173,12 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   add_run_command(app, "validate", "Run the validation loop", line);
   add_run_command(app, "test", "Run the test loop", line);
   add_run_command(app, "predict", "Run the prediction loop", line);
-  CLI::App* list = app.add_subcommand("list", "List the classes that YAML may name");
+  CLI::App* list = app.add_subcommand("list", "List the classes that YAML may name, those of --config's plug-ins among them");
   list->add_option("kind", line.list_kind, "callbacks, loggers, models, …; all when left out");
-  declare_plugin_option(*list);
-  CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of the YAML, for editors");
-  declare_plugin_option(*schema);
+  declare_source_options(*list);
+  CLI::App* schema =
+      app.add_subcommand("schema", "Print the JSON Schema of the YAML, for editors, with the classes of --config's plug-ins");
+  declare_source_options(*schema);
   CLI::App* project = app.add_subcommand("new", "Write a project that builds and trains at once");
   project->add_option("name", line.project, "The folder to make; its name becomes that of the plug-in and its classes")
       ->required();

@@ -28,6 +28,7 @@ struct CommandLine {
   std::string template_name;              ///< what it is made of
   std::string list_kind;                  ///< of `levin list callbacks`; empty for all
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
+  std::vector<std::string> words;         ///< all of it as it was typed, the program first; set by run()
   std::string output;                     ///< --help and --version: what to print, and be done
 };
 

@@ -100,7 +100,11 @@ std::string topic_help(const std::string& topic) {
   const std::vector<OptionInfo> flags = describe_options<TrainerOptions>();
   if (topic == "trainer") return "trainer: flags of the Trainer\n" + options_help(flags);
   const std::string flag_name = topic.starts_with("trainer.") ? topic.substr(8) : topic;
-  if (const OptionInfo* section = find_option(sections, topic)) return key_help(*section);
+  if (const OptionInfo* section = find_option(sections, topic)) {
+    const bool has_settings = topic == "lr_scheduler";
+    return key_help(*section) +
+           (has_settings ? "\nBeside class_path and init_args:\n" + options_help(describe_options<SchedulerSettings>()) : "");
+  }
   std::vector<std::string> known;
   for (const ClassKind& kind : class_catalog()) {
     if (topic == kind.plural || topic == kind.name) return kind_help(kind);

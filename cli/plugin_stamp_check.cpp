@@ -64,6 +64,7 @@ StampCheck check_stamps_in(std::string_view content) {
     const std::size_t end = rest.find('}');
     if (end == std::string_view::npos) continue;
     check.stamped = true;
+    if (field(rest.substr(0, end + 1), "optimization") == "off") check.optimized = false;
     check.misfit = misfit_of(rest.substr(0, end + 1));
   }
   return check;

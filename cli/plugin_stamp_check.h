@@ -8,6 +8,7 @@ namespace levin::cli {
 
 /// What the stamps in a library's file (core/plugin_stamp.h) say of it. The file is only read; none of its code runs.
 struct StampCheck {
+  bool optimized = true;   ///< false: a part of it was compiled without optimization
   bool stamped = false;    ///< it was compiled with levin's headers
   bool registers = false;  ///< it asks for levin's registries; without a stamp: those of a levin from before stamps
   std::string misfit;      ///< empty: it fits this levin; else what differs, and what to rebuild it with

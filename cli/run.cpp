@@ -5,6 +5,9 @@
 
 #include "levin/cli/config_file.h"
 #include "levin/cli/load_config.h"
+#include "levin/cli/plugin_stamp_check.h"
+#include "levin/cli/resume_command.h"
+#include "levin/cli/shared_options.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/text.h"
@@ -36,8 +39,20 @@ std::string sources_text(const CommandLine& line) {
 void run_command(const CommandLine& line, const RunConfig& config) {
   const std::string& command = line.command;
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
-  Trainer trainer(config.trainer);
+  TrainerOptions trainer_options = config.trainer;
+  if (command == "predict" && !trainer_options.enable_prediction_writer) trainer_options.enable_prediction_writer = true;
+  Trainer trainer(trainer_options);
   rank_zero_info("configuration: ", sources_text(line));
+  for (const std::string& difference : different_shared_options(config.model.init_args(), config.data.init_args())) {
+    rank_zero_warn(difference);
+  }
+  for (const std::string& plugin : config.plugins) {
+    if (check_stamps(plugin).optimized) continue;
+    rank_zero_warn(
+        format("The plug-in '{}' was compiled without optimization: it may be many times slower. Build it with -O2 "
+               "(CMAKE_BUILD_TYPE=Release).",
+               plugin));
+  }
   trainer.on_log_dir(
       [complete = write_options(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
   const std::shared_ptr<Module> module = config.model.get();
@@ -46,8 +61,15 @@ void run_command(const CommandLine& line, const RunConfig& config) {
     trainer.override_optimizers(config.optimizer.get(), config.lr_scheduler.scheduler.get(),
                                 write_options(config.lr_scheduler.settings));
   }
-  RunOptions options;
-  options.ckpt_path = config.ckpt_path.value;
+  if (command != "fit" && !config.ckpt_path.value && !config.trainer.fast_dev_run) {
+    rank_zero_warn(
+        format("{} without a checkpoint: the weights are those that the model begins with, untrained unless it loads "
+               "some itself. To {} what was trained, add --ckpt_path=best (or last, or a file).",
+               command, command));
+  }
+  const RunOptions options{.ckpt_path = config.ckpt_path.value,
+                           .return_predictions = false,
+                           .resume_command = [&line](const auto& file) { return resume_command(line.words, file); }};
   if (command == "fit") data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options);
   if (command == "validate") data ? trainer.validate(*module, *data, options) : trainer.validate(*module, {}, options);
   if (command == "test") data ? trainer.test(*module, *data, options) : trainer.test(*module, {}, options);

@@ -1,6 +1,7 @@
 #include "levin/cli/run_config.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace levin {
 
@@ -23,8 +24,16 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
   options.add("data", &T::data, "The DataModule with its data; not needed where the model gives its loaders");
   options.add("optimizer", &T::optimizer, "Optimizer in place of the module's own");
   options.add("lr_scheduler", &T::lr_scheduler, "Learning rate schedule of that optimizer");
-  options.add("ckpt_path", &T::ckpt_path, "Checkpoint to start from: a file, best or last");
+  options.add("ckpt_path", &T::ckpt_path,
+              "Checkpoint to start from: a file; best or last of this experiment, or of a run (logs/version_3:best)");
   options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
+  options.rule({"lr_scheduler"}, [](const T& config) {
+    return !config.lr_scheduler.scheduler.empty() && config.optimizer.empty()
+               ? "there is no optimizer: that it would follow. Name one (optimizer: Adam), which takes the place of the "
+                 "module's "
+                 "configure_optimizers; or let configure_optimizers give the scheduler together with its optimizer"
+               : "";
+  });
 }
 
 const std::vector<std::string>& run_command_names() {
@@ -67,7 +76,13 @@ Value OptionType<cli::Seed>::schema() {
 cli::CheckpointPath OptionType<cli::CheckpointPath>::read(const Value& value) {
   if (value.is_null()) return {};
   if (value == Value("best") || value == Value("last")) return {value.as_string()};
-  return {detail::resolve_input_file(value).as_string()};
+  // "FOLDER:best": what comes before the colon is looked for as any other file.
+  const std::string text = value.is_string() ? value.as_string() : "";
+  const bool names_run = (text.ends_with(":best") || text.ends_with(":last")) && !std::filesystem::exists(text);
+  const std::string which = names_run ? text.substr(text.size() - 5) : "";
+  Value place = names_run ? Value(text.substr(0, text.size() - which.size())) : value;
+  place.set_mark(value.mark());
+  return {detail::resolve_input_file(place).as_string() + which};
 }
 
 cli::SchedulerSection OptionType<cli::SchedulerSection>::read(const Value& value) {
@@ -85,6 +100,8 @@ cli::SchedulerSection OptionType<cli::SchedulerSection>::read(const Value& value
   errors.run([&] { section.scheduler = OptionType<Component<LrSchedulerFactory>>::read(component); });
   errors.run([&] { section.settings = read_options<cli::SchedulerSettings>(settings); });
   errors.throw_if_any();
+  if (section.scheduler.class_path() == Value("ReduceLROnPlateau") && !section.settings.monitor)
+    throw ConfigError(value.mark(), "ReduceLROnPlateau needs `monitor:` beside class_path: the metric that it looks at");
   return section;
 }
 

@@ -16,7 +16,7 @@ struct Seed {
   std::optional<std::int64_t> value = 0;
 };
 
-/// `ckpt_path`: a file, which must exist, "best", "last" or null.
+/// `ckpt_path`: a file or a run's folder, which must exist, with ":best" or ":last" behind it; "best", "last" or null.
 struct CheckpointPath {
   std::optional<std::string> value;
 };
@@ -76,7 +76,7 @@ template <>
 struct OptionType<cli::CheckpointPath> {
   static cli::CheckpointPath read(const Value& value);
   static Value write(const cli::CheckpointPath& path) { return path.value ? Value(*path.value) : Value(); }
-  static std::string name() { return "path, best, last or null"; }
+  static std::string name() { return "path, best, last, FOLDER:best, FOLDER:last or null"; }
   static Value schema() { return OptionType<std::optional<std::string>>::schema(); }
 };
 

@@ -42,6 +42,10 @@ class LEVIN_API Callback {
   /// When a callback or data module is restored. log(): no.
   virtual void load_state_dict(const Value&) {}
 
+  /// The folder that this callback saves checkpoints in, when that is not `checkpoints` in the run's own: where `ckpt_path:
+  /// best` and `last` look first. Called: before setup(). Default: empty.
+  virtual std::string checkpoint_folder() const { return {}; }
+
   /// The options that this callback was made with. Ranks compare them before a run starts: a difference is an error that names
   /// it. Default: null, which compares the class alone.
   virtual Value settings() const { return {}; }

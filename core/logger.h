@@ -48,6 +48,10 @@ class LEVIN_API Logger {
   /// Called: on every rank, with the text that rank 0's open() gave.
   virtual void attach(const RunInfo&, const std::string& /*token*/) {}
 
+  /// The folders of the runs that this logger has kept for the same experiment, newest first: where `ckpt_path: best` and
+  /// `last` look for `checkpoints`. Called: on rank 0, before open(). Default: log_dir(), when that is known without a run.
+  virtual std::vector<std::filesystem::path> earlier_runs(const RunInfo&) const;
+
   /// Called: on rank 0, for each row.
   virtual void log_metrics(const MetricRow&) {}
   /// True: log_rank_metrics is called on every rank with the rank's own unreduced values, for every training step and every

@@ -22,11 +22,18 @@
 #define LEVIN_STAMPED_TORCH ""
 #endif
 
+#ifdef __OPTIMIZE__
+#define LEVIN_STAMPED_OPTIMIZATION "on"
+#else
+#define LEVIN_STAMPED_OPTIMIZATION "off"
+#endif
+
 /// The stamp's beginning, and the stamp for a levin and a LibTorch.
 #define LEVIN_STAMP_BEGIN "levin-plug-in{"
-#define LEVIN_STAMP(levin, torch)                                               \
-  LEVIN_STAMP_BEGIN "levin=" levin ";torch=" torch ";cxx11_abi=" LEVIN_TEXT_OF( \
-      _GLIBCXX_USE_CXX11_ABI) ";cxx_abi=" LEVIN_TEXT_OF(__GXX_ABI_VERSION) ";compiler=" LEVIN_COMPILER "}"
+#define LEVIN_STAMP(levin, torch)                                                                      \
+  LEVIN_STAMP_BEGIN "levin=" levin ";torch=" torch ";cxx11_abi=" LEVIN_TEXT_OF(                        \
+      _GLIBCXX_USE_CXX11_ABI) ";cxx_abi=" LEVIN_TEXT_OF(__GXX_ABI_VERSION) ";compiler=" LEVIN_COMPILER \
+                                                                           ";optimization=" LEVIN_STAMPED_OPTIMIZATION "}"
 
 #ifndef LEVIN_BUILDS_ITSELF
 namespace levin::detail {

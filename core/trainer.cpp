@@ -81,7 +81,7 @@ void run_evaluation(TrainerState& run, Module& module, DataSource source, Stage 
                         std::string(stage_name(stage)) + ", or let the module give them itself.");
     }
     EvaluationLoop loop(run, entry.precision(), stage, std::move(loaders), evaluation_limit(run.options(), stage),
-                        evaluation_limit_name(stage));
+                        evaluation_limit_name(stage), stage == Stage::kPredict && options.return_predictions);
     if (options.verbose) announce_rank(run.strategy(), evaluation_loaders(stage, loop.loaders(), loop.num_batches()));
     loop.run();
     take(loop);

@@ -21,11 +21,19 @@ namespace levin {
 struct TrainerState;
 struct SchedulerConfig;
 
-/// Which checkpoint an entry point starts from: a file, "best" or "last"; nothing by default.
+/// How an entry point runs.
 struct LEVIN_API RunOptions {
+  /// The checkpoint to start from. A file; "best" or "last" of the run that this Trainer has trained, or else of the newest one
+  /// of the same experiment; or those of a run's folder: "logs/version_3:best", "logs/version_3:last", "logs/version_3" (the
+  /// last).
   std::optional<std::string> ckpt_path = std::nullopt;
   /// Print the results of validate() and test() as a table, on rank 0.
   bool verbose = true;
+  /// predict() gives its predictions. False where only callbacks want them, as they may be more than memory holds.
+  bool return_predictions = true;
+  /// The command that goes on from a checkpoint: rank 0 shows it when fit() fails or is interrupted. Default: none, it shows
+  /// the file.
+  std::function<std::string(const std::filesystem::path& checkpoint)> resume_command = nullptr;
 };
 
 /// Runs a module: the loops, the hooks in Lightning's order, metrics, checkpoints, and every rank of it.
@@ -53,7 +61,7 @@ class LEVIN_API Trainer {
   std::vector<MetricMap> validate(Module& module, LoaderList loaders = {}, const RunOptions& run = {});
   std::vector<MetricMap> test(Module& module, DataModule& data, const RunOptions& run = {});
   std::vector<MetricMap> test(Module& module, LoaderList loaders = {}, const RunOptions& run = {});
-  /// Gives, for each loader, what predict_step returned for each batch of this rank.
+  /// Gives, for each loader, what predict_step returned for each batch of this rank; nothing without return_predictions.
   std::vector<std::vector<Batch>> predict(Module& module, DataModule& data, const RunOptions& run = {});
   std::vector<std::vector<Batch>> predict(Module& module, LoaderList loaders = {}, const RunOptions& run = {});
 

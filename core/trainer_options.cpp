@@ -30,6 +30,16 @@ void declare_barebones_rule(OptionList<TrainerOptions>& options, const std::stri
   });
 }
 
+/// A flag that is false beside a callback that it switches off.
+void declare_contradiction(OptionList<TrainerOptions>& options, const std::string& flag,
+                           std::optional<bool> TrainerOptions::*value, const std::string& callback_class) {
+  options.rule({flag, "callbacks"}, [=](const TrainerOptions& trainer) -> std::string {
+    const auto is_it = [&](const Component<Callback>& callback) { return class_of(callback) == callback_class; };
+    if (trainer.*value != false || first_class(trainer, is_it).empty()) return "";
+    return format("{} is false, but callbacks hold a {}; remove one of the two", flag, callback_class);
+  });
+}
+
 void declare_rules(OptionList<TrainerOptions>& options) {
   using T = TrainerOptions;
   options.rule({"min_epochs", "max_epochs"}, [](const T& trainer) {
@@ -63,12 +73,8 @@ void declare_rules(OptionList<TrainerOptions>& options) {
   declare_barebones_rule(options, "log_every_n_steps",
                          [](const T& trainer) { return trainer.log_every_n_steps.value_or(0) != 0; });
   declare_barebones_rule(options, "logger", [](const T& trainer) { return !trainer.logger.list().empty(); });
-  options.rule({"enable_progress_bar", "callbacks"}, [](const T& trainer) {
-    const auto is_bar = [](const Component<Callback>& callback) { return class_of(callback) == "ProgressBar"; };
-    return trainer.enable_progress_bar == false && !first_class(trainer, is_bar).empty()
-               ? "enable_progress_bar is false, but callbacks hold a ProgressBar; remove one of the two"
-               : "";
-  });
+  declare_contradiction(options, "enable_progress_bar", &T::enable_progress_bar, "ProgressBar");
+  declare_contradiction(options, "enable_prediction_writer", &T::enable_prediction_writer, "PredictionWriter");
   options.rule({"enable_checkpointing", "callbacks"}, [](const T& trainer) -> std::string {
     // fast_dev_run and barebones switch checkpoints off without asking for the callback to be taken out of the YAML.
     if (trainer.enable_checkpointing != false || trainer.fast_dev_run || trainer.barebones) return "";
@@ -126,6 +132,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("enable_checkpointing", &T::enable_checkpointing, "Add a ModelCheckpoint when there is none. Unset: true");
   options.add("enable_progress_bar", &T::enable_progress_bar, "Show progress. Unset: true");
   options.add("enable_model_summary", &T::enable_model_summary, "Print a table of the model. Unset: true");
+  options.add("enable_prediction_writer", &T::enable_prediction_writer,
+              "Add a PredictionWriter to predict when there is none. Unset: true for `levin predict`, false in C++");
 
   options.add("accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step").min(1);
   options.add("gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value").min(0);

@@ -51,6 +51,7 @@ struct LEVIN_API TrainerOptions {
   std::optional<bool> enable_checkpointing = std::nullopt;
   std::optional<bool> enable_progress_bar = std::nullopt;
   std::optional<bool> enable_model_summary = std::nullopt;
+  std::optional<bool> enable_prediction_writer = std::nullopt;
 
   std::int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val = std::nullopt;

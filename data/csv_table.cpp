@@ -3,9 +3,11 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "levin/core/base/float_text.h"
 #include "levin/core/base/format.h"
@@ -115,12 +117,18 @@ class CsvParser {
         for (const Field& field : fields_) table.columns.push_back(unescape(field.text));
       } else {
         if (width_ != 0 && fields_.size() != width_) fail_width();
-        for (const Field& field : fields_) values_.push_back(number(field));
+        if (rows_ == 0) class_column_ = class_column_of(table.columns);
+        if (table.line_starts.empty() || line_ != last_row_line_ + 1) table.line_starts.emplace_back(rows_, line_);
+        last_row_line_ = line_;
+        for (std::size_t column = 0; column < fields_.size(); ++column) {
+          values_.push_back(column == class_column_ ? label(fields_[column]) : number(fields_[column]));
+        }
         ++rows_;
       }
       width_ = fields_.size();
     }
     table.values = values_.take({rows_, static_cast<std::int64_t>(width_)});
+    if (!classes_.empty()) table.classes = take_classes(table.values.select(1, static_cast<std::int64_t>(*class_column_)));
     return table;
   }
 
@@ -145,6 +153,48 @@ class CsvParser {
     return plain;
   }
 
+  std::optional<std::size_t> class_column_of(const std::vector<std::string>& names) const {
+    const auto found = find_column(names, static_cast<std::int64_t>(fields_.size()), options_.class_column);
+    return found ? std::optional(static_cast<std::size_t>(*found)) : std::nullopt;
+  }
+
+  /// The number that a label is, or stands for.
+  double label(const Field& field) {
+    const bool is_text = !parse_number(field.text) && !is_missing(field.text);
+    const char* const kind = is_text ? "a text" : "a number";
+    if (rows_ == 0) first_label_ = {is_text, line_};
+    if (is_text != first_label_.is_text) {
+      fail(field.column, format("the label {} is {}, that of line {} is not: labels are all numbers, or all texts",
+                                quoted_text(field.text, 40), kind, first_label_.line));
+    }
+    if (!is_text) return number(field);
+    const auto size = static_cast<double>(classes_.size());
+    return classes_.emplace(unescape(field.text), size).first->second;
+  }
+
+  /// The texts of the labels, sorted; puts the places that they have now in place of those in which they came.
+  std::vector<std::string> take_classes(at::Tensor labels) {
+    std::vector<std::string> texts;
+    std::vector<double> place_of(classes_.size());
+    for (const auto& [text, came] : classes_) {
+      place_of[static_cast<std::size_t>(came)] = static_cast<double>(texts.size());
+      texts.push_back(text);
+    }
+    auto accessor = labels.accessor<double, 1>();
+    for (std::int64_t row = 0; row < rows_; ++row) accessor[row] = place_of[static_cast<std::size_t>(accessor[row])];
+    return texts;
+  }
+
+  /// What to do about a field that another separator would divide.
+  std::string separator_hint(std::string_view text) const {
+    for (const char separator : {';', '\t'}) {
+      if (separator == options_.delimiter || text.find(separator) == std::string_view::npos) continue;
+      const char* const name = separator == ';' ? "';'" : "\"\\t\" (a tab)";
+      return format("; if its fields are divided by {}, set `delimiter` to it", name);
+    }
+    return "";
+  }
+
   double number(const Field& field) const {
     if (const auto value = parse_number(field.text)) {
       const bool is_written_out = field.text.find_first_of("0123456789") != std::string_view::npos;
@@ -152,7 +202,8 @@ class CsvParser {
         fail(field.column, quoted_text(field.text, 40) + " is too large for a 64-bit float; write inf if it is meant");
       return *value;
     }
-    if (!is_missing(field.text)) fail(field.column, quoted_text(field.text, 40) + " is not a number");
+    if (!is_missing(field.text))
+      fail(field.column, quoted_text(field.text, 40) + " is not a number" + separator_hint(field.text));
     if (options_.missing) return *options_.missing;
     fail(field.column,
          format("the value is missing ({}): set `missing` to the number that stands for it", quoted_text(field.text, 40)));
@@ -160,14 +211,21 @@ class CsvParser {
 
   bool is_header() const {
     if (options_.header) return *options_.header;
-    const auto is_name = [](const Field& field) { return !parse_number(field.text) && !is_missing(field.text); };
+    const auto class_column = class_column_of({});
+    // A label may be a text in a line of numbers.
+    const auto may_be_text = [&](const Field& field) {
+      return class_column && &field == &fields_[*class_column] && fields_.size() > 1;
+    };
+    const auto is_name = [&](const Field& field) {
+      return !parse_number(field.text) && !is_missing(field.text) && !may_be_text(field);
+    };
     const auto is_number = [](const Field& field) { return parse_number(field.text).has_value(); };
     const auto name = std::find_if(fields_.begin(), fields_.end(), is_name);
     if (name == fields_.end()) return false;
     if (std::any_of(fields_.begin(), fields_.end(), is_number)) {
       fail(name->column, format("{} is not a number, and other fields of the first line are: set `header` to true when the "
-                                "line names the columns, or correct the field",
-                                quoted_text(name->text, 40)));
+                                "line names the columns, or correct the field{}",
+                                quoted_text(name->text, 40), separator_hint(name->text)));
     }
     return true;
   }
@@ -224,12 +282,35 @@ class CsvParser {
   const CsvOptions& options_;
   std::vector<Field> fields_;  ///< of the current line
   Numbers values_;
+  std::optional<std::size_t> class_column_;
+  std::map<std::string, double> classes_;  ///< the texts of labels, with the order in which they came
+  struct {
+    bool is_text = false;
+    std::int64_t line = 0;
+  } first_label_;
+  std::int64_t last_row_line_ = 0;
   std::size_t width_ = 0;
   std::int64_t rows_ = 0;
   std::int64_t line_ = 0;
 };
 
 }  // namespace
+
+std::int64_t CsvTable::line_of(std::int64_t row) const {
+  const auto next = std::upper_bound(line_starts.begin(), line_starts.end(), row,
+                                     [](std::int64_t wanted, const auto& start) { return wanted < start.first; });
+  return next == line_starts.begin() ? 0 : std::prev(next)->second + row - std::prev(next)->first;
+}
+
+std::optional<std::int64_t> find_column(const std::vector<std::string>& names, std::int64_t width, const std::string& wanted) {
+  const auto named = std::find(names.begin(), names.end(), wanted);
+  if (named != names.end()) return named - names.begin();
+  std::int64_t column = 0;
+  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), column);
+  const bool is_number = error == std::errc() && end == wanted.data() + wanted.size();
+  if (!is_number || column < -width || column >= width) return std::nullopt;
+  return column < 0 ? column + width : column;
+}
 
 CsvTable parse_csv(std::string_view text, const std::string& name, const CsvOptions& options) {
   const auto source = [&text](char* buffer, std::size_t size) {

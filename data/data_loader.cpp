@@ -92,7 +92,15 @@ const Sampler& DataLoader::sampler() const {
   return sequential;
 }
 
-std::int64_t DataLoader::order_size() const { return sampler().size(dataset_->size()); }
+std::int64_t DataLoader::dataset_size() const {
+  const std::int64_t size = dataset_->size();
+  if (size >= 0) return size;
+  throw MisuseError(format(
+      "DataLoader: the dataset says that its size is {}: Dataset::size() gives the number of samples, which is at least 0",
+      size));
+}
+
+std::int64_t DataLoader::order_size() const { return sampler().size(dataset_size()); }
 
 std::optional<SampleShare> DataLoader::sample_share() const {
   SampleShare share{.all = order_size(), .ranks = shard_.world_size};
@@ -120,20 +128,29 @@ std::optional<std::vector<std::int64_t>> DataLoader::epoch_samples(std::int64_t 
 void DataLoader::set_shard(const Shard& shard) {
   shard_ = shard;
   (void)size();  // throws now, rather than in the first epoch, on a shard or sampler that does not fit
+  // Of all ranks the first has most: all come to the same error.
+  const std::int64_t samples = order_size();
+  Shard first = shard;
+  first.rank = 0;
+  if (!options_.drop_last || samples == 0 || DistributedSampler(samples, first).batches(options_.batch_size, true) > 0) return;
+  throw ConfigError(
+      format("DataLoader: drop_last leaves out all {} samples, which make no whole batch of {} on {}: lower "
+             "batch_size, or leave drop_last false",
+             samples, options_.batch_size, counted(static_cast<std::size_t>(shard.world_size), "rank")));
 }
 
 void DataLoader::set_pin_memory(bool pin) { options_.pin_memory = pin; }
 
 std::vector<std::int64_t> DataLoader::epoch_order(std::int64_t epoch) const {
-  const std::int64_t dataset_size = dataset_->size();
-  const std::int64_t expected = sampler().size(dataset_size);
+  const std::int64_t samples = dataset_size();
+  const std::int64_t expected = sampler().size(samples);
   const std::int64_t seed = options_.seed.value_or(shard_.default_seed);
-  std::vector<std::int64_t> order = sampler().order({.dataset_size = dataset_size, .seed = seed, .epoch = epoch});
+  std::vector<std::int64_t> order = sampler().order({.dataset_size = samples, .seed = seed, .epoch = epoch});
   if (static_cast<std::int64_t>(order.size()) != expected) {
     throw MisuseError(
         format("the sampler gave {} samples for epoch {}, and says that an epoch has {}", order.size(), epoch, expected));
   }
-  check_indices(order, dataset_size, format("the sampler's order of epoch {}", epoch));
+  check_indices(order, samples, format("the sampler's order of epoch {}", epoch));
   return order;
 }
 

@@ -69,6 +69,7 @@ class LEVIN_API DataLoader final : public BatchLoader {
 
   const Sampler& sampler() const;
   /// Samples in an epoch's order, over all ranks: the dataset's, or as many as the sampler takes.
+  std::int64_t dataset_size() const;
   std::int64_t order_size() const;
   std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
   void start_workers();

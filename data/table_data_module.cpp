@@ -2,21 +2,22 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/std_mean.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
-#include <algorithm>
-#include <charconv>
+#include <numeric>
+#include <tuple>
 
+#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/data/array_bytes.h"
-#include "levin/data/array_file.h"
-#include "levin/data/csv_table.h"
 #include "levin/data/dataset.h"
+#include "levin/data/table_reader.h"
 
 namespace levin {
 
@@ -29,8 +30,9 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("label_path", &T::label_path, "File of labels, when they are not a column of the data").input_file();
   options.add("test_path", &T::test_path, "File of test data, in place of test_fraction").input_file();
   options.add("test_label_path", &T::test_label_path, "File of labels of the test data").input_file();
+  options.add("predict_path", &T::predict_path, "File to predict all rows of, with or without a column of labels").input_file();
   options.add("label_column", &T::label_column, "Column that is the label: its name, or its number from 0; -1 is the last");
-  options.add("task", &T::task, "classification: labels are whole numbers; regression: any");
+  options.add("task", &T::task, "classification: labels are whole numbers, or texts; regression: any number");
   options.add("header", &T::header, "CSV: whether the first line names the columns; null finds out");
   options.add("delimiter", &T::delimiter, "CSV: what separates fields, one character; a .tsv file has tabs");
   options.add("missing", &T::missing, "CSV: value of empty fields and NA; null makes them an error");
@@ -67,53 +69,43 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
 
 namespace {
 
-bool ends_with(const std::filesystem::path& path, std::string_view extension) {
-  std::string name = path.filename().string();
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
-  return name.ends_with(extension);
+using detail::LabelledTable;
+
+/// These rows of a table.
+std::shared_ptr<LabelledTable> rows_of(const LabelledTable& table, const Dataset& part) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(part.size()));
+  std::iota(rows.begin(), rows.end(), 0);
+  const Batch batch = part.get_batch(rows);
+  auto taken = std::make_shared<LabelledTable>(table);
+  taken->features = batch[0];
+  taken->labels = batch[1];
+  return taken;
 }
 
-CsvTable read_table(const std::filesystem::path& path, const TableDataOptions& options) {
-  if (ends_with(path, ".npy")) return {{}, read_npy(path, options.max_expansion)};
-  if (ends_with(path, "ubyte") || ends_with(path, ".idx")) return {{}, read_idx(path, options.max_expansion)};
-  if (ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".txt")) {
-    const char delimiter = ends_with(path, ".tsv") ? '\t' : options.delimiter[0];
-    return read_csv(
-        path,
-        {.delimiter = delimiter, .header = options.header, .missing = options.missing, .max_expansion = options.max_expansion});
-  }
-  throw ConfigError(format(
-      "{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz)", path));
+void check_shape(const TableDataOptions& options, const at::Tensor& features) {
+  const std::optional<std::size_t> elements = array_bytes(options.shape, 1);
+  const std::int64_t of_sample = features[0].numel();
+  if (options.shape.empty() || (elements && static_cast<std::int64_t>(*elements) == of_sample)) return;
+  throw ConfigError(format("shape: holds {} features, a sample of {} has {}",
+                           elements ? std::to_string(*elements) : "more than 2^63", options.path, of_sample));
 }
 
-std::int64_t find_column(const CsvTable& table, const std::string& wanted, const std::string& file) {
-  const std::int64_t width = table.values.size(1);
-  const auto named = std::find(table.columns.begin(), table.columns.end(), wanted);
-  if (named != table.columns.end()) return named - table.columns.begin();
-  std::int64_t column = 0;
-  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), column);
-  if (error == std::errc() && end == wanted.data() + wanted.size() && column >= -width && column < width) {
-    return column < 0 ? column + width : column;
-  }
-  std::string known = format("0 to {}", width - 1);
-  constexpr std::size_t kMostShown = 20;
-  for (std::size_t i = 0; i < std::min(table.columns.size(), kMostShown); ++i)
-    known += ", " + quoted_text(table.columns[i], 40);
-  if (table.columns.size() > kMostShown) known += format(" and {} more", table.columns.size() - kMostShown);
-  throw ConfigError(format("label_column: {} has no column {}; it has {}", file, quoted_text(wanted), known));
+Value list_of(const at::Tensor& numbers) {
+  Value list(Value::List{});
+  const at::Tensor flat = numbers.to(at::kDouble).flatten();
+  for (std::int64_t index = 0; index < flat.numel(); ++index) list.push_back(flat[index].item<double>());
+  return list;
 }
 
-at::Tensor label_tensor(const at::Tensor& labels, const TableDataOptions& options, const std::string& file) {
-  if (options.task == TableTask::kRegression) return labels.to(at::kFloat);
-  const at::Tensor whole = labels.to(at::kLong);
-  const at::Tensor wrong = labels.ne(whole).nonzero();
-  if (wrong.numel() > 0) {
-    const std::int64_t row = wrong[0][0].item<std::int64_t>();
-    throw ConfigError(format(
-        "{}: the label of row {} (from 0) is no whole number: choose another label_column, or task: regression", file, row));
+/// The numbers of a list, in the shape of `like`.
+at::Tensor tensor_of(const Value& list, const at::Tensor& like) {
+  std::vector<double> numbers;
+  for (const Value& number : list.as_list()) numbers.push_back(number.as_double());
+  if (static_cast<std::int64_t>(numbers.size()) != like.numel()) {
+    throw ConfigError(
+        format("TableDataModule: the checkpoint is of data with {} features, this data has {}", numbers.size(), like.numel()));
   }
-  return whole;
+  return at::tensor(numbers, at::kDouble).to(at::kFloat).reshape(like.sizes());
 }
 
 }  // namespace
@@ -122,88 +114,87 @@ TableDataModule::TableDataModule(TableDataOptions options) : options_(checked("T
   set_hparams(write_options(options_));
 }
 
-Batch TableDataModule::read(const std::filesystem::path& path, const std::optional<std::filesystem::path>& label_path) const {
-  CsvTable table = read_table(path, options_);
-  if (table.values.dim() < 1 || table.values.numel() == 0) throw ConfigError(path.string() + ": there is no data in it");
-  at::Tensor features = table.values;
-  at::Tensor labels;
-  if (label_path) {
-    labels = read_table(*label_path, options_).values;
-    if (labels.dim() == 2 && labels.size(1) == 1) labels = labels.squeeze(1);
-    if (labels.dim() == 0 || labels.size(0) != features.size(0)) {
-      throw ConfigError(
-          format("{} does not have one label for each of the {} samples of {}", *label_path, features.size(0), path));
-    }
-    labels = label_tensor(labels, options_, label_path->string());
-  } else {
-    if (features.dim() != 2 || features.size(1) < 2) {
-      throw ConfigError(path.string() + " is no table with a column of labels beside the features: give label_path");
-    }
-    const std::int64_t column = find_column(table, options_.label_column, path.string());
-    labels = label_tensor(features.select(1, column).contiguous(), options_, path.string());
-    features = at::cat({features.narrow(1, 0, column), features.narrow(1, column + 1, features.size(1) - column - 1)}, 1);
-  }
-  return {{"features", features.to(at::kFloat) * options_.scale}, {"label", labels}};
-}
-
 void TableDataModule::setup(Stage) {
   if (train_) return;
-  Batch table = read(options_.path, options_.label_path);
+  const LabelledTable table = detail::read_labelled_table(options_, options_.path, options_.label_path);
+  check_shape(options_, table.features);
   std::vector<double> fractions{0.0, options_.val_fraction, options_.test_path ? 0.0 : options_.test_fraction};
   fractions[0] = 1.0 - fractions[1] - fractions[2];
-  const auto whole = std::make_shared<TensorDataset>(table);
+  const auto whole = std::make_shared<TensorDataset>(Batch{{"features", table.features}, {"label", table.labels}});
   const auto parts = random_split(whole, fractions, options_.split_seed);
-  const auto all_rows = [](const Dataset& part) {
-    std::vector<std::int64_t> rows(static_cast<std::size_t>(part.size()));
-    for (std::size_t row = 0; row < rows.size(); ++row) rows[row] = static_cast<std::int64_t>(row);
-    return part.get_batch(rows);
-  };
-  Batch train = all_rows(*parts[0]);
-  Batch val = all_rows(*parts[1]);
-  Batch test = options_.test_path ? read(*options_.test_path, options_.test_label_path) : all_rows(*parts[2]);
-  std::vector<std::int64_t> sample_shape = table["features"].sizes().slice(1).vec();
-  if (test["features"].sizes().slice(1) != sample_shape) {
+  train_ = rows_of(table, *parts[0]);
+  val_ = rows_of(table, *parts[1]);
+  test_ = options_.test_path ? std::make_shared<LabelledTable>(
+                                   detail::read_labelled_table(options_, *options_.test_path, options_.test_label_path))
+                             : rows_of(table, *parts[2]);
+  if (test_->features.sizes().slice(1) != table.features.sizes().slice(1)) {
     throw ConfigError(format("{}: its features have another shape than those of {}", *options_.test_path, options_.path));
   }
-  const auto [deviation, mean] = at::std_mean(train["features"], at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
-  const at::Tensor divisor = at::where(deviation > 0, deviation, at::ones_like(deviation));
-  const std::optional<std::size_t> elements = array_bytes(options_.shape, 1);
-  if (!options_.shape.empty() && (!elements || static_cast<std::int64_t>(*elements) != mean.numel())) {
-    throw ConfigError(format("shape: holds {} features, a sample of {} has {}",
-                             elements ? std::to_string(*elements) : "more than 2^63", options_.path, mean.numel()));
+  if (options_.predict_path) {
+    predict_ = std::make_shared<LabelledTable>();
+    predict_->features = detail::read_features(options_, *options_.predict_path, table);
   }
-  const auto finish = [&](Batch part) -> DatasetPtr {
-    at::Tensor features = part["features"];
-    if (options_.standardize) features = (features - mean) / divisor;
-    if (!options_.shape.empty()) {
-      std::vector<std::int64_t> shape{features.size(0)};
-      shape.insert(shape.end(), options_.shape.begin(), options_.shape.end());
-      features = features.reshape(shape);
-    }
-    part.set("features", features);
-    return std::make_shared<TensorDataset>(std::move(part));
-  };
-  train_ = finish(std::move(train));
-  val_ = finish(std::move(val));
-  test_ = finish(std::move(test));
+  std::tie(deviation_, mean_) = at::std_mean(train_->features, at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
+  classes_ = table.classes;
+  if (!classes_.empty()) rank_zero_info(format("{}: its labels are texts: {}", table.file, quoted_list(classes_)));
+}
+
+Value TableDataModule::state_dict() const {
+  Value state;
+  if (!classes_.empty()) {
+    Value::List texts(classes_.begin(), classes_.end());
+    state["classes"] = Value(std::move(texts));
+  }
+  if (options_.standardize && mean_.defined()) {
+    state["mean"] = list_of(mean_);
+    state["deviation"] = list_of(deviation_);
+  }
+  return state;
+}
+
+void TableDataModule::load_state_dict(const Value& state) {
+  if (const Value* texts = state.find("classes")) {
+    classes_.clear();
+    for (const Value& text : texts->as_list()) classes_.push_back(text.as_string());
+  }
+  const Value* mean = state.find("mean");
+  if (mean == nullptr || !options_.standardize) return;
+  mean_ = tensor_of(*mean, mean_);
+  deviation_ = tensor_of(state.at("deviation"), deviation_);
+}
+
+DatasetPtr TableDataModule::dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const {
+  at::Tensor features = part->features;
+  if (options_.standardize) {
+    features = (features - mean_) / at::where(deviation_ > 0, deviation_, at::ones_like(deviation_));
+  }
+  if (!options_.shape.empty()) {
+    std::vector<std::int64_t> shape{features.size(0)};
+    shape.insert(shape.end(), options_.shape.begin(), options_.shape.end());
+    features = features.reshape(shape);
+  }
+  Batch batch{{"features", features}};
+  if (part->labels.defined()) batch.set("label", detail::labels_among(classes_, *part));
+  return std::make_shared<TensorDataset>(std::move(batch));
 }
 
 LoaderPtr TableDataModule::train_dataloader() {
-  return std::make_shared<DataLoader>(train_, DataLoaderOptions{.batch_size = options_.batch_size,
-                                                                .shuffle = options_.shuffle && options_.sampler.empty(),
-                                                                .num_workers = options_.num_workers,
-                                                                .drop_last = options_.drop_last,
-                                                                .sampler = options_.sampler.get()});
+  return std::make_shared<DataLoader>(dataset_of(train_),
+                                      DataLoaderOptions{.batch_size = options_.batch_size,
+                                                        .shuffle = options_.shuffle && options_.sampler.empty(),
+                                                        .num_workers = options_.num_workers,
+                                                        .drop_last = options_.drop_last,
+                                                        .sampler = options_.sampler.get()});
 }
 
-LoaderList TableDataModule::evaluation_loaders(const DatasetPtr& dataset) const {
-  if (!dataset || dataset->size() == 0) return {};
+LoaderList TableDataModule::evaluation_loaders(const std::shared_ptr<detail::LabelledTable>& part) const {
+  if (!part || part->features.size(0) == 0) return {};
   return {std::make_shared<DataLoader>(
-      dataset, DataLoaderOptions{.batch_size = options_.batch_size, .num_workers = options_.num_workers})};
+      dataset_of(part), DataLoaderOptions{.batch_size = options_.batch_size, .num_workers = options_.num_workers})};
 }
 
 LoaderList TableDataModule::val_dataloaders() { return evaluation_loaders(val_); }
 LoaderList TableDataModule::test_dataloaders() { return evaluation_loaders(test_); }
-LoaderList TableDataModule::predict_dataloaders() { return evaluation_loaders(test_); }
+LoaderList TableDataModule::predict_dataloaders() { return evaluation_loaders(predict_ ? predict_ : test_); }
 
 }  // namespace levin

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -16,7 +18,11 @@
 
 namespace levin {
 
-/// What labels are: whole numbers, or any.
+namespace detail {
+struct LabelledTable;
+}
+
+/// What labels are: whole numbers or texts, or any numbers.
 enum class TableTask : std::uint8_t { kClassification, kRegression };
 template <>
 inline constexpr std::array kChoices<TableTask> = {Choice{TableTask::kClassification, "classification"},
@@ -28,6 +34,7 @@ struct LEVIN_API TableDataOptions {
   std::optional<std::filesystem::path> label_path;
   std::optional<std::filesystem::path> test_path;
   std::optional<std::filesystem::path> test_label_path;
+  std::optional<std::filesystem::path> predict_path;
   std::string label_column = "-1";
   TableTask task = TableTask::kClassification;
   std::optional<bool> header;
@@ -49,9 +56,12 @@ struct LEVIN_API TableDataOptions {
   static void declare(OptionList<TableDataOptions>& options);
 };
 
-/// Data from files of numbers, without a line of code: a CSV or NumPy table with a label column, or features and labels in two
+/// Data from files, without a line of code: a CSV or NumPy table with a label column, or features and labels in two
 /// NumPy or IDX (MNIST) files. Batches hold "features" (float32) and "label" (int64 for classification, else float32).
 /// One file is divided at random, the same way on every rank and in every run, into training, validation and test data.
+///
+/// What is learnt from the training data is in the checkpoint, and a run that starts from one uses that: mean and deviation of
+/// each feature with `standardize`, and the texts of labels, whose places in alphabetical order are what batches hold.
 class LEVIN_API TableDataModule : public DataModule {
  public:
   using Options = TableDataOptions;
@@ -64,17 +74,24 @@ class LEVIN_API TableDataModule : public DataModule {
   LoaderPtr train_dataloader() override;
   LoaderList val_dataloaders() override;
   LoaderList test_dataloaders() override;
-  /// The test data.
+  /// All rows of predict_path, in their order and without labels; else the test data.
   LoaderList predict_dataloaders() override;
+  Value state_dict() const override;
+  /// Throws ConfigError when it is of data with another number of features.
+  void load_state_dict(const Value& state) override;
 
  private:
-  Batch read(const std::filesystem::path& path, const std::optional<std::filesystem::path>& label_path) const;
-  LoaderList evaluation_loaders(const DatasetPtr& dataset) const;
+  DatasetPtr dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const;
+  LoaderList evaluation_loaders(const std::shared_ptr<detail::LabelledTable>& part) const;
 
   TableDataOptions options_;
-  DatasetPtr train_;
-  DatasetPtr val_;
-  DatasetPtr test_;
+  std::shared_ptr<detail::LabelledTable> train_;
+  std::shared_ptr<detail::LabelledTable> val_;
+  std::shared_ptr<detail::LabelledTable> test_;
+  std::shared_ptr<detail::LabelledTable> predict_;
+  std::vector<std::string> classes_;  ///< the texts of labels
+  at::Tensor mean_;
+  at::Tensor deviation_;
 };
 
 }  // namespace levin

@@ -57,14 +57,31 @@ void CsvLogger::attach(const RunInfo& run, const std::string& token) {
   prepare(rank_metrics_, format("metrics_rank_{}.csv", run.rank), run, run.resume_rows.rank_rows);
 }
 
-std::filesystem::path CsvLogger::choose_folder(const RunInfo& run) const {
-  const std::filesystem::path root =
-      std::filesystem::absolute(options_.save_dir.value_or(run.default_root_dir)) / options_.name;
+std::filesystem::path CsvLogger::experiment_folder(const RunInfo& run) const {
+  return std::filesystem::absolute(options_.save_dir.value_or(run.default_root_dir)) / options_.name;
+}
+
+/// The name of the version's folder, when the options say it.
+std::optional<std::string> CsvLogger::version_name() const {
   const Value& version = options_.version;
-  if (version.is_null()) return make_next_version_folder(root).lexically_normal();
-  const std::string folder = version.is_int() ? format("version_{}", version.as_int()) : version.as_string();
-  make_folder(root / folder);
-  return (root / folder).lexically_normal();
+  if (version.is_null()) return std::nullopt;
+  return version.is_int() ? format("version_{}", version.as_int()) : version.as_string();
+}
+
+std::vector<std::filesystem::path> CsvLogger::earlier_runs(const RunInfo& run) const {
+  if (const auto version = version_name()) return {(experiment_folder(run) / *version).lexically_normal()};
+  std::vector<std::filesystem::path> folders = version_folders(experiment_folder(run));
+  // What there would be: so that a search which finds nothing says where it looked.
+  if (folders.empty()) folders.push_back(experiment_folder(run) / "version_0");
+  return folders;
+}
+
+std::filesystem::path CsvLogger::choose_folder(const RunInfo& run) const {
+  const std::filesystem::path root = experiment_folder(run);
+  const auto version = version_name();
+  if (!version) return make_next_version_folder(root).lexically_normal();
+  make_folder(root / *version);
+  return (root / *version).lexically_normal();
 }
 
 void CsvLogger::use_folder(const std::filesystem::path& folder) {
@@ -137,8 +154,15 @@ void CsvLogger::save() {
   if (rank_metrics_) rank_metrics_->flush();
 }
 
-void CsvLogger::finalize(const std::string&) {
+void CsvLogger::finalize(const std::string& status) {
   save();
+  // A start that failed leaves no version behind: rank 0 removes the folder, if nothing is in it.
+  std::error_code not_empty;
+  if (metrics_ && status != "success" && std::filesystem::remove(folder_, not_empty)) {
+    metrics_.reset();
+    folder_.clear();
+    return;
+  }
   if (metrics_ && !std::filesystem::exists(folder_)) {
     throw IoError(format("the log folder {} is gone: it was removed while the run was on", folder_));
   }

@@ -48,6 +48,8 @@ class LEVIN_API CsvLogger final : public Logger {
   Value settings() const override { return write_options(options_); }
   ~CsvLogger() override;
 
+  /// The version folders of this name that are there, the highest number first; with a `version`, that one.
+  std::vector<std::filesystem::path> earlier_runs(const RunInfo& run) const override;
   std::string open(const RunInfo& run) override;
   void attach(const RunInfo& run, const std::string& token) override;
   void log_metrics(const MetricRow& row) override;
@@ -63,6 +65,8 @@ class LEVIN_API CsvLogger final : public Logger {
   std::filesystem::path log_dir() const override { return folder_; }
 
  private:
+  std::filesystem::path experiment_folder(const RunInfo& run) const;
+  std::optional<std::string> version_name() const;
   std::filesystem::path choose_folder(const RunInfo& run) const;
   void use_folder(const std::filesystem::path& folder);
   /// `rows`: how many of an earlier run's to keep; -1: those before RunInfo::resume_step.

@@ -51,6 +51,19 @@ fs::path make_next_version_folder(const fs::path& root) {
   }
 }
 
+std::vector<fs::path> version_folders(const fs::path& root) {
+  std::vector<std::pair<std::int64_t, fs::path>> numbered;
+  std::error_code error;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    const std::int64_t number = version_number(entry->path().filename().string());
+    if (number >= 0) numbered.emplace_back(number, entry->path().lexically_normal());
+  }
+  std::sort(numbered.rbegin(), numbered.rend());
+  std::vector<fs::path> folders;
+  for (auto& [number, folder] : numbered) folders.push_back(std::move(folder));
+  return folders;
+}
+
 void make_folder(const fs::path& folder) {
   // The system ends a path there: what is made would be another folder than what is looked for.
   if (folder.native().find('\0') != std::string::npos)

@@ -1,7 +1,9 @@
 #include "levin/core/loops/data_source.h"
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/format.h"
 #include "levin/core/batch_loader.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/run/data_agreement.h"
@@ -11,7 +13,8 @@ namespace levin {
 
 namespace {
 
-void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven) {
+/// `what`: "training".
+void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven, const std::string& what) {
   Shard shard;
   if (setup.options.use_distributed_sampler) {
     shard.rank = setup.strategy->rank();
@@ -23,6 +26,11 @@ void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven) {
   shard.force_sequential = overfit.is_share() ? overfit.share() > 0.0 : overfit.batches() > 0;
   loader.set_shard(shard);
   loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
+  const auto share = loader.sample_share();
+  if (share ? share->all == 0 : setup.world_size() == 1 && loader.size() == 0) {
+    rank_zero_warn(
+        format("The {} loader is empty: it gives no batch. Look at what its dataset reads, and at its size().", what));
+  }
 }
 
 Hook loader_hook(Stage stage) {
@@ -53,7 +61,7 @@ LoaderList ask(Source& source, Stage stage) {
 LoaderPtr DataSource::train(Module& module, const RunSetup& setup, HookRunner& hooks) {
   const auto scope = hooks.enter(Hook::kTrainDataloader);
   LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : module.train_dataloader();
-  if (loader) prepare(setup, *loader, setup.options.uneven);
+  if (loader) prepare(setup, *loader, setup.options.uneven, "training");
   check_same_data(setup.strategy->control_group(), "training", loader ? LoaderList{loader} : LoaderList{});
   return loader;
 }
@@ -64,7 +72,7 @@ LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& s
   for (const LoaderPtr& loader : loaders) {
     if (!loader) throw MisuseError(std::string(hook_name(loader_hook(stage))) + " gave an empty loader among its loaders.");
     // Evaluation data is never padded: each sample counts once.
-    prepare(setup, *loader, Uneven::kKeep);
+    prepare(setup, *loader, Uneven::kKeep, std::string(stage_name(stage)));
   }
   check_same_data(setup.strategy->control_group(), std::string(stage_name(stage)), loaders);
   return loaders;

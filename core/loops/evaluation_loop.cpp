@@ -33,14 +33,15 @@ void restore_modes(const Modes& modes) {
 }  // namespace
 
 EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders,
-                               std::optional<Limit> limit, const char* limit_name)
+                               std::optional<Limit> limit, const char* limit_name, bool keep_predictions)
     : run_(run),
       precision_(precision),
       hooks_(run.hooks),
       rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks),
       stage_(stage),
       names_(evaluation_hooks(stage)),
-      loaders_(std::move(loaders)) {
+      loaders_(std::move(loaders)),
+      keep_predictions_(keep_predictions) {
   const bool disabled = limit && (limit->is_share() ? limit->share() == 0.0 : limit->batches() == 0);
   // Not this rank's number of batches: a rank without any still takes part.
   may_have_batches_ = !loaders_.empty() && !disabled;
@@ -159,7 +160,7 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
   BatchProgress& progress = run_.progress.batch;
   const auto index = static_cast<std::size_t>(dataloader_idx);
   progress.dataloader_idx = dataloader_idx;
-  predictions_.emplace_back();
+  if (keep_predictions_) predictions_.emplace_back();
   LoaderCursor cursor(*loaders_[index], caps_[index]);
   {
     const auto scope = hooks_.enter(names_.dataloader_hook);
@@ -195,7 +196,7 @@ void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t
     }
     hooks_.run(Hook::kOnPredictBatchEnd, &Callback::on_predict_batch_end, &Module::on_predict_batch_end, prediction, batch,
                batch_idx, dataloader_idx);
-    predictions_.back().push_back(std::move(prediction));
+    if (keep_predictions_) predictions_.back().push_back(std::move(prediction));
   } else {
     StepOutput output;
     {

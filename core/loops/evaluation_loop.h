@@ -16,9 +16,9 @@ struct EvaluationHooks;
 /// different numbers of batches; they meet at the end only.
 class EvaluationLoop {
  public:
-  /// `limit`: batches of each loader, by the option of this name.
+  /// `limit`: batches of each loader, by the option of this name. `keep_predictions`: for take_predictions().
   EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders, std::optional<Limit> limit,
-                 const char* limit_name);
+                 const char* limit_name, bool keep_predictions = false);
 
   /// False when the limits leave nothing to evaluate, on any rank.
   bool may_have_batches() const { return may_have_batches_; }
@@ -53,6 +53,7 @@ class EvaluationLoop {
   std::vector<std::optional<std::int64_t>> caps_;
   std::vector<std::int64_t> num_batches_;
   std::vector<std::vector<Batch>> predictions_;
+  bool keep_predictions_;
   bool may_have_batches_ = false;
   std::int64_t samples_ = 0;  ///< of this rank, in this run
 };

@@ -16,6 +16,8 @@
 #include "levin/core/error.h"
 #include "levin/core/protocol/log_options.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/run/batch_samples.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 
@@ -101,7 +103,7 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
   return parts.empty() ? empty : at::cat(parts).contiguous();
 }
 
-/// The samples that this rank's rows must belong to; nullopt when the loader cannot tell.
+/// The samples of the batch in work, or of the epoch of that loader so far; nullopt when the loader cannot tell.
 std::optional<std::vector<std::int64_t>> samples_in_work(const BatchProgress& progress, std::int64_t dataloader_idx,
                                                          const std::string& call) {
   if (progress.loaders.empty()) {
@@ -211,6 +213,10 @@ std::vector<std::int64_t> order_of(const std::vector<Rows>& by_rank) {
 }
 
 }  // namespace
+
+std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer) {
+  return samples_in_work(TrainerState::of(trainer).progress.batch, trainer.dataloader_idx(), "samples_of_batch");
+}
 
 at::Tensor gather_samples(Strategy& strategy, const BatchProgress& progress, const std::vector<at::Tensor>& batches,
                           std::int64_t dataloader_idx, SourceLocation where) {

@@ -29,11 +29,11 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
   if (!same && (!left || batch_size == 0)) {
     throw ConfigError(format(
-        "ckpt_path: the checkpoint is of the middle of an epoch, on {} ranks with batches of {}; this run has {} with "
+        "ckpt_path: '{}' is of the middle of an epoch, on {} ranks with batches of {}; this run has {} with "
         "batches of {}, and its training loader cannot tell which samples are left. Resume with as many ranks and the same "
         "batch size, or from the end of an epoch, or let the loader override batch_size(), samples_before(), "
         "batches_from() and start_epoch_at().",
-        saved.world_size, saved.batch_size, world_size, batch_size));
+        resume.file, saved.world_size, saved.batch_size, world_size, batch_size));
   }
   batches_before_ = same ? resume.batches_done : *saved.samples / (batch_size * ranks_reading);
   if (left) {

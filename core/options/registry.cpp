@@ -95,6 +95,13 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
     known.push_back(entry->info.name);
     if (last_part(entry->info.name) == last_part(name)) fitting.push_back(entry->info.name);
   }
+  if (entries_.empty()) {
+    throw ConfigError(
+        class_path.mark(),
+        format("unknown {} class {}: no {} class is registered; name the library that has yours under `plugins:`, or "
+               "with --plugin FILE",
+               kind(), quoted_text(name), kind()));
+  }
   const std::string problem = fitting.empty() ? "unknown " : "ambiguous ";
   const std::string help =
       fitting.empty() ? did_you_mean(last_part(name), known, "known classes") : "; it may be " + quoted_list(fitting);

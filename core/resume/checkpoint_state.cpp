@@ -175,6 +175,36 @@ ResumePoint resume_point(const Value& loops) {
   return resume;
 }
 
+/// The folders of checkpoints in which "best" and "last" are looked for, newest first: of the run that this Trainer has
+/// trained, or else of all runs of the experiment.
+std::vector<std::filesystem::path> folders_of_experiment(const TrainerState& run) {
+  std::vector<std::filesystem::path> folders;
+  for (const auto& callback : run.parts.callbacks) {
+    if (std::string folder = callback->checkpoint_folder(); !folder.empty()) folders.emplace_back(std::move(folder));
+  }
+  const RunInfo info{.world_size = run.world_size(), .default_root_dir = run.trainer.default_root_dir()};
+  std::vector<std::filesystem::path> runs;
+  if (run.entry.loggers_open && run.progress.global_step > 0) runs.push_back(run.trainer.log_dir());
+  for (const auto& logger : run.setup.loggers) {
+    if (!runs.empty()) break;
+    // As Trainer::log_dir(): the first logger that has folders.
+    runs = logger->earlier_runs(info);
+  }
+  if (runs.empty()) runs.push_back(info.default_root_dir);
+  for (const std::filesystem::path& folder : runs) folders.push_back(folder / "checkpoints");
+  return folders;
+}
+
+std::filesystem::path chosen_file(const TrainerState& run, const std::string& ckpt_path) {
+  const CheckpointChoice choice = read_checkpoint_choice(ckpt_path);
+  if (choice.which.empty()) return choice.place;
+  if (!choice.place.empty()) return find_checkpoint({choice.place / "checkpoints", choice.place}, choice.which);
+  const auto known = run.resume.checkpoint_aliases.find(choice.which);
+  if (known != run.resume.checkpoint_aliases.end()) return known->second;
+  if (choice.which == "last" && std::filesystem::exists(run.resume.newest_file)) return run.resume.newest_file;
+  return find_checkpoint(folders_of_experiment(run), choice.which);
+}
+
 }  // namespace
 
 void save_run(TrainerState& run, const std::filesystem::path& file, bool weights_only) {
@@ -189,6 +219,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, bool weights
       const bool alone = run.resume.rank_states_at_end.empty();
       return alone ? std::vector{own_rank_state(run)} : run.resume.rank_states_at_end;
     }).save(file);
+    if (!weights_only) run.resume.newest_file = file;
     return;
   }
   check_moment(run, weights_only);
@@ -206,16 +237,24 @@ void save_run(TrainerState& run, const std::filesystem::path& file, bool weights
   problem = RankExchange(run.strategy().control_group())
                 .broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
   if (!problem.empty()) throw IoError(problem);
+  if (!weights_only) run.resume.newest_file = file;
 }
 
 std::filesystem::path resolve_checkpoint(const TrainerState& run, const std::string& ckpt_path) {
-  if (ckpt_path != "best" && ckpt_path != "last") {
-    if (!std::filesystem::exists(ckpt_path)) throw ConfigError("ckpt_path: there is no file '" + ckpt_path + "'.");
-    return ckpt_path;
+  std::string answer;
+  if (run.is_global_zero()) {
+    try {
+      answer = "file " + chosen_file(run, ckpt_path).string();
+    } catch (const ConfigError& error) {
+      answer = "error" + error.message();
+    }
   }
-  const auto found = run.resume.checkpoint_aliases.find(ckpt_path);
-  if (found != run.resume.checkpoint_aliases.end()) return found->second;
-  return find_checkpoint(run.trainer.default_root_dir(), ckpt_path);
+  // The folders that decide may differ between hosts, and files may come while ranks look.
+  answer = RankExchange(run.strategy().control_group())
+               .broadcast_text(answer, {"choosing a checkpoint", "all have the same ckpt_path, which was compared before"});
+  const std::string text = answer.substr(5);
+  if (answer.starts_with("error")) throw ConfigError(text);
+  return text;
 }
 
 void restore_module(TrainerState& run, const Checkpoint& checkpoint) {

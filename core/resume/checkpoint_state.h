@@ -13,7 +13,8 @@ namespace levin {
 /// write it. Throws IoError on every rank when it could not be written.
 void save_run(TrainerState& run, const std::filesystem::path& file, bool weights_only);
 
-/// The file that a ckpt_path stands for: "best", "last" or a path. Throws ConfigError when there is none.
+/// Ranks: all. The file that RunOptions::ckpt_path stands for: rank 0 looks, and all get what it found. Throws ConfigError on
+/// every rank when there is none.
 std::filesystem::path resolve_checkpoint(const TrainerState& run, const std::string& ckpt_path);
 
 /// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks.

@@ -35,6 +35,7 @@ struct RankResume {
 /// Where a run goes on.
 struct ResumePoint {
   bool resumes = false;  ///< false in a run that begins
+  std::string file;      ///< the checkpoint's
   Place place = Place::kTrainStart;
   std::int64_t batches_done = 0;
   Iteration iteration;

@@ -27,6 +27,7 @@ struct ResumeState {
   std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
   std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
+  std::filesystem::path newest_file;  ///< the whole checkpoint that was written last
 
   void arrive() {
     replaying = false;

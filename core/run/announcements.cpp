@@ -11,6 +11,7 @@
 #include "levin/core/base/build_info.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
+#include "levin/core/base/usable_cores.h"
 #include "levin/core/console/console.h"
 
 namespace levin {
@@ -60,7 +61,28 @@ void announce_build(const Strategy& strategy) {
                  [&] { rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")"); });
 }
 
+void warn_of_few_cores(const Strategy& strategy, std::int64_t hosts) {
+  const std::int64_t ranks = strategy.world_size() / std::max<std::int64_t>(1, hosts);
+  const int cores = usable_cores();
+  if (!strategy.device().is_cpu() || ranks <= cores) return;
+  rank_zero_warn(format("trainer.devices: {} ranks share {}, and wait for one another: {} would be as fast or faster.", ranks,
+                        counted(static_cast<std::size_t>(cores), "core"), cores));
+}
+
 void announce_files(const std::filesystem::path& log_dir) { rank_zero_info("files: ", as_typed(log_dir)); }
+
+void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary) {
+  const char* does = stage == Stage::kTrain ? "fit goes on from" : "uses the weights of";
+  const std::string who = stage == Stage::kTrain ? "" : std::string(stage_name(stage)) + " ";
+  rank_zero_info(who, does, " ", as_typed(file), summary.empty() ? "" : " (" + summary + ")");
+}
+
+void announce_resume(const std::filesystem::path& checkpoint,
+                     const std::function<std::string(const std::filesystem::path&)>& command) {
+  const std::string file = as_typed(checkpoint);
+  rank_zero_info(command ? "The run goes on with: " + command(file)
+                         : "The run goes on from its newest checkpoint when that is given as ckpt_path: " + file);
+}
 
 std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches) {
   std::vector<LoaderInUse> used;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +19,19 @@ namespace levin {
 /// Which levin this is and on how many ranks it runs: once in a process, by rank 0.
 void announce_build(const Strategy& strategy);
 
+/// Warns when the ranks of a host that compute on its CPU are more than its cores: by rank 0. `hosts`: among which ranks are
+/// divided evenly.
+void warn_of_few_cores(const Strategy& strategy, std::int64_t hosts);
+
 /// Where the run's files go: by rank 0. Called: when the loggers know their folder.
 void announce_files(const std::filesystem::path& log_dir);
+
+/// What an entry point starts from: by rank 0. `summary`: "epoch 3, step 40".
+void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
+
+/// How a run that ended early goes on. `command` as of RunOptions::resume_command.
+void announce_resume(const std::filesystem::path& checkpoint,
+                     const std::function<std::string(const std::filesystem::path&)>& command);
 
 /// A loader of a stage, and how much of it is used.
 struct LoaderInUse {

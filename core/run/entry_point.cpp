@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/loops/take_over.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/resume/checkpoint_lookup.h"
 #include "levin/core/resume/checkpoint_state.h"
 #include "levin/core/resume/rank_state.h"
 #include "levin/core/rows/metric_rows.h"
@@ -88,31 +90,66 @@ void EntryPoint::set_up() {
     run_.parts.callbacks = in_hook_order(merge_callbacks(run_.setup.callbacks, module.configure_callbacks()));
   }
   check_same_setup(run_.setup, run_.parts, options_, stage_);
-  if (options_.ckpt_path) {
-    checkpoint_file_ = resolve_checkpoint(run_, *options_.ckpt_path);
-    checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::load(checkpoint_file_));
-    const Value* loops = checkpoint_->manifest.find("loops");
-    if (fitting() && loops != nullptr && loops->find("place") == nullptr) {
-      throw ConfigError("ckpt_path: '" + checkpoint_file_.string() +
-                        "' was written by an earlier levin, which did not say where its run goes on. It can be tested and "
-                        "validated; to train on, load its weights in the module's setup().");
-    }
-    run_.resume.resumed_from = checkpoint_;
-    run_.resume.replaying = fitting();
-  }
+  check_state_keys(run_.parts.callbacks);
+  if (options_.ckpt_path) load_checkpoint();
   prepare_data();
   open_loggers();
   set_up_parts();
-  if (checkpoint_) restore_module(run_, *checkpoint_);
+  if (checkpoint_) take_over([&] { restore_module(run_, *checkpoint_); });
   set_up_module();
   if (fitting()) {
     configure_optimizers();
     begin_training();
     run_.hooks.run(Hook::kOnFitStart, &Callback::on_fit_start, &Module::on_fit_start);
   }
-  log_hyperparams();
-  if (checkpoint_ && fitting()) resume_ = restore_training(run_, *checkpoint_);
+  if (checkpoint_ && fitting()) take_over([&] { resume_ = restore_training(run_, *checkpoint_); });
+  resume_.file = checkpoint_file_.string();
   checkpoint_.reset();
+  // Last, so that a start that fails leaves no folder behind.
+  log_hyperparams();
+  if (run_.is_global_zero() && run_.entry.save_config && !run_.options().fast_dev_run) {
+    std::exchange(run_.entry.save_config, nullptr)(run_.trainer.log_dir());
+  }
+  set_up_done_ = true;
+}
+
+void EntryPoint::load_checkpoint() {
+  checkpoint_file_ = resolve_checkpoint(run_, *options_.ckpt_path);
+  checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::load(checkpoint_file_));
+  const Value* loops = checkpoint_->manifest.find("loops");
+  if (fitting() && loops != nullptr && loops->find("place") == nullptr) {
+    throw ConfigError("ckpt_path: '" + checkpoint_file_.string() +
+                      "' was written by an earlier levin, which did not say where its run goes on. It can be tested and "
+                      "validated; to train on, load its weights in the module's setup().");
+  }
+  announce_checkpoint(stage_, checkpoint_file_, checkpoint_summary(*checkpoint_));
+  run_.resume.resumed_from = checkpoint_;
+  run_.resume.replaying = fitting();
+}
+
+void EntryPoint::take_over(const std::function<void()>& step) const {
+  const auto naming = [&](const std::string& message) {
+    const std::string file = checkpoint_file_.string();
+    if (message.find(file) != std::string::npos) return message;
+    constexpr std::string_view kOption = "ckpt_path: ";
+    return format("{}'{}': {}", kOption, file, message.substr(message.starts_with(kOption) ? kOption.size() : 0));
+  };
+  try {
+    step();
+  } catch (const ConfigError& error) {
+    throw ConfigError(error.mark(), naming(error.message()));
+  } catch (const MisuseError& error) {
+    throw MisuseError(naming(error.what()), error.exit_code());
+  } catch (const IoError& error) {
+    throw IoError(naming(error.what()), error.exit_code());
+  }
+}
+
+void EntryPoint::announce_how_to_resume() const {
+  if (!fitting() || !set_up_done_ || !run_.is_global_zero()) return;
+  const std::filesystem::path file = run_.resume.newest_file.empty() ? checkpoint_file_ : run_.resume.newest_file;
+  std::error_code ignored;
+  if (!file.empty() && std::filesystem::exists(file, ignored)) announce_resume(file, options_.resume_command);
 }
 
 void EntryPoint::prepare_data() {
@@ -143,9 +180,6 @@ void EntryPoint::open_loggers() {
     logger->attach(info, RankExchange(run_.strategy().control_group()).broadcast_text(token, meeting));
   }
   run_.entry.loggers_open = true;
-  if (run_.is_global_zero() && run_.entry.save_config && !run_.options().fast_dev_run) {
-    run_.entry.save_config(run_.trainer.log_dir());
-  }
   announce_folder();
 }
 
@@ -253,6 +287,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   for (const auto& logger : run_.setup.loggers) {
     if (run_.entry.loggers_open && !loggers_final_) guarded([&] { logger->finalize(status); });
   }
+  guarded([&] { announce_how_to_resume(); });
   run_.strategy().teardown();
 }
 

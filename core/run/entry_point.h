@@ -38,6 +38,10 @@ class EntryPoint {
   void prepare_data();
   void open_loggers();
   void announce_folder() const;
+  void announce_how_to_resume() const;
+  void load_checkpoint();
+  /// Takes something over from the checkpoint; errors name its file.
+  void take_over(const std::function<void()>& step) const;
   void set_up_parts();
   void set_up_module();
   void configure_optimizers();
@@ -60,6 +64,7 @@ class EntryPoint {
   std::shared_ptr<const Checkpoint> checkpoint_;
   ResumePoint resume_;
   bool set_up_parts_done_ = false;
+  bool set_up_done_ = false;
   bool loggers_final_ = false;
 };
 

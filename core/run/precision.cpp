@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "levin/core/accelerator.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
 
@@ -20,6 +21,10 @@ Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at:
                       "; it is 32-true, 64-true, " + (has_bfloat16 ? "bf16-mixed " : "") + "or bf16-true.");
   }
   autocast_type_ = *type;
+  if (format == PrecisionFormat::kFloat16Mixed && *type != at::kHalf) {
+    rank_warn_once("trainer.precision: 16-mixed computes in bfloat16 on ", device.str(),
+                   ", as bf16-mixed does: name that, so that results do not change with the device.");
+  }
 }
 
 void Precision::convert_module(Module& module) const {

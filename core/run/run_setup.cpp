@@ -1,8 +1,10 @@
 #include "levin/core/run/run_setup.h"
 
 #include <algorithm>
+#include <map>
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/format.h"
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
@@ -26,11 +28,12 @@ void apply_fast_dev_run(TrainerOptions& options) {
   options.limit_train_batches = options.limit_val_batches = Limit(batches);
   options.limit_test_batches = options.limit_predict_batches = Limit(batches);
   options.logger = Loggers(false);
-  options.enable_checkpointing = false;
+  options.enable_checkpointing = options.enable_prediction_writer = false;
 }
 
 void apply_barebones(TrainerOptions& options) {
   options.enable_checkpointing = options.enable_progress_bar = options.enable_model_summary = false;
+  options.enable_prediction_writer = false;
   options.num_sanity_val_steps = 0;
   options.log_every_n_steps = 0;
   options.logger = Loggers(false);
@@ -54,6 +57,7 @@ void make_objects(RunSetup& setup) {
   console.log_file = options.log_file;
   Console::instance().configure(console);
   announce_build(*setup.strategy);
+  warn_of_few_cores(*setup.strategy, options.num_nodes);
   announce_option_rules(options);
   setup.loggers = make_loggers(options);
   setup.callbacks = make_callbacks(options);
@@ -137,6 +141,9 @@ std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& opti
   if (options.enable_model_summary.value_or(true) && !any_of_class(callbacks, "ModelSummary")) {
     callbacks.push_back(make_callback("ModelSummary"));
   }
+  if (options.enable_prediction_writer.value_or(false) && !any_of_class(callbacks, "PredictionWriter")) {
+    callbacks.push_back(make_callback("PredictionWriter"));
+  }
   const bool saves =
       std::any_of(callbacks.begin(), callbacks.end(), [](const auto& callback) { return callback->saves_state(); });
   if (options.enable_checkpointing.value_or(true) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
@@ -156,6 +163,19 @@ std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_p
   }
   own.insert(own.end(), of_module.begin(), of_module.end());
   return own;
+}
+
+void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  std::map<std::string, const Callback*> known;
+  for (const auto& callback : callbacks) {
+    const auto [same, is_new] = known.emplace(callback->state_key(), callback.get());
+    if (is_new || callback->state_dict().is_null() || same->second->state_dict().is_null()) continue;
+    throw ConfigError(
+        format("trainer: callbacks: two callbacks keep their state under one name, {}: they would write the same "
+               "files, or take one another's state. Remove one, or give them other options (of ModelCheckpoint: "
+               "monitor, mode, or how often it saves); a class of your own overrides state_key().",
+               same->first));
+  }
 }
 
 }  // namespace levin

@@ -44,4 +44,7 @@ std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr
 std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
                                                        const std::vector<std::shared_ptr<Callback>>& of_module);
 
+/// Throws ConfigError when two callbacks would save their state under one key, so that one would take the other's.
+void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks);
+
 }  // namespace levin

@@ -1,7 +1,6 @@
 #include "levin/strategies/processes/rank_setup.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -11,18 +10,9 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/openmp_waits.h"
+#include "levin/core/base/usable_cores.h"
 
 namespace levin {
-
-namespace {
-
-int usable_cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
-  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-}
-
-}  // namespace
 
 std::vector<std::string> rank_environment(int rank, int ranks, pid_t launcher, const InheritedFiles& files) {
   std::vector<std::string> changes = {format("RANK={}", rank),

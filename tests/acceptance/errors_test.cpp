@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <thread>
 
 #include "acceptance/digits_run.h"
 #include "support/temporary_folder.h"
@@ -157,6 +158,54 @@ TEST_CASE("a run that starts in a folder which is gone says so, and nothing else
   CHECK(outcome.status == 1);
   CHECK(outcome.out.empty());
   CHECK_THAT(outcome.err, Contains("levin: the folder that this was started in is gone") && !Contains("MKL"));
+}
+
+TEST_CASE("an error that leaves a program's own main is told as levin tells it") {
+  const auto end = [](const std::string& how) { return run({.arguments = {LEVIN_BINARY_DIR "/bin/own_main_program", how}}); };
+  CHECK(end("well").ok());
+  const Outcome config = end("config"), standard = end("standard"), other = end("other");
+  CHECK(config.status == 2);
+  CHECK(config.err == "error: max_epochs: must be at least -1\n");
+  CHECK(standard.status == 1);
+  CHECK(standard.err == "error: no such camera\n");
+  CHECK(other.status == 1);
+  CHECK_THAT(other.err, Contains("error: an exception that is no std::exception") && !Contains("terminate"));
+}
+
+TEST_CASE("a start that fails leaves no version folder") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "wrong.csv") << "1,2\n3,x\n";
+  const std::string devices = GENERATE("--trainer.devices=1", "--trainer.devices=2");
+  const Outcome wrong = digits("fit", folder.path(), {"--data.init_args.path=" + (folder / "wrong.csv").string(), devices});
+  INFO(wrong.text());
+  CHECK_FALSE(wrong.ok());
+  CHECK_FALSE(fs::exists(version_folder(folder.path())));
+  REQUIRE(digits("fit", folder.path(), {"--trainer.max_epochs=1", "--trainer.limit_train_batches=1", devices}).ok());
+  CHECK(fs::exists(version_folder(folder.path()) / "config.yaml"));
+}
+
+TEST_CASE("a forgotten plug-in is named as what is missing") {
+  const TemporaryFolder folder;
+  const Outcome outcome = fit_with(folder, "model: Digits\n");
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.err, Contains("run.yaml:1:8") && Contains("no model class is registered") && Contains("`plugins:`"));
+}
+
+TEST_CASE("what a run does otherwise than it may seem is warned of once") {
+  const TemporaryFolder folder;
+  const auto warned_once = [&](std::vector<std::string> more, const std::string& warning) {
+    more.insert(more.end(), {"--trainer.fast_dev_run=1", "--trainer.accelerator=cpu"});
+    const Outcome outcome = digits("fit", folder.path(), more);
+    INFO(outcome.text());
+    REQUIRE(outcome.ok());
+    const std::size_t first = outcome.err.find(warning);
+    REQUIRE(first != std::string::npos);
+    CHECK(outcome.err.find(warning, first + 1) == std::string::npos);
+  };
+  warned_once({"--trainer.precision=16-mixed"}, "16-mixed computes in bfloat16 on cpu");
+  const std::string devices = std::to_string(std::thread::hardware_concurrency() + 1);
+  warned_once({"--trainer.devices=" + devices}, "trainer.devices: " + devices + " ranks share ");
+  warned_once({"--plugin", LEVIN_BINARY_DIR "/tests/plugins/libunoptimized.so"}, "was compiled without optimization");
 }
 
 TEST_CASE("a log folder that is removed while the run is on ends it with an error") {

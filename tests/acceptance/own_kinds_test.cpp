@@ -79,6 +79,13 @@ TEST_CASE("a callback, a logger, a sampler and an optimizer of a user's own work
   CHECK(both[8] >= first.back());
 }
 
+TEST_CASE("list and schema know the classes of a configuration's plug-ins") {
+  CHECK_THAT(levin({"list", "models", "--config", digits_config()}).out, Contains("  Digits  A small convolutional network"));
+  CHECK_THAT(levin({"schema", "--config=" + digits_config()}).out, Contains("\"Digits\""));
+  CHECK_THAT(levin({"schema"}).out, !Contains("\"Digits\""));
+  CHECK_THAT(levin({"schema", "--help"}).out, Contains("--config FILE"));
+}
+
 TEST_CASE("an accelerator that nobody knows, or that is not there, is an error before a rank starts") {
   const TemporaryFolder folder;
   const Outcome unknown = fit(folder, "Toi", "MeanGradients");

@@ -8,11 +8,14 @@
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
+#include "levin/loggers/csv_logger.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
 using namespace levin::test;
+using Catch::Matchers::Contains;
 using Names = std::set<std::string>;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -295,6 +298,79 @@ TEST_CASE("without a logger checkpoints go below default_root_dir, and best and 
                   Checkpoint::load(checkpoint->best_model_path()).tensors.at("state_dict.layer.weight")));
   trainer.test(module, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = "last", .verbose = false});
   CHECK(at::equal(module.parameters().front(), newest));
+}
+
+TEST_CASE("best and last are those of the experiment, by the logger's name, and not of whatever ran last") {
+  const TemporaryFolder folder;
+  const auto options = [&](const std::string& name, std::int64_t epochs) {
+    TrainerOptions options = quiet_options(epochs);
+    options.default_root_dir = folder.path();
+    options.logger = std::make_shared<CsvLogger>(CsvLoggerOptions{.name = name});
+    options.callbacks = {std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.monitor = "val_loss"})};
+    return options;
+  };
+  const auto fit = [&](const std::string& name, std::vector<double> scores) {
+    ScriptedModule module(std::move(scores));
+    Trainer trainer(options(name, 2));
+    trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)});
+    return trainer.callback<ModelCheckpoint>()->best_model_path();
+  };
+  const std::string first = fit("a", {1, 2});
+  const std::string second = fit("a", {2, 1});
+  fit("b", {1, 2});
+  const auto weight_after = [&](const std::string& ckpt_path) {
+    ScriptedModule module;
+    Trainer trainer(options("a", 2));
+    trainer.test(module, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = ckpt_path, .verbose = false});
+    return module.parameters().front().clone();
+  };
+  const auto weight_in = [](const std::string& file) { return Checkpoint::load(file).tensors.at("state_dict.layer.weight"); };
+  CHECK(at::equal(weight_after("best"), weight_in(second)));
+  CHECK(at::equal(weight_after("last"), weight_in(second)));
+  CHECK(at::equal(weight_after((folder / "a/version_0").string() + ":best"), weight_in(first)));
+  CHECK(at::equal(weight_after((folder / "a/version_0").string()), weight_in(first)));
+}
+
+TEST_CASE("an error about a checkpoint names its file") {
+  Fit first({});
+  first.run();
+  const std::string file = first.checkpoint->best_model_path();
+  struct Other : ScriptedModule {
+    Other() { register_module("more", torch::nn::Linear(1, 1)); }
+  } other;
+  Trainer trainer(first.options);
+  CHECK_THROWS_WITH(trainer.test(other, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = file}), Contains(file));
+  struct TwoOptimizers : ScriptedModule {
+    OptimizerSetups configure_optimizers() override { return {}; }
+  } two;
+  CHECK_THROWS_WITH(trainer.fit(two, std::make_shared<CountedLoader>(4), {}, {.ckpt_path = file}),
+                    Contains(file) && Contains("optimizers"));
+}
+
+TEST_CASE("two ModelCheckpoints that would write the same files are an error before the run") {
+  const TemporaryFolder folder;
+  const auto error = [&](ModelCheckpointOptions first, ModelCheckpointOptions second) -> std::string {
+    TrainerOptions options = quiet_options(1);
+    options.default_root_dir = folder.path();
+    options.callbacks = {std::make_shared<ModelCheckpoint>(std::move(first)),
+                         std::make_shared<ModelCheckpoint>(std::move(second))};
+    ScriptedModule module({1});
+    try {
+      Trainer(options).fit(module, std::make_shared<CountedLoader>(1), {std::make_shared<CountedLoader>(1)});
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK_THAT(error({}, {}), Contains("two callbacks keep their state under one name"));
+  CHECK_THAT(error({.monitor = "val_loss", .enable_version_counter = false}, {}),
+             Contains("would write the same files ('{epoch}-{step}.ckpt')"));
+  CHECK_THAT(
+      error({.filename = "a", .monitor = "val_loss", .save_last = true}, {.save_last = true, .enable_version_counter = false}),
+      Contains("would write the same files ('last.ckpt')"));
+  CHECK_FALSE(fs::exists(folder / "checkpoints"));
+  CHECK(error({.monitor = "val_loss"}, {}).empty());
+  CHECK(error({.dirpath = folder / "a", .monitor = "val_loss", .enable_version_counter = false}, {}).empty());
 }
 
 TEST_CASE("fast_dev_run and evaluation save nothing") {

@@ -194,11 +194,11 @@ TEST_CASE("a callback gets others by class, the present learning rates and the r
   options.default_root_dir = folder.path();
   const auto looks = std::make_shared<Looks>();
   const auto timer = std::make_shared<Timer>();
-  options.callbacks = {timer, looks, std::make_shared<Timer>()};
+  options.callbacks = {timer, looks, std::make_shared<Looks>()};
   Trainer trainer(options);
   CHECK(trainer.stop_reason().empty());
   CHECK(trainer.callback<Timer>() == timer.get());
-  CHECK(trainer.callbacks_of<Timer>().size() == 2);
+  CHECK(trainer.callbacks_of<Looks>().size() == 2);
   CHECK(trainer.callback<Looks>() == looks.get());
   CHECK(trainer.callback<EarlyStopping>() == nullptr);
 

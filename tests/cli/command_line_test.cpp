@@ -36,11 +36,16 @@ std::string error_of(const std::vector<std::string>& arguments) {
 TEST_CASE("configuration files and overrides keep their order, in every spelling") {
   const CommandLine line = parse_command_line({"fit", "--trainer.max_epochs=5", "--config", "a.yaml", "-c", "b.yaml",
                                                "--config=c.yaml", "--trainer.max_steps", "-1", "--model", "Digits",
-                                               "--trainer.callbacks+=EarlyStopping", "--ckpt_path=", "--model.text=a=b"});
+                                               "--trainer.callbacks+=EarlyStopping", "--seed_everything=", "--model.text=a=b"});
   CHECK(line.command == "fit");
   CHECK(sources_text(line) ==
         "trainer.max_epochs = 5\nfile a.yaml\nfile b.yaml\nfile c.yaml\ntrainer.max_steps = -1\nmodel = Digits\n"
-        "trainer.callbacks += EarlyStopping\nckpt_path = \nmodel.text = a=b\n");
+        "trainer.callbacks += EarlyStopping\nseed_everything = \nmodel.text = a=b\n");
+}
+
+TEST_CASE("an empty checkpoint is an error, as of a variable that is unset") {
+  CHECK_THAT(error_of({"test", "--ckpt_path="}), Catch::Contains("command line: --ckpt_path: it is empty"));
+  CHECK_THAT(error_of({"test", "--ckpt_path", ""}), Catch::Contains("command line: --ckpt_path: it is empty"));
 }
 
 TEST_CASE("the command may stand behind its options") {

@@ -77,6 +77,11 @@ TEST_CASE("a whole configuration is read, with overrides and several files") {
   CHECK(config.lr_scheduler.settings.interval == levin::Interval::kStep);
 }
 
+TEST_CASE("a schedule that looks at a metric is told which, before anything runs") {
+  Fixture fixture("model: FakeNet\noptimizer: FakeSgd\nlr_scheduler: ReduceLROnPlateau\n");
+  CHECK(fixture.error().find("run.yaml:3:15: lr_scheduler: ReduceLROnPlateau needs `monitor:`") != std::string::npos);
+}
+
 TEST_CASE("the complete configuration has every default and resolved paths, and repeats itself from anywhere") {
   Fixture fixture(kRun);
   const Value complete = write_options(fixture.load());
@@ -144,6 +149,20 @@ TEST_CASE("seed and checkpoint take their special words") {
   CHECK(fixture.load({{"ckpt_path", "best"}}).ckpt_path.value == "best");
   CHECK(fixture.load({{"ckpt_path", "null"}}).ckpt_path.value == std::nullopt);
   CHECK(fixture.load({{"ckpt_path", fixture.path("table.csv")}}).ckpt_path.value == fixture.path("table.csv"));
+  const std::string folder = fixture.path(".");
+  const std::string whole = std::filesystem::path(folder).lexically_normal().string();
+  CHECK(fixture.load({{"ckpt_path", folder + ":best"}}).ckpt_path.value == whole + ":best");
+  CHECK(fixture.load({{"ckpt_path", folder}}).ckpt_path.value == whole);
+  CHECK_THAT(fixture.error({{"ckpt_path", "no/run:last"}}),
+             Catch::Contains("ckpt_path: there is no such file") && Catch::Contains("no/run'"));
+}
+
+TEST_CASE("a scheduler without an optimizer beside it is an error that says where it belongs") {
+  Fixture fixture(std::string(kRun) + "lr_scheduler: FakeStep\n");
+  CHECK_THAT(fixture.error(), Catch::Contains("run.yaml:9:15: lr_scheduler: there is no optimizer: that it would follow") ||
+                                  Catch::Contains("run.yaml:9:15: there is no optimizer: that it would follow"));
+  CHECK_THAT(fixture.error(), Catch::Contains("configure_optimizers"));
+  CHECK(fixture.load({{"optimizer", "FakeSgd"}}).lr_scheduler.scheduler.empty() == false);
 }
 
 TEST_CASE("a file without a configuration is an error") {

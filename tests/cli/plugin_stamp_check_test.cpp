@@ -75,3 +75,14 @@ TEST_CASE("stamps are read from a file") {
   CHECK(check_stamps(folder / "libmine.so").misfit.find("levin 9.9") != std::string::npos);
   CHECK_FALSE(check_stamps(folder / "empty.so").stamped);
 }
+
+TEST_CASE("a part that was compiled without optimization is told") {
+  const std::string fits = stamp(LEVIN_ABI_VERSION, LEVIN_TEST_TORCH_VERSION, "1", "1017");
+  const auto with = [&](const std::string& optimization) {
+    return fits.substr(0, fits.size() - 1) + ";optimization=" + optimization + "}";
+  };
+  CHECK(check_stamps_in(fits).optimized);
+  CHECK(check_stamps_in(with("on")).optimized);
+  CHECK_FALSE(check_stamps_in(with("on") + with("off") + with("on")).optimized);
+  CHECK(check_stamps_in(with("off")).misfit.empty());
+}

@@ -44,6 +44,22 @@ TEST_CASE("quotes, CRLF, blanks, empty lines, signs and a byte order mark") {
   REQUIRE(parse("a,b\n").values.sizes() == at::IntArrayRef{0, 2});
 }
 
+TEST_CASE("one column may hold texts, which come sorted, and rows know their lines") {
+  const CsvTable last = parse("1,b\n\n2,\"a\"\"x\"\n3,b\n", {.class_column = "-1"});
+  CHECK(last.columns.empty());
+  CHECK(last.classes == std::vector<std::string>{"a\"x", "b"});
+  CHECK(last.values.equal(rows({1, 1, 2, 0, 3, 1}, 2)));
+  CHECK(std::vector{last.line_of(0), last.line_of(1), last.line_of(2)} == std::vector<std::int64_t>{1, 3, 4});
+  const CsvTable named = parse("kind,x\nb,1\na,2\n", {.class_column = "kind"});
+  CHECK(named.values.equal(rows({1, 1, 0, 2}, 2)));
+  CHECK(named.line_of(0) == 2);
+  const CsvTable numbers = parse("1,7\n2,3\n", {.class_column = "-1"});
+  CHECK(numbers.classes.empty());
+  CHECK(numbers.values.equal(rows({1, 7, 2, 3}, 2)));
+  CHECK(parse("1,2\n", {.class_column = "kind"}).classes.empty());
+  CHECK(CsvTable().line_of(0) == 0);
+}
+
 TEST_CASE("missing values are an error, or the number that stands for them") {
   REQUIRE_THROWS_WITH(parse("1,2\n3,\n"), StartsWith("table.csv:2:3: the value is missing"));
   REQUIRE(parse("1,2\n,NA\n?,4\n", {.missing = -1.0}).values.equal(rows({1, 2, -1, -1, -1, 4}, 2)));
@@ -76,6 +92,9 @@ TEST_CASE("an error says file, line and column, and shows the text") {
   REQUIRE_THROWS_WITH(parse("1,\"2\n3,4\n"), StartsWith("table.csv:1:3: the quote that opens here is not closed"));
   REQUIRE_THROWS_WITH(parse("\"1\"2\n"), StartsWith("table.csv:1:4: text after a closing quote: '2'"));
   REQUIRE_THROWS_WITH(parse("1.0,2.O\n3,4\n"), StartsWith("table.csv:1:5: '2.O' is not a number") && Contains("set `header`"));
+  REQUIRE_THROWS_WITH(parse("a;b\n1;2\n"),
+                      StartsWith("table.csv:2:1: '1;2' is not a number") && Contains("set `delimiter`") && Contains("';'"));
+  REQUIRE_THROWS_WITH(parse("1,5\t2\n"), Contains("is not a number") && Contains("a tab"));
   REQUIRE_THROWS_WITH(parse("1\n" + std::string(100, 'y') + "\n"), Contains("'" + std::string(40, 'y') + "…'"));
   REQUIRE_THROWS_WITH(levin::read_csv("no/such/file.csv"), Contains("no/such/file.csv") && Contains("No such file"));
 }

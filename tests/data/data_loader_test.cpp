@@ -159,7 +159,7 @@ TEST_CASE("1, 2 or 4 ranks with one global batch size see the same global batche
     const auto quarter = *rc::gen::inRange<std::int64_t>(1, 5);
     const auto seed = *rc::gen::inRange<std::int64_t>(0, 1000);
     const auto epoch = *rc::gen::inRange<std::int64_t>(0, 1000);
-    const bool drop_last = *rc::gen::arbitrary<bool>();
+    const bool drop_last = size >= 4 * quarter && *rc::gen::arbitrary<bool>();
     const auto options = [&](int world_size) {
       return DataLoaderOptions{.batch_size = 4 * quarter / world_size, .shuffle = true, .drop_last = drop_last, .seed = seed};
     };
@@ -292,4 +292,20 @@ TEST_CASE("pinned memory is asked for only where there is a GPU") {
   loader.start_epoch(0);
   const Batch batch = *loader.next();
   REQUIRE(batch[0].is_pinned() == at::hasCUDA());
+}
+
+TEST_CASE("a dataset of a size below 0, and drop_last that leaves nothing, are errors that say so") {
+  struct Wrong final : levin::Dataset {
+    std::int64_t size() const override { return -3; }
+    Batch get_batch(std::span<const std::int64_t>) const override { return {}; }
+  };
+  DataLoader wrong(std::make_shared<Wrong>());
+  CHECK_THROWS_WITH(wrong.set_shard({}), Contains("its size is -3") && Contains("Dataset::size()"));
+  CHECK_THROWS_WITH(wrong.start_epoch(0), Contains("its size is -3"));
+  DataLoader dropping(numbers(5), {.batch_size = 4, .drop_last = true});
+  CHECK_NOTHROW(dropping.set_shard({}));
+  for (const int rank : {0, 1}) {
+    CHECK_THROWS_WITH(dropping.set_shard({.rank = rank, .world_size = 2}),
+                      Contains("drop_last leaves out all 5 samples, which make no whole batch of 4 on 2 ranks"));
+  }
 }

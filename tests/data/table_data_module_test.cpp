@@ -10,6 +10,8 @@
 #include "data/fixtures.h"
 #include "levin/core/error.h"
 #include "levin/core/options/registry.h"
+#include "support/standardized_rows.h"
+#include "support/temporary_folder.h"
 
 #include <unistd.h>
 
@@ -52,6 +54,23 @@ TableDataOptions options_for(const std::filesystem::path& path) {
   options.path = path;
   options.batch_size = 4;
   return options;
+}
+
+/// A file of a test's own in a folder that goes with the test.
+std::filesystem::path write(const levin::test::TemporaryFolder& folder, const std::string& name, const std::string& text) {
+  std::ofstream(folder / name) << text;
+  return folder / name;
+}
+
+std::string error_of(const TableDataOptions& options) {
+  try {
+    TableDataModule data(options);
+    data.setup(Stage::kTrain);
+    data.test_dataloaders();
+  } catch (const levin::Error& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 }  // namespace
@@ -153,7 +172,115 @@ TEST_CASE("options that do not fit the data are errors that say so") {
                  o.path = kFixtures / "big_endian.npy";
                  o.label_column = "0";
                }),
-               Contains("label of row 0") && Contains("no whole number"));
+               Contains("big_endian.npy, row 0 (from 0): the label") && Contains("no whole number"));
+}
+
+TEST_CASE("what is learnt from the training data goes with the checkpoint, to whatever is tested or predicted then") {
+  const levin::test::TemporaryFolder folder;
+  TableDataOptions options = options_for(write(folder, "train.csv", "x,kind\n1,0\n3,1\n"));
+  options.standardize = true;
+  options.val_fraction = options.test_fraction = 0;
+  TableDataModule trained(options);
+  CHECK(trained.state_dict().is_null());
+  trained.setup(Stage::kTrain);
+  const levin::Value state = trained.state_dict();
+
+  options.path = write(folder, "other.csv", "x,kind\n10,0\n30,1\n");
+  options.predict_path = write(folder, "predict.csv", "x\n1\n2\n5\n");
+  TableDataModule data(options);
+  data.setup(Stage::kPredict);
+  data.load_state_dict(state);
+  const levin::LoaderPtr loader = data.predict_dataloaders().at(0);
+  loader->start_epoch(0);
+  const Batch batch = *loader->next();
+  CHECK_FALSE(batch.contains("label"));
+  CHECK(batch["features"].equal(torch::tensor({{-1.0f}, {0.0f}, {3.0f}})));
+
+  TableDataOptions wider = options_for(write(folder, "wider.csv", "x,y,kind\n1,2,0\n3,4,1\n"));
+  wider.standardize = true;
+  TableDataModule other(wider);
+  other.setup(Stage::kTest);
+  CHECK_THROWS_WITH(other.load_state_dict(state), Contains("of data with 1 features, this data has 2"));
+}
+
+TEST_CASE("a file to predict has the features of the training data, with or without a column of labels") {
+  const levin::test::TemporaryFolder folder;
+  const auto predicted = [&](const std::string& training, const std::string& text) {
+    TableDataOptions options = options_for(write(folder, "train.csv", training));
+    options.label_column = training.find("kind") == std::string::npos ? "1" : "kind";
+    options.predict_path = write(folder, "predict.csv", text);
+    TableDataModule data(options);
+    data.setup(Stage::kPredict);
+    const levin::LoaderPtr loader = data.predict_dataloaders().at(0);
+    loader->start_epoch(0);
+    return (*loader->next())["features"];
+  };
+  const std::string named = "x,kind,y\n1,0,2\n3,1,4\n", plain = "1,0,2\n3,1,4\n";
+  const at::Tensor expected = torch::tensor({{5.0f, 6.0f}, {7.0f, 8.0f}});
+  CHECK(predicted(named, "x,y\n5,6\n7,8\n").equal(expected));
+  CHECK(predicted(named, "x,kind,y\n5,0,6\n7,0,8\n").equal(expected));
+  CHECK(predicted(named, "5,6\n7,8\n").equal(expected));
+  CHECK(predicted(plain, "5,6\n7,8\n").equal(expected));
+  CHECK(predicted(plain, "5,0,6\n7,0,8\n").equal(expected));
+  CHECK_THROWS_WITH(predicted(named, "x,z\n5,6\n"), Contains("feature 1 of") && Contains("is called 'z'") && Contains("'y'"));
+  CHECK_THROWS_WITH(predicted(plain, "5\n"), Contains("has 1 features") && Contains("has 2"));
+}
+
+TEST_CASE("labels may be texts, in the order of their alphabet, which a checkpoint keeps") {
+  const levin::test::TemporaryFolder folder;
+  TableDataOptions options = options_for(write(folder, "train.csv", "1,cat\n2,ant\n3,\"bee, big\"\n4,ant\n"));
+  options.val_fraction = options.test_fraction = 0;
+  options.shuffle = false;
+  TableDataModule data(options);
+  data.setup(Stage::kTrain);
+  const Batch batch = all(data.train_dataloader());
+  const at::Tensor order = batch["features"].squeeze(1).argsort();
+  CHECK(batch["label"].index_select(0, order).equal(torch::tensor({2, 0, 1, 0}, torch::kLong)));
+  CHECK(data.state_dict().at("classes") == levin::Value(levin::Value::List{"ant", "bee, big", "cat"}));
+
+  // Fewer classes, other numbers: those of the checkpoint count.
+  options.path = write(folder, "fewer.csv", "1,cat\n2,cat\n");
+  TableDataModule fewer(options);
+  fewer.setup(Stage::kTest);
+  fewer.load_state_dict(data.state_dict());
+  CHECK(all(fewer.train_dataloader())["label"].equal(torch::tensor({2, 2}, torch::kLong)));
+
+  options.test_path = write(folder, "test.csv", "1,cow\n");
+  CHECK_THAT(error_of(options), Contains("test.csv: the label 'cow' is not among the classes of the training data: 'cat'"));
+  options.path = write(folder, "numbers.csv", "1,0\n2,1\n");
+  CHECK_THAT(error_of(options), Contains("test.csv: its labels are texts, those of the training data are not"));
+}
+
+TEST_CASE("errors in a table name file and line") {
+  const levin::test::TemporaryFolder folder;
+  const auto error = [&](const std::string& text) { return error_of(options_for(write(folder, "table.csv", text))); };
+  CHECK_THAT(error("x,kind\n\n1,0\n\n2,0.5\n"), Contains("table.csv:5: the label 0.5 is no whole number"));
+  CHECK_THAT(error("x,kind\n1,cat\n2,3\n"), Contains("table.csv:3:3: the label '3' is a number, that of line 2 is not"));
+  CHECK_THAT(error("1,0\n2,cat\n"), Contains("table.csv:2:3: the label 'cat' is a text, that of line 1 is not"));
+  for (const char* text : {"x;kind\n1;0\n", "1\t0\n2\t1\n"}) {
+    CHECK_THAT(error(text),
+               Contains("table.csv is no table with a column of labels") && Contains("set `delimiter`") && Contains("';'"));
+  }
+}
+
+TEST_CASE("the data module that the documentation shows takes its statistics from a checkpoint") {
+  const levin::test::TemporaryFolder folder;
+  StandardizedRowsOptions options{.path = kFixtures / "big_endian.npy"};
+  StandardizedRows trained(options);
+  trained.setup(Stage::kTrain);
+  levin::Value state = trained.state_dict();
+  const auto first = [](StandardizedRows& data) {
+    const levin::LoaderPtr loader = data.predict_dataloaders().at(0);
+    loader->start_epoch(0);
+    return (*loader->next())[0];
+  };
+  const at::Tensor before = first(trained);
+  CHECK(before.mean(0).abs().max().item<float>() < 1e-6f);
+  state["mean"].as_list()[0] = state["mean"].as_list()[0].as_double() + state["deviation"].as_list()[0].as_double();
+  StandardizedRows resumed(options);
+  resumed.setup(Stage::kPredict);
+  resumed.load_state_dict(state);
+  CHECK(torch::allclose(first(resumed).select(1, 0), before.select(1, 0) - 1));
 }
 
 TEST_CASE("the registry makes it by name from its options") {

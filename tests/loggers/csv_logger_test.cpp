@@ -61,6 +61,20 @@ TEST_CASE("by default the rows are in ROOT/logs/version_0/metrics.csv, and the n
   }
 }
 
+TEST_CASE("the earlier runs of an experiment are its version folders, the newest first, or the one that is named") {
+  const TemporaryFolder folder;
+  for (const char* name : {"logs/version_2", "logs/version_10", "logs/other", "mine/version_0"})
+    fs::create_directories(folder / name);
+  const auto runs = [&](CsvLoggerOptions options) { return CsvLogger(std::move(options)).earlier_runs(run_in(folder.path())); };
+  using Folders = std::vector<fs::path>;
+  CHECK(runs({}) == Folders{folder / "logs/version_10", folder / "logs/version_2"});
+  CHECK(runs({.name = "mine"}) == Folders{folder / "mine/version_0"});
+  CHECK(runs({.version = 2}) == Folders{folder / "logs/version_2"});
+  CHECK(runs({.version = "other"}) == Folders{folder / "logs/other"});
+  CHECK(runs({.name = "new"}) == Folders{folder / "new/version_0"});
+  CHECK_FALSE(fs::exists(folder / "new"));
+}
+
 TEST_CASE("save_dir, name and version choose the folder") {
   const TemporaryFolder folder;
   const auto folder_of = [&](CsvLoggerOptions options) {

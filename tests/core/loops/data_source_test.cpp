@@ -1,9 +1,12 @@
 #include "levin/core/loops/data_source.h"
 
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
 
 #include "support/fixed_loader.h"
 #include "support/run_bench.h"
+#include "support/temporary_folder.h"
 
 using namespace levin;
 using namespace levin::test;
@@ -80,4 +83,20 @@ TEST_CASE("an empty loader among several is an error that names the hook") {
   DataSource source(nullptr, {std::make_shared<ShardedLoader>(), nullptr});
   CHECK_THROWS_WITH(source.evaluation(Stage::kTest, bench.module, bench.setup, bench.hooks),
                     "test_dataloader gave an empty loader among its loaders.");
+}
+
+TEST_CASE("an empty loader is told, with what it is for") {
+  struct Empty final : FixedLoader {
+    Empty() : FixedLoader({}) {}
+    std::optional<SampleShare> sample_share() const override { return SampleShare{}; }
+  };
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.log_file = folder / "log.txt";
+  RunBench bench(options);
+  Module module;
+  DataSource(std::make_shared<Empty>(), {}).train(module, bench.setup, bench.hooks);
+  std::ostringstream log;
+  log << std::ifstream(folder / "log.txt").rdbuf();
+  CHECK_THAT(log.str(), Catch::Contains("The training loader is empty"));
 }

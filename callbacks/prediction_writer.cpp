@@ -1,0 +1,150 @@
+#include "levin/callbacks/prediction_writer.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "levin/callbacks/prediction_file.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
+#include "levin/core/base/quoted_text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
+#include "levin/core/files/leaves_folder.h"
+#include "levin/core/module.h"
+#include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/run/batch_samples.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+namespace {
+
+/// The tensors with names for all: "prediction", or "prediction_0" and so on when several have none.
+std::vector<Batch::Item> named(const Batch& prediction) {
+  std::vector<Batch::Item> items = prediction.items();
+  const auto unnamed = std::count_if(items.begin(), items.end(), [](const auto& item) { return item.first.empty(); });
+  int next = 0;
+  for (auto& [name, tensor] : items) {
+    if (name.empty()) name = unnamed == 1 ? "prediction" : format("prediction_{}", next++);
+  }
+  return items;
+}
+
+void check_rows(const std::vector<Batch::Item>& items, std::int64_t samples) {
+  for (const auto& [name, tensor] : items) {
+    if (tensor.defined() && tensor.dim() > 0 && tensor.size(0) == samples) continue;
+    std::ostringstream shape;
+    if (tensor.defined()) shape << tensor.sizes();
+    throw MisuseError(format(
+        "PredictionWriter: predict_step gave {} of shape {} for a batch of {}: it writes one row for each sample. "
+        "Return such rows, or set trainer.enable_prediction_writer to false and use what predict_step "
+        "gives in on_predict_batch_end.",
+        quoted_text(name), tensor.defined() ? shape.str() : "undefined", counted(static_cast<std::size_t>(samples), "sample")));
+  }
+}
+
+/// What all ranks' predictions are called; a rank without a batch cannot know. Ranks: all.
+std::vector<std::string> names_on_all_ranks(Trainer& trainer, const std::vector<std::vector<Batch::Item>>& batches) {
+  std::string mine;
+  for (const auto& [name, tensor] : batches.empty() ? std::vector<Batch::Item>() : batches.front()) mine += name + '\0';
+  const std::vector<std::string> all =
+      RankExchange(trainer.strategy().control_group())
+          .gather_text(mine, {"PredictionWriter: names of predictions", "all have the same callbacks"});
+  const auto first = std::find_if(all.begin(), all.end(), [](const std::string& names) { return !names.empty(); });
+  if (first == all.end()) return {};
+  if (std::any_of(all.begin(), all.end(), [&](const auto& names) { return !names.empty() && names != *first; })) {
+    throw MisuseError("PredictionWriter: predict_step gives other names on some ranks than on others.");
+  }
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < first->size(); begin = first->find('\0', begin) + 1)
+    names.emplace_back(first->c_str() + begin);
+  return names;
+}
+
+}  // namespace
+
+void PredictionWriterOptions::declare(OptionList<PredictionWriterOptions>& options) {
+  using O = PredictionWriterOptions;
+  options.add("dirpath", &O::dirpath, "Folder to write to; null: the logger's folder, or default_root_dir");
+  options.add("filename", &O::filename, "Name of the file, without .csv and the like").not_empty();
+  options.add("format", &O::format, "What the file is");
+  options.add(
+      "write_interval", &O::write_interval,
+      "One file of all predictions at the end (epoch), one for each batch (batch: for more than memory holds), or both");
+  options.rule({"filename"}, [](const O& writer) -> std::string {
+    if (!leaves_folder(writer.filename)) return "";
+    return levin::format("filename is {}, which leads out of the folder: say with dirpath where to write",
+                         quoted_text(writer.filename));
+  });
+}
+
+PredictionWriter::PredictionWriter(PredictionWriterOptions options)
+    : options_(checked("PredictionWriter", std::move(options))) {}
+
+void PredictionWriter::on_predict_start(Trainer& trainer, Module&) {
+  folder_ = options_.dirpath.value_or(trainer.log_dir());
+  kept_.assign(trainer.num_evaluation_batches().size(), {});
+  written_.clear();
+}
+
+void PredictionWriter::on_predict_batch_end(Trainer& trainer, Module&, const Batch& prediction, const Batch& batch,
+                                            std::int64_t batch_idx, std::int64_t dataloader_idx) {
+  if (trainer.options().fast_dev_run || prediction.empty()) return;
+  std::vector<Batch::Item> items = named(prediction);
+  check_rows(items, batch.batch_size());
+  for (auto& [name, tensor] : items) tensor = tensor.detach().to(at::kCPU);
+  if (writes_epoch()) {
+    auto& batches = kept_[static_cast<std::size_t>(dataloader_idx)];
+    const auto name_of = [](const std::vector<Batch::Item>& one) {
+      return join(one, ", ", [](const Batch::Item& item) { return item.first; });
+    };
+    if (!batches.empty() && name_of(batches.front()) != name_of(items)) {
+      throw MisuseError(
+          format("PredictionWriter: predict_step gave {} for batch {}, and {} for the first: every batch needs the same names.",
+                 name_of(items), batch_idx, name_of(batches.front())));
+    }
+    batches.push_back(items);
+  }
+  if (!writes_batches()) return;
+  if (const auto samples = samples_of_batch(trainer)) {
+    items.insert(items.begin(), {"sample", at::tensor(*samples, at::kLong)});
+  }
+  const std::filesystem::path folder = folder_ / options_.filename;
+  detail::write_predictions(folder / format("loader_{}-rank_{}-batch_{}", dataloader_idx, trainer.rank(), batch_idx),
+                            options_.format, items);
+  if (written_.empty()) written_.push_back(folder.string() + "/");
+}
+
+void PredictionWriter::on_predict_epoch_end(Trainer& trainer, Module& module) {
+  if (trainer.options().fast_dev_run || !writes_epoch()) return;
+  for (std::size_t index = 0; index < kept_.size(); ++index) write_epoch(trainer, module, index);
+}
+
+void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx) {
+  const auto batches = std::move(kept_[dataloader_idx]);
+  std::vector<Batch::Item> columns;
+  const std::vector<std::string> names = names_on_all_ranks(trainer, batches);
+  for (std::size_t position = 0; position < names.size(); ++position) {
+    std::vector<at::Tensor> rows;
+    for (const auto& items : batches) rows.push_back(items[position].second);
+    columns.emplace_back(names[position], module.gather_for_metrics(rows, static_cast<std::int64_t>(dataloader_idx)));
+  }
+  if (columns.empty() || !trainer.is_global_zero()) return;
+  const std::string name = kept_.size() == 1 ? options_.filename : format("{}-{}", options_.filename, dataloader_idx);
+  for (const auto& file : detail::write_predictions(folder_ / name, options_.format, columns)) {
+    written_.push_back(format("{} ({})", file, counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
+  }
+}
+
+void PredictionWriter::on_predict_end(Trainer& trainer, Module&) {
+  if (trainer.options().fast_dev_run) return;
+  if (!written_.empty()) {
+    rank_zero_info("predictions: ", join(written_));
+  } else if (writes_epoch()) {
+    rank_zero_warn("PredictionWriter: predict_step returned nothing, so no predictions are written.");
+  }
+}
+
+}  // namespace levin

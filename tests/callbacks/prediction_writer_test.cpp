@@ -1,0 +1,163 @@
+#include "levin/callbacks/prediction_writer.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "callbacks/scripted_run.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/error.h"
+#include "levin/data/array_file.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/dataset.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string content(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Predicts what a function makes of a batch.
+struct Predicts : Module {
+  explicit Predicts(std::function<Batch(const Batch&)> function) : function(std::move(function)) {}
+  Batch predict_step(const Batch& batch, std::int64_t) override { return function(batch); }
+  std::function<Batch(const Batch&)> function;
+};
+
+/// So many samples: their number, in batches of two.
+LoaderPtr samples(std::int64_t count) {
+  const at::Tensor numbers = torch::arange(count, torch::kFloat).reshape({-1, 1});
+  return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", numbers}}),
+                                      DataLoaderOptions{.batch_size = 2});
+}
+
+/// Predicts with a writer, into FOLDER.
+void predict(const TemporaryFolder& folder, PredictionWriterOptions options, std::function<Batch(const Batch&)> function,
+             LoaderList loaders = {samples(3)}, std::function<void(TrainerOptions&)> change = {}) {
+  TrainerOptions trainer_options = quiet_options(1);
+  trainer_options.default_root_dir = folder.path();
+  trainer_options.callbacks = {std::make_shared<PredictionWriter>(std::move(options))};
+  if (change) change(trainer_options);
+  Predicts module(std::move(function));
+  Trainer(trainer_options).predict(module, std::move(loaders));
+}
+
+}  // namespace
+
+TEST_CASE("a prediction without a name is the column prediction, or one column for each number of a row") {
+  const TemporaryFolder folder;
+  predict(folder, {}, [](const Batch& batch) { return batch["x"] * 0.1; });
+  CHECK(content(folder / "predictions.csv") == "prediction\n0\n0.1\n0.2\n");
+  predict(folder, {.filename = "pairs"}, [](const Batch& batch) { return torch::cat({batch["x"], -batch["x"]}, 1); });
+  CHECK(content(folder / "pairs.csv") == "prediction_0,prediction_1\n0,-0\n1,-1\n2,-2\n");
+}
+
+TEST_CASE("named predictions are columns of their names, whole numbers stay whole, and names are quoted where CSV needs it") {
+  const TemporaryFolder folder;
+  predict(folder, {}, [](const Batch& batch) {
+    const at::Tensor x = batch["x"].squeeze(1);
+    return Batch{{"class", x.to(torch::kLong) + (std::int64_t{1} << 60)},
+                 {"is, \"odd\"", x.remainder(2).eq(1)},
+                 {"score", torch::stack({x / 0, x.to(torch::kDouble) / 3}, 1)}};
+  });
+  CHECK(content(folder / "predictions.csv") ==
+        "class,\"is, \"\"odd\"\"\",score_0,score_1\n"
+        "1152921504606846976,0,nan,0\n1152921504606846977,1,inf,0.3333333333333333\n"
+        "1152921504606846978,0,inf,0.6666666666666666\n");
+}
+
+TEST_CASE("npy files hold one array each, and safetensors all under their names") {
+  const TemporaryFolder folder;
+  const auto both = [](const Batch& batch) {
+    return Batch{{"x", batch["x"]}, {"image", batch["x"].reshape({-1, 1, 1}).expand({-1, 2, 3}).to(torch::kDouble)}};
+  };
+  predict(folder, {.format = PredictionFormat::kNpy}, both);
+  CHECK(torch::equal(read_npy(folder / "predictions-x.npy"), torch::tensor({{0.0}, {1.0}, {2.0}}, torch::kDouble)));
+  CHECK(read_npy(folder / "predictions-image.npy").sizes() == at::IntArrayRef{3, 2, 3});
+  CHECK_THAT(content(folder / "predictions-x.npy"), Contains("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }"));
+  predict(folder, {.filename = "flat", .format = PredictionFormat::kNpy},
+          [](const Batch& batch) { return batch["x"].squeeze(1); });
+  CHECK_THAT(content(folder / "flat.npy"), Contains("'shape': (3, ), }"));
+  CHECK(torch::equal(read_npy(folder / "flat.npy"), torch::arange(3, torch::kDouble)));
+  predict(folder, {.format = PredictionFormat::kSafetensors}, both);
+  const Checkpoint read = Checkpoint::load(folder / "predictions.safetensors");
+  CHECK(torch::equal(read.tensors.at("x"), torch::arange(3, torch::kFloat).reshape({-1, 1})));
+  CHECK(read.tensors.at("image").scalar_type() == torch::kDouble);
+}
+
+TEST_CASE("with the interval batch each batch has a file, which names its samples") {
+  const TemporaryFolder folder;
+  predict(folder, {.write_interval = WriteInterval::kBatch}, [](const Batch& batch) { return batch["x"] * 2; },
+          {samples(2), samples(3)});
+  const fs::path parts = folder / "predictions";
+  CHECK(file_names(parts) ==
+        std::set<std::string>{"loader_0-rank_0-batch_0.csv", "loader_1-rank_0-batch_0.csv", "loader_1-rank_0-batch_1.csv"});
+  CHECK(content(parts / "loader_1-rank_0-batch_1.csv") == "sample,prediction\n2,4\n");
+  CHECK_FALSE(fs::exists(folder / "predictions.csv"));
+  predict(folder, {.filename = "both", .write_interval = WriteInterval::kBatchAndEpoch},
+          [](const Batch& batch) { return batch["x"]; });
+  CHECK(fs::exists(folder / "both.csv"));
+  CHECK(fs::exists(folder / "both/loader_0-rank_0-batch_1.csv"));
+}
+
+TEST_CASE("several loaders have a file each") {
+  const TemporaryFolder folder;
+  predict(folder, {}, [](const Batch& batch) { return batch["x"]; }, {samples(1), samples(3)});
+  CHECK(content(folder / "predictions-0.csv") == "prediction\n0\n");
+  CHECK(content(folder / "predictions-1.csv") == "prediction\n0\n1\n2\n");
+}
+
+TEST_CASE("what is not one row for each sample, or differs from batch to batch, is an error that says what to do") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(
+      predict(folder, {},
+              [](const Batch& batch) {
+                return Batch{{"mean", batch["x"].mean()}};
+              }),
+      Contains("predict_step gave 'mean' of shape [] for a batch of 2 samples") && Contains("enable_prediction_writer"));
+  CHECK_THROWS_WITH(predict(folder, {},
+                            [](const Batch& batch) {
+                              return torch::cat({batch["x"], batch["x"]});
+                            }),
+                    Contains("of shape [4, 1] for a batch of 2 samples"));
+  CHECK_THROWS_WITH(predict(folder, {},
+                            [](const Batch& batch) {
+                              return batch.batch_size() == 2 ? Batch{{"a", batch["x"]}} : Batch{{"b", batch["x"]}};
+                            }),
+                    Contains("gave b for batch 1, and a for the first"));
+  CHECK_FALSE(fs::exists(folder / "predictions.csv"));
+}
+
+TEST_CASE("a writer is there when it is asked for, and writes nothing for fast_dev_run") {
+  const TemporaryFolder folder;
+  const auto as_is = [](const Batch& batch) { return batch["x"]; };
+  const auto without = [](TrainerOptions& options) { options.callbacks.clear(); };
+  predict(folder, {}, as_is, {samples(3)}, without);
+  predict(folder, {}, as_is, {samples(3)}, [](TrainerOptions& options) { options.fast_dev_run = 1; });
+  CHECK_FALSE(fs::exists(folder / "predictions.csv"));
+  predict(folder, {}, as_is, {samples(3)}, [&](TrainerOptions& options) {
+    without(options);
+    options.enable_prediction_writer = true;
+  });
+  CHECK(fs::exists(folder / "predictions.csv"));
+  CHECK_THROWS_WITH(
+      predict(folder, {}, as_is, {samples(3)}, [](TrainerOptions& options) { options.enable_prediction_writer = false; }),
+      Contains("enable_prediction_writer is false, but callbacks hold a PredictionWriter"));
+}
+
+TEST_CASE("predictions that nobody asked for are not kept") {
+  TrainerOptions options = quiet_options(1);
+  options.enable_checkpointing = false;
+  Predicts module([](const Batch& batch) { return batch["x"]; });
+  Trainer trainer(options);
+  CHECK(trainer.predict(module, {samples(3)}).front().size() == 2);
+  CHECK(trainer.predict(module, {samples(3)}, {.return_predictions = false}).empty());
+}
