@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
@@ -41,6 +42,21 @@ bool is_checkpoint_link(const fs::path& file) {
 }
 
 }  // namespace
+
+void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOptions& right) {
+  const auto folder = [](const ModelCheckpointOptions& one) { return one.dirpath ? absolute_folder(*one.dirpath) : ""; };
+  const auto name = [](const ModelCheckpointOptions& one) { return one.filename.value_or(kDefaultName); };
+  // With the counter a name that is taken gets a number.
+  const bool counted = left.enable_version_counter && right.enable_version_counter;
+  if (counted || folder(left) != folder(right)) return;
+  const bool both_save = left.save_top_k != 0 && right.save_top_k != 0;
+  const bool same_last = left.save_last.enabled() && right.save_last.enabled();
+  if (!same_last && (!both_save || name(left) != name(right))) return;
+  throw ConfigError(
+      format("trainer: callbacks: two ModelCheckpoints would write the same files ('{}'): give one of them another "
+             "dirpath or filename, or leave enable_version_counter true in both.",
+             (same_last ? ModelCheckpoint::kNameLast : name(left)) + ModelCheckpoint::kFileExtension));
+}
 
 std::string absolute_folder(const fs::path& folder) {
   std::error_code error;

@@ -3,7 +3,17 @@
 #include <filesystem>
 #include <string>
 
+namespace levin {
+struct ModelCheckpointOptions;
+}
+
 namespace levin::detail {
+
+/// The name of a checkpoint when nothing else is said.
+inline constexpr const char* kDefaultName = "{epoch}-{step}";
+
+/// Throws ConfigError when two ModelCheckpoints would write the same files, one in the other's place.
+void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOptions& right);
 
 /// The folder as an absolute path; it need not exist. A leading "~" is the user's home.
 std::string absolute_folder(const std::filesystem::path& folder);

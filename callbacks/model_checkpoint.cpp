@@ -44,7 +44,8 @@ std::string read_text(const Value* value) { return value == nullptr || value->is
 
 ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
     : options_(checked("ModelCheckpoint", std::move(options))),
-      name_(std::make_unique<CheckpointName>(options_.filename.value_or("{epoch}-{step}"), options_.auto_insert_metric_name)),
+      name_(
+          std::make_unique<CheckpointName>(options_.filename.value_or(detail::kDefaultName), options_.auto_insert_metric_name)),
       top_k_(std::make_unique<TopKCheckpoints>(options_.save_top_k, options_.mode == MonitorMode::kMin)) {
   const bool no_trigger = !options_.every_n_train_steps && !options_.every_n_epochs && !options_.train_time_interval;
   every_n_train_steps_ = options_.every_n_train_steps.value_or(0);
@@ -149,7 +150,9 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
 
 void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   if (stage != Stage::kTrain) return;
-  check_files(trainer);
+  for (const ModelCheckpoint* other : trainer.callbacks_of<ModelCheckpoint>()) {
+    if (other != this) detail::check_files(options_, other->options_);
+  }
   std::string folder;
   if (trainer.is_global_zero()) {
     folder = detail::absolute_folder(options_.dirpath.value_or(trainer.log_dir() / "checkpoints"));
@@ -159,21 +162,6 @@ void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   }
   dirpath_ = RankExchange(trainer.strategy().control_group())
                  .broadcast_text(folder, {"ModelCheckpoint: folder", "all have the same callbacks"});
-}
-
-void ModelCheckpoint::check_files(const Trainer& trainer) const {
-  const auto pattern = [](const ModelCheckpoint& one) { return one.options_.filename.value_or("{epoch}-{step}"); };
-  for (const ModelCheckpoint* other : trainer.callbacks_of<ModelCheckpoint>()) {
-    const bool replaces = !options_.enable_version_counter || !other->options_.enable_version_counter;
-    if (other == this || !replaces || other->checkpoint_folder() != checkpoint_folder()) continue;
-    const bool same_last = options_.save_last.enabled() && other->options_.save_last.enabled();
-    if (!same_last && (pattern(*other) != pattern(*this) || options_.save_top_k == 0 || other->options_.save_top_k == 0))
-      continue;
-    throw ConfigError(
-        format("trainer: callbacks: two ModelCheckpoints would write the same files ('{}'): give one of them "
-               "another dirpath or filename, or leave enable_version_counter true in both.",
-               (same_last ? std::string(kNameLast) : pattern(*this)) + kFileExtension));
-  }
 }
 
 bool ModelCheckpoint::off(const Trainer& trainer) const {

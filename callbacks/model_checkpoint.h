@@ -116,8 +116,6 @@ class LEVIN_API ModelCheckpoint final : public Callback {
  private:
   enum class Occasion { kBatch, kEpoch };
 
-  /// Throws ConfigError when another one would replace its files.
-  void check_files(const Trainer& trainer) const;
   bool off(const Trainer& trainer) const;
   bool step_is_due(Trainer& trainer);
   bool saves_on_train_epoch_end(const Trainer& trainer) const;
