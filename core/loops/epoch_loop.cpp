@@ -275,7 +275,7 @@ void EpochLoop::write_step_row(const Iteration& iteration) {
   if (!iteration.ends_window) return;
   const std::int64_t every = run_.options().log_every_n_steps.value_or(50);
   const bool due = every > 0 && ((progress_.logging_step + 1) % every == 0 || run_.stop.agreed());
-  rows_.write_local_step(*run_.metrics, progress_.logging_step, /*to_rank_zero=*/false);
+  rows_.write_local_step(*run_.metrics, progress_.logging_step);
   // Every rank reaches this because steps are counted alike, and a stop was agreed.
   if (due) rows_.write(run_.boundaries.meet(BoundaryKind::kTrainStep), progress_.logging_step, /*epoch_end=*/false);
 }

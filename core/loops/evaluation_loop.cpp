@@ -208,8 +208,8 @@ void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t
                dataloader_idx);
     // As in Lightning, step values of an evaluation are written at every batch; they are this rank's own.
     if (stage_ != Stage::kSanityCheck) {
-      const std::int64_t step = run_.progress.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
-      rows_.write_local_step(*run_.metrics, step, /*to_rank_zero=*/true);
+      const std::int64_t batch_of_all_passes = run_.progress.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
+      rows_.write_local_step(*run_.metrics, run_.progress.logging_step, batch_of_all_passes);
     }
   }
   run_.metrics->end_batch();
