@@ -6,6 +6,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/loops/take_over.h"
+#include "levin/core/resume/parameter_state.h"
 
 namespace levin {
 
@@ -62,16 +63,34 @@ void EpochLoop::start(const ResumePoint& resume) {
   run_.stop.skip_epoch(false);
   if (resume.resumes && resume.place == Place::kEpochStart) take_over(run_, data_, resume);
   if (!inside) begin_place(run_, Place::kEpochStart);
+  if (inside) resume.parameters->restore_epoch_start(run_);
+  position_.parameters_at_epoch_start = run_.trained.now();
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
   if (inside) {
     take_over(run_, data_, resume);
+    resume.parameters->restore_agreed(run_);
   } else {
     data_.start_epoch(progress_.epoch);
   }
+  agree_on_parameters();
+  if (inside) resume.parameters->restore_place(run_);
   position_.before_reading = data_.before_reading();
   position_.batches_done = resume.batches_done;
   position_.samples_done = data_.samples_done(resume.batches_done);
   begin_place(run_, Place::kBatch);
+}
+
+void EpochLoop::agree_on_parameters() {
+  const bool changed = run_.trained.changed();
+  if (run_.world_size() == 1) {
+    if (changed) run_.trained.agree(/*after_reduction=*/false);
+    return;
+  }
+  // Every rank reaches this because all begin the same epochs, and run the same hooks before.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0});
+  const auto says_so = [](const BoundaryPayload& payload) { return payload[0] != 0; };
+  // Every rank reaches this because each knows what all said.
+  if (std::any_of(outcome.payloads.begin(), outcome.payloads.end(), says_so)) run_.trained.agree(/*after_reduction=*/false);
 }
 
 bool EpochLoop::resume_behind_step(const ResumePoint& resume) {

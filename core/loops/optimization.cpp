@@ -16,9 +16,11 @@ void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVot
   if (reduces) votes.publish();
   strategy.before_backward(loss, synchronize);
   hooks.module(Hook::kBackward, &Module::backward, loss);
-  if (reduces) strategy.after_backward(module);
+  if (reduces) {
+    strategy.after_backward(module);
+    votes.collect();
+  }
   hooks.run(Hook::kOnAfterBackward, &Callback::on_after_backward, &Module::on_after_backward);
-  if (reduces) votes.collect();
 }
 
 StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step) {

@@ -112,6 +112,7 @@ void EntryPoint::set_up() {
   }
   log_hyperparams();
   if (checkpoint_ && fitting()) resume_ = restore_training(run_, *checkpoint_);
+  if (fitting()) run_.resume.position.parameters_at_train_start = run_.trained.now();
   checkpoint_.reset();
 }
 
@@ -171,6 +172,7 @@ void EntryPoint::set_up_module() {
   precision_->convert_module(module);
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
   run_.strategy().setup_module(module, fitting());
+  run_.trained.remember_parameters();
   if (fitting()) module.train();
 }
 
@@ -178,6 +180,7 @@ void EntryPoint::configure_optimizers() {
   const auto scope = run_.hooks.enter(Hook::kConfigureOptimizers);
   take_optimizers(make_optimizers(run_.module(), run_.optimizer_override), run_.options(), run_.parts);
   check_same_optimizers(run_.setup, run_.parts);
+  run_.trained.remember_optimizers();
 }
 
 void EntryPoint::begin_training() {

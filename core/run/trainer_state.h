@@ -15,6 +15,7 @@
 #include "levin/core/run/run_parts.h"
 #include "levin/core/run/run_setup.h"
 #include "levin/core/run/stop_request.h"
+#include "levin/core/run/trained_parameters.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -50,6 +51,7 @@ struct TrainerState {
   HookTracker tracker{progress, metrics, *setup.strategy};
   HookRunner hooks{&trainer, parts, tracker};
   Boundaries boundaries{progress, metrics, stop};
+  TrainedParameters trained{setup, parts};
   StepVotes* step_votes = nullptr;  ///< while training runs
 
   Module& module() const { return *parts.module; }

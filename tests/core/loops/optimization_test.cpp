@@ -39,7 +39,8 @@ struct OptimizationBench : RunBench {
   SteppedWeight weight;
   GradientAccumulation accumulation;
   Precision precision{PrecisionFormat::kFloat32, setup.strategy->accelerator(), at::Device(at::kCPU)};
-  StepVotes votes{setup.strategy->vote_channel(), boundaries};
+  TrainedParameters trained{setup, parts};
+  StepVotes votes{setup.strategy->vote_channel(), boundaries, trained};
   AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks};
 };
 
