@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/manual_optimization.h"
@@ -25,13 +26,19 @@ namespace {
 Module::~Module() { ModuleAttachment::forget(*this); }
 
 StepOutput Module::training_step(const Batch&, std::int64_t) { throw_missing_step("training_step", "fit"); }
-StepOutput Module::validation_step(const Batch&, std::int64_t) { throw_missing_step("validation_step", "validate"); }
+StepOutput Module::validation_step(const Batch&, std::int64_t) {
+  if (!has_trainer() || !trainer().fitting()) throw_missing_step("validation_step", "validate");
+  Console::instance().warn_once(
+      "The module has no validation_step, so validation measures nothing. Override levin::Module::validation_step, or leave "
+      "validation out (limit_val_batches: 0).",
+      {}, Speaker::kRun);
+  return {};
+}
 StepOutput Module::test_step(const Batch&, std::int64_t) { throw_missing_step("test_step", "test"); }
 Batch Module::predict_step(const Batch&, std::int64_t) { throw_missing_step("predict_step", "predict"); }
 std::int64_t Module::dataloader_idx() const { return trainer().dataloader_idx(); }
 
 void Module::log(std::string_view name, double value, const LogOptions& options, SourceLocation where) {
-  // Without a Trainer a module still works in a hand-written loop; its metrics then go nowhere.
   if (MetricStore* metrics = ModuleAttachment::metrics(*this, name, where)) metrics->log(name, value, options, where);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/loops/take_over.h"
 #include "levin/core/resume/parameter_state.h"
@@ -315,7 +316,18 @@ void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hoo
   begin_place(run_, Place::kBatch);
 }
 
+void EpochLoop::warn_of_epoch_without_loss() {
+  const AutomaticOptimization::Steps steps = automatic_.count_steps();
+  if (steps.taken == 0 || steps.with_loss > 0) return;
+  Console::instance().warn_once(
+      format("training_step gave no loss in any step of epoch {}, so nothing was trained. Return the loss; or call "
+             "set_automatic_optimization(false) in the constructor, if training_step takes the optimizer's steps itself.",
+             progress_.epoch),
+      "no loss", Speaker::kRun);
+}
+
 void EpochLoop::end(bool completed, int hooks_done) {
+  warn_of_epoch_without_loss();
   reach_end(completed, hooks_done);
   // Every rank reaches this because all have agreed on the epoch's last batch.
   run_.boundaries.meet(BoundaryKind::kEpochReached);

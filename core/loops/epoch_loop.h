@@ -61,6 +61,7 @@ class EpochLoop {
   void finish_iteration(const Iteration& iteration, Place from, int hooks_done);
   void write_step_row(const Iteration& iteration);
 
+  void warn_of_epoch_without_loss();
   void end(bool completed, int hooks_done);
   /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
   void save(int hooks_done);

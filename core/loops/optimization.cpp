@@ -4,13 +4,31 @@
 
 #include <algorithm>
 
+#include "levin/core/base/format.h"
+#include "levin/core/error.h"
 #include "levin/core/loops/gradients.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 
+namespace {
+
+void check_loss(const at::Tensor& loss) {
+  if (loss.numel() != 1) {
+    throw MisuseError(
+        format("The loss has to be one number, but has the shape {}: take its mean() or sum().", c10::str(loss.sizes())));
+  }
+  if (loss.requires_grad()) return;
+  throw MisuseError(
+      "The loss depends on no parameter that requires a gradient, so that nothing can be trained: return it as it was computed "
+      "from the module's output, without detach(), item() or a NoGradGuard, and leave some parameters unfrozen.");
+}
+
+}  // namespace
+
 void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, const at::Tensor& loss,
                   bool synchronize) {
+  check_loss(loss);
   hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
   const bool reduces = synchronize && strategy.world_size() > 1;
   if (reduces) votes.publish();
@@ -82,6 +100,8 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
 
 void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
   const std::int64_t weight = votes_.reduced() ? votes_.agreed().gradient_weight : votes_.gradient_weight();
+  ++steps_.taken;
+  if (weight != 0) ++steps_.with_loss;
   if (weight == 0) {
     zero_grad(optimizer);
   } else if (const double factor = accumulation_.correction(weight, strategy_.world_size()); factor != 1.0) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "levin/core/loops/gradient_accumulation.h"
 #include "levin/core/loops/step_votes.h"
@@ -35,6 +36,14 @@ class AutomaticOptimization {
   /// accumulate_grad_batches.
   StepOutput run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step);
 
+  /// Optimizer steps, and those of them for which some rank gave a loss.
+  struct Steps {
+    std::int64_t taken = 0;
+    std::int64_t with_loss = 0;
+  };
+  /// Those since the last call. The same on all ranks.
+  Steps count_steps() { return std::exchange(steps_, {}); }
+
  private:
   at::Tensor forward_backward(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool synchronize);
   void prepare_step(torch::optim::Optimizer& optimizer);
@@ -47,6 +56,7 @@ class AutomaticOptimization {
   const Precision& precision_;
   HookRunner& hooks_;
   StepOutput output_;
+  Steps steps_;
 };
 
 }  // namespace levin

@@ -6,6 +6,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/loops/optimizer_config.h"
+#include "levin/core/loops/parameter_warnings.h"
 #include "levin/core/loops/take_over.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/resume/checkpoint_state.h"
@@ -181,6 +182,7 @@ void EntryPoint::configure_optimizers() {
   take_optimizers(make_optimizers(run_.module(), run_.optimizer_override), run_.options(), run_.parts);
   check_same_optimizers(run_.setup, run_.parts);
   run_.trained.remember_optimizers();
+  warn_of_idle_parameters(run_.parts);
 }
 
 void EntryPoint::begin_training() {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "levin/core/loops/parameter_warnings.h"
 #include "levin/core/module.h"
 #include "levin/core/run/precision.h"
 #include "levin/core/run/rank_agreement.h"
@@ -92,6 +93,7 @@ void TrainedParameters::agree(bool after_reduction) {
   if (!strategy.device().is_cpu()) module.to(strategy.device());
   strategy.parameters_changed(module, after_reduction);
   check_same_changes_of_optimizers(setup_, parts_);
+  warn_of_idle_parameters(parts_);
   agreed_ = now();
 }
 
