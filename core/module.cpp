@@ -1,6 +1,7 @@
 #include "levin/core/module.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
@@ -39,7 +40,11 @@ Batch Module::predict_step(const Batch&, std::int64_t) { throw_missing_step("pre
 std::int64_t Module::dataloader_idx() const { return trainer().dataloader_idx(); }
 
 void Module::log(std::string_view name, double value, const LogOptions& options, SourceLocation where) {
-  if (MetricStore* metrics = ModuleAttachment::metrics(*this, name, where)) metrics->log(name, value, options, where);
+  MetricStore* const metrics = ModuleAttachment::metrics(*this, name, where);
+  if (metrics == nullptr) return;
+  metrics->log(name, value, options, where);
+  if (!std::isfinite(value)) [[unlikely]]
+    TrainerState::of(*attachment_.trainer).nan.look_at_metric(name, value);
 }
 
 void Module::log(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where) {
@@ -55,7 +60,7 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
   }
   if (value.is_complex()) misuse("a complex number; it takes a real one (log its abs(), or real() and imag()?).");
   if (value.is_cpu()) {
-    metrics->log(name, scalar_value(value), options, where);
+    log(name, scalar_value(value), options, where);
   } else {
     metrics->log(name, std::make_shared<DeferredScalar>(value), options, where);
   }

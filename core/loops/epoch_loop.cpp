@@ -31,7 +31,7 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopCo
       data_(data),
       validation_(validation),
       plan_(plan),
-      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks),
+      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan),
       schedulers_(run.parts, run.progress, *run.metrics, run.hooks),
       rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {}
 
@@ -162,6 +162,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   plan_iteration(iteration);
   progress.is_last = iteration.is_last;
   votes_.begin_batch();
+  run_.nan.begin_batch(iteration.ends_window && row_is_due());
   const std::int64_t steps_before = progress_.global_step;
   if (batch) {
     *batch = transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(*batch), 0, 1);
@@ -291,13 +292,19 @@ void EpochLoop::end_batch_hooks_without_batch(HookCounter& counter, const Iterat
   run(HookRunner::saves_state);
 }
 
+bool EpochLoop::row_is_due() const {
+  const std::int64_t every = run_.options().log_every_n_steps.value_or(50);
+  return every > 0 && ((progress_.logging_step + 1) % every == 0 || run_.stop.agreed());
+}
+
 void EpochLoop::write_step_row(const Iteration& iteration) {
   if (!iteration.ends_window) return;
-  const std::int64_t every = run_.options().log_every_n_steps.value_or(50);
-  const bool due = every > 0 && ((progress_.logging_step + 1) % every == 0 || run_.stop.agreed());
   rows_.write_local_step(*run_.metrics, progress_.logging_step);
+  if (!row_is_due()) return;
   // Every rank reaches this because steps are counted alike, and a stop was agreed.
-  if (due) rows_.write(run_.boundaries.meet(BoundaryKind::kTrainStep), progress_.logging_step, /*epoch_end=*/false);
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kTrainStep);
+  run_.nan.look_at_row(outcome.logger_row);
+  rows_.write(outcome, progress_.logging_step, /*epoch_end=*/false);
 }
 
 void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hooks_done) {
@@ -336,6 +343,8 @@ void EpochLoop::end(bool completed, int hooks_done) {
   hooks_.module_counted(counter, Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
   // Every rank reaches this because it ends the hooks that follow the meeting above.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
+  run_.nan.look_at_row(outcome.logger_row);
+  run_.nan.end_epoch();
   hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   if (completed) schedulers_.step(Interval::kEpoch, /*on_metric=*/true);
   rows_.write(outcome, std::max<std::int64_t>(0, progress_.logging_step - 1), /*epoch_end=*/true);

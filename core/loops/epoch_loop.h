@@ -59,6 +59,7 @@ class EpochLoop {
   void end_batch_hooks_without_batch(HookCounter& counter, const Iteration& iteration);
   /// What follows a batch, from a place on: its row, a validation that is due, schedulers.
   void finish_iteration(const Iteration& iteration, Place from, int hooks_done);
+  bool row_is_due() const;
   void write_step_row(const Iteration& iteration);
 
   void warn_of_epoch_without_loss();

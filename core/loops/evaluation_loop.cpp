@@ -109,6 +109,7 @@ void EvaluationLoop::run() {
   // Every rank reaches this because all have met after their last batches, and go on alike.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
   if (stage_ != Stage::kSanityCheck) {
+    run_.nan.look_at_row(outcome.logger_row);
     rows_.write(outcome, run_.progress.logging_step, /*epoch_end=*/true);
   }
   if (stage_ == Stage::kValidate && run_.progress.fitting) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "levin/core/loops/nan_guard.h"
 #include "levin/core/protocol/vote_channel.h"
 #include "levin/core/run/boundaries.h"
 #include "levin/core/run/trained_parameters.h"
@@ -13,8 +14,8 @@ namespace levin {
 /// agreeing to stop costs no collective of its own. A rank whose parameters have changed says so in them.
 class StepVotes {
  public:
-  StepVotes(VoteChannel& board, Boundaries& boundaries, TrainedParameters& parameters)
-      : board_(board), boundaries_(boundaries), parameters_(parameters) {}
+  StepVotes(VoteChannel& board, Boundaries& boundaries, TrainedParameters& parameters, NanGuard& nan)
+      : board_(board), boundaries_(boundaries), parameters_(parameters), nan_(nan) {}
 
   /// Weight of this rank in the gradients since the last optimizer step, the batch in work included.
   void set_gradient_weight(std::int32_t weight) { gradient_weight_ = weight; }
@@ -35,6 +36,7 @@ class StepVotes {
   VoteChannel& board_;
   Boundaries& boundaries_;
   TrainedParameters& parameters_;
+  NanGuard& nan_;
   std::int64_t sequence_ = 0;
   std::int32_t gradient_weight_ = 0;
   bool collected_any_ = false;

@@ -48,6 +48,7 @@ void EntryPoint::begin_progress() {
   if (!fitting()) return;
   progress.end_reason.clear();
   run_.accumulation.window = {};
+  run_.nan.reset();
   run_.resume.position = {};
   run_.resume.position.epochs_done = progress.epoch;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "levin/core/loops/gradient_accumulation.h"
+#include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/resume/resume_state.h"
@@ -52,6 +53,7 @@ struct TrainerState {
   HookRunner hooks{&trainer, parts, tracker};
   Boundaries boundaries{progress, metrics, stop};
   TrainedParameters trained{setup, parts};
+  NanGuard nan{setup, progress, tracker};
   StepVotes* step_votes = nullptr;  ///< while training runs
 
   Module& module() const { return *parts.module; }

@@ -40,8 +40,9 @@ struct OptimizationBench : RunBench {
   GradientAccumulation accumulation;
   Precision precision{PrecisionFormat::kFloat32, setup.strategy->accelerator(), at::Device(at::kCPU)};
   TrainedParameters trained{setup, parts};
-  StepVotes votes{setup.strategy->vote_channel(), boundaries, trained};
-  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks};
+  NanGuard nan{setup, progress, tracker};
+  StepVotes votes{setup.strategy->vote_channel(), boundaries, trained, nan};
+  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks, nan};
 };
 
 }  // namespace
