@@ -6,6 +6,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/loops/batch_transfer.h"
+#include "levin/core/loops/failed_batch_scope.h"
 #include "levin/core/loops/take_over.h"
 #include "levin/core/resume/parameter_state.h"
 
@@ -155,6 +156,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   std::optional<Batch> batch;
   if (data_.has_next()) batch = data_.take();
   position_.before_reading = data_.before_reading();
+  const FailedBatchScope scope(run_.failed_batch, batch);
   BatchProgress& progress = progress_.batch;
   progress.in_work = true;
   progress.has_next = data_.has_next();

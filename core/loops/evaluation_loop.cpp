@@ -9,6 +9,7 @@
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/loops/evaluation_hooks.h"
+#include "levin/core/loops/failed_batch_scope.h"
 #include "levin/core/loops/loader_cursor.h"
 #include "levin/core/run/signals.h"
 #include "levin/core/run/stage_scope.h"
@@ -185,7 +186,10 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
   }
 }
 
-void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t dataloader_idx) {
+void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx) {
+  std::optional<Batch> in_work = std::move(given);
+  const FailedBatchScope scope(run_.failed_batch, in_work);
+  Batch& batch = *in_work;
   const auto loaders = static_cast<std::int64_t>(loaders_.size());
   batch =
       transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(batch), dataloader_idx, loaders);

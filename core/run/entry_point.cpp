@@ -1,5 +1,7 @@
 #include "levin/core/run/entry_point.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 
 #include "levin/core/base/error_text.h"
@@ -13,9 +15,11 @@
 #include "levin/core/resume/rank_state.h"
 #include "levin/core/rows/metric_rows.h"
 #include "levin/core/run/announcements.h"
+#include "levin/core/run/crash_report.h"
 #include "levin/core/run/module_attachment.h"
 #include "levin/core/run/rank_agreement.h"
 #include "levin/core/run/signals.h"
+#include "levin/core/run/torch_error_hints.h"
 
 namespace levin {
 
@@ -63,6 +67,8 @@ EntryPoint::~EntryPoint() {
 
 void EntryPoint::run(const std::function<void()>& loop) {
   const SignalScope signals;
+  const CrashReport crash_report(run_.strategy().rank(), run_.tracker);
+  run_.failed_batch.clear();
   try {
     set_up();
     loop();
@@ -71,6 +77,11 @@ void EntryPoint::run(const std::function<void()>& loop) {
   } catch (const Interrupted& interrupted) {
     keep_rank_states(run_);
     fail(interrupted, "interrupted");
+    throw;
+  } catch (c10::Error& error) {
+    explain(error);
+    fail(error, "failed");
+    if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence);
     throw;
   } catch (const std::exception& error) {
     fail(error, "failed");
@@ -81,6 +92,12 @@ void EntryPoint::run(const std::function<void()>& loop) {
     fail(std::runtime_error("an exception that is no std::exception"), "failed");
     throw;
   }
+}
+
+void EntryPoint::explain(c10::Error& error) const {
+  const std::string hint = hint_for_torch_error(error.what_without_backtrace());
+  if (!run_.failed_batch.empty()) error.add_context("The batch: " + run_.failed_batch + ".");
+  if (!hint.empty()) error.add_context("Hint: " + hint + ".");
 }
 
 void EntryPoint::set_up() {

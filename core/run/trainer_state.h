@@ -54,6 +54,7 @@ struct TrainerState {
   Boundaries boundaries{progress, metrics, stop};
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};
+  std::string failed_batch;         ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;  ///< while training runs
 
   Module& module() const { return *parts.module; }

@@ -216,6 +216,16 @@ void loss_is_nan(const Settings& settings) {
   report_run(report, trainer, module);
 }
 
+/// signal=, which the last rank raises in its second step
+void crashes(const Settings& settings) {
+  Trainer trainer(options_for(settings));
+  OneWeight module;
+  module.on_step = [&](OneWeight&, std::int64_t batch_idx) {
+    if (batch_idx == 1 && trainer.rank() == trainer.world_size() - 1) raise(settings.number("signal"));
+  };
+  trainer.fit(module, numbers(3, 1));
+}
+
 /// rank=, which stops; at step=
 void stops(const Settings& settings) {
   TrainerOptions options = options_for(settings);
@@ -275,6 +285,7 @@ int main(int argc, char** argv) {
                                                                    {"starts_programs", starts_programs},
                                                                    {"own_accelerator", own_accelerator},
                                                                    {"shards", shards},
+                                                                   {"crashes", crashes},
                                                                    {"loss_is_nan", loss_is_nan},
                                                                    {"stops", stops},
                                                                    {"uneven_data", uneven_data},
