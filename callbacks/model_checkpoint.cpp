@@ -10,6 +10,7 @@
 #include "levin/callbacks/monitoring.h"
 #include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/base/steady_seconds.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
@@ -36,6 +37,20 @@ Value optional_number(std::optional<double> number) { return number ? Value(*num
 std::optional<double> read_optional_number(const Value* value) {
   if (value == nullptr || value->is_null()) return std::nullopt;
   return value->as_double();
+}
+
+Value texts(const std::vector<std::string>& texts) {
+  Value list(Value::List{});
+  for (const std::string& text : texts) list.push_back(text);
+  return list;
+}
+
+/// None when the state is of an earlier levin, which did not know them.
+std::vector<std::string> read_texts(const Value* list) {
+  std::vector<std::string> texts;
+  if (list == nullptr) return texts;
+  for (const Value& text : list->as_list()) texts.push_back(text.as_string());
+  return texts;
 }
 
 std::string read_text(const Value* value) { return value == nullptr || value->is_null() ? "" : value->as_string(); }
@@ -103,8 +118,8 @@ Value ModelCheckpoint::decisions() const {
   decisions["measured_in_validation"] = measured_in_validation_;
   decisions["validation_has_run"] = validation_has_run_;
   decisions["exceptional_file"] = exceptional_file_;
-  decisions["displaced"] = Value(Value::List{});
-  for (const std::string& file : displaced_) decisions["displaced"].push_back(file);
+  decisions["unranked"] = texts(unranked_);
+  decisions["displaced"] = texts(displaced_);
   return decisions;
 }
 
@@ -118,8 +133,8 @@ void ModelCheckpoint::load_decisions(const Value& decisions) {
   measured_in_validation_ = decisions.at("measured_in_validation").as_bool();
   validation_has_run_ = decisions.at("validation_has_run").as_bool();
   exceptional_file_ = decisions.at("exceptional_file").as_string();
-  displaced_.clear();
-  for (const Value& file : decisions.at("displaced").as_list()) displaced_.push_back(file.as_string());
+  displaced_ = read_texts(decisions.find("displaced"));
+  unranked_ = read_texts(decisions.find("unranked"));
 }
 
 void ModelCheckpoint::load_state_dict(const Value& state) {
@@ -132,6 +147,7 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
                "state only best_model_path is taken over: the files there stay, and count no more.",
                saved_in, dirpath_));
     displaced_.clear();
+    unranked_.clear();
     return;
   }
   best_model_score_ = read_optional_number(state.find("best_model_score"));
@@ -211,10 +227,11 @@ void ModelCheckpoint::on_validation_start(Trainer& trainer, Module&) {
 void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
   if (off(trainer)) return;
   validation_has_run_ = true;
-  if (options_.monitor && was_measured(score_before_validation_, trainer.monitored(*options_.monitor))) {
-    measured_in_validation_ = true;
-  }
   validated_step_ = trainer.global_step();
+  const std::optional<double> score = options_.monitor ? trainer.monitored(*options_.monitor) : std::nullopt;
+  if (was_measured(score_before_validation_, score)) measured_in_validation_ = true;
+  if (!unranked_.empty() && !score) report_missing_monitor(trainer);
+  if (score) rank_saved(trainer, *score);
   if (waits_for_validation_) {
     save(trainer, Occasion::kEpoch);
   } else if (!saves_on_train_epoch_end(trainer)) {
@@ -223,7 +240,12 @@ void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
 }
 
 void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Module&) {
-  if (!off(trainer) && saves_on_train_epoch_end(trainer)) epoch_ended(trainer);
+  if (off(trainer)) return;
+  // A metric of the training epoch has its value now.
+  if (!unranked_.empty() && !measured_in_validation_) {
+    if (const auto score = trainer.monitored(*options_.monitor)) rank_saved(trainer, *score);
+  }
+  if (saves_on_train_epoch_end(trainer)) epoch_ended(trainer);
 }
 
 void ModelCheckpoint::epoch_ended(Trainer& trainer) {
@@ -238,6 +260,10 @@ void ModelCheckpoint::epoch_ended(Trainer& trainer) {
 
 void ModelCheckpoint::on_train_end(Trainer& trainer, Module&) {
   if (off(trainer)) return;
+  if (!unranked_.empty()) {
+    rank_zero_info(format("ModelCheckpoint: training ended before '{}' was measured for {}; kept without a score.",
+                          *options_.monitor, join(unranked_)));
+  }
   save_last(trainer);
   remove_displaced(trainer);
 }
@@ -256,7 +282,8 @@ void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
   if (!options_.monitor) return save_newest(trainer);
   const std::optional<double> score = current_value(trainer, occasion);
   const bool stale = measured_in_validation_ && validated_step_ != trainer.global_step();
-  waits_for_validation_ = stale || (!score && occasion == Occasion::kBatch && trainer.validates());
+  if (occasion == Occasion::kBatch && (stale || !score)) return save_unranked(trainer);
+  waits_for_validation_ = stale;
   if (waits_for_validation_) return;
   if (!score) return report_missing_monitor(trainer);
   save_monitored(trainer, *score);
@@ -288,19 +315,48 @@ void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
     }
     return;
   }
-  const std::optional<std::string> displaced = top_k_->next_displaced();
-  const std::string file = choose_file(trainer, current_name(trainer), displaced.value_or(""));
+  const std::string file = choose_file(trainer, current_name(trainer), top_k_->next_displaced().value_or(""));
+  add_ranked(trainer, file, score);
+  write(trainer, file);
+}
+
+void ModelCheckpoint::add_ranked(const Trainer& trainer, const std::string& file, double score) {
+  if (const auto displaced = top_k_->next_displaced()) displaced_.push_back(*displaced);
   top_k_->add(file, score);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   current_score_ = std::isnan(score) ? (options_.mode == MonitorMode::kMin ? kInfinity : -kInfinity) : score;
   std::tie(best_model_path_, best_model_score_) = *top_k_->best();
-  if (options_.verbose) {
-    rank_zero_info(format("{}: '{}' reached {:.5f} (best {:.5f}), saving model to '{}' as top {}", position(trainer),
-                          *options_.monitor, *current_score_, *best_model_score_, file,
-                          options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_->files().size()) : options_.save_top_k));
+  if (!options_.verbose) return;
+  rank_zero_info(format("{}: '{}' reached {:.5f} (best {:.5f}), saving model to '{}' as top {}", position(trainer),
+                        *options_.monitor, *current_score_, *best_model_score_, file,
+                        options_.save_top_k == -1 ? static_cast<std::int64_t>(top_k_->files().size()) : options_.save_top_k));
+}
+
+void ModelCheckpoint::save_unranked(Trainer& trainer) {
+  decided_step_ = trainer.global_step();
+  const bool full = options_.save_top_k > 0 && unranked_.size() == static_cast<std::size_t>(options_.save_top_k);
+  if (full) {
+    displaced_.push_back(unranked_.front());
+    unranked_.erase(unranked_.begin());
   }
-  if (displaced) displaced_.push_back(*displaced);
+  const std::string file = choose_file(trainer, current_name(trainer), full ? displaced_.back() : "");
+  unranked_.push_back(file);
   write(trainer, file);
+}
+
+void ModelCheckpoint::rank_saved(Trainer& trainer, double score) {
+  if (unranked_.empty()) return;
+  std::vector<std::string> files = std::exchange(unranked_, {});
+  std::reverse(files.begin(), files.end());
+  for (const std::string& file : files) {
+    if (top_k_->accepts(score)) {
+      add_ranked(trainer, file, score);
+    } else {
+      displaced_.push_back(file);
+    }
+  }
+  publish_aliases(trainer);
+  remove_displaced(trainer);
 }
 
 void ModelCheckpoint::save_newest(Trainer& trainer) {
@@ -385,6 +441,7 @@ void ModelCheckpoint::remove_displaced(const Trainer& trainer) {
   const auto still_used = [this](const std::string& file) {
     const auto& kept = top_k_->files();
     return file == resumed_file_ || file == last_model_path_ || file == best_model_path_ ||
+           std::find(unranked_.begin(), unranked_.end(), file) != unranked_.end() ||
            std::any_of(kept.begin(), kept.end(), [&file](const auto& entry) { return entry.first == file; });
   };
   for (const std::string& file : std::exchange(displaced_, {})) {

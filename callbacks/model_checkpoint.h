@@ -70,9 +70,10 @@ struct LEVIN_API ModelCheckpointOptions {
 /// Saves checkpoints while training: the k best by a metric, or the newest, and `last.ckpt` if asked to.
 ///
 /// What to save is decided on values that all ranks share, and rank 0 alone looks at the folder and names the file, so ranks
-/// cannot disagree. A score belongs to the step it was measured at: when a metric comes from validation, a save that falls
-/// between two validations waits for the next one (`last.ckpt` does not wait: it is always the newest state). Only files of
-/// this callback's own making are ever removed.
+/// cannot disagree. What is due after a training step is saved at once. When its monitor comes from validation, it has no score
+/// yet, and is ranked with the value of the next one: the newest first, as the nearest to what was measured. Of those that wait
+/// for a score the newest save_top_k are kept, also when training ends before there is any. Only files of this callback's own
+/// making are ever removed.
 class LEVIN_API ModelCheckpoint final : public Callback {
  public:
   using Options = ModelCheckpointOptions;
@@ -125,6 +126,11 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   void save(Trainer& trainer, Occasion occasion);
   void save_best(Trainer& trainer, Occasion occasion);
   void save_monitored(Trainer& trainer, double score);
+  /// Saves without a score.
+  void save_unranked(Trainer& trainer);
+  /// What was saved without a score has this one.
+  void rank_saved(Trainer& trainer, double score);
+  void add_ranked(const Trainer& trainer, const std::string& file, double score);
   void save_newest(Trainer& trainer);
   void save_last(Trainer& trainer);
   void write_last(Trainer& trainer, const std::string& file);
@@ -157,15 +163,16 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   std::string newest_file_;             ///< the same, last.ckpt aside: what last.ckpt links to
   std::string exceptional_file_;        ///< written when a run ended early; the next save of its name takes its place
   std::string resumed_file_;            ///< what this run goes on from; never removed
+  std::vector<std::string> unranked_;   ///< written without a score, oldest first
   std::vector<std::string> displaced_;  ///< to be removed once their successors are there
 
   // Optimizer steps; -1: never.
-  std::int64_t decided_step_ = -1;      ///< the newest at which the k best were decided
-  std::int64_t last_saved_step_ = -1;   ///< that of last.ckpt
-  std::int64_t newest_file_step_ = -1;  ///< that of newest_file_
-  std::int64_t triggered_step_ = -1;    ///< the newest that was due
-  std::int64_t validated_step_ = -1;    ///< the newest that was validated
-  bool waits_for_validation_ = false;
+  std::int64_t decided_step_ = -1;       ///< the newest at which the k best were decided
+  std::int64_t last_saved_step_ = -1;    ///< that of last.ckpt
+  std::int64_t newest_file_step_ = -1;   ///< that of newest_file_
+  std::int64_t triggered_step_ = -1;     ///< the newest that was due
+  std::int64_t validated_step_ = -1;     ///< the newest that was validated
+  bool waits_for_validation_ = false;    ///< an epoch's save, since its monitor was measured in an earlier one
   bool measured_in_validation_ = false;  ///< the monitor's value comes from validation
   bool validation_has_run_ = false;
   std::optional<double> score_before_validation_;

@@ -16,6 +16,7 @@ std::string to_json(const MetricRow& row, const std::vector<MetricMap>& by_rank)
   nlohmann::ordered_json json;
   json["epoch"] = row.epoch;
   json["step"] = row.step;
+  if (row.evaluation_batch) json["evaluation_batch"] = *row.evaluation_batch;
   json["stage"] = stage_name(row.stage);
   json["epoch_end"] = row.epoch_end;
   json["values"] = row.values;

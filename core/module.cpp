@@ -1,6 +1,9 @@
 #include "levin/core/module.h"
 
+#include <cmath>
+
 #include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/gradients.h"
@@ -24,14 +27,24 @@ namespace {
 Module::~Module() { ModuleAttachment::forget(*this); }
 
 StepOutput Module::training_step(const Batch&, std::int64_t) { throw_missing_step("training_step", "fit"); }
-StepOutput Module::validation_step(const Batch&, std::int64_t) { throw_missing_step("validation_step", "validate"); }
+StepOutput Module::validation_step(const Batch&, std::int64_t) {
+  if (!has_trainer() || !trainer().fitting()) throw_missing_step("validation_step", "validate");
+  Console::instance().warn_once(
+      "The module has no validation_step, so validation measures nothing. Override levin::Module::validation_step, or leave "
+      "validation out (limit_val_batches: 0).",
+      {}, Speaker::kRun);
+  return {};
+}
 StepOutput Module::test_step(const Batch&, std::int64_t) { throw_missing_step("test_step", "test"); }
 Batch Module::predict_step(const Batch&, std::int64_t) { throw_missing_step("predict_step", "predict"); }
 std::int64_t Module::dataloader_idx() const { return trainer().dataloader_idx(); }
 
 void Module::log(std::string_view name, double value, const LogOptions& options, SourceLocation where) {
-  // Without a Trainer a module still works in a hand-written loop; its metrics then go nowhere.
-  if (MetricStore* metrics = ModuleAttachment::metrics(*this, name, where)) metrics->log(name, value, options, where);
+  MetricStore* const metrics = ModuleAttachment::metrics(*this, name, where);
+  if (metrics == nullptr) return;
+  metrics->log(name, value, options, where);
+  if (!std::isfinite(value)) [[unlikely]]
+    TrainerState::of(*attachment_.trainer).nan.look_at_metric(name, value);
 }
 
 void Module::log(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where) {
@@ -47,7 +60,7 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
   }
   if (value.is_complex()) misuse("a complex number; it takes a real one (log its abs(), or real() and imag()?).");
   if (value.is_cpu()) {
-    metrics->log(name, scalar_value(value), options, where);
+    log(name, scalar_value(value), options, where);
   } else {
     metrics->log(name, std::make_shared<DeferredScalar>(value), options, where);
   }

@@ -92,6 +92,12 @@ class LEVIN_API Strategy {
   /// Called: after the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's), and, for training,
   /// prepares the reduction of gradients. A second call replaces the first.
   virtual void setup_module(Module& module, bool training) = 0;
+  /// Called: in training, when parameters were frozen, unfrozen, added or replaced on some rank since setup_module() or the
+  /// last call. From here on reductions work with those that there are; values of new ones become rank 0's. `after_reduction`:
+  /// one has just ended that worked with those known before, and gradients that it lacked become the mean over ranks here;
+  /// false, at an epoch's start: gradients stay as they are. By default setup_module() again. Throws DesyncError on every rank
+  /// when they have changed differently.
+  virtual void parameters_changed(Module& module, bool after_reduction);
   /// Called: before a backward pass. `synchronize` false: gradients stay local (accumulation).
   virtual void before_backward(const at::Tensor& loss, bool synchronize);
   /// Called: after a backward pass that synchronizes, where there are several ranks. When it is done, gradients are the mean

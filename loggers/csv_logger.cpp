@@ -132,7 +132,8 @@ void CsvLogger::log_metrics(const MetricRow& row) {
 
 void CsvLogger::log_rank_metrics(const MetricRow& row) {
   if (!rank_metrics_) throw MisuseError("CSVLogger: log_rank_metrics() before attach(), or without per_rank");
-  if (row.epoch_end || (row.step + 1) % options_.every_n_steps == 0) append(*rank_metrics_, row);
+  const std::int64_t index = row.evaluation_batch.value_or(row.step);
+  if (row.epoch_end || (index + 1) % options_.every_n_steps == 0) append(*rank_metrics_, row);
 }
 
 void CsvLogger::log_hyperparams(const Value& hyperparams) {

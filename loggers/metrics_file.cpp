@@ -57,6 +57,7 @@ void MetricsFile::append(const MetricRow& row) {
   if (!open_) open();
   waiting_.add(column("epoch"), row.epoch);
   waiting_.add(column("step"), row.step);
+  if (row.evaluation_batch) waiting_.add(column("evaluation_batch"), *row.evaluation_batch);
   for (const auto& [name, value] : row.values) waiting_.add(column(name), value);
   waiting_.end_row();
   ++rows_;

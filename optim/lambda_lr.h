@@ -22,6 +22,7 @@ class LEVIN_API LambdaLr final : public SteppedLrScheduler {
  private:
   double next_lr(std::size_t group, double lr) override;
   double first_lr(std::size_t group) const override;
+  bool takes_new_groups() const override { return false; }
 
   std::vector<Factor> lr_lambdas_;
 };

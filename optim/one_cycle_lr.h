@@ -51,6 +51,7 @@ class LEVIN_API OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptio
   void before_step() override;
   double next_lr(std::size_t group, double lr) override;
   double first_lr(std::size_t group) const override;
+  bool takes_new_groups() const override { return false; }
   Target target(const Range& range, std::int64_t step) const;
   void load_state(const Value& state) override;
 

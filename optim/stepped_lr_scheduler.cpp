@@ -20,6 +20,10 @@ void SteppedLrScheduler::step(std::optional<double>) {
   ++last_epoch_;
   before_step();
   std::vector<double> lrs = get_lrs(optimizer_);
+  if (lrs.size() > group_count() && takes_new_groups()) {
+    const detail::InitialLrs initial = detail::initial_lrs(optimizer_);
+    base_lrs_.insert(base_lrs_.end(), initial->begin() + static_cast<std::ptrdiff_t>(group_count()), initial->end());
+  }
   if (lrs.size() != group_count()) {
     throw MisuseError(
         format("The optimizer has {} parameter groups, but had {} when its scheduler was made: make the scheduler after the "
@@ -58,9 +62,11 @@ void SteppedLrScheduler::load_state_dict(const Value& state) {
   const std::int64_t last_epoch = state.at("last_epoch").as_int();
   auto base_lrs = OptionType<std::vector<double>>::read(state.at("base_lrs"));
   auto last_lr = OptionType<std::vector<double>>::read(state.at("_last_lr"));
-  if (base_lrs.size() != group_count() || last_lr.size() != group_count()) {
+  // What hooks have added is there by now, but may not have had a step yet.
+  const bool fits = takes_new_groups() ? base_lrs.size() <= optimizer_.param_groups().size() : base_lrs.size() == group_count();
+  if (!fits || last_lr.size() != base_lrs.size()) {
     throw ConfigError(format("The scheduler's saved state is for {} parameter groups, but its optimizer has {}.",
-                             base_lrs.size(), group_count()));
+                             base_lrs.size(), optimizer_.param_groups().size()));
   }
   load_state(state);
   last_epoch_ = last_epoch;

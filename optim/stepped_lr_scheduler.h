@@ -45,6 +45,9 @@ class LEVIN_API SteppedLrScheduler : public LrScheduler {
   virtual double next_lr(std::size_t group, double lr) = 0;
   /// The rate of a group when the schedule begins, whatever its present rate is.
   virtual double first_lr(std::size_t group) const { return base_lr(group); }
+  /// Groups that are added to the optimizer while it trains follow the schedule too, from the rate they come with. False for a
+  /// schedule that has something of its own for each group: a step is then an error.
+  virtual bool takes_new_groups() const { return true; }
   /// Called before the rates are computed, after last_epoch() has changed.
   virtual void before_step() {}
   /// Adds to, or takes from, the state what a derived class needs.

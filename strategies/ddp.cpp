@@ -51,6 +51,8 @@ void DdpStrategy::setup_module(Module& module, bool training) {
       GradientReducer::Options{options_.find_unused_parameters, options_.gradient_as_bucket_view, options_.bucket_cap_mb});
 }
 
+void DdpStrategy::parameters_changed(Module&, bool after_reduction) { synchronizer().parameters_changed(after_reduction); }
+
 ModuleSynchronizer& DdpStrategy::synchronizer() const {
   if (!module_) throw MisuseError("strategy ddp: setup_module must come before training steps");
   return *module_;
@@ -60,7 +62,7 @@ void DdpStrategy::before_backward(const at::Tensor& loss, bool synchronize) {
   if (synchronize) synchronizer().before_backward(loss);
 }
 
-void DdpStrategy::after_backward(Module&) { synchronizer().check_reduced(); }
+void DdpStrategy::after_backward(Module&) { synchronizer().finish_reduction(); }
 
 void DdpStrategy::backward_without_batch(Module&) { synchronizer().backward_without_batch(); }
 

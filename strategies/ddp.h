@@ -46,6 +46,8 @@ class DdpStrategy final : public Strategy {
 
   /// Throws DesyncError on every rank, naming the first difference, when the ranks' modules are not alike.
   void setup_module(Module& module, bool training) override;
+  /// Throws DesyncError as setup_module() does.
+  void parameters_changed(Module& module, bool after_reduction) override;
   void before_backward(const at::Tensor& loss, bool synchronize) override;
   /// Throws MisuseError, on this rank alone, when the loss left parameters out, so that the reduction cannot have ended.
   void after_backward(Module& module) override;

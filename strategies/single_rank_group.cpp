@@ -1,10 +1,28 @@
 #include "levin/strategies/single_rank_group.h"
 
 #include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
 #include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/reduce_op.h"
 
 namespace levin {
+
+namespace {
+
+/// An error of the configuration, which names its own file and line.
+bool tells_its_place(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ConfigError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
 
 at::Tensor SingleRankGroup::all_gather(const at::Tensor& tensor, SourceLocation) {
   return tensor.detach().unsqueeze(0).clone();
@@ -21,7 +39,15 @@ at::Tensor SingleRankGroup::broadcast(const at::Tensor& tensor, int source_rank,
 }
 
 void SingleRankGroup::report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept {
-  write_error_file({0, whereabouts, error_text(error)});
+  try {
+    const std::string text = error_text(error);
+    write_error_file({0, whereabouts, text});
+    if (tells_its_place(error)) return;
+    Console::instance().error(format("failed {}: {}", describe_place(whereabouts), text));
+    Console::instance().mark_told(error);
+  } catch (const std::exception&) {
+    // Out of memory while reporting: the error itself is on its way.
+  }
 }
 
 }  // namespace levin

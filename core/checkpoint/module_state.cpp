@@ -68,6 +68,12 @@ StateDictDifference load_module(torch::nn::Module& module, const Checkpoint& che
     if (strict) append(message, "missing from the checkpoint", difference.missing);
     if (strict) append(message, "not in the module", difference.unexpected);
     append(message, "of another shape", reshaped);
+    if (strict && !difference.unexpected.empty()) {
+      message +=
+          "\nWhat hooks add to the module while training runs has to be there when a checkpoint is loaded: create it in "
+          "setup() "
+          "or on_load_checkpoint().";
+    }
     throw ConfigError(message);
   }
   const at::NoGradGuard no_grad;

@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
 #include "levin/core/loops/batch_transfer.h"
+#include "levin/core/loops/failed_batch_scope.h"
 #include "levin/core/loops/take_over.h"
+#include "levin/core/resume/parameter_state.h"
 
 namespace levin {
 
@@ -29,7 +32,7 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopCo
       data_(data),
       validation_(validation),
       plan_(plan),
-      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks),
+      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan),
       schedulers_(run.parts, run.progress, *run.metrics, run.hooks),
       rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {}
 
@@ -61,16 +64,34 @@ void EpochLoop::start(const ResumePoint& resume) {
   run_.stop.skip_epoch(false);
   if (resume.resumes && resume.place == Place::kEpochStart) take_over(run_, data_, resume);
   if (!inside) begin_place(run_, Place::kEpochStart);
+  if (inside) resume.parameters->restore_epoch_start(run_);
+  position_.parameters_at_epoch_start = run_.trained.now();
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
   if (inside) {
     take_over(run_, data_, resume);
+    resume.parameters->restore_agreed(run_);
   } else {
     data_.start_epoch(progress_.epoch);
   }
+  agree_on_parameters();
+  if (inside) resume.parameters->restore_place(run_);
   position_.before_reading = data_.before_reading();
   position_.batches_done = resume.batches_done;
   position_.samples_done = data_.samples_done(resume.batches_done);
   begin_place(run_, Place::kBatch);
+}
+
+void EpochLoop::agree_on_parameters() {
+  const bool changed = run_.trained.changed();
+  if (run_.world_size() == 1) {
+    if (changed) run_.trained.agree(/*after_reduction=*/false);
+    return;
+  }
+  // Every rank reaches this because all begin the same epochs, and run the same hooks before.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0});
+  const auto says_so = [](const BoundaryPayload& payload) { return payload[0] != 0; };
+  // Every rank reaches this because each knows what all said.
+  if (std::any_of(outcome.payloads.begin(), outcome.payloads.end(), says_so)) run_.trained.agree(/*after_reduction=*/false);
 }
 
 bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
@@ -134,6 +155,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   std::optional<Batch> batch;
   if (data_.has_next()) batch = data_.take();
   position_.before_reading = data_.before_reading();
+  const FailedBatchScope scope(run_.failed_batch, batch);
   BatchProgress& progress = progress_.batch;
   progress.in_work = true;
   progress.has_next = data_.has_next();
@@ -141,6 +163,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   plan_iteration(iteration);
   progress.is_last = iteration.is_last;
   votes_.begin_batch();
+  run_.nan.begin_batch(iteration.ends_window && row_is_due());
   const std::int64_t steps_before = progress_.global_step;
   if (batch) {
     *batch = transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(*batch), 0, 1);
@@ -270,13 +293,19 @@ void EpochLoop::end_batch_hooks_without_batch(HookCounter& counter, const Iterat
   run(HookRunner::saves_state);
 }
 
+bool EpochLoop::row_is_due() const {
+  const std::int64_t every = run_.options().log_every_n_steps.value_or(50);
+  return every > 0 && ((progress_.logging_step + 1) % every == 0 || run_.stop.agreed());
+}
+
 void EpochLoop::write_step_row(const Iteration& iteration) {
   if (!iteration.ends_window) return;
-  const std::int64_t every = run_.options().log_every_n_steps.value_or(50);
-  const bool due = every > 0 && ((progress_.logging_step + 1) % every == 0 || run_.stop.agreed());
-  rows_.write_local_step(*run_.metrics, progress_.logging_step, /*to_rank_zero=*/false);
+  rows_.write_local_step(*run_.metrics, progress_.logging_step);
+  if (!row_is_due()) return;
   // Every rank reaches this because steps are counted alike, and a stop was agreed.
-  if (due) rows_.write(run_.boundaries.meet(BoundaryKind::kTrainStep), progress_.logging_step, /*epoch_end=*/false);
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kTrainStep);
+  run_.nan.look_at_row(outcome.logger_row);
+  rows_.write(outcome, progress_.logging_step, /*epoch_end=*/false);
 }
 
 void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hooks_done) {
@@ -295,7 +324,18 @@ void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hoo
   begin_place(run_, Place::kBatch);
 }
 
+void EpochLoop::warn_of_epoch_without_loss() {
+  const AutomaticOptimization::Steps steps = automatic_.count_steps();
+  if (steps.taken == 0 || steps.with_loss > 0) return;
+  Console::instance().warn_once(
+      format("training_step gave no loss in any step of epoch {}, so nothing was trained. Return the loss; or call "
+             "set_automatic_optimization(false) in the constructor, if training_step takes the optimizer's steps itself.",
+             progress_.epoch),
+      "no loss", Speaker::kRun);
+}
+
 void EpochLoop::end(bool completed, int hooks_done) {
+  warn_of_epoch_without_loss();
   reach_end(completed, hooks_done);
   // Every rank reaches this because all have agreed on the epoch's last batch.
   run_.boundaries.meet(BoundaryKind::kEpochReached);
@@ -304,6 +344,8 @@ void EpochLoop::end(bool completed, int hooks_done) {
   hooks_.module_counted(counter, Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
   // Every rank reaches this because it ends the hooks that follow the meeting above.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
+  run_.nan.look_at_row(outcome.logger_row);
+  run_.nan.end_epoch();
   hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   if (completed) schedulers_.step(Interval::kEpoch, /*on_metric=*/true);
   rows_.write(outcome, std::max<std::int64_t>(0, progress_.logging_step - 1), /*epoch_end=*/true);

@@ -30,6 +30,8 @@ class EpochLoop {
 
  private:
   void start(const ResumePoint& resume);
+  /// Ranks: all. What hooks have frozen, unfrozen or added since the last step is known to all from here on.
+  void agree_on_parameters();
   /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
   bool resume_behind_step(const ResumePoint& resume);
   bool any_rank_has_batch();
@@ -57,8 +59,10 @@ class EpochLoop {
   void end_batch_hooks_without_batch(HookCounter& counter, const Iteration& iteration);
   /// What follows a batch, from a place on: its row, a validation that is due, schedulers.
   void finish_iteration(const Iteration& iteration, Place from, int hooks_done);
+  bool row_is_due() const;
   void write_step_row(const Iteration& iteration);
 
+  void warn_of_epoch_without_loss();
   void end(bool completed, int hooks_done);
   /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
   void save(int hooks_done);

@@ -9,6 +9,7 @@
 #include "levin/core/loops/batch_transfer.h"
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/loops/evaluation_hooks.h"
+#include "levin/core/loops/failed_batch_scope.h"
 #include "levin/core/loops/loader_cursor.h"
 #include "levin/core/run/signals.h"
 #include "levin/core/run/stage_scope.h"
@@ -110,6 +111,7 @@ void EvaluationLoop::run() {
   // Every rank reaches this because all have met after their last batches, and go on alike.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
   if (stage_ != Stage::kSanityCheck) {
+    run_.nan.look_at_row(outcome.logger_row);
     rows_.write(outcome, run_.progress.logging_step, /*epoch_end=*/true);
   }
   if (stage_ == Stage::kValidate && run_.progress.fitting) {
@@ -183,7 +185,10 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
   }
 }
 
-void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t dataloader_idx) {
+void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx) {
+  std::optional<Batch> in_work = std::move(given);
+  const FailedBatchScope scope(run_.failed_batch, in_work);
+  Batch& batch = *in_work;
   const auto loaders = static_cast<std::int64_t>(loaders_.size());
   batch =
       transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(batch), dataloader_idx, loaders);
@@ -207,8 +212,8 @@ void EvaluationLoop::run_batch(Batch batch, std::int64_t batch_idx, std::int64_t
                dataloader_idx);
     // As in Lightning, step values of an evaluation are written at every batch; they are this rank's own.
     if (stage_ != Stage::kSanityCheck) {
-      const std::int64_t step = run_.progress.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
-      rows_.write_local_step(*run_.metrics, step, /*to_rank_zero=*/true);
+      const std::int64_t batch_of_all_passes = run_.progress.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
+      rows_.write_local_step(*run_.metrics, run_.progress.logging_step, batch_of_all_passes);
     }
   }
   run_.metrics->end_batch();

@@ -41,7 +41,7 @@ class EvaluationLoop {
   void meet_after_batches();
   void throw_if_signalled() const;
   void run_loader(std::int64_t dataloader_idx);
-  void run_batch(Batch batch, std::int64_t batch_idx, std::int64_t dataloader_idx);
+  void run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx);
 
   TrainerState& run_;
   const Precision& precision_;

@@ -12,7 +12,7 @@ namespace levin {
 FitLoop::FitLoop(TrainerState& run, const Precision& precision, DataSource& source)
     : run_(run),
       stop_(run.options(), run.progress, run.stop, run.world_size()),
-      votes_(run.strategy().vote_channel(), run.boundaries),
+      votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
       data_(source, run.module(), run.setup, run.hooks, run.progress.batch),
       validation_(run, precision, source),
       epoch_(run, precision, stop_, votes_, data_, validation_, plan_) {

@@ -28,6 +28,7 @@ void FitValidation::sanity_check() {
   const std::int64_t steps = run_.options().num_sanity_val_steps.value_or(2);
   if (!loop_ || steps == 0) return;
   const RandomScope random;
+  const EvaluationTotals totals = run_.progress.evaluation_totals;
   EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders(),
                         steps < 0 ? run_.options().limit_val_batches : std::optional<Limit>(sanity_limit(steps)),
                         "num_sanity_val_steps");
@@ -38,6 +39,7 @@ void FitValidation::sanity_check() {
     hooks_.callbacks(Hook::kOnSanityCheckEnd, &Callback::on_sanity_check_end);
   }
   run_.progress.num_evaluation_batches = loop_->num_batches();
+  run_.progress.evaluation_totals = totals;
 }
 
 Limit FitValidation::sanity_limit(std::int64_t steps) const {

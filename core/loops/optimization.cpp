@@ -2,21 +2,42 @@
 
 #include <torch/optim/optimizer.h>
 
+#include "levin/core/base/format.h"
+#include "levin/core/error.h"
 #include "levin/core/loops/gradients.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 
-void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, const at::Tensor& loss,
-                  bool synchronize) {
+namespace {
+
+void check_loss(const at::Tensor& loss) {
+  if (loss.numel() != 1) {
+    throw MisuseError(
+        format("The loss has to be one number, but has the shape {}: take its mean() or sum().", c10::str(loss.sizes())));
+  }
+  if (loss.requires_grad()) return;
+  throw MisuseError(
+      "The loss depends on no parameter that requires a gradient, so that nothing can be trained: return it as it was computed "
+      "from the module's output, without detach(), item() or a NoGradGuard, and leave some parameters unfrozen.");
+}
+
+}  // namespace
+
+void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, NanGuard& nan,
+                  const at::Tensor& loss, bool synchronize) {
+  check_loss(loss);
+  nan.look_at_loss(loss);
   hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
   const bool reduces = synchronize && strategy.world_size() > 1;
   if (reduces) votes.publish();
   strategy.before_backward(loss, synchronize);
   hooks.module(Hook::kBackward, &Module::backward, loss);
-  if (reduces) strategy.after_backward(module);
+  if (reduces) {
+    strategy.after_backward(module);
+    votes.collect();
+  }
   hooks.run(Hook::kOnAfterBackward, &Callback::on_after_backward, &Module::on_after_backward);
-  if (reduces) votes.collect();
 }
 
 StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step) {
@@ -65,7 +86,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     if (const std::int64_t full = accumulation_.full_weight(world_size); weight != full) {
       loss = loss * (static_cast<double>(weight) / static_cast<double>(full));
     }
-    run_backward(hooks_, strategy_, *parts_.module, votes_, loss, synchronize);
+    run_backward(hooks_, strategy_, *parts_.module, votes_, nan_, loss, synchronize);
     return output_.loss;
   }
   if (synchronize && world_size > 1) {
@@ -78,11 +99,14 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
 
 void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
   const std::int64_t weight = votes_.reduced() ? votes_.agreed().gradient_weight : votes_.gradient_weight();
+  ++steps_.taken;
+  if (weight != 0) ++steps_.with_loss;
   if (weight == 0) {
     zero_grad(optimizer);
   } else if (const double factor = accumulation_.correction(weight, strategy_.world_size()); factor != 1.0) {
     scale_gradients(optimizer, factor);
   }
+  nan_.skips_step(optimizer, *parts_.module);  // gradients that are cleared change nothing
   hooks_.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step, optimizer);
   hooks_.module(Hook::kConfigureGradientClipping, &Module::configure_gradient_clipping, optimizer);
 }

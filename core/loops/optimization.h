@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "levin/core/loops/gradient_accumulation.h"
+#include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/step_votes.h"
 #include "levin/core/run/hook_runner.h"
 #include "levin/core/run/precision.h"
@@ -12,8 +14,8 @@
 namespace levin {
 
 /// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
-void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, const at::Tensor& loss,
-                  bool synchronize);
+void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, NanGuard& nan,
+                  const at::Tensor& loss, bool synchronize);
 
 /// One training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in the
 /// reference's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have
@@ -21,19 +23,28 @@ void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVot
 class AutomaticOptimization {
  public:
   AutomaticOptimization(Strategy& strategy, const RunParts& parts, Progress& progress, GradientAccumulation& accumulation,
-                        StepVotes& votes, const Precision& precision, HookRunner& hooks)
+                        StepVotes& votes, const Precision& precision, HookRunner& hooks, NanGuard& nan)
       : strategy_(strategy),
         parts_(parts),
         progress_(progress),
         accumulation_(accumulation),
         votes_(votes),
         precision_(precision),
-        hooks_(hooks) {}
+        hooks_(hooks),
+        nan_(nan) {}
 
   /// `batch` null: this rank has none, and takes part in the reduction without. `first_of_window`: gradients start at zero.
   /// `take_step`: gradients are reduced and the optimizer steps. Gives the step's output, its loss detached and divided by
   /// accumulate_grad_batches.
   StepOutput run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step);
+
+  /// Optimizer steps, and those of them for which some rank gave a loss.
+  struct Steps {
+    std::int64_t taken = 0;
+    std::int64_t with_loss = 0;
+  };
+  /// Those since the last call. The same on all ranks.
+  Steps count_steps() { return std::exchange(steps_, {}); }
 
  private:
   at::Tensor forward_backward(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool synchronize);
@@ -46,7 +57,9 @@ class AutomaticOptimization {
   StepVotes& votes_;
   const Precision& precision_;
   HookRunner& hooks_;
+  NanGuard& nan_;
   StepOutput output_;
+  Steps steps_;
 };
 
 }  // namespace levin

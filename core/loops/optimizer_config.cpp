@@ -1,5 +1,7 @@
 #include "levin/core/loops/optimizer_config.h"
 
+#include <algorithm>
+
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
@@ -34,6 +36,18 @@ void check(const SchedulerConfig& config) {
   }
 }
 
+/// A scheduler has a reference only. That of an optimizer which is gone can still be compared.
+void check_optimizer_of(const LrScheduler& scheduler, const OptimizerSetups& setups) {
+  const torch::optim::Optimizer* optimizer = &scheduler.optimizer();
+  const auto& all = setups.list();
+  if (std::any_of(all.begin(), all.end(), [&](const OptimizerSetup& setup) { return setup.optimizer.get() == optimizer; }))
+    return;
+  throw MisuseError(
+      "A learning-rate scheduler of configure_optimizers was made for an optimizer that is not returned with it, and may be "
+      "gone "
+      "by now: make it for the optimizer that configure_optimizers returns.");
+}
+
 }  // namespace
 
 OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name) {
@@ -59,6 +73,7 @@ void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& option
     parts.optimizers.push_back(setup.optimizer);
     for (const SchedulerConfig& config : setup.schedulers) {
       check(config);
+      check_optimizer_of(*config.scheduler, setups);
       parts.schedulers.push_back(config);
     }
   }

@@ -22,7 +22,7 @@ struct OptimizerOverride {
 OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name);
 
 /// Checks what configure_optimizers gave and takes it among the parts. Throws MisuseError on what cannot work: several
-/// optimizers under automatic optimization, a scheduler without its monitor, an unknown interval.
+/// optimizers under automatic optimization, a scheduler without its monitor or for an optimizer that is not among them.
 void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts);
 
 /// The module's and the data module's hyper-parameters in one map. Throws MisuseError when both have a key with different

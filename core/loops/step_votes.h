@@ -2,16 +2,19 @@
 
 #include <cstdint>
 
+#include "levin/core/loops/nan_guard.h"
 #include "levin/core/protocol/vote_channel.h"
 #include "levin/core/run/boundaries.h"
+#include "levin/core/run/trained_parameters.h"
 
 namespace levin {
 
 /// This rank's part in the gradient reductions of training: votes go out before each one and come back after it, so that
-/// agreeing to stop costs no collective of its own.
+/// agreeing to stop costs no collective of its own. A rank whose parameters have changed says so in them.
 class StepVotes {
  public:
-  StepVotes(VoteChannel& board, Boundaries& boundaries) : board_(board), boundaries_(boundaries) {}
+  StepVotes(VoteChannel& board, Boundaries& boundaries, TrainedParameters& parameters, NanGuard& nan)
+      : board_(board), boundaries_(boundaries), parameters_(parameters), nan_(nan) {}
 
   /// Weight of this rank in the gradients since the last optimizer step, the batch in work included.
   void set_gradient_weight(std::int32_t weight) { gradient_weight_ = weight; }
@@ -19,7 +22,8 @@ class StepVotes {
 
   /// Before a backward pass that reduces gradients.
   void publish();
-  /// After it. All ranks get the same.
+  /// After it, when gradients are reduced. All ranks get the same. Where the parameters of some rank have changed, all ranks
+  /// agree on them here, before the optimizer steps.
   void collect();
   /// Starts a training batch: nothing is collected yet.
   void begin_batch() { collected_any_ = false; }
@@ -30,6 +34,8 @@ class StepVotes {
  private:
   VoteChannel& board_;
   Boundaries& boundaries_;
+  TrainedParameters& parameters_;
+  NanGuard& nan_;
   std::int64_t sequence_ = 0;
   std::int32_t gradient_weight_ = 0;
   bool collected_any_ = false;

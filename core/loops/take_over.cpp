@@ -4,6 +4,7 @@
 
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/resume/gradient_state.h"
+#include "levin/core/resume/parameter_state.h"
 #include "levin/core/rows/metric_rows.h"
 
 namespace levin {
@@ -30,7 +31,9 @@ void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps)
                     rows_written(run.setup.loggers),
                     run.progress.evaluation_steps,
                     std::move(maps),
-                    run.stop.skips_epoch()};
+                    run.stop.skips_epoch(),
+                    run.trained.now(),
+                    run.trained.agreed()};
   run.metrics->mark();
 }
 
@@ -41,6 +44,7 @@ void take_over(TrainerState& run, TrainingData& data, const ResumePoint& resume)
   if (rank.stop_wish) run.stop.ask(rank.stop_reason);
   if (resume.stop_agreed) run.stop.agree();
   run.stop.skip_epoch(rank.skip_epoch_wish);
+  if (resume.parameters) resume.parameters->restore_place(run);
   if (resume.accumulate_grad_batches) run.accumulation.batches = *resume.accumulate_grad_batches;
   take_over_gradients(run, resume);
   if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, rank.before_reading);

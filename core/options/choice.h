@@ -84,6 +84,16 @@ template <>
 inline constexpr std::array kChoices<Uneven> = {Choice{Uneven::kPad, "pad"}, Choice{Uneven::kDrop, "drop"},
                                                 Choice{Uneven::kKeep, "keep"}};
 
+/// What follows when a loss or a gradient is NaN or infinite.
+enum class OnNan : std::uint8_t {
+  kWarn,  ///< the first time, a warning that says where
+  kStop,  ///< an error on every rank
+  kSkip   ///< no optimizer step for this batch, on any rank
+};
+template <>
+inline constexpr std::array kChoices<OnNan> = {Choice{OnNan::kWarn, "warn"}, Choice{OnNan::kStop, "stop"},
+                                               Choice{OnNan::kSkip, "skip"}};
+
 /// What gradient clipping bounds.
 enum class GradientClipAlgorithm : std::uint8_t {
   kNorm,  ///< the 2-norm of all gradients together

@@ -35,6 +35,8 @@ constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
 constexpr std::uint64_t kStop = 1;
 constexpr std::uint64_t kEndEpoch = 2;
 constexpr std::uint64_t kHasNext = 4;
+constexpr std::uint64_t kParametersChanged = 8;
+constexpr std::uint64_t kLossIsBad = 16;
 constexpr int kSignalShift = 8;
 constexpr int kGradientWeightShift = 16;
 }  // namespace
@@ -46,6 +48,8 @@ Votes merge(const std::vector<Votes>& votes) {
     merged.stop |= vote.stop;
     merged.end_epoch |= vote.end_epoch;
     merged.has_next |= vote.has_next;
+    merged.parameters_changed |= vote.parameters_changed;
+    merged.loss_is_bad |= vote.loss_is_bad;
     if (merged.signal == 0) merged.signal = vote.signal;
     if (__builtin_add_overflow(merged.gradient_weight, vote.gradient_weight, &merged.gradient_weight)) {
       merged.gradient_weight = std::numeric_limits<std::int32_t>::max();
@@ -59,6 +63,8 @@ std::uint64_t pack(const Votes& votes) {
   if (votes.stop) word |= kStop;
   if (votes.end_epoch) word |= kEndEpoch;
   if (votes.has_next) word |= kHasNext;
+  if (votes.parameters_changed) word |= kParametersChanged;
+  if (votes.loss_is_bad) word |= kLossIsBad;
   word |= (static_cast<std::uint64_t>(votes.signal) & 0x7f) << kSignalShift;
   word |= (static_cast<std::uint64_t>(votes.gradient_weight) & 0x7fffffff) << kGradientWeightShift;
   return word;
@@ -69,6 +75,8 @@ Votes unpack_votes(std::uint64_t word) {
   votes.stop = (word & kStop) != 0;
   votes.end_epoch = (word & kEndEpoch) != 0;
   votes.has_next = (word & kHasNext) != 0;
+  votes.parameters_changed = (word & kParametersChanged) != 0;
+  votes.loss_is_bad = (word & kLossIsBad) != 0;
   votes.signal = static_cast<std::int32_t>((word >> kSignalShift) & 0x7f);
   votes.gradient_weight = static_cast<std::int32_t>((word >> kGradientWeightShift) & 0x7fffffff);
   return votes;

@@ -9,6 +9,7 @@
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/resume/checkpoint_lookup.h"
+#include "levin/core/resume/parameter_state.h"
 #include "levin/core/resume/rank_state.h"
 #include "levin/core/rows/metric_rows.h"
 #include "levin/core/version.h"
@@ -58,7 +59,8 @@ Value logger_rows(const TrainerState& run) {
 
 /// A run that has not come to where it goes on saves what it was given.
 void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
-  for (const char* key : {"epoch", "global_step", "loops", "logger_rows", "optimizer_states", "lr_schedulers"}) {
+  for (const char* key :
+       {"epoch", "global_step", "loops", "logger_rows", "optimizer_states", "lr_schedulers", "trained_parameters"}) {
     if (const Value* value = resumed.manifest.find(key)) checkpoint.manifest[key] = *value;
   }
   constexpr std::string_view kOptimizer = "optimizer_states.";
@@ -94,6 +96,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
     for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
       run.strategy().save_optimizer(*run.parts.optimizers[index], index, checkpoint, !run.entry.failing);
     }
+    manifest["trained_parameters"] = parameter_state(run);
     manifest["lr_schedulers"] = Value(Value::List{});
     for (const SchedulerConfig& config : run.parts.schedulers)
       manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
@@ -285,9 +288,7 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
     throw ConfigError(
         format("ckpt_path: the checkpoint has {} optimizers, the module {}.", optimizers->size(), run.parts.optimizers.size()));
   }
-  for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
-    run.strategy().load_optimizer(*run.parts.optimizers[index], index, checkpoint);
-  }
+  const auto parameters = std::make_shared<ParameterResume>(run, checkpoint);
   const Value& schedulers = manifest.at("lr_schedulers");
   if (schedulers.size() != run.parts.schedulers.size()) {
     throw ConfigError(format("ckpt_path: the checkpoint has {} learning-rate schedulers, the module {}.", schedulers.size(),
@@ -296,7 +297,9 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
     run.parts.schedulers[index].scheduler->load_state_dict(schedulers.as_list()[index]);
   }
+  parameters->restore_train_start(run);
   ResumePoint resume = resume_point(manifest.at("loops"));
+  resume.parameters = parameters;
   resume.rank = load_rank_state(run, checkpoint, resume.window_open);
   Progress& progress = run.progress;
   progress.epoch = count(manifest.at("loops"), "epochs_done");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "levin/core/protocol/metric_snapshot.h"
 
 namespace levin {
+
+struct ParameterSet;
 
 /// What training does next. A checkpoint says it, and a run that resumes goes on there: what is done is not done again, and
 /// what is due is not left out. Those marked (*) begin anew when a checkpoint was written while they ran.
@@ -50,6 +53,8 @@ struct PlaceStart {
   std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
   std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
   bool skip_epoch_wish = false;
+  std::shared_ptr<const ParameterSet> parameters;
+  std::shared_ptr<const ParameterSet> agreed_parameters;  ///< what the strategy works with
 };
 
 /// Where training is. Written by the loops, read by checkpoints.
@@ -63,6 +68,9 @@ struct LoopPosition {
   int hooks_done = 0;  ///< from kBatchEnd on: callbacks, the module among them, that had their turn in this place
   std::optional<RandomSnapshot> before_reading;  ///< the batch that lies ready
   PlaceStart start;
+  // As they were when hooks ran that a run which resumes runs again, before it has come to where it goes on.
+  std::shared_ptr<const ParameterSet> parameters_at_train_start;
+  std::shared_ptr<const ParameterSet> parameters_at_epoch_start;
 
   /// Nothing of an epoch is left to train: a wish to stop or to skip has had its effect.
   bool is_between_epochs() const { return place <= Place::kEpochStart || place == Place::kEpochDone; }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "levin/core/resume/loop_position.h"
 
 namespace levin {
+
+class ParameterResume;
 
 /// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
 struct DataPosition {
@@ -47,6 +50,7 @@ struct ResumePoint {
   std::int64_t window_scale = 1;  ///< what gradients in the window were divided by: full batch size times batches a step
   std::optional<std::int64_t> accumulate_grad_batches;
   RankResume rank;
+  std::shared_ptr<ParameterResume> parameters;  ///< null in a run that begins
 
   /// The epoch had begun.
   bool is_in_epoch() const { return place > Place::kEpochStart; }

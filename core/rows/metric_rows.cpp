@@ -11,7 +11,8 @@ std::vector<RowCounts> rows_written(const LoggerList& loggers) {
 }
 
 MetricRow MetricRows::row(MetricMap values, std::int64_t step, bool epoch_end) const {
-  return {progress_.stage, progress_.epoch, step, epoch_end, std::move(values)};
+  return {
+      .stage = progress_.stage, .epoch = progress_.epoch, .step = step, .epoch_end = epoch_end, .values = std::move(values)};
 }
 
 void MetricRows::write(const BoundaryOutcome& outcome, std::int64_t step, bool epoch_end) {
@@ -33,15 +34,16 @@ void MetricRows::write(const BoundaryOutcome& outcome, std::int64_t step, bool e
   }
 }
 
-void MetricRows::write_local_step(const MetricStore& metrics, std::int64_t step, bool to_rank_zero) {
-  const bool to_main = to_rank_zero && is_global_zero_;
+void MetricRows::write_local_step(const MetricStore& metrics, std::int64_t step, std::optional<std::int64_t> evaluation_batch) {
+  const bool to_main = evaluation_batch && is_global_zero_;
   const auto wants_rank = [](const auto& logger) { return logger->wants_rank_metrics(); };
   const bool anybody = to_main ? !loggers_.empty() : std::any_of(loggers_.begin(), loggers_.end(), wants_rank);
   if (!anybody) return;
   MetricMap values = metrics.local_step_row();
   if (values.empty()) return;
   const auto scope = hooks_.enter(Hook::kLogMetrics);
-  const MetricRow local = row(std::move(values), step, false);
+  MetricRow local = row(std::move(values), step, false);
+  local.evaluation_batch = evaluation_batch;
   for (const auto& logger : loggers_) {
     if (to_main) logger->log_metrics(local);
     if (wants_rank(logger)) logger->log_rank_metrics(local);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "levin/core/logger.h"
@@ -24,8 +26,10 @@ class MetricRows {
 
   /// The outcome of a training-step or epoch boundary.
   void write(const BoundaryOutcome& outcome, std::int64_t step, bool epoch_end);
-  /// This rank's step values as they are now; no boundary is involved. `to_rank_zero`: rank 0's loggers get them as a row too.
-  void write_local_step(const MetricStore& metrics, std::int64_t step, bool to_rank_zero);
+  /// This rank's step values as they are now; no boundary is involved. `evaluation_batch`: they are those of an evaluation
+  /// batch of this number, which rank 0's loggers get as a row too.
+  void write_local_step(const MetricStore& metrics, std::int64_t step,
+                        std::optional<std::int64_t> evaluation_batch = std::nullopt);
   void save();
 
  private:

@@ -1,5 +1,7 @@
 #include "levin/core/run/entry_point.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 
 #include "levin/core/base/error_text.h"
@@ -7,6 +9,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/loops/optimizer_config.h"
+#include "levin/core/loops/parameter_warnings.h"
 #include "levin/core/loops/take_over.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/resume/checkpoint_lookup.h"
@@ -14,9 +17,11 @@
 #include "levin/core/resume/rank_state.h"
 #include "levin/core/rows/metric_rows.h"
 #include "levin/core/run/announcements.h"
+#include "levin/core/run/crash_report.h"
 #include "levin/core/run/module_attachment.h"
 #include "levin/core/run/rank_agreement.h"
 #include "levin/core/run/signals.h"
+#include "levin/core/run/torch_error_hints.h"
 
 namespace levin {
 
@@ -49,6 +54,7 @@ void EntryPoint::begin_progress() {
   if (!fitting()) return;
   progress.end_reason.clear();
   run_.accumulation.window = {};
+  run_.nan.reset();
   run_.resume.position = {};
   run_.resume.position.epochs_done = progress.epoch;
 }
@@ -63,6 +69,8 @@ EntryPoint::~EntryPoint() {
 
 void EntryPoint::run(const std::function<void()>& loop) {
   const SignalScope signals;
+  const CrashReport crash_report(run_.strategy().rank(), run_.tracker);
+  run_.failed_batch.clear();
   try {
     set_up();
     loop();
@@ -71,6 +79,11 @@ void EntryPoint::run(const std::function<void()>& loop) {
   } catch (const Interrupted& interrupted) {
     keep_rank_states(run_);
     fail(interrupted, "interrupted");
+    throw;
+  } catch (c10::Error& error) {
+    explain(error);
+    fail(error, "failed");
+    if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence);
     throw;
   } catch (const std::exception& error) {
     fail(error, "failed");
@@ -81,6 +94,12 @@ void EntryPoint::run(const std::function<void()>& loop) {
     fail(std::runtime_error("an exception that is no std::exception"), "failed");
     throw;
   }
+}
+
+void EntryPoint::explain(c10::Error& error) const {
+  const std::string hint = hint_for_torch_error(error.what_without_backtrace());
+  if (!run_.failed_batch.empty()) error.add_context("The batch: " + run_.failed_batch + ".");
+  if (!hint.empty()) error.add_context("Hint: " + hint + ".");
 }
 
 void EntryPoint::set_up() {
@@ -104,6 +123,7 @@ void EntryPoint::set_up() {
   }
   if (checkpoint_ && fitting()) take_over([&] { resume_ = restore_training(run_, *checkpoint_); });
   resume_.file = checkpoint_file_.string();
+  if (fitting()) run_.resume.position.parameters_at_train_start = run_.trained.now();
   checkpoint_.reset();
   // Last, so that a start that fails leaves no folder behind.
   log_hyperparams();
@@ -205,6 +225,7 @@ void EntryPoint::set_up_module() {
   precision_->convert_module(module);
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
   run_.strategy().setup_module(module, fitting());
+  run_.trained.remember_parameters();
   if (fitting()) module.train();
 }
 
@@ -212,6 +233,8 @@ void EntryPoint::configure_optimizers() {
   const auto scope = run_.hooks.enter(Hook::kConfigureOptimizers);
   take_optimizers(make_optimizers(run_.module(), run_.optimizer_override), run_.options(), run_.parts);
   check_same_optimizers(run_.setup, run_.parts);
+  run_.trained.remember_optimizers();
+  warn_of_idle_parameters(run_.parts);
 }
 
 void EntryPoint::begin_training() {

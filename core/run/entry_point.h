@@ -13,6 +13,10 @@
 #include "levin/core/run/trainer_state.h"
 #include "levin/core/trainer.h"
 
+namespace c10 {
+class Error;
+}
+
 namespace levin {
 
 /// What fit, validate, test and predict have in common: everything before and after the loop itself, in Lightning's order,
@@ -50,6 +54,8 @@ class EntryPoint {
   void finish();
   void throw_if_signalled(const std::string& when) const;
   void finalize_loggers(const std::string& status);
+  /// Adds to an error of LibTorch's which batch was in work, and what helps against it.
+  void explain(c10::Error& error) const;
   void fail(const std::exception& error, const std::string& status);
   void tear_down_hooks();
   bool fitting() const { return stage_ == Stage::kTrain; }

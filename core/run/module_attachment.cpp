@@ -83,11 +83,15 @@ bool ModuleAttachment::find(const Module& module) {
 
 MetricStore* ModuleAttachment::metrics(const Module& module, std::string_view name, const SourceLocation& where) {
   if (find(module)) return module.attachment_.metrics;
-  if (running != nullptr) {
-    rank_warn_once("log(\"" + std::string(name) + "\") (" + CallSite(where).str() +
-                   ") goes nowhere: it is called in a module that is no part of the one which the Trainer runs. Add it with "
-                   "register_module(), or log from the module that has it.");
+  if (running == nullptr) {
+    throw MisuseError(
+        CallSite(where).str() + ": log(\"" + std::string(name) +
+        "\") is called outside of a run. Log in the hooks of fit, validate and test, not in a constructor or before "
+        "them; in a module that also works without a Trainer, ask has_trainer() first.");
   }
+  rank_warn_once("log(\"" + std::string(name) + "\") (" + CallSite(where).str() +
+                 ") goes nowhere: it is called in a module that is no part of the one which the Trainer runs. Add it with "
+                 "register_module(), or log from the module that has it.");
   return nullptr;
 }
 

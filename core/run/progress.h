@@ -42,7 +42,7 @@ struct Progress {
   std::int64_t total_batch_idx = 0;  ///< training batches over all epochs
   std::int64_t num_training_batches = -1;  ///< of an epoch; -1: unknown
   std::vector<std::int64_t> num_evaluation_batches;
-  std::vector<std::int64_t> evaluation_steps;  ///< validation batches so far, by loader: the x axis of their rows
+  std::vector<std::int64_t> evaluation_steps;  ///< evaluation batches so far, by loader: MetricRow::evaluation_batch
   bool validates = false;                      ///< fit() validates; agreed, where a rank's own number of batches may be 0
   EvaluationTotals evaluation_totals;          ///< of the last evaluation whose batches are done on all ranks
   std::string end_reason;                      ///< why training ended, for the person who reads the console

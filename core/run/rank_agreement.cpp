@@ -1,7 +1,9 @@
 #include "levin/core/run/rank_agreement.h"
 
+#include <map>
 #include <sstream>
 
+#include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/rank_exchange.h"
@@ -45,14 +47,9 @@ std::string describe_setup(const RunSetup& setup, const RunParts& parts, const R
   return text;
 }
 
-}  // namespace
-
-void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage) {
-  if (setup.world_size() > 1) require_same(setup, stage, "options", describe_setup(setup, parts, run));
-}
-
-void check_same_optimizers(const RunSetup& setup, const RunParts& parts) {
-  if (setup.world_size() == 1) return;
+std::string describe_optimizers(const RunParts& parts) {
+  std::map<const at::TensorImpl*, std::string> names;
+  for (const auto& entry : parts.module->named_parameters()) names.emplace(entry.value().unsafeGetTensorImpl(), entry.key());
   std::ostringstream text;
   text.precision(17);
   for (std::size_t index = 0; index < parts.optimizers.size(); ++index) {
@@ -64,10 +61,37 @@ void check_same_optimizers(const RunSetup& setup, const RunParts& parts) {
            << get_lr(group);
       if (const auto momentum = get_momentum(group)) text << ", momentum " << *momentum;
       if (const auto betas = get_betas(group)) text << ", betas " << betas->first << " " << betas->second;
+      for (const at::Tensor& parameter : group.params()) {
+        const auto name = names.find(parameter.unsafeGetTensorImpl());
+        text << "\n  " << (name == names.end() ? "a parameter that is not the module's" : name->second);
+      }
     }
     text << "\n";
   }
-  require_same(setup, Stage::kTrain, "optimizers", text.str());
+  return text.str();
+}
+
+}  // namespace
+
+void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage) {
+  if (setup.world_size() > 1) require_same(setup, stage, "options", describe_setup(setup, parts, run));
+}
+
+void check_same_optimizers(const RunSetup& setup, const RunParts& parts) {
+  if (setup.world_size() > 1) require_same(setup, Stage::kTrain, "optimizers", describe_optimizers(parts));
+}
+
+void check_same_changes_of_optimizers(const RunSetup& setup, const RunParts& parts) {
+  if (setup.world_size() == 1) return;
+  const auto difference = RankExchange(setup.strategy->control_group())
+                              .first_difference(describe_optimizers(parts),
+                                                {"comparing changed optimizers", "all have agreed on changed parameters"});
+  if (!difference) return;
+  throw DesyncError(
+      "The optimizers' parameters have changed differently on ranks; all must add the same groups, in the same hook of the "
+      "same "
+      "batch. " +
+      difference->str() + ".");
 }
 
 }  // namespace levin

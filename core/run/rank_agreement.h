@@ -16,4 +16,7 @@ void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOpt
 /// The same for the optimizers that configure_optimizers gave: with different ones the weights of ranks would drift apart.
 void check_same_optimizers(const RunSetup& setup, const RunParts& parts);
 
+/// The same once more, after parameters have changed while training runs. Throws DesyncError likewise.
+void check_same_changes_of_optimizers(const RunSetup& setup, const RunParts& parts);
+
 }  // namespace levin

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "levin/core/loops/gradient_accumulation.h"
+#include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/resume/resume_state.h"
@@ -15,6 +16,7 @@
 #include "levin/core/run/run_parts.h"
 #include "levin/core/run/run_setup.h"
 #include "levin/core/run/stop_request.h"
+#include "levin/core/run/trained_parameters.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -50,6 +52,9 @@ struct TrainerState {
   HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{&trainer, parts, tracker};
   Boundaries boundaries{progress, *metrics, stop};
+  TrainedParameters trained{setup, parts};
+  NanGuard nan{setup, progress, tracker};
+  std::string failed_batch;         ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;  ///< while training runs
 
   Module& module() const { return *parts.module; }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -135,6 +136,7 @@ void GradientReducer::watch_gradients() {
 }
 
 void GradientReducer::prepare(const at::Tensor& loss) {
+  given_zeros_.clear();
   if (arrivals_) {
     ++arrivals_->pass;
     arrivals_->count = 0;
@@ -143,25 +145,48 @@ void GradientReducer::prepare(const at::Tensor& loss) {
   reducer_->prepare_for_backward(options_.find_unused_parameters ? std::vector<at::Tensor>{loss} : std::vector<at::Tensor>{});
 }
 
-void GradientReducer::check_finished() const {
+void GradientReducer::finish(const torch::nn::Module& module) {
   if (!arrivals_) return;
-  std::vector<std::string> names;
+  std::vector<std::size_t> missing;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (arrivals_->last_pass[index] != arrivals_->pass) names.push_back(names_[index]);
+    if (arrivals_->last_pass[index] != arrivals_->pass) missing.push_back(index);
   }
-  if (names.empty()) return;
+  if (missing.empty()) return;
+  const std::vector<at::Tensor> own = module.parameters();
+  std::vector<std::string> names;
+  std::vector<at::Tensor> let_go;
+  for (const std::size_t index : missing) {
+    const at::Tensor& parameter = parameters_[index];
+    const bool is_own = std::any_of(own.begin(), own.end(), [&](const at::Tensor& other) { return other.is_same(parameter); });
+    if (is_own && parameter.requires_grad()) {
+      names.push_back(names_[index]);
+    } else {
+      let_go.push_back(parameter);
+    }
+  }
+  if (names.empty()) return add_zeros(let_go, /*prepares=*/false);
   throw MisuseError("strategy ddp: the backward pass gave no gradient to " + join(names) +
                     ", so its reduction could not end. Use every parameter in the loss, freeze those that are not used "
                     "(requires_grad_(false)), or set the strategy to {class_path: ddp, init_args: {find_unused_parameters: "
                     "true}}.");
 }
 
-void GradientReducer::reduce_zeros() {
+void GradientReducer::reduce_zeros() { add_zeros(parameters_, /*prepares=*/true); }
+
+void GradientReducer::add_zeros(const std::vector<at::Tensor>& parameters, bool prepares) {
+  std::vector<at::Tensor> frozen;
+  for (const at::Tensor& parameter : parameters) {
+    if (!parameter.requires_grad()) frozen.push_back(parameter);
+  }
+  for (at::Tensor& parameter : frozen) parameter.requires_grad_(true);
   // A loss that needs every parameter and gives each a gradient of exactly zero, whatever its value: the gradient is 0 * 1.
-  at::Tensor loss = torch::zeros({}, parameters_[0].options().requires_grad(false));
-  for (const at::Tensor& parameter : parameters_) loss = loss + parameter.sum().to(loss.options()) * 0;
-  prepare(loss);
+  at::Tensor loss = torch::zeros({}, parameters[0].options().requires_grad(false));
+  for (const at::Tensor& parameter : parameters) loss = loss + parameter.sum().to(loss.options()) * 0;
+  if (prepares) prepare(loss);
+  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(given_zeros_),
+               [](const at::Tensor& parameter) { return !parameter.grad().defined(); });
   loss.backward();
+  for (at::Tensor& parameter : frozen) parameter.requires_grad_(false);
 }
 
 }  // namespace levin

@@ -41,15 +41,22 @@ class GradientReducer {
   void prepare(const at::Tensor& loss);
   /// True when on_last_gradient is called.
   bool tells_last_gradient() const { return arrivals_ != nullptr; }
-  /// After that backward pass. Throws MisuseError when it left parameters without a gradient: the reduction has not ended then,
-  /// here or on other ranks, and gradients are not what they should be.
-  void check_finished() const;
+  /// After that backward pass. Parameters that are not trained any more, or no more the module's, take part with zeros. Throws
+  /// MisuseError when it left others without a gradient: the reduction has not ended then, here or on other ranks, and
+  /// gradients are not what they should be.
+  void finish(const torch::nn::Module& module);
   /// Takes part in a reduction with gradients of zero.
   void reduce_zeros();
+
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  /// Those that took part in the last reduction with zeros, and had no gradient before.
+  const std::vector<at::Tensor>& given_zeros() const { return given_zeros_; }
 
  private:
   struct Arrivals;
   void watch_gradients();
+  /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
+  void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
   /// LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
   /// bucket decides in which order ranks are added up. A pass over zeros brings that forward, so that a run's first step and
   /// all others add up alike, and a run that resumes gets the bits of one that was not interrupted.
@@ -58,6 +65,7 @@ class GradientReducer {
   Options options_;
   std::vector<std::string> names_;  ///< of parameters_
   std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> given_zeros_;
   std::unique_ptr<c10d::Reducer> reducer_;
   std::unique_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
 };

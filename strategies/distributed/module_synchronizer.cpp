@@ -1,7 +1,14 @@
 #include "levin/strategies/distributed/module_synchronizer.h"
 
+#include <torch/types.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include "levin/core/protocol/rank_exchange.h"
 #include "levin/strategies/distributed/bucket_vote_channel.h"
 #include "levin/strategies/distributed/parameter_check.h"
 
@@ -22,30 +29,114 @@ bool has_trained_parameters(const torch::nn::Module& module) {
   return false;
 }
 
+std::vector<at::Tensor> tensors_of(const torch::nn::Module& module) {
+  std::vector<at::Tensor> tensors = module.parameters();
+  for (const at::Tensor& buffer : module.buffers()) tensors.push_back(buffer);
+  return tensors;
+}
+
+bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
+}
+
 }  // namespace
 
 ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training,
                                        const GradientReducer::Options& options)
-    : world_(world), module_(module) {
+    : world_(world), module_(module), options_(options), known_(tensors_of(module)) {
   check_same_parameters(module, world.control_group());
-  std::vector<at::Tensor> tensors;
-  for (const at::Tensor& parameter : module.parameters()) tensors.push_back(parameter.detach());
-  for (const at::Tensor& buffer : module.buffers()) tensors.push_back(buffer.detach());
-  broadcast(tensors);
-  if (!training || !has_trained_parameters(module)) return;
-  GradientReducer::Options with_waiting = options;
-  with_waiting.on_last_gradient = [&board = world.board()] { board.post_waiting(kReduction); };
-  world.board().begin_reduction();
-  reducer_ = std::make_unique<GradientReducer>(module, world.process_group(), with_waiting, world.bucket_votes());
-  world.board().end_reduction();
+  broadcast(known_);
+  options_.on_last_gradient = [&board = world.board()] { board.post_waiting(kReduction); };
+  if (training) make_reducer();
+}
+
+void ModuleSynchronizer::make_reducer() {
+  reducer_.reset();
+  if (!has_trained_parameters(module_)) return;
+  world_.board().begin_reduction();
+  reducer_ = std::make_unique<GradientReducer>(module_, world_.process_group(), options_, world_.bucket_votes());
+  world_.board().end_reduction();
+}
+
+void ModuleSynchronizer::parameters_changed(bool after_reduction) {
+  const std::vector<at::Tensor> reduced = reducer_ ? reducer_->parameters() : std::vector<at::Tensor>();
+  const auto lacks_value = [&](const at::Tensor& tensor) { return !contains(known_, tensor); };
+  const auto lacks_reduction = [&](const at::Tensor& tensor) { return tensor.requires_grad() && !contains(reduced, tensor); };
+  check_same_changes(module_, world_.control_group(), lacks_value, lacks_reduction);
+  std::vector<at::Tensor> tensors = tensors_of(module_);
+  std::vector<at::Tensor> values;
+  std::vector<at::Tensor> late;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(values), lacks_value);
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(late), lacks_reduction);
+  broadcast(values);
+  if (after_reduction) {
+    reduce_late(late);
+    drop_zeros();
+  }
+  known_ = std::move(tensors);
+  // A new reducer begins with a pass over zeros.
+  std::vector<at::Tensor> parameters = module_.parameters();
+  std::vector<at::Tensor> gradients;
+  for (at::Tensor& parameter : parameters) gradients.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+  make_reducer();
+  for (std::size_t index = 0; index < parameters.size(); ++index) parameters[index].mutable_grad() = gradients[index];
+}
+
+void ModuleSynchronizer::reduce_late(const std::vector<at::Tensor>& parameters) {
+  std::vector<bool> has_gradient;
+  for (const at::Tensor& parameter : parameters) has_gradient.push_back(parameter.grad().defined());
+  has_gradient = on_any_rank(has_gradient, "new gradients");
+  const at::NoGradGuard no_grad;
+  world_.board().begin_reduction();
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    if (!has_gradient[index]) continue;
+    at::Tensor& gradient = parameters[index].mutable_grad();
+    if (!gradient.defined()) gradient = torch::zeros_like(parameters[index]);
+    // Divided first, as the reducer does it.
+    std::vector<at::Tensor> mean = {gradient.to_dense().div(world_.process_group()->getSize()).contiguous()};
+    world_.process_group()->allreduce(mean)->wait();
+    gradient = mean.front();
+  }
+  world_.board().end_reduction();
+}
+
+void ModuleSynchronizer::drop_zeros() {
+  std::vector<at::Tensor> let_go;
+  std::vector<bool> had_gradient;
+  if (reducer_) {
+    for (const at::Tensor& parameter : reducer_->parameters()) {
+      if (parameter.requires_grad()) continue;
+      let_go.push_back(parameter);
+      had_gradient.push_back(parameter.grad().defined() && !contains(reducer_->given_zeros(), parameter));
+    }
+  }
+  had_gradient = on_any_rank(had_gradient, "gradients of frozen parameters");
+  for (std::size_t index = 0; index < let_go.size(); ++index) {
+    if (!had_gradient[index]) let_go[index].mutable_grad().reset();
+  }
+}
+
+std::vector<bool> ModuleSynchronizer::on_any_rank(const std::vector<bool>& marked, const char* what) {
+  if (marked.empty()) return {};
+  std::vector<std::byte> mine(marked.size());
+  std::transform(marked.begin(), marked.end(), mine.begin(), [](bool mark) { return std::byte{mark}; });
+  const Meeting meeting(what, "all have compared the same changes of parameters");
+  const std::vector<std::byte> all = RankExchange(world_.control_group()).gather_bytes(mine, meeting);
+  std::vector<bool> any(marked.size());
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    if (all[index] != std::byte{}) any[index % marked.size()] = true;
+  }
+  return any;
 }
 
 ModuleSynchronizer::~ModuleSynchronizer() = default;
 
 void ModuleSynchronizer::broadcast(const std::vector<at::Tensor>& tensors) {
   if (tensors.empty()) return;
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& tensor : tensors) values.push_back(tensor.detach());
   world_.board().begin_reduction();
-  c10d::broadcast_coalesced(world_.process_group(), tensors, kBroadcastBytes);
+  c10d::broadcast_coalesced(world_.process_group(), values, kBroadcastBytes);
   world_.board().end_reduction();
 }
 
@@ -59,8 +150,8 @@ void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
   if (reducer_->tells_last_gradient()) world_.board().post_waiting(nullptr);
 }
 
-void ModuleSynchronizer::check_reduced() const {
-  if (reducer_) reducer_->check_finished();
+void ModuleSynchronizer::finish_reduction() {
+  if (reducer_) reducer_->finish(module_);
 }
 
 void ModuleSynchronizer::backward_without_batch() {
@@ -70,10 +161,6 @@ void ModuleSynchronizer::backward_without_batch() {
   world_.board().end_reduction();
 }
 
-void ModuleSynchronizer::synchronize_buffers() {
-  std::vector<at::Tensor> buffers;
-  for (const at::Tensor& buffer : module_.buffers()) buffers.push_back(buffer.detach());
-  broadcast(buffers);
-}
+void ModuleSynchronizer::synchronize_buffers() { broadcast(module_.buffers()); }
 
 }  // namespace levin

@@ -18,20 +18,32 @@ class ModuleSynchronizer {
   ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const GradientReducer::Options& options);
   ~ModuleSynchronizer();
 
+  /// See Strategy::parameters_changed(). Throws DesyncError on every rank, naming the first difference, when ranks have changed
+  /// differently.
+  void parameters_changed(bool after_reduction);
   /// Before a backward pass whose gradients are to be reduced.
   void before_backward(const at::Tensor& loss);
   /// After it. Throws MisuseError, on this rank alone, when the reduction cannot have ended.
-  void check_reduced() const;
+  void finish_reduction();
   /// Takes part in the reduction of a step with gradients of zero.
   void backward_without_batch();
   /// Buffers become rank 0's.
   void synchronize_buffers();
 
  private:
+  void make_reducer();
   void broadcast(const std::vector<at::Tensor>& tensors);
+  /// Gradients of parameters that the reduction lacked become the mean over ranks; where no rank has one, there is none.
+  void reduce_late(const std::vector<at::Tensor>& parameters);
+  /// What took part with zeros, because it is not trained any more, has a gradient only where some rank had one before.
+  void drop_zeros();
+  /// By tensor, on which ranks it is marked: on any of them.
+  std::vector<bool> on_any_rank(const std::vector<bool>& marked, const char* what);
 
   ProcessWorld& world_;
   torch::nn::Module& module_;
+  GradientReducer::Options options_;
+  std::vector<at::Tensor> known_;             ///< parameters and buffers that are equal on all ranks
   std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
 };
 

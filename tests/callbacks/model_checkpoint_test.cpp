@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <limits>
+#include <map>
 
 #include "callbacks/scripted_run.h"
 #include "levin/callbacks/lambda_callback.h"
@@ -173,19 +174,55 @@ TEST_CASE("last.ckpt is the newest state, whatever is best") {
   CHECK(step_of(at_end.checkpoint->last_model_path()) == 16);
 }
 
-TEST_CASE("a score belongs to the step it was measured at") {
-  // Validation is at steps 4, 8, 12 and 16; what is due at 3, 6, 9 and 15 waits for the next one.
+TEST_CASE("what is due between two validations is saved when it is due, and has the score of the next one") {
+  // Validation is at steps 4, 8, 12 and 16, with scores 3, 1, 2 and 1.5.
   Fit fit({.monitor = "val_loss", .save_top_k = -1, .every_n_train_steps = 3});
-  CHECK(fit.run().files() ==
-        Names{"epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt", "epoch=2-step=12.ckpt", "epoch=3-step=16.ckpt"});
-  std::vector<double> scores;
-  for (const auto& [file, score] : fit.checkpoint->best_k_models()) scores.push_back(score);
-  CHECK(scores == std::vector<double>{3, 1, 2, 1.5});
+  CHECK(fit.run().files() == Names{"epoch=0-step=3.ckpt", "epoch=1-step=6.ckpt", "epoch=2-step=12.ckpt", "epoch=2-step=9.ckpt",
+                                   "epoch=3-step=15.ckpt"});
+  std::map<std::string, double> scores;
+  for (const auto& [file, score] : fit.checkpoint->best_k_models()) {
+    scores[std::filesystem::path(file).stem().string()] = score;
+  }
+  CHECK(scores == std::map<std::string, double>{{"epoch=0-step=3", 3},
+                                                {"epoch=1-step=6", 1},
+                                                {"epoch=2-step=12", 2},
+                                                {"epoch=2-step=9", 2},
+                                                {"epoch=3-step=15", 1.5}});
+  CHECK(fit.best() == "epoch=1-step=6.ckpt");
+
+  // Of several with one score the newest come first: 12 before 9.
+  Fit best_two({.monitor = "val_loss", .save_top_k = 2, .every_n_train_steps = 3});
+  CHECK(best_two.run().files() == Names{"epoch=1-step=6.ckpt", "epoch=3-step=15.ckpt"});
 
   // A value of the training step needs no waiting.
   Fit of_training({.monitor = "train_step", .save_top_k = 2, .mode = levin::MonitorMode::kMax, .every_n_train_steps = 5});
   CHECK(of_training.run().files() == Names{"epoch=2-step=10.ckpt", "epoch=3-step=15.ckpt"});
   CHECK(of_training.checkpoint->best_model_score() == 14.0);
+}
+
+TEST_CASE("nothing that was due is lost when training ends before its score is there") {
+  Fit fit({.monitor = "val_loss", .save_top_k = 1, .every_n_train_steps = 3});
+  fit.options.max_steps = 11;
+  // The last validation is at step 8: 6 is the best of what has a score, and 9 has none.
+  CHECK(fit.run().files() == Names{"epoch=1-step=6.ckpt", "epoch=2-step=9.ckpt"});
+  CHECK(fit.best() == "epoch=1-step=6.ckpt");
+
+  Fit none({.monitor = "val_loss", .save_top_k = 2, .every_n_train_steps = 3});
+  none.options.check_val_every_n_epoch = 10;
+  CHECK(none.run().files() == Names{"epoch=2-step=12.ckpt", "epoch=3-step=15.ckpt"});
+  CHECK(none.checkpoint->best_k_models().empty());
+}
+
+TEST_CASE("a run that goes on ranks what the earlier one had saved without a score") {
+  Fit whole({.monitor = "val_loss", .save_top_k = -1, .every_n_train_steps = 3});
+  whole.run();
+  const std::filesystem::path third = whole.folder / "ckpt" / "epoch=1-step=6.ckpt";
+  Fit resumed({.dirpath = whole.folder / "ckpt", .monitor = "val_loss", .save_top_k = 1, .every_n_train_steps = 3});
+  resumed.scores = {0.5, 4, 4};
+  resumed.run({.ckpt_path = third.string()});
+  REQUIRE(resumed.checkpoint->best_k_models().size() == 1);
+  CHECK(resumed.best() == "epoch=1-step=6.ckpt");
+  CHECK(resumed.checkpoint->best_model_score() == 0.5);
 }
 
 TEST_CASE("time triggers save by the clock") {

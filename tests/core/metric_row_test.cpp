@@ -10,6 +10,10 @@ using levin::to_json;
 TEST_CASE("a row of metrics as one line of JSON") {
   MetricRow row{.stage = levin::Stage::kValidate, .epoch = 2, .step = 9, .epoch_end = true, .values = {{"val_loss", 0.1}}};
   CHECK(to_json(row) == R"({"epoch":2,"step":9,"stage":"validate","epoch_end":true,"values":{"val_loss":0.1}})");
+  row.evaluation_batch = 3;
+  CHECK(to_json(row) ==
+        R"({"epoch":2,"step":9,"evaluation_batch":3,"stage":"validate","epoch_end":true,"values":{"val_loss":0.1}})");
+  row.evaluation_batch.reset();
   row.values.clear();
   CHECK(to_json(row, {{{"a", 1.5}}, {}}) ==
         R"({"epoch":2,"step":9,"stage":"validate","epoch_end":true,"values":{},"ranks":[{"a":1.5},{}]})");

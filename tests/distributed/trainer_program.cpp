@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <torch/torch.h>
 
+#include <limits>
 #include <map>
 
 #include "distributed/one_weight.h"
@@ -198,6 +199,33 @@ void starts_programs(const Settings& settings) {
   report.add("signal_of_the_program", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
+/// on_nan=, when the last rank's second loss is NaN, though its gradient is not
+void loss_is_nan(const Settings& settings) {
+  struct Nan : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      StepOutput output = OneWeight::training_step(batch, batch_idx);
+      const bool here = batch_idx == 1 && trainer().rank() == trainer().world_size() - 1;
+      return here ? output.loss + std::numeric_limits<float>::quiet_NaN() : output.loss;
+    }
+  } module;
+  TrainerOptions options = options_for(settings);
+  options.on_nan = OptionType<OnNan>::read(Value(settings.text("on_nan")));
+  Trainer trainer(options);
+  trainer.fit(module, numbers(4, 1));
+  Report report(settings.text("folder"), trainer.rank());
+  report_run(report, trainer, module);
+}
+
+/// signal=, which the last rank raises in its second step
+void crashes(const Settings& settings) {
+  Trainer trainer(options_for(settings));
+  OneWeight module;
+  module.on_step = [&](OneWeight&, std::int64_t batch_idx) {
+    if (batch_idx == 1 && trainer.rank() == trainer.world_size() - 1) raise(settings.number("signal"));
+  };
+  trainer.fit(module, numbers(3, 1));
+}
+
 /// rank=, which stops; at step=
 void stops(const Settings& settings) {
   TrainerOptions options = options_for(settings);
@@ -257,6 +285,8 @@ int main(int argc, char** argv) {
                                                                    {"starts_programs", starts_programs},
                                                                    {"own_accelerator", own_accelerator},
                                                                    {"shards", shards},
+                                                                   {"crashes", crashes},
+                                                                   {"loss_is_nan", loss_is_nan},
                                                                    {"stops", stops},
                                                                    {"uneven_data", uneven_data},
                                                                    {"different_keys", different_keys},

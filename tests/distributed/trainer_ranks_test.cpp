@@ -118,6 +118,40 @@ TEST_CASE("stop() on one rank ends all ranks at the same step") {
   CHECK(run.outcome.out.find("Training stopped: " + why) != std::string::npos);
 }
 
+TEST_CASE("a crash says in which hook and step it happened, with the calls that led to it") {
+  const int ranks = GENERATE(1, 2);
+  const auto [signal, name] = GENERATE(table<int, std::string>({{11, "SIGSEGV"}, {6, "SIGABRT"}, {8, "SIGFPE"}}));
+  const Run run("crashes", ranks, {"signal=" + std::to_string(signal)});
+  INFO(run.outcome.text());
+  CHECK(run.outcome.status == 128 + signal);
+  CHECK_THAT(run.outcome.err, Catch::Contains("rank " + std::to_string(ranks - 1) + " crashed with " + name +
+                                              " in training_step (train, epoch 0, step 1)"));
+  CHECK_THAT(run.outcome.err, Catch::Contains("bin/trainer_program("));
+}
+
+TEST_CASE("what follows a loss that is NaN on one rank, follows on all") {
+  const int ranks = GENERATE(1, 2, 3);
+  const std::string place = "in training_step (train, epoch 0, step 1) on rank " + std::to_string(ranks - 1);
+  const Run warned("loss_is_nan", ranks, {"on_nan=warn"});
+  INFO(warned.outcome.text());
+  REQUIRE(warned.outcome.ok());
+  warned.check_everywhere("weight", -(1 + 2 + 3 + 4));
+  CHECK_THAT(warned.outcome.err, Catch::Contains("The loss is nan " + place));
+
+  const Run skipped("loss_is_nan", ranks, {"on_nan=skip"});
+  INFO(skipped.outcome.text());
+  REQUIRE(skipped.outcome.ok());
+  skipped.check_everywhere("weight", -(1 + 3 + 4));
+  CHECK_THAT(skipped.outcome.err, Catch::Contains("Epoch 0: 1 step was skipped"));
+
+  const Run stopped("loss_is_nan", ranks, {"on_nan=stop"});
+  INFO(stopped.outcome.text());
+  CHECK(stopped.outcome.status == 1);
+  CHECK_THAT(stopped.outcome.err,
+             Catch::Contains("The loss is NaN or infinite") && Catch::Contains("on_nan: stop ends the run"));
+  CHECK(!stopped.has(0, "weight"));
+}
+
 TEST_CASE("ranks may log different keys, in another order, at other steps") {
   const Run run("different_keys", 3, {"rank=1"});
   INFO(run.outcome.text());

@@ -128,3 +128,25 @@ TEST_CASE("the state of another scheduler, or of another number of groups, is re
   CHECK_THROWS_AS(scheduler.load_state_dict(levin::Value()), levin::ConfigError);
   CHECK(scheduler.state_dict() == before);
 }
+
+TEST_CASE("a group that is added while the schedule runs follows it from its own rate, and is there when the state is loaded") {
+  auto sgd = make_sgd(0.1);
+  levin::StepLr scheduler(sgd, {.step_size = 2});
+  scheduler.step();
+  torch::optim::OptimizerParamGroup late({torch::zeros({1}, torch::requires_grad())},
+                                         std::make_unique<torch::optim::SGDOptions>(0.5));
+  sgd.add_param_group(late);
+  scheduler.step();
+  CHECK(levin::get_lrs(sgd) == std::vector<double>{0.1 * 0.1, 0.5 * 0.1});
+  CHECK(scheduler.last_lr() == levin::get_lrs(sgd));
+
+  auto resumed_sgd = make_sgd(0.1);
+  levin::StepLr resumed(resumed_sgd, {.step_size = 2});
+  resumed_sgd.add_param_group(late);
+  resumed.load_state_dict(scheduler.state_dict());
+  CHECK(resumed.state_dict() == scheduler.state_dict());
+
+  levin::LambdaLr by_function(sgd, [](std::int64_t) { return 1.0; });
+  sgd.add_param_group({{torch::zeros({1}, torch::requires_grad())}});
+  CHECK_THROWS_WITH(by_function.step(), Contains("3 parameter groups"));
+}

@@ -18,6 +18,7 @@ namespace levin::test {
 class HookTrace {
  public:
   void add(const std::string& entry) {
+    if (before_entry) before_entry(entry);
     entries_.push_back(entry);
     if (on_entry) on_entry(entry);
   }
@@ -30,6 +31,7 @@ class HookTrace {
 
   /// Called inside each hook: lets a test do something in every hook there is.
   std::function<void(const std::string& entry)> on_entry;
+  std::function<void(const std::string& entry)> before_entry;  ///< and before that
 
  private:
   std::vector<std::string> entries_;

@@ -11,6 +11,7 @@
 #include "levin/core/logger.h"
 #include "levin/data/data_loader.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/step_lr.h"
 #include "support/recording.h"
 
 namespace levin::test {
@@ -27,8 +28,28 @@ std::string ResumePlan::str() const {
        << every_n_train_steps.value_or(-1) << ", skip " << skip_in_epoch << " in " << skip_in << ", patience " << patience
        << ", max_steps " << max_steps << ", workers " << workers << (manual ? ", manual" : "")
        << (plateau_each_step ? ", plateau step" : "");
+  for (const ParameterChange& change : changes) {
+    constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze"};
+    text << ", " << kNames[static_cast<std::size_t>(change.kind)] << " in " << change.hook << " at " << change.at;
+  }
   return text.str();
 }
+
+namespace {
+
+constexpr std::array kChangingHooks = {
+    "on_fit_start",       "on_train_start",          "on_train_epoch_start",      "on_train_batch_start",
+    "training_step",      "on_before_zero_grad",     "optimizer_zero_grad",       "on_before_backward",
+    "backward",           "on_after_backward",       "on_before_optimizer_step",  "configure_gradient_clipping",
+    "on_train_batch_end", "on_validation_start",     "on_validation_epoch_start", "on_validation_batch_start",
+    "validation_step",    "on_validation_batch_end", "on_validation_epoch_end",   "on_validation_end",
+    "on_train_epoch_end"};
+
+bool happens_for_each_validation_batch(const std::string& hook) {
+  return hook.find("validation_batch") != std::string::npos || hook == "validation_step";
+}
+
+}  // namespace
 
 ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   std::mt19937_64 random(seed);
@@ -70,6 +91,17 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.max_steps = pick(-1, -1, -1, 5);
   plan.workers = pick(0, 0, 2);
   plan.plateau_each_step = pick(0, 1) == 1;
+  if (pick(0, 1) == 1) {
+    using Kind = ParameterChange::Kind;
+    for (const Kind kind : {Kind::kAddGroup, Kind::kFreeze, Kind::kUnfreeze}) {
+      ParameterChange change{.kind = kind, .hook = kChangingHooks[random() % kChangingHooks.size()]};
+      // A rank may have no validation batch.
+      if (ranks > 1 && happens_for_each_validation_batch(change.hook)) change.hook = "on_validation_start";
+      const bool by_epoch = change.hook == "on_train_epoch_start" || change.hook == "on_train_epoch_end";
+      change.at = by_epoch ? pick(0, 1) : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * batches));
+      plan.changes.push_back(change);
+    }
+  }
   return plan;
 }
 
@@ -115,11 +147,20 @@ class Program final : public RecordingModule {
  public:
   Program(HookTrace& trace, const ResumePlan& plan) : RecordingModule(trace), plan_(plan) {
     set_automatic_optimization(!plan.manual);
+    for (at::Tensor& parameter : late_->parameters()) parameter.requires_grad_(false);
+  }
+
+  /// Called in each hook, before anything is saved in it.
+  void change_parameters(const std::string& entry) {
+    if (!has_trainer() || trainer().sanity_checking()) return;
+    for (const ParameterChange& change : plan_.changes) {
+      if (entry == "M." + change.hook && is_due(change)) apply(change.kind);
+    }
   }
 
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
     trace_.add("M.training_step");
-    const at::Tensor loss = (layer_->forward(batch[0]) - torch::rand({1})).pow(2).mean();
+    const at::Tensor loss = (layer_->forward(batch[0]) + late_->forward(batch[0]) - torch::rand({1})).pow(2).mean();
     log("loss", loss, {.on_epoch = true, .prog_bar = true});
     log("samples", batch.batch_size(), {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
     skip_if_due("training_step", batch_idx);
@@ -164,7 +205,7 @@ class Program final : public RecordingModule {
     trace_.add("M.on_validation_end");
   }
   OptimizerSetups configure_optimizers() override {
-    auto adam = std::make_shared<torch::optim::Adam>(parameters(), 0.05);
+    auto adam = std::make_shared<torch::optim::Adam>(layer_->parameters(), 0.05);
     ReduceLrOnPlateauOptions options;
     options.patience = 0;
     auto plateau = std::make_shared<ReduceLrOnPlateau>(*adam, options);
@@ -173,10 +214,28 @@ class Program final : public RecordingModule {
     config.interval = plan_.plateau_each_step ? levin::Interval::kStep : levin::Interval::kEpoch;
     config.monitor = plan_.validation_samples > 0 ? "val_loss" : "loss";
     config.strict = false;
-    return {adam, {config}};
+    // Groups that hooks add follow it too.
+    SchedulerConfig stepped;
+    stepped.scheduler = std::make_shared<StepLr>(*adam, StepLrOptions{.step_size = 2, .gamma = 0.9});
+    stepped.interval = levin::Interval::kStep;
+    return {adam, {config, stepped}};
   }
 
  private:
+  bool is_due(const ParameterChange& change) const {
+    if (change.hook == "on_fit_start" || change.hook == "on_train_start") return true;
+    if (change.hook == "on_train_epoch_start" || change.hook == "on_train_epoch_end") return current_epoch() == change.at;
+    if (happens_for_each_validation_batch(change.hook) && trainer().batch_idx() != 0) return false;
+    return trainer().total_batch_idx() == change.at;
+  }
+  void apply(ParameterChange::Kind kind) {
+    if (kind == ParameterChange::Kind::kAddGroup) {
+      for (at::Tensor& parameter : late_->parameters()) parameter.requires_grad_(true);
+      optimizer().add_param_group({late_->parameters()});
+    } else {
+      layer_->bias.requires_grad_(kind == ParameterChange::Kind::kUnfreeze);
+    }
+  }
   void skip_if_due(const std::string& hook, std::int64_t batch_idx) {
     // On several ranks the last one alone.
     const bool asks = trainer().rank() == plan_.ranks - 1 && hook == plan_.skip_in;
@@ -184,6 +243,7 @@ class Program final : public RecordingModule {
   }
 
   ResumePlan plan_;
+  torch::nn::Linear late_ = register_module("late", torch::nn::Linear(2, 1));  ///< until a hook gives it to the optimizer
 };
 
 /// The same as a callback that saves state: its hooks come last.
@@ -255,6 +315,7 @@ class Run {
     Trainer trainer(options);
     torch::manual_seed(ckpt_path ? 999 : 7 + static_cast<std::uint64_t>(trainer.rank()));
     Program module(trace, plan_);
+    trace.before_entry = [&](const std::string& entry) { module.change_parameters(entry); };
     if (prepare) prepare(trainer, *logger);
     const auto loader = [&](std::int64_t samples, bool shuffle) {
       return std::make_shared<DataLoader>(

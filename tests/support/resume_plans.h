@@ -4,10 +4,19 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "levin/core/options/limit.h"
 
 namespace levin::test {
+
+/// What a hook of the module does to parameters, once in a run: at the beginning of training, in an epoch, or in an iteration.
+struct ParameterChange {
+  enum class Kind : std::uint8_t { kAddGroup, kFreeze, kUnfreeze };
+  Kind kind = Kind::kAddGroup;
+  std::string hook;
+  std::int64_t at = 0;  ///< epoch for the hooks of an epoch, else batches done over all epochs
+};
 
 /// A program that trains, validates, draws random numbers everywhere, logs, stops early, skips epochs and saves.
 struct ResumePlan {
@@ -29,6 +38,8 @@ struct ResumePlan {
   int workers = 0;
   bool manual = false;
   bool plateau_each_step = false;
+
+  std::vector<ParameterChange> changes;
 
   int ranks = 1;
 

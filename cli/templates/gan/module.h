@@ -8,21 +8,21 @@
 #include <vector>
 
 /// What config.yaml may say under `data: init_args:`.
-struct @CLASS@DataOptions {
+struct @CLASS @DataOptions {
   std::int64_t samples = 4096;
   std::int64_t batch_size = 128;
 
-  static void declare(levin::OptionList<@CLASS@DataOptions>& options) {
-    options.add("samples", &@CLASS@DataOptions::samples, "Samples in an epoch").min(1);
-    options.add("batch_size", &@CLASS@DataOptions::batch_size, "Samples in a batch").min(1);
+  static void declare(levin::OptionList<@CLASS @DataOptions> & options) {
+    options.add("samples", &@CLASS @DataOptions::samples, "Samples in an epoch").min(1);
+    options.add("batch_size", &@CLASS @DataOptions::batch_size, "Samples in a batch").min(1);
   }
 };
 
 /// Points on a ring. Put your own data in place of it.
-class @CLASS@Data : public levin::DataModule {
+class @CLASS @Data : public levin::DataModule {
  public:
-  using Options = @CLASS@DataOptions;
-  explicit @CLASS@Data(const Options& options) : options_(options) {}
+  using Options = @CLASS @DataOptions;
+  explicit @CLASS @Data(const Options& options) : options_(options) {}
 
   levin::LoaderPtr train_dataloader() override {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(0);
@@ -48,34 +48,34 @@ class @CLASS@Data : public levin::DataModule {
 };
 
 /// What config.yaml may say under `model: init_args:`.
-struct @CLASS@Options {
+struct @CLASS @Options {
   std::int64_t hidden = 64;
   double lr = 0.001;
 
-  static void declare(levin::OptionList<@CLASS@Options>& options) {
-    options.add("hidden", &@CLASS@Options::hidden, "Width of the hidden layers").min(1);
-    options.add("lr", &@CLASS@Options::lr, "Learning rate of both optimizers").above(0);
+  static void declare(levin::OptionList<@CLASS @Options> & options) {
+    options.add("hidden", &@CLASS @Options::hidden, "Width of the hidden layers").min(1);
+    options.add("lr", &@CLASS @Options::lr, "Learning rate of both optimizers").above(0);
   }
 };
 
 /// A generator that makes points of noise, and a discriminator that tells them from real ones: two optimizers, stepped by hand.
-class @CLASS@ : public levin::Module {
+class @CLASS @ : public levin::Module {
  public:
-  using Options = @CLASS@Options;
-  explicit @CLASS@(const Options& options) : options_(options) {
+  using Options = @CLASS @Options;
+  explicit @CLASS @(const Options& options) : options_(options) {
     using torch::nn::Linear, torch::nn::LeakyReLU;
     const std::int64_t hidden = options.hidden;
-    generator_ = register_module(
-        "generator", torch::nn::Sequential(Linear(@CLASS@Data::kNoise, hidden), LeakyReLU(), Linear(hidden, hidden), LeakyReLU(),
-                                           Linear(hidden, 2)));
+    generator_ = register_module("generator", torch::nn::Sequential(Linear(@CLASS @Data::kNoise, hidden), LeakyReLU(),
+                                                                    Linear(hidden, hidden), LeakyReLU(), Linear(hidden, 2)));
     discriminator_ = register_module(
-        "discriminator", torch::nn::Sequential(Linear(2, hidden), LeakyReLU(), Linear(hidden, hidden), LeakyReLU(), Linear(hidden, 1)));
+        "discriminator",
+        torch::nn::Sequential(Linear(2, hidden), LeakyReLU(), Linear(hidden, hidden), LeakyReLU(), Linear(hidden, 1)));
     set_automatic_optimization(false);
   }
 
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
     const auto real = batch["point"];
-    const auto made = generator_->forward(torch::randn({real.size(0), @CLASS@Data::kNoise}, real.options()));
+    const auto made = generator_->forward(torch::randn({ real.size(0), @CLASS @Data::kNoise }, real.options()));
 
     optimizer(kDiscriminator).zero_grad();
     const auto discriminator_loss = (loss_of(real, true) + loss_of(made.detach(), false)) / 2;
@@ -99,9 +99,8 @@ class @CLASS@ : public levin::Module {
 
   levin::OptimizerSetups configure_optimizers() override {
     const auto options = torch::optim::AdamOptions(options_.lr).betas({0.5, 0.999});
-    return std::vector<levin::OptimizerSetup>{
-        {std::make_shared<torch::optim::Adam>(generator_->parameters(), options)},
-        {std::make_shared<torch::optim::Adam>(discriminator_->parameters(), options)}};
+    return std::vector<levin::OptimizerSetup>{{std::make_shared<torch::optim::Adam>(generator_->parameters(), options)},
+                                              {std::make_shared<torch::optim::Adam>(discriminator_->parameters(), options)}};
   }
 
  private:

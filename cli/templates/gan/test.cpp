@@ -5,9 +5,10 @@
 // What a short training gives. A test that fails prints why, and ends with another status than 0.
 int main() {
   levin::seed_everything(1);
-  @CLASS@ module({});
-  @CLASS@Data data({});
-  levin::Trainer trainer({.max_epochs = 30, .threads = 1, .logger = false, .enable_checkpointing = false, .enable_progress_bar = false});
+  @CLASS @module({});
+  @CLASS @Data data({});
+  levin::Trainer trainer(
+      {.max_epochs = 30, .threads = 1, .logger = false, .enable_checkpointing = false, .enable_progress_bar = false});
   trainer.fit(module, data);
   double off = 0;
   const auto batches = trainer.predict(module, data).at(0);

@@ -15,7 +15,8 @@
 constexpr std::int64_t kSymbols = 256;
 
 inline torch::Tensor to_symbols(const std::string& text) {
-  return torch::from_blob(const_cast<char*>(text.data()), {static_cast<std::int64_t>(text.size())}, torch::kUInt8).to(torch::kLong);
+  return torch::from_blob(const_cast<char*>(text.data()), {static_cast<std::int64_t>(text.size())}, torch::kUInt8)
+      .to(torch::kLong);
 }
 
 inline std::string to_text(const torch::Tensor& symbols) {
@@ -40,25 +41,25 @@ class Windows : public levin::SampleDataset {
 };
 
 /// What config.yaml may say under `data: init_args:`.
-struct @CLASS@DataOptions {
+struct @CLASS @DataOptions {
   std::filesystem::path path;
   std::int64_t length = 48;
   std::int64_t batch_size = 32;
   std::string prompt = "The Walrus";
 
-  static void declare(levin::OptionList<@CLASS@DataOptions>& options) {
-    options.add("path", &@CLASS@DataOptions::path, "The text to learn").input_file().required();
-    options.add("length", &@CLASS@DataOptions::length, "Characters in a sample").min(1);
-    options.add("batch_size", &@CLASS@DataOptions::batch_size, "Samples in a batch").min(1);
-    options.add("prompt", &@CLASS@DataOptions::prompt, "`levin predict` goes on from it").not_empty();
+  static void declare(levin::OptionList<@CLASS @DataOptions> & options) {
+    options.add("path", &@CLASS @DataOptions::path, "The text to learn").input_file().required();
+    options.add("length", &@CLASS @DataOptions::length, "Characters in a sample").min(1);
+    options.add("batch_size", &@CLASS @DataOptions::batch_size, "Samples in a batch").min(1);
+    options.add("prompt", &@CLASS @DataOptions::prompt, "`levin predict` goes on from it").not_empty();
   }
 };
 
 /// A text file: the last tenth is kept for validation.
-class @CLASS@Data : public levin::DataModule {
+class @CLASS @Data : public levin::DataModule {
  public:
-  using Options = @CLASS@DataOptions;
-  explicit @CLASS@Data(const Options& options) : options_(options) {}
+  using Options = @CLASS @DataOptions;
+  explicit @CLASS @Data(const Options& options) : options_(options) {}
 
   void setup(levin::Stage) override {
     std::ifstream file(options_.path, std::ios::binary);
@@ -85,25 +86,25 @@ class @CLASS@Data : public levin::DataModule {
 };
 
 /// What config.yaml may say under `model: init_args:`.
-struct @CLASS@Options {
+struct @CLASS @Options {
   std::int64_t width = 96;
   double lr = 0.003;
   std::int64_t generated = 200;
   double temperature = 0.6;
 
-  static void declare(levin::OptionList<@CLASS@Options>& options) {
-    options.add("width", &@CLASS@Options::width, "Width of the recurrent layer").min(1);
-    options.add("lr", &@CLASS@Options::lr, "Learning rate of AdamW").above(0);
-    options.add("generated", &@CLASS@Options::generated, "Characters that `levin predict` writes").min(1);
-    options.add("temperature", &@CLASS@Options::temperature, "Higher: more surprising").above(0);
+  static void declare(levin::OptionList<@CLASS @Options> & options) {
+    options.add("width", &@CLASS @Options::width, "Width of the recurrent layer").min(1);
+    options.add("lr", &@CLASS @Options::lr, "Learning rate of AdamW").above(0);
+    options.add("generated", &@CLASS @Options::generated, "Characters that `levin predict` writes").min(1);
+    options.add("temperature", &@CLASS @Options::temperature, "Higher: more surprising").above(0);
   }
 };
 
 /// Predicts the next character of a text, and so writes one.
-class @CLASS@ : public levin::Module {
+class @CLASS @ : public levin::Module {
  public:
-  using Options = @CLASS@Options;
-  explicit @CLASS@(const Options& options) : options_(options) {
+  using Options = @CLASS @Options;
+  explicit @CLASS @(const Options& options) : options_(options) {
     using namespace torch::nn;
     embedding_ = register_module("embedding", Embedding(kSymbols, options.width));
     recurrent_ = register_module("recurrent", GRU(GRUOptions(options.width, options.width).batch_first(true)));

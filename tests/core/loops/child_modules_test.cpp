@@ -134,7 +134,7 @@ TEST_CASE("a part is let go with its module, with its Trainer, and when another 
     CHECK(&part->trainer() == &other);
   }
   CHECK_FALSE(part->has_trainer());
-  part->forward(torch::ones({1}));  // a hand-written loop: no error, no metric
+  CHECK_THROWS_WITH(part->forward(torch::ones({1})), Catch::Contains("is called outside of a run"));
 
   Trainer trainer(two_epochs());
   Whole module;

@@ -87,3 +87,48 @@ TEST_CASE("entry points without data or without their step say what is missing")
   CHECK_THROWS_WITH(trainer.validate(module, LoaderList{}, {}), Catch::Contains("needs data"));
   CHECK_THROWS_WITH(trainer.test(module, {rows({{1}})}, {}), Catch::Contains("no test_step"));
 }
+
+TEST_CASE("rows of validation batches have the step of training that they follow, and count their batches") {
+  struct RowKeeper final : Logger {
+    std::string open(const RunInfo&) override { return {}; }
+    void log_metrics(const MetricRow& row) override { rows.push_back(row); }
+    std::vector<MetricRow> rows;
+  };
+  struct StepLogger : Mean {
+    StepLogger() : weight_(register_parameter("weight", torch::ones({1}))) {}
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      const at::Tensor loss = (weight_ * batch[0]).mean();
+      log("loss", loss);
+      return loss;
+    }
+    StepOutput validation_step(const Batch& batch, std::int64_t) override {
+      log("val_loss", batch[0].mean(), {.on_step = true, .on_epoch = true});
+      return {};
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+    at::Tensor weight_;
+  } module;
+  const auto logger = std::make_shared<RowKeeper>();
+  TrainerOptions options = quiet_options();
+  options.logger = logger;
+  options.num_sanity_val_steps = 2;
+  options.max_epochs = 2;
+  options.log_every_n_steps = 1;
+  Trainer(options).fit(module, rows({{1}, {2}, {3}}), {rows({{1}, {2}})});
+  std::vector<std::int64_t> train_steps;
+  std::vector<std::int64_t> validation_steps;
+  std::vector<std::int64_t> evaluation_batches;
+  for (const MetricRow& row : logger->rows) {
+    if (row.values.contains("loss")) train_steps.push_back(row.step);
+    if (!row.values.contains("val_loss_step")) {
+      CHECK_FALSE(row.evaluation_batch);
+      continue;
+    }
+    validation_steps.push_back(row.step);
+    REQUIRE(row.evaluation_batch);
+    evaluation_batches.push_back(*row.evaluation_batch);
+  }
+  CHECK(train_steps == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
+  CHECK(validation_steps == std::vector<std::int64_t>{2, 2, 5, 5});
+  CHECK(evaluation_batches == std::vector<std::int64_t>{0, 1, 2, 3});
+}

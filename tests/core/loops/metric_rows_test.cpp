@@ -92,13 +92,16 @@ TEST_CASE("a step's own values go where they are wanted") {
     const auto scope = bench.hooks.enter(Hook::kTrainingStep);
     bench.metrics->log("loss", 0.125, {}, SourceLocation::current());
   }
-  bench.rows(true).write_local_step(*bench.metrics, 5, /*to_rank_zero=*/false);
+  bench.rows(true).write_local_step(*bench.metrics, 5);
   CHECK(bench.plain->rows.empty());
   REQUIRE(bench.detailed->own_rows.size() == 1);
   CHECK(bench.detailed->own_rows.front().values == MetricMap{{"loss", 0.125}});
   CHECK_FALSE(bench.detailed->own_rows.front().epoch_end);
-  bench.rows(true).write_local_step(*bench.metrics, 5, /*to_rank_zero=*/true);
-  CHECK(bench.plain->rows.size() == 1);
+  CHECK_FALSE(bench.detailed->own_rows.front().evaluation_batch);
+  bench.rows(true).write_local_step(*bench.metrics, 5, /*evaluation_batch=*/2);
+  REQUIRE(bench.plain->rows.size() == 1);
+  CHECK(bench.plain->rows.front().step == 5);
+  CHECK(bench.plain->rows.front().evaluation_batch == 2);
   bench.rows(true).save();
   CHECK(bench.plain->saves == 1);
 }

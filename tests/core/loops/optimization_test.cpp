@@ -39,8 +39,10 @@ struct OptimizationBench : RunBench {
   SteppedWeight weight;
   GradientAccumulation accumulation;
   Precision precision{PrecisionFormat::kFloat32, setup.strategy->accelerator(), at::Device(at::kCPU)};
-  StepVotes votes{setup.strategy->vote_channel(), boundaries};
-  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks};
+  TrainedParameters trained{setup, parts};
+  NanGuard nan{setup, progress, tracker};
+  StepVotes votes{setup.strategy->vote_channel(), boundaries, trained, nan};
+  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks, nan};
 };
 
 }  // namespace

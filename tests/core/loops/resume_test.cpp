@@ -190,26 +190,6 @@ TEST_CASE("a run whose validation was due may resume without any") {
   CHECK(resumed.losses.size() == 2);
 }
 
-TEST_CASE("the sanity check leaves no trace in random numbers") {
-  struct DrawsInValidation : Regression {
-    StepOutput validation_step(const Batch&, std::int64_t) override {
-      log("val_noise", torch::randn({1}));
-      return {};
-    }
-  };
-  std::vector<std::vector<double>> losses;
-  for (const int steps : {0, 2}) {
-    TrainerOptions options = quiet_options();
-    options.max_epochs = 1;
-    options.num_sanity_val_steps = steps;
-    torch::manual_seed(4);
-    DrawsInValidation module;
-    Trainer(options).fit(module, FixedLoader::of_rows(3, 4), {FixedLoader::of_rows(2, 4)});
-    losses.push_back(module.losses);
-  }
-  CHECK(losses[0] == losses[1]);
-}
-
 TEST_CASE("a run that EarlyStopping has ended ends at once when it is resumed, unless its patience is larger now") {
   const TemporaryFolder folder;
   TrainerOptions options = quiet_options();

@@ -162,6 +162,14 @@ TEST_CASE("weights of gradients that no number holds are the largest") {
   CHECK(merge(std::vector<Votes>(3, much)).gradient_weight == 0x7fffffff);
 }
 
+TEST_CASE("each vote travels by itself, and one rank's is everyone's") {
+  for (const Votes& vote : {Votes{.stop = true}, Votes{.end_epoch = true}, Votes{.has_next = false}, Votes{.signal = 15},
+                            Votes{.parameters_changed = true}, Votes{.loss_is_bad = true}, Votes{.gradient_weight = 7}}) {
+    CHECK(unpack_votes(pack(vote)) == vote);
+    if (vote.has_next) CHECK(merge({Votes{}, vote}) == vote);
+  }
+}
+
 TEST_CASE("votes that ranks published for a reduction are those of that reduction only") {
   const Votes skip{.gradient_weight = 5};
   const std::array<PublishedVotes, 2> same = {{{7, pack(Votes{})}, {7, pack(skip)}}};

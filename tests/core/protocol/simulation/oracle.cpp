@@ -256,6 +256,8 @@ class Oracle {
       merged.stop = merged.stop || vote.stop;
       merged.end_epoch = merged.end_epoch || vote.end_epoch;
       merged.has_next = merged.has_next || vote.has_next;
+      merged.parameters_changed = merged.parameters_changed || vote.parameters_changed;
+      merged.loss_is_bad = merged.loss_is_bad || vote.loss_is_bad;
       if (merged.signal == 0) merged.signal = vote.signal;
       merged.gradient_weight += vote.gradient_weight;
     }

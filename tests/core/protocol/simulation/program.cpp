@@ -249,6 +249,8 @@ Votes Program::votes(std::size_t phase, int rank) const {
           .end_epoch = random % 11 == 0,
           .has_next = random % 5 > 1,
           .signal = random % 13 == 0 ? static_cast<std::int32_t>(random >> 16 & 63) : 0,
+          .parameters_changed = random % 17 == 0,
+          .loss_is_bad = random % 19 == 0,
           .gradient_weight = static_cast<std::int32_t>(random >> 24 & 3)};
 }
 

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "levin/core/batch.h"
+
+namespace levin {
+
+/// What to look at, for the errors of LibTorch's that are met most often; "" for any other.
+std::string hint_for_torch_error(std::string_view message);
+
+/// "x [32, 4] Float, y [32] Long": the keys of a batch with shapes and types, for an error's text.
+std::string describe_batch(const Batch& batch);
+
+}  // namespace levin

@@ -1,0 +1,100 @@
+#include "levin/core/run/trained_parameters.h"
+
+#include <torch/optim/optimizer.h>
+
+#include <utility>
+
+#include "levin/core/loops/parameter_warnings.h"
+#include "levin/core/module.h"
+#include "levin/core/run/precision.h"
+#include "levin/core/run/rank_agreement.h"
+
+namespace levin {
+
+namespace {
+
+/// A module's own parameters where they stand: named_parameters() copies all names.
+struct OwnParameters : torch::nn::Module {
+  static const auto& of(const torch::nn::Module& module) { return module.*(&OwnParameters::parameters_); }
+};
+
+/// Calls `visit` for each parameter, parents first, until it gives false. True: it never did.
+template <class Visit>
+bool each_parameter(const torch::nn::Module& module, const Visit& visit) {
+  for (const auto& item : OwnParameters::of(module)) {
+    if (item.value().defined() && !visit(item.value())) return false;
+  }
+  for (const auto& child : module.children()) {
+    if (!each_parameter(*child, visit)) return false;
+  }
+  return true;
+}
+
+bool are_as(const torch::optim::Optimizer& optimizer, const ParameterSet::Groups& groups) {
+  const auto& own = optimizer.param_groups();
+  if (own.size() != groups.size()) return false;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const std::vector<at::Tensor>& parameters = own[group].params();
+    if (parameters.size() != groups[group].size()) return false;
+    for (std::size_t index = 0; index < parameters.size(); ++index) {
+      if (!parameters[index].is_same(groups[group][index])) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool TrainedParameters::is_as(const ParameterSet& set) const {
+  std::size_t index = 0;
+  const auto is_next = [&](const at::Tensor& parameter) {
+    const std::size_t at = index++;
+    return at < set.parameters.size() && parameter.is_same(set.parameters[at]) && parameter.requires_grad() == set.trained[at];
+  };
+  if (!each_parameter(*parts_.module, is_next) || index != set.parameters.size()) return false;
+  if (parts_.optimizers.size() != set.optimizers.size()) return false;
+  for (std::size_t number = 0; number < set.optimizers.size(); ++number) {
+    if (!are_as(*parts_.optimizers[number], set.optimizers[number])) return false;
+  }
+  return true;
+}
+
+ParameterSet TrainedParameters::taken() const {
+  ParameterSet set;
+  each_parameter(*parts_.module, [&](const at::Tensor& parameter) {
+    set.parameters.push_back(parameter);
+    set.trained.push_back(parameter.requires_grad());
+    return true;
+  });
+  for (const auto& optimizer : parts_.optimizers) {
+    ParameterSet::Groups& groups = set.optimizers.emplace_back();
+    for (const auto& group : optimizer->param_groups()) groups.push_back(group.params());
+  }
+  return set;
+}
+
+std::shared_ptr<const ParameterSet> TrainedParameters::now() {
+  if (!latest_ || !is_as(*latest_)) latest_ = std::make_shared<const ParameterSet>(taken());
+  return latest_;
+}
+
+void TrainedParameters::remember_parameters() { latest_ = agreed_ = std::make_shared<const ParameterSet>(taken()); }
+
+void TrainedParameters::remember_optimizers() {
+  ParameterSet set = *agreed_;
+  set.optimizers = taken().optimizers;
+  latest_ = agreed_ = std::make_shared<const ParameterSet>(std::move(set));
+}
+
+void TrainedParameters::agree(bool after_reduction) {
+  Module& module = *parts_.module;
+  Strategy& strategy = *setup_.strategy;
+  Precision(setup_.options.precision, strategy.accelerator(), strategy.device()).convert_module(module);
+  if (!strategy.device().is_cpu()) module.to(strategy.device());
+  strategy.parameters_changed(module, after_reduction);
+  check_same_changes_of_optimizers(setup_, parts_);
+  warn_of_idle_parameters(parts_);
+  agreed_ = now();
+}
+
+}  // namespace levin

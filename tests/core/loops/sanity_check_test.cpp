@@ -1,0 +1,136 @@
+#include <catch2/catch.hpp>
+
+#include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/model_checkpoint.h"
+#include "levin/core/logger.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/dataset.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// Draws random numbers wherever it can, and logs in every validation.
+class Noisy final : public Module {
+ public:
+  Noisy() : layer_(register_module("layer", torch::nn::Linear(2, 1))) {}
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    const at::Tensor loss = layer_->forward(torch::dropout(batch[0], 0.5, /*train=*/true)).pow(2).mean();
+    log("loss", loss, {.on_epoch = true});
+    return loss;
+  }
+  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+    const at::Tensor loss = (layer_->forward(batch[0]) - torch::randn({1})).pow(2).mean();
+    log("val_loss", loss, {.on_step = true, .on_epoch = true});
+    return loss;
+  }
+  void on_validation_epoch_end() override { log("val_noise", torch::rand({1})); }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 0.05); }
+
+ private:
+  torch::nn::Linear layer_;
+};
+
+/// Counts batches of validation, as a callback of a user's own would that leaves the sanity check out.
+class Counting final : public Callback {
+ public:
+  void on_validation_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t,
+                               std::int64_t) override {
+    ++(trainer.sanity_checking() ? checked : counted);
+  }
+  void on_train_start(Trainer& trainer, Module&) override {
+    metrics_at_start = trainer.callback_metrics();
+    shown_at_start = trainer.progress_bar_metrics();
+    logged_at_start = trainer.logged_metrics();
+    samples_at_start = evaluation_of_all_ranks(trainer).samples;
+  }
+  std::int64_t checked = 0;
+  std::int64_t counted = 0;
+  MetricMap metrics_at_start;
+  MetricMap shown_at_start;
+  MetricMap logged_at_start;
+  std::int64_t samples_at_start = -1;
+};
+
+class RowKeeper final : public Logger {
+ public:
+  void log_metrics(const MetricRow& row) override { rows.push_back(to_json(row)); }
+  std::vector<std::string> rows;
+};
+
+struct Outcome {
+  std::vector<at::Tensor> weights;
+  std::vector<std::string> rows;
+  Value stopping;
+  std::string saving;
+  MetricMap metrics;
+  std::int64_t counted = 0;
+  at::Tensor random;
+};
+
+Outcome run(int sanity_steps) {
+  const TemporaryFolder folder;
+  const auto counting = std::make_shared<Counting>();
+  const auto logger = std::make_shared<RowKeeper>();
+  const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 5});
+  ModelCheckpointOptions saving;
+  saving.dirpath = folder.path();
+  saving.monitor = "val_loss";
+  const auto checkpoint = std::make_shared<ModelCheckpoint>(saving);
+  TrainerOptions options = quiet_options();
+  options.enable_checkpointing = std::nullopt;
+  options.max_epochs = 3;
+  options.log_every_n_steps = 1;
+  options.num_sanity_val_steps = sanity_steps;
+  options.logger = logger;
+  options.callbacks = {counting, stopping, checkpoint};
+  torch::manual_seed(4);
+  Noisy module;
+  Trainer trainer(options);
+  const auto loader = [](std::int64_t samples) {
+    return std::make_shared<DataLoader>(
+        std::make_shared<TensorDataset>(Batch{{"x", torch::arange(2.0 * samples).reshape({-1, 2}) / 10}}),
+        DataLoaderOptions{.batch_size = 2, .shuffle = true});
+  };
+  const LoaderPtr train = loader(8);
+  const LoaderPtr validation = loader(6);
+  torch::manual_seed(5);
+  trainer.fit(module, train, {validation});
+  CHECK((counting->checked > 0) == (sanity_steps != 0));
+  CHECK(counting->metrics_at_start == MetricMap());
+  CHECK(counting->shown_at_start == MetricMap());
+  CHECK(counting->logged_at_start == MetricMap());
+  CHECK(counting->samples_at_start == 0);
+  Outcome outcome;
+  for (const at::Tensor& parameter : module.parameters()) outcome.weights.push_back(parameter.detach().clone());
+  outcome.rows = logger->rows;
+  outcome.stopping = stopping->state_dict();
+  outcome.saving = std::to_string(checkpoint->best_model_score().value_or(-1)) +
+                   std::filesystem::path(checkpoint->best_model_path()).filename().string();
+  outcome.metrics = trainer.callback_metrics();
+  outcome.counted = counting->counted;
+  outcome.random = torch::rand({4});
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("the sanity check leaves no trace: weights, rows, metrics, callbacks and random numbers are those of a run without") {
+  const Outcome without = run(0);
+  for (const int steps : {1, 2, -1}) {
+    INFO("num_sanity_val_steps " << steps);
+    const Outcome with = run(steps);
+    for (std::size_t index = 0; index < without.weights.size(); ++index) {
+      CHECK(torch::equal(with.weights[index], without.weights[index]));
+    }
+    CHECK(with.rows == without.rows);
+    CHECK(with.stopping == without.stopping);
+    CHECK(with.saving == without.saving);
+    CHECK(with.metrics == without.metrics);
+    CHECK(with.counted == without.counted);
+    CHECK(torch::equal(with.random, without.random));
+  }
+}

@@ -1,0 +1,158 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "levin/core/error.h"
+#include "levin/optim/step_lr.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+using Optimizers = std::vector<std::shared_ptr<torch::optim::Optimizer>>;
+
+/// Two layers; what is trained, how and by which loss is the test's.
+class Two : public Module {
+ public:
+  Two() : used(register_module("used", torch::nn::Linear(2, 1))), spare(register_module("spare", torch::nn::Linear(2, 1))) {}
+  StepOutput training_step(const Batch& batch, std::int64_t) override { return loss(*this, batch); }
+  OptimizerSetups configure_optimizers() override { return setups(*this); }
+
+  std::function<at::Tensor(Two&, const Batch&)> loss = [](Two& two, const Batch& batch) {
+    return two.used->forward(batch[0]).mean();
+  };
+  std::function<OptimizerSetups(Two&)> setups = [](Two& two) -> OptimizerSetups {
+    return std::make_shared<torch::optim::SGD>(two.parameters(), 0.1);
+  };
+  torch::nn::Linear used;
+  torch::nn::Linear spare;
+};
+
+/// Fits for an epoch of two batches. Gives the warnings.
+std::vector<std::string> warnings_of(Module& module, const LoaderList& validation = {}) {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  options.log_file = folder / "log";
+  Trainer(options).fit(module, FixedLoader::of_rows(2, 4), validation);
+  std::ifstream file(folder / "log");
+  std::vector<std::string> warnings;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("arning") != std::string::npos) warnings.push_back(line);
+  }
+  return warnings;
+}
+
+void check_one(const std::vector<std::string>& warnings, const std::string& text) {
+  INFO(Catch::Detail::stringify(warnings));
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings.front(), Catch::Contains(text));
+}
+
+}  // namespace
+
+TEST_CASE("what is trained as it should be is no reason to warn") {
+  Two module;
+  CHECK(warnings_of(module).empty());
+}
+
+TEST_CASE("a module that has nothing to train says so") {
+  Two frozen;
+  for (at::Tensor& parameter : frozen.parameters()) parameter.requires_grad_(false);
+  frozen.loss = [](Two&, const Batch&) { return at::Tensor(); };
+  const auto warnings = warnings_of(frozen);
+  REQUIRE(warnings.size() == 2);
+  CHECK_THAT(warnings[0], Catch::Contains("All parameters of the module are frozen: training changes nothing."));
+  CHECK_THAT(warnings[1], Catch::Contains("training_step gave no loss in any step of epoch 0, so nothing was trained."));
+}
+
+TEST_CASE("a parameter that no optimizer has is named, at most ten and how many more there are") {
+  Two module;
+  module.setups = [](Two& two) -> OptimizerSetups { return std::make_shared<torch::optim::SGD>(two.used->parameters(), 0.1); };
+  check_one(
+      warnings_of(module),
+      "2 parameters that require a gradient are not in the optimizer, so training leaves as it is: spare.weight, spare.bias. ");
+
+  struct Many : Two {
+    Many() {
+      for (int index = 0; index < 12; ++index) register_parameter("extra_" + std::to_string(index), torch::zeros({1}));
+    }
+  } many;
+  many.setups = [](Two& two) -> OptimizerSetups {
+    std::vector<at::Tensor> own = two.used->parameters();
+    for (const at::Tensor& parameter : two.spare->parameters()) own.push_back(parameter);
+    return std::make_shared<torch::optim::SGD>(own, 0.1);
+  };
+  check_one(warnings_of(many),
+            "extra_0, extra_1, extra_2, extra_3, extra_4, extra_5, extra_6, extra_7, extra_8, extra_9 and 2 more.");
+}
+
+TEST_CASE("an optimizer of parameters that the module does not know is named") {
+  Two module;
+  auto unregistered = std::make_shared<torch::nn::LinearImpl>(2, 3);
+  module.setups = [&](Two& two) -> OptimizerSetups {
+    std::vector<at::Tensor> all = two.parameters();
+    for (const at::Tensor& parameter : unregistered->parameters()) all.push_back(parameter);
+    return std::make_shared<torch::optim::SGD>(all, 0.1);
+  };
+  check_one(warnings_of(module),
+            "Optimizer 0 (SGD) has 2 parameters that the module does not know, of shape [3, 2], [3]. Register");
+  module.setups = [&](Two&) -> OptimizerSetups { return std::make_shared<torch::optim::SGD>(unregistered->parameters(), 0.1); };
+  const auto warnings = warnings_of(module);
+  REQUIRE(warnings.size() == 2);
+  CHECK_THAT(warnings[0], Catch::Contains("Optimizer 0 (SGD) has none of the module's parameters, so its steps do not change"));
+  CHECK_THAT(warnings[1], Catch::Contains("4 parameters that require a gradient are not in the optimizer"));
+}
+
+TEST_CASE("a loss without a gradient, or of several elements, is an error that says what to return") {
+  Two module;
+  module.loss = [](Two& two, const Batch& batch) { return two.used->forward(batch[0]).mean().detach(); };
+  CHECK_THROWS_WITH(warnings_of(module), Catch::Contains("The loss depends on no parameter that requires a gradient"));
+  module.loss = [](Two& two, const Batch& batch) { return two.used->forward(batch[0]); };
+  CHECK_THROWS_WITH(warnings_of(module),
+                    Catch::Contains("The loss has to be one number, but has the shape [4, 1]: take its mean()"));
+}
+
+TEST_CASE("an epoch in which every loss was undefined is told, and one with any is not") {
+  Two module;
+  int steps = 0;
+  module.loss = [&](Two& two, const Batch& batch) {
+    return ++steps % 2 == 0 ? two.used->forward(batch[0]).mean() : at::Tensor();
+  };
+  CHECK(warnings_of(module).empty());
+}
+
+TEST_CASE("a module that only trains may have validation loaders") {
+  Two module;
+  check_one(warnings_of(module, {FixedLoader::of_rows(2, 4)}),
+            "The module has no validation_step, so validation measures nothing.");
+  Trainer trainer(quiet_options());
+  CHECK_THROWS_WITH(trainer.validate(module, {FixedLoader::of_rows(1, 1)}),
+                    Catch::Contains("The module has no validation_step"));
+}
+
+TEST_CASE("a scheduler for an optimizer that is gone is an error") {
+  Two module;
+  module.setups = [](Two& two) -> OptimizerSetups {
+    SchedulerConfig config;
+    {
+      torch::optim::SGD gone(two.parameters(), 0.1);
+      config.scheduler = std::make_shared<StepLr>(gone, StepLrOptions{.step_size = 1});
+    }
+    return {std::make_shared<torch::optim::SGD>(two.parameters(), 0.1), {config}};
+  };
+  CHECK_THROWS_WITH(warnings_of(module), Catch::Contains("was made for an optimizer that is not returned with it"));
+}
+
+TEST_CASE("log() in a constructor, or before a run, is an error with its line") {
+  struct Early : Two {
+    Early() { log("early", 1.0); }
+  };
+  CHECK_THROWS_WITH(
+      Early(), Catch::Contains("log(\"early\") is called outside of a run") && Catch::Contains("silent_training_test.cpp:"));
+  Two module;
+  CHECK_THROWS_AS(module.log("early", 1.0), MisuseError);
+}

@@ -1,0 +1,126 @@
+// A user's program whose hooks freeze, unfreeze, add and replace parameters while it trains. Run by parameters_ranks_test.
+// Arguments: ranks=… folder=… and those below, as name=value.
+#include <torch/torch.h>
+
+#include <sstream>
+
+#include "distributed/one_weight.h"
+#include "distributed/rank_program.h"
+#include "distributed/rank_report.h"
+#include "levin/core/callback.h"
+#include "levin/core/error.h"
+#include "support/recording.h"
+
+namespace {
+
+using namespace levin;
+using levin::test::HookTrace;
+using levin::test::numbers;
+using levin::test::RecordingModule;
+using levin::test::Report;
+using levin::test::Settings;
+
+/// Two weights, the second of which is frozen at first. A step moves each that is trained by the mean of the batch.
+class TwoWeights final : public RecordingModule {
+ public:
+  explicit TwoWeights(HookTrace& trace, bool manual) : RecordingModule(trace) {
+    unregister_module("layer");
+    first_ = register_parameter("first", torch::zeros({1}));
+    second_ = register_parameter("second", torch::zeros({1}), /*requires_grad=*/false);
+    set_automatic_optimization(!manual);
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    trace_.add("M.training_step");
+    at::Tensor loss = ((first_ + second_) * batch[0]).mean();
+    if (third_.defined()) loss = loss + (third_ * batch[0]).mean();
+    if (automatic_optimization()) return loss;
+    manual_backward(loss);
+    step_optimizer();
+    optimizer().zero_grad();
+    return {};
+  }
+  StepOutput validation_step(const Batch&, std::int64_t) override {
+    trace_.add("M.validation_step");
+    return {};
+  }
+  OptimizerSetups make_optimizers() override {
+    return std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{first_}, torch::optim::SGDOptions(1).momentum(0.5));
+  }
+
+  void change(const std::string& what) {
+    auto& groups = trainer().optimizers().at(0)->param_groups();
+    if (what == "unfreeze") {
+      second_.requires_grad_(true);
+      trainer().optimizers().at(0)->add_param_group({{second_}});
+    } else if (what == "freeze") {
+      first_.requires_grad_(false);
+      second_.requires_grad_(true);
+      groups[0].params() = {second_};
+    } else if (what == "add") {
+      third_ = register_parameter("third", torch::full({1}, 7.0f + static_cast<float>(trainer().rank())));
+      trainer().optimizers().at(0)->add_param_group({{third_}});
+    } else if (what == "replace") {
+      first_ = parameters_["first"] = torch::full({1}, 3.0f + static_cast<float>(trainer().rank())).requires_grad_(true);
+      groups[0].params() = {first_};
+    } else {
+      trainer().optimizers().at(0)->add_param_group({{second_}});
+    }
+  }
+  std::string weights() const {
+    std::ostringstream text;
+    text.precision(17);
+    text << first_.item<double>() << ',' << second_.item<double>() << ',' << (third_.defined() ? third_.item<double>() : 0);
+    return text.str();
+  }
+
+ private:
+  at::Tensor first_;
+  at::Tensor second_;
+  at::Tensor third_;
+};
+
+const std::vector<std::string> kHooks = {
+    "on_fit_start",       "on_train_start",      "on_train_epoch_start",     "on_train_batch_start",
+    "training_step",      "on_before_zero_grad", "optimizer_zero_grad",      "on_before_backward",
+    "backward",           "on_after_backward",   "on_before_optimizer_step", "configure_gradient_clipping",
+    "on_train_batch_end", "on_validation_start", "on_validation_batch_end",  "on_validation_end",
+    "on_train_epoch_end"};
+
+/// In each hook there is: change=, manual=1, accumulate=, and rank=, which alone does it.
+void in_every_hook(const Settings& settings) {
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  options.strategy = settings.text("strategy", "auto");
+  options.max_epochs = 3;
+  options.accumulate_grad_batches = settings.number("accumulate", 1);
+  Trainer trainer(options);
+  Report report(settings.text("folder"), trainer.rank());
+  for (const std::string& hook : kHooks) {
+    if (settings.has("hook") && settings.text("hook") != hook) continue;
+    Trainer another(options);
+    HookTrace trace;
+    TwoWeights module(trace, settings.number("manual") == 1);
+    bool due = true;
+    trace.on_entry = [&](const std::string& entry) {
+      if (entry != "M." + hook) return;
+      const bool mine = !settings.has("rank") || settings.number("rank") == trainer.rank();
+      const bool early = hook == "on_fit_start" || hook == "on_train_start";
+      if (!due || !mine ||
+          (!early && (another.current_epoch() != 1 || another.total_batch_idx() < (hook == "on_train_epoch_start" ? 4 : 5))))
+        return;
+      due = false;
+      module.change(settings.text("change"));
+    };
+    // The mean over ranks is that of one process whose numbers begin with 6.
+    const int ranks = settings.number("ranks");
+    const double first = ranks == 1 ? 6 : trainer.rank() * 12.0 / (ranks - 1);
+    another.fit(module, numbers(4, first), {numbers(2, 1)});
+    report.add(hook, module.weights());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings settings(argc, argv);
+  levin::test::run_program([&] { in_every_hook(settings); });
+}
