@@ -29,8 +29,7 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
   options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
   options.rule({"lr_scheduler"}, [](const T& config) {
     return !config.lr_scheduler.scheduler.empty() && config.optimizer.empty()
-               ? "there is no optimizer: that it would follow. Name one (optimizer: Adam), which takes the place of the "
-                 "module's "
+               ? "it needs an `optimizer:` beside it (optimizer: Adam), which takes the place of the module's "
                  "configure_optimizers; or let configure_optimizers give the scheduler together with its optimizer"
                : "";
   });

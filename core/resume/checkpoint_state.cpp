@@ -244,20 +244,20 @@ void save_run(TrainerState& run, const std::filesystem::path& file, bool weights
 }
 
 std::filesystem::path resolve_checkpoint(const TrainerState& run, const std::string& ckpt_path) {
+  const std::string file_prefix = "file ";
   std::string answer;
   if (run.is_global_zero()) {
     try {
-      answer = "file " + chosen_file(run, ckpt_path).string();
+      answer = file_prefix + chosen_file(run, ckpt_path).string();
     } catch (const ConfigError& error) {
-      answer = "error" + error.message();
+      answer = error.message();
     }
   }
   // The folders that decide may differ between hosts, and files may come while ranks look.
   answer = RankExchange(run.strategy().control_group())
                .broadcast_text(answer, {"choosing a checkpoint", "all have the same ckpt_path, which was compared before"});
-  const std::string text = answer.substr(5);
-  if (answer.starts_with("error")) throw ConfigError(text);
-  return text;
+  if (!answer.starts_with(file_prefix)) throw ConfigError(answer);
+  return answer.substr(file_prefix.size());
 }
 
 void restore_module(TrainerState& run, const Checkpoint& checkpoint) {
