@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/optim/optimizer.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
@@ -122,11 +123,16 @@ bool NanGuard::skips_step(torch::optim::Optimizer& optimizer, const Module& modu
 
 void NanGuard::look_at_metric(std::string_view name, double value) {
   if (std::isfinite(value) || std::exchange(state_.told_of_metric, true)) return;
-  warn_once(format("log(\"{}\") got {} {}.", name, text_of(value), place(setup_.strategy->rank())), progress_, "metric");
+  warn_once(format("The metric '{}' was logged as {} {}.", name, text_of(value), place(setup_.strategy->rank())), progress_,
+            "metric");
 }
 
 void NanGuard::look_at_row(const MetricMap& row) {
-  for (const auto& [name, value] : row) look_at_metric(name, value);
+  const auto bad = std::find_if(row.begin(), row.end(), [](const auto& entry) { return !std::isfinite(entry.second); });
+  if (bad == row.end() || std::exchange(state_.told_of_metric, true)) return;
+  warn_once(format("The metric '{}' is {} in the row of {}, epoch {}, step {}.", bad->first, text_of(bad->second),
+                   stage_name(progress_.stage), progress_.epoch, progress_.global_step),
+            progress_, "metric");
 }
 
 void NanGuard::end_epoch() {

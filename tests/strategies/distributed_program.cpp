@@ -114,7 +114,7 @@ void train(Context& context, const TrainingOptions& options) {
       loss.backward();
     }
     if (idle) synchronizer.backward_without_batch();
-    synchronizer.check_reduced();
+    synchronizer.finish_reduction();
     const std::vector<levin::Votes> read = context.strategy.vote_channel().read(step);
     for (int rank = 0; rank < context.ranks(); ++rank) {
       if (read[static_cast<std::size_t>(rank)].gradient_weight != step + rank) std::abort();

@@ -77,7 +77,7 @@ TEST_CASE("the first loss, gradient or metric that is NaN or infinite gives one 
       {{"loss", kNan, "The loss is nan in training_step (train, epoch 0, step 2) on rank 0."},
        {"loss", kInfinity, "The loss is inf in training_step (train, epoch 0, step 2) on rank 0."},
        {"gradient", kNan, "The gradient of 'weight' is NaN or infinite in optimizer_step (train, epoch 0, step 2) on rank 0."},
-       {"metric", -kInfinity, "log(\"metric\") got -inf in training_step (train, epoch 0, step 2) on rank 0."}}));
+       {"metric", -kInfinity, "The metric 'metric' was logged as -inf in training_step (train, epoch 0, step 2) on rank 0."}}));
   INFO(what << " " << value);
   Run run(what);
   run.module.value = value;
