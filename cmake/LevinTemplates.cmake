@@ -10,6 +10,8 @@ function(levin_embed_templates output)
     file(READ ${root}/${file} text)
     cmake_path(GET file PARENT_PATH project)
     cmake_path(GET file FILENAME name)
+    # Sources end with .in: they are C++ only when their places are filled.
+    string(REGEX REPLACE "\\.in$" "" name "${name}")
     # A literal may be 64 KiB long.
     string(LENGTH "${text}" length)
     if(length GREATER 60000)

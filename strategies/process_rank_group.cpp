@@ -20,6 +20,12 @@ void ProcessRankGroup::report_failure(const Whereabouts& whereabouts, const std:
   consequence_ = report_own_failure(world_->board(), whereabouts, error);
 }
 
+std::optional<std::string> ProcessRankGroup::failure_elsewhere() const {
+  // Who asks leaves with it. Until then the failure watch may end this process, and says it.
+  if (consequence_) world_->board().post_explained();
+  return consequence_;
+}
+
 void ProcessRankGroup::end_entry_point() noexcept {
   world_->board().end_reduction();
   world_->board().post_busy(false);

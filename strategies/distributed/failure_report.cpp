@@ -85,8 +85,8 @@ std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabo
       write_error_file(first);
       return std::nullopt;
     }
-    board.post_explained();
     const std::string text = text_after(first, own, origin);
+    board.keep_explanation(text);
     write_consequence_file(text, first);
     return text;
   } catch (const std::exception&) {

@@ -97,7 +97,10 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     join_process_group(options, one_host);
   } catch (const std::exception& error) {
     const auto consequence = board_ ? report_own_failure(*board_, kBeforeFirstHook, std::current_exception()) : std::nullopt;
-    if (consequence) throw DesyncError(*consequence);
+    if (consequence) {
+      board_->post_explained();
+      throw DesyncError(*consequence);
+    }
     // Who waits in the store learns why it ends, and not only that it does.
     if (!board_ && store_server_) store_server_->end(error_text(error));
     throw;

@@ -66,7 +66,7 @@ std::string FailureWatch::last_word_on_own(const FailureRecord& failure) {
 std::string FailureWatch::last_word_on(const FailureRecord& failure) {
   if (board_->has_explained()) return {};
   board_->post_explained();
-  const std::string line = consequence(board_->rank(), board_->own_whereabouts(), failure);
+  const std::string line = board_->explanation().value_or(consequence(board_->rank(), board_->own_whereabouts(), failure));
   write_consequence_file(line, failure);
   return "levin:   " + line;
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -32,7 +33,16 @@ class StatusBoard {
   virtual void post_waiting(const char* what) noexcept = 0;
   /// This rank is inside an entry point: ending now is a failure, also with status 0.
   virtual void post_busy(bool busy) noexcept = 0;
-  /// This rank says itself, in one line, why it ends: nobody else needs to.
+  /// What this rank is going to say of its end, once it has cleaned up. Whoever ends it before that says it in its place.
+  void keep_explanation(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    explanation_ = text;
+  }
+  std::optional<std::string> explanation() const {
+    const std::lock_guard lock(mutex_);
+    return explanation_;
+  }
+  /// This rank says itself, in one line, why it ends, and does so now: nobody else needs to.
   virtual void post_explained() noexcept { explained_ = true; }
   bool has_explained() const noexcept { return explained_; }
   /// This rank begins a gradient reduction, which ends only when all ranks have begun it. Ends are cheap and may repeat.
@@ -75,6 +85,8 @@ class StatusBoard {
 
  private:
   std::atomic<bool> explained_{false};
+  mutable std::mutex mutex_;
+  std::optional<std::string> explanation_;
 };
 
 /// What to say when `rank` waits in `what` while `other` is in a gradient reduction at `place`.

@@ -3,9 +3,13 @@
 #include <c10/util/Exception.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
+#include <memory>
 #include <stdexcept>
 
 #include "levin/core/console/console.h"
+#include "levin/strategies/processes/failure_watch.h"
 #include "levin/strategies/processes/peer_errors.h"
 
 namespace levin {
@@ -74,7 +78,8 @@ TEST_CASE("after another rank's failure a rank says how its own error is related
     board.first = FailureRecord{0, kStep, "boom"};
     const auto pointer = std::make_exception_ptr(error);
     const auto text = report_own_failure(board, kStep, pointer);
-    CHECK(board.has_explained());
+    CHECK_FALSE(board.has_explained());
+    CHECK(board.explanation() == text);
     CHECK_FALSE(Console::instance().was_told(pointer));
     return text.value_or("nothing");
   };
@@ -85,6 +90,24 @@ TEST_CASE("after another rank's failure a rank says how its own error is related
   CHECK(said(std::runtime_error("gloo")) == "rank 1 failed too, " + place + ": gloo (before it, rank 0 failed " + place + ")");
   CHECK(said(42) ==
         "rank 1 failed too, " + place + ": an exception that is no std::exception (before it, rank 0 failed " + place + ")");
+}
+
+TEST_CASE("a rank that is ended while it cleans up has its line all the same, and only then") {
+  const auto last_word = [](bool has_said_it) {
+    const auto board = std::make_shared<SmallBoard>();
+    board->first = FailureRecord{0, kStep, "boom"};
+    REQUIRE(report_own_failure(*board, kStep, std::make_exception_ptr(std::runtime_error("own"))));
+    if (has_said_it) board->post_explained();
+    std::promise<std::string> said;
+    const FailureWatch watch(board, {.grace = std::chrono::milliseconds(0),
+                                     .end_process = [&](const std::string& reason) { said.set_value(reason); }});
+    auto result = said.get_future();
+    REQUIRE(result.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+    return result.get();
+  };
+  CHECK(last_word(false) ==
+        std::string("levin:   rank 1 failed too, ") + kPlace + ": own (before it, rank 0 failed " + kPlace + ")");
+  CHECK(last_word(true).empty());
 }
 
 TEST_CASE("an error of LibTorch's is known as told, though it is told without its backtrace") {
