@@ -99,8 +99,10 @@ TEST_CASE("a rank that is ended while it cleans up has its line all the same, an
     REQUIRE(report_own_failure(*board, kStep, std::make_exception_ptr(std::runtime_error("own"))));
     if (has_said_it) board->post_explained();
     std::promise<std::string> said;
-    const FailureWatch watch(board, {.grace = std::chrono::milliseconds(0),
-                                     .end_process = [&](const std::string& reason) { said.set_value(reason); }});
+    FailureWatch::Settings settings;
+    settings.grace = std::chrono::milliseconds(0);
+    settings.end_process = [&](const std::string& reason) { said.set_value(reason); };
+    const FailureWatch watch(board, std::move(settings));
     auto result = said.get_future();
     REQUIRE(result.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
     return result.get();
