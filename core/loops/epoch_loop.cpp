@@ -61,6 +61,8 @@ void EpochLoop::run(const ResumePoint& resume) {
 void EpochLoop::start(const ResumePoint& resume) {
   const bool inside = resume.is_in_epoch();
   progress_.batch.batch_idx = resume.batches_done - 1;
+  // Of an epoch that is resumed the steps before are not known.
+  first_step_ = inside ? -1 : progress_.global_step;
   run_.stop.skip_epoch(false);
   if (resume.resumes && resume.place == Place::kEpochStart) take_over(run_, data_, resume);
   if (!inside) begin_place(run_, Place::kEpochStart);
@@ -334,8 +336,19 @@ void EpochLoop::warn_of_epoch_without_loss() {
       "no loss", Speaker::kRun);
 }
 
+void EpochLoop::warn_of_epoch_without_step() const {
+  const bool by_hand = !run_.module().automatic_optimization() && !run_.parts.optimizers.empty();
+  if (!by_hand || position_.batches_done == 0 || progress_.global_step != first_step_) return;
+  Console::instance().warn_once(
+      format("training_step took no optimizer's step in epoch {}, so nothing was trained. With manual optimization it calls "
+             "manual_backward(loss) and step_optimizer() itself.",
+             progress_.epoch),
+      "no step", Speaker::kRun);
+}
+
 void EpochLoop::end(bool completed, int hooks_done) {
   warn_of_epoch_without_loss();
+  warn_of_epoch_without_step();
   reach_end(completed, hooks_done);
   // Every rank reaches this because all have agreed on the epoch's last batch.
   run_.boundaries.meet(BoundaryKind::kEpochReached);

@@ -63,6 +63,7 @@ class EpochLoop {
   void write_step_row(const Iteration& iteration);
 
   void warn_of_epoch_without_loss();
+  void warn_of_epoch_without_step() const;
   void end(bool completed, int hooks_done);
   /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
   void save(int hooks_done);
@@ -80,6 +81,7 @@ class EpochLoop {
   AutomaticOptimization automatic_;
   SchedulerRunner schedulers_;
   MetricRows rows_;
+  std::int64_t first_step_ = 0;  ///< global_step when the epoch began; -1: it was resumed
 };
 
 }  // namespace levin

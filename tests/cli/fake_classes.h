@@ -71,8 +71,7 @@ inline void register_fake_classes() {
                            add_fake<DataModule, TableOptions>("FakeTable", "A table of numbers") &&
                            add_fake<Callback, StopperOptions>("FakeStopper", "Stops early") &&
                            add_fake<OptimizerFactory, NetOptions>("FakeSgd", "Descends") &&
-                           add_fake<LrSchedulerFactory, StepOptions>("FakeStep", "Steps") &&
-                           add_fake<LrSchedulerFactory, StepOptions>("ReduceLROnPlateau", "Looks at a metric");
+                           add_fake<LrSchedulerFactory, StepOptions>("FakeStep", "Steps");
   static_cast<void>(once);
 }
 
