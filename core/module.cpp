@@ -1,6 +1,7 @@
 #include "levin/core/module.h"
 
 #include <cmath>
+#include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
@@ -78,7 +79,7 @@ void Module::log_dict(const std::vector<std::pair<std::string, double>>& metrics
 
 Batch Module::on_before_batch_transfer(Batch batch, std::int64_t) { return batch; }
 Batch Module::transfer_batch_to_device(Batch batch, const at::Device& device, std::int64_t) {
-  return device.is_cpu() ? batch : batch.to(device, /*non_blocking=*/true);
+  return device.is_cpu() ? std::move(batch) : batch.to(device, /*non_blocking=*/true);
 }
 Batch Module::on_after_batch_transfer(Batch batch, std::int64_t) { return batch; }
 void Module::optimizer_zero_grad(torch::optim::Optimizer& optimizer) { levin::zero_grad(optimizer); }

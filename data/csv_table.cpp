@@ -173,7 +173,7 @@ class CsvParser {
   }
 
   /// The texts of the labels, sorted; puts the places that they have now in place of those in which they came.
-  std::vector<std::string> take_classes(at::Tensor labels) {
+  std::vector<std::string> take_classes(const at::Tensor& labels) {
     std::vector<std::string> texts;
     std::vector<double> place_of(classes_.size());
     for (const auto& [text, came] : classes_) {

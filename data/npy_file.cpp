@@ -182,7 +182,8 @@ at::Tensor parse_npy(std::string data, const std::string& name) {
     throw_bad_npy(name, format("its header promises {} bytes of data, it has {}", *bytes, elements.size()));
   }
   to_native_order(elements, c10::isComplexType(type.stored) ? width / 2 : width, header.type[0] == '>');
-  if (type.stored == at::kBool) std::for_each(elements.begin(), elements.end(), [](char& truth) { truth = truth != 0; });
+  if (type.stored == at::kBool)
+    std::for_each(elements.begin(), elements.end(), [](char& truth) { truth = truth != 0 ? 1 : 0; });
 
   if (header.fortran_order) std::reverse(header.shape.begin(), header.shape.end());
   at::Tensor stored = at::empty(header.shape, type.stored);

@@ -5,6 +5,7 @@
 
 namespace levin {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a function object is handed over by value, as the standard library does
 LambdaLr::LambdaLr(torch::optim::Optimizer& optimizer, Factor lr_lambda) : SteppedLrScheduler(optimizer) {
   lr_lambdas_.assign(group_count(), lr_lambda);
   start();

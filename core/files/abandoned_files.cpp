@@ -19,7 +19,7 @@
 namespace levin {
 namespace {
 
-constexpr std::time_t kForeignAge = 24 * 60 * 60;
+constexpr std::time_t kForeignAge = 24L * 60 * 60;
 
 struct Descriptor {
   explicit Descriptor(int number) : number(number) {}

@@ -14,7 +14,7 @@ namespace {
 SchedulerConfig scheduler_from_settings(std::shared_ptr<LrScheduler> scheduler, const Value& settings) {
   SchedulerConfig config;
   config.scheduler = std::move(scheduler);
-  const auto text = [&](const char* key, std::string fallback) {
+  const auto text = [&](const char* key, const std::string& fallback) {
     const Value* value = settings.find(key);
     return value != nullptr && !value->is_null() ? value->as_string() : fallback;
   };

@@ -33,7 +33,7 @@ std::atomic<int> current_rank{0};
 int open_scopes = 0;
 
 // A stack that has run over leaves no room for the handler.
-constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
 alignas(16) std::array<std::byte, kStackBytes> handler_stack;
 
 /// Puts a line together without memory of its own: only async-signal-safe calls are allowed where it is used.

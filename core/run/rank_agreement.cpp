@@ -26,11 +26,11 @@ void require_same(const RunSetup& setup, Stage stage, const std::string& what, c
 /// One line a setting, each with the name of what it belongs to.
 void add_settings(std::string& text, const std::string& owner, const Value& settings) {
   if (settings.is_null()) {
-    text += owner + "\n";
+    text.append(owner).append("\n");
     return;
   }
   std::istringstream lines(to_yaml(settings));
-  for (std::string line; std::getline(lines, line);) text += owner + ": " + line + "\n";
+  for (std::string line; std::getline(lines, line);) text.append(owner).append(": ").append(line).append("\n");
 }
 
 std::string describe_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run) {

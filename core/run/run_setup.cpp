@@ -43,7 +43,7 @@ bool any_of_class(const std::vector<std::shared_ptr<Callback>>& callbacks, std::
   return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->class_name() == name; });
 }
 
-std::shared_ptr<Callback> make_callback(const char* name, Value init_args = Value(Value::Map{})) {
+std::shared_ptr<Callback> make_callback(const char* name, const Value& init_args = Value(Value::Map{})) {
   return Registry<Callback>::instance().make(name, init_args);
 }
 
