@@ -135,7 +135,8 @@ void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, const Metri
   for (std::size_t other = 0; other < ranks; ++other) {
     if (!result.is_logged_by(other)) continue;
     outcome.rank_rows[other][name] = result.own_value(other);
-    if (entry.options.per_rank) outcome.logger_row[rank_prefix(static_cast<std::int64_t>(other)) + name] = result.own_value(other);
+    if (entry.options.per_rank)
+      outcome.logger_row[rank_prefix(static_cast<std::int64_t>(other)) + name] = result.own_value(other);
   }
 }
 
