@@ -70,7 +70,7 @@ std::string file_name(std::string_view name) { return (name == "gitignore" ? "."
 
 void write_files(const fs::path& folder, const std::string& template_name, const std::map<std::string, std::string>& values) {
   for (const TemplateFile& file : template_files()) {
-    if (file.project != template_name) continue;
+    if (!file.project.empty() && file.project != template_name) continue;
     AtomicFile output(folder / file_name(file.name));
     output.write(filled(std::string(file.text), values));
     output.commit();
@@ -82,7 +82,7 @@ void write_files(const fs::path& folder, const std::string& template_name, const
 std::vector<std::string> template_names() {
   std::vector<std::string> names;
   for (const TemplateFile& file : template_files()) {
-    if (names.empty() || names.back() != file.project) names.emplace_back(file.project);
+    if (!file.project.empty() && (names.empty() || names.back() != file.project)) names.emplace_back(file.project);
   }
   return names;
 }
