@@ -5,7 +5,9 @@
 
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +22,7 @@
 #include "levin/core/options/options.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/log_options.h"
+#include "levin/core/weights.h"
 
 namespace levin {
 
@@ -33,16 +36,44 @@ struct LEVIN_API OptimizerSetup {
 ///
 ///     return std::make_shared<torch::optim::Adam>(parameters(), lr);
 ///     return {optimizer, {{.scheduler = std::make_shared<levin::StepLr>(*optimizer, …), .interval = levin::Interval::kStep}}};
+///     return {optimizer, scheduler};  // one step at the end of each epoch
+///     return {generator, discriminator};
+///     return {{generator, generator_scheduler}, {discriminator}};
 class LEVIN_API OptimizerSetups {
  public:
+  /// One of several: an optimizer, alone, with a scheduler that steps at the end of each epoch, or with schedulers.
+  class LEVIN_API Entry {
+   public:
+    template <class Derived>
+    requires std::derived_from<Derived, torch::optim::Optimizer> Entry(std::shared_ptr<Derived> optimizer,
+                                                                       std::vector<SchedulerConfig> schedulers = {})
+        : setup_{std::move(optimizer), std::move(schedulers)} {}
+    template <class Derived, class Scheduler>
+    requires std::derived_from<Derived, torch::optim::Optimizer> && std::derived_from<Scheduler, LrScheduler> Entry(
+        std::shared_ptr<Derived> optimizer, std::shared_ptr<Scheduler> scheduler)
+        : setup_{std::move(optimizer), {SchedulerConfig{.scheduler = std::move(scheduler)}}} {}
+    Entry(OptimizerSetup setup) : setup_(std::move(setup)) {}
+    const OptimizerSetup& setup() const { return setup_; }
+
+   private:
+    OptimizerSetup setup_;
+  };
+
   OptimizerSetups() = default;
+  OptimizerSetups(std::initializer_list<Entry> entries) {
+    for (const Entry& entry : entries) setups_.push_back(entry.setup());
+  }
   template <class Derived>
   requires std::derived_from<Derived, torch::optim::Optimizer> OptimizerSetups(std::shared_ptr<Derived> optimizer,
                                                                                std::vector<SchedulerConfig> schedulers = {})
-      : setups_{{std::move(optimizer), std::move(schedulers)}} {}
+      : OptimizerSetups({Entry(std::move(optimizer), std::move(schedulers))}) {}
+  template <class Derived, class Scheduler>
+  requires std::derived_from<Derived, torch::optim::Optimizer> && std::derived_from<Scheduler, LrScheduler> OptimizerSetups(
+      std::shared_ptr<Derived> optimizer, std::shared_ptr<Scheduler> scheduler)
+      : OptimizerSetups({Entry(std::move(optimizer), std::move(scheduler))}) {}
   template <class Derived>
   requires std::derived_from<Derived, torch::optim::Optimizer> OptimizerSetups(std::unique_ptr<Derived> optimizer)
-      : setups_{{std::move(optimizer), {}}} {}
+      : OptimizerSetups(std::shared_ptr<Derived>(std::move(optimizer))) {}
   OptimizerSetups(OptimizerSetup setup) : setups_{std::move(setup)} {}
   OptimizerSetups(std::vector<OptimizerSetup> setups) : setups_(std::move(setups)) {}
 
@@ -257,6 +288,13 @@ class LEVIN_API Module : public torch::nn::Module {
   at::Tensor gather_for_metrics(const at::Tensor& rows, std::int64_t dataloader_idx = 0,
                                 SourceLocation where = SourceLocation::current()) const;
 
+  /// A CPU generator of this rank's own: other numbers on each rank, for augmentation and dropout of one's own. Seeded from
+  /// seed_everything and the rank when it is first asked for; checkpoints keep it, so that a resumed run goes on drawing
+  /// what it would have drawn. Throws MisuseError outside of an entry point.
+  at::Generator rank_generator() const;
+  /// A CPU generator that gives the same numbers on all ranks, as long as all draw from it alike. Otherwise as above.
+  at::Generator shared_generator() const;
+
   // ---- Manual optimization -------------------------------------------------------------------------------------------------
 
   /// false: training_step calls manual_backward and the optimizers itself, and its return value is not used for optimization.
@@ -281,6 +319,32 @@ class LEVIN_API Module : public torch::nn::Module {
   }
   const Value& hparams() const { return hparams_; }
   void set_hparams(Value hparams) { hparams_ = std::move(hparams); }
+
+  // ---- Weights -------------------------------------------------------------------------------------------------------------
+
+  /// A module as a checkpoint holds it: made of the hyper-parameters in it (Derived::Options; a class without is made of
+  /// nothing), with its weights. `hparams` replaces some of them. Throws as load_weights() and read_options() do.
+  ///
+  ///     auto network = levin::Module::load_from_checkpoint<Digits>("best.ckpt");
+  template <class Derived>
+  static std::shared_ptr<Derived> load_from_checkpoint(const std::filesystem::path& file, const WeightsOptions& options = {},
+                                                       const Value& hparams = Value(Value::Map{})) {
+    static_assert(std::derived_from<Derived, Module>);
+    std::shared_ptr<Derived> module;
+    if constexpr (requires { typename Derived::Options; }) {
+      using Options = typename Derived::Options;
+      const auto made_of = read_options<Options>(detail::saved_hyperparameters(file, describe_options<Options>(), hparams));
+      module = std::make_shared<Derived>(made_of);
+      if (module->hparams().is_null()) module->set_hparams(write_options(made_of));
+    } else {
+      module = std::make_shared<Derived>();
+    }
+    load_weights(*module, file, options);
+    return module;
+  }
+  /// levin::freeze() and levin::unfreeze() of this module.
+  void freeze() { levin::freeze(*this); }
+  void unfreeze() { levin::unfreeze(*this); }
 
  private:
   friend class ModuleAttachment;

@@ -85,7 +85,9 @@ class LEVIN_API Trainer {
   /// Batches of each evaluation loader on this rank after limits, of the stage that runs or ran last; -1 for unknown. Ranks
   /// may differ, so decide nothing from it that all ranks must decide alike.
   const std::vector<std::int64_t>& num_evaluation_batches() const;
-  /// Optimizer steps that fit() will take in all; -1 when unknown.
+  /// Optimizer steps that fit() will take in all; -1 when unknown. In configure_optimizers and the hooks before it this asks
+  /// for the training loader, which is then made earlier. Every rank gets the number of the rank with the most batches where
+  /// lengths are agreed already, its own before.
   std::int64_t estimated_stepping_batches() const;
   /// Training batches since fit began, over all epochs.
   std::int64_t total_batch_idx() const;
@@ -107,6 +109,9 @@ class LEVIN_API Trainer {
   bool is_global_zero() const { return rank() == 0; }
   Strategy& strategy() const;
   at::Device device() const;
+  /// As the module's of the same names.
+  at::Generator rank_generator() const;
+  at::Generator shared_generator() const;
 
   const std::vector<std::shared_ptr<Callback>>& callbacks() const;
   /// The callbacks of a class, in the order in which they run; those of classes derived from it too.

@@ -53,6 +53,7 @@
 #include "levin/core/trainer.h"
 #include "levin/core/trainer_options.h"
 #include "levin/core/version.h"
+#include "levin/core/weights.h"
 #include "levin/data/array_file.h"
 #include "levin/data/csv_table.h"
 #include "levin/data/data_loader.h"

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/core/export.h"
+#include "levin/core/options/options.h"
+#include "levin/core/options/value.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace levin {
+
+/// How names of a file become names of a module, and what may differ.
+struct LEVIN_API WeightsOptions {
+  /// A tensor that only the file or only the module has, or that has another shape, is an error. False: it is left out.
+  bool strict = true;
+  /// Only tensors whose name in the file begins with this are read, without it: "encoder." for a submodule.
+  std::string prefix = {};
+  /// Beginnings of names, after the prefix, and what stands in their place: {{"backbone.", "layers."}}. The longest that fits.
+  std::map<std::string, std::string> rename = {};
+};
+
+/// Names in which a file and a module differ.
+struct LEVIN_API WeightsReport {
+  std::vector<std::string> loaded = {};
+  std::vector<std::string> missing = {};     ///< in the module, not in the file
+  std::vector<std::string> unexpected = {};  ///< in the file, not in the module
+  std::vector<std::string> misshaped = {};   ///< in both, with different shapes
+};
+
+/// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, or any safetensors file.
+/// Nothing else of a checkpoint is read. Rank 0 says in one line what was loaded and what was left out. Throws IoError when the
+/// file cannot be read, and ConfigError, which names the file and every name that differs, when `strict`, or when nothing
+/// fits; the module is then unchanged. Ranks: each reads the file; call it on all.
+///
+///     levin::load_weights(*network, "digits.ckpt", {.strict = false});
+LEVIN_API WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& file,
+                                     const WeightsOptions& options = {});
+
+/// Takes a module's parameters out of training, as Lightning's freeze(): none requires a gradient, and the module is in
+/// evaluation mode. Trainers notice at the next epoch or backward pass, on any number of ranks.
+LEVIN_API void freeze(torch::nn::Module& module);
+/// Takes them back: all parameters require a gradient, and the module is in training mode.
+LEVIN_API void unfreeze(torch::nn::Module& module);
+
+namespace detail {
+/// The hyper-parameters in a checkpoint that `names` has, with `overrides` in place of its own.
+LEVIN_API Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names,
+                                      const Value& overrides);
+}  // namespace detail
+
+}  // namespace levin
