@@ -4,6 +4,7 @@
 #include <set>
 
 #include "acceptance/digits_run.h"
+#include "acceptance/outside_project.h"
 #include "support/run_paths.h"
 #include "support/temporary_folder.h"
 
@@ -27,25 +28,15 @@ std::map<std::string, std::string> files_of_readme(const std::string& heading) {
 }
 
 TEST_CASE("the README's own project builds outside of the repository and runs") {
-  const TemporaryFolder folder;
+  const OutsideProject project("readme");
   const auto files = files_of_readme("## Your own project in five minutes");
   REQUIRE(files.size() == 3);
-  for (const auto& [name, text] : files) std::ofstream(folder / name) << text;
-  const Outcome configured =
-      run({.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-Dlevin_DIR=" LEVIN_BINARY_DIR}, .folder = folder.path()});
-  INFO(configured.text());
-  REQUIRE(configured.ok());
-  const Outcome built =
-      run({.arguments = {"cmake", "--build", "build"}, .folder = folder.path(), .limit = std::chrono::seconds(400)});
-  INFO(built.text());
-  REQUIRE(built.ok());
-  CHECK(unsafe_run_paths(linked_files(folder / "build")) == std::vector<std::string>());
-  const Outcome fit = run({.arguments = {levin_program(), "fit", "--config", "run.yaml"},
-                           .folder = folder.path(),
-                           .environment = {{"OMP_NUM_THREADS", "1"}}});
-  INFO(fit.text());
-  REQUIRE(fit.ok());
-  CHECK(fs::exists(version_folder(folder.path()) / "metrics.csv"));
+  fs::create_directory(project.folder());
+  for (const auto& [name, text] : files) std::ofstream(project.folder() / name) << text;
+  project.build();
+  CHECK(unsafe_run_paths(linked_files(project.folder() / "build")) == std::vector<std::string>());
+  project.levin({"fit", "--config", "run.yaml"});
+  CHECK(fs::exists(version_folder(project.folder()) / "metrics.csv"));
 }
 
 std::set<std::string> installed_headers(const fs::path& folder) {

@@ -102,10 +102,11 @@ void check_rows(const fs::path& path, std::size_t at_least, std::size_t at_most)
 
 TEST_CASE("who reads while rows and columns are added meets a whole, rectangular file at every moment") {
   const TemporaryFolder folder;
+  constexpr std::int64_t kRows = 1500;  // reading all of it after each flush takes time with its square
   for (unsigned seed = 0; seed < 6; ++seed) {
     const fs::path path = folder / ("metrics_" + std::to_string(seed) + ".csv");
     const std::int64_t flush_every = seed < 2 ? 1 : seed < 4 ? 7 : 300;
-    const Writer writer(path, 3000, 40, flush_every, seed);
+    const Writer writer(path, kRows, 40, flush_every, seed);
     std::size_t rows = 0;
     std::size_t reads = 0;
     while (writer.next_flush()) {
@@ -118,10 +119,10 @@ TEST_CASE("who reads while rows and columns are added meets a whole, rectangular
       rows = lines;
       ++reads;
     }
-    CHECK(reads == static_cast<std::size_t>(3000 / flush_every));
+    CHECK(reads == static_cast<std::size_t>(kRows / flush_every));
     MetricsFile file(path, 1);
-    file.start_from(path, {.end_step = 3000});
-    check_rows(path, 3000, 3000);
+    file.start_from(path, {.end_step = kRows});
+    check_rows(path, kRows, kRows);
   }
 }
 
