@@ -13,6 +13,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/files/leaves_folder.h"
+#include "levin/core/files/path_text.h"
 #include "levin/core/module.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/run/batch_samples.h"
@@ -114,7 +115,7 @@ void PredictionWriter::on_predict_batch_end(Trainer& trainer, Module&, const Bat
   const std::filesystem::path folder = folder_ / options_.filename;
   detail::write_predictions(folder / format("loader_{}-rank_{}-batch_{}", dataloader_idx, trainer.rank(), batch_idx),
                             options_.format, items);
-  if (written_.empty()) written_.push_back(folder.string() + "/");
+  if (written_.empty()) written_.push_back(as_typed(folder) + "/");
 }
 
 void PredictionWriter::on_predict_epoch_end(Trainer& trainer, Module& module) {
@@ -134,7 +135,8 @@ void PredictionWriter::write_epoch(Trainer& trainer, Module& module, std::size_t
   if (columns.empty() || !trainer.is_global_zero()) return;
   const std::string name = kept_.size() == 1 ? options_.filename : format("{}-{}", options_.filename, dataloader_idx);
   for (const auto& file : detail::write_predictions(folder_ / name, options_.format, columns)) {
-    written_.push_back(format("{} ({})", file, counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
+    written_.push_back(
+        format("{} ({})", as_typed(file), counted(static_cast<std::size_t>(columns.front().second.size(0)), "sample")));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "levin/callbacks/progress_bar.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "levin/core/base/format.h"
@@ -9,6 +10,7 @@
 #include "levin/core/console/terminal.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -27,11 +29,20 @@ std::string version_number(const std::string& version) {
   return version.size() <= 4 ? version : version.substr(version.size() - 4);
 }
 
+/// One where all are the same; else each by its name.
+MetricMap shown_rates(const MetricMap& rates) {
+  const auto differs = [&](const auto& entry) { return entry.second != rates.begin()->second; };
+  const bool are_equal = !rates.empty() && std::none_of(rates.begin(), rates.end(), differs);
+  return are_equal ? MetricMap{{"lr", rates.begin()->second}} : rates;
+}
+
 }  // namespace
 
 void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
   options.add("refresh_rate", &ProgressBarOptions::refresh_rate, "Batches between looks at the clock; 0: show nothing").min(0);
   options.add("leave", &ProgressBarOptions::leave, "Keep each epoch's bar on the terminal");
+  options.add("show_lr", &ProgressBarOptions::show_lr,
+              "Show the learning rate; one for each optimizer and parameter group where they differ");
 }
 
 ProgressBar::ProgressBar(ProgressBarOptions options, Console& console, std::function<double()> clock)
@@ -63,9 +74,12 @@ ProgressLine ProgressBar::line_of(const Trainer& trainer, const Bar& bar) const 
     if (bar.samples) line.samples_rate = static_cast<double>(*bar.samples) / working;
   }
   if (!trainer.loggers().empty() && !trainer.loggers().front()->version().empty()) {
-    line.postfix.emplace_back("v_num", version_number(trainer.loggers().front()->version()));
+    line.details.emplace_back("v_num", version_number(trainer.loggers().front()->version()));
   }
-  for (const auto& [name, value] : trainer.progress_bar_metrics()) line.postfix.emplace_back(name, figure_text(value));
+  if (options_.show_lr && &bar == &training_) {
+    for (const auto& [name, rate] : shown_rates(learning_rates(trainer))) line.metrics.emplace_back(name, figure_text(rate));
+  }
+  for (const auto& [name, value] : trainer.progress_bar_metrics()) line.metrics.emplace_back(name, figure_text(value));
   return line;
 }
 
@@ -86,7 +100,9 @@ void ProgressBar::print_line(const Trainer& trainer, const Bar& bar) {
   text += " [" + duration_text(line.elapsed_seconds);
   if (line.rate) text += format(", {:.2f}it/s", *line.rate);
   if (line.samples_rate) text += ", " + samples_rate_text(*line.samples_rate);
-  for (const auto& [name, figure] : line.postfix) text += format(", {}={}", name, figure);
+  for (const ProgressLine::Figures& figures : {line.details, line.metrics}) {
+    for (const auto& [name, figure] : figures) text += format(", {}={}", name, figure);
+  }
   console_.print(LogLevel::kInfo, text + "]", Speaker::kRun);
 }
 

@@ -17,6 +17,7 @@ struct ProgressLine;
 struct LEVIN_API ProgressBarOptions {
   std::int64_t refresh_rate = 1;  ///< look every so many batches whether to redraw; 0: no progress at all
   bool leave = false;             ///< keep each epoch's bar on the terminal
+  bool show_lr = false;           ///< training's learning rates, before the metrics
 
   static void declare(OptionList<ProgressBarOptions>& options);
 };

@@ -141,10 +141,10 @@ class LEVIN_API Callback {
   virtual void on_load_checkpoint(Trainer&, Module&, const Checkpoint&) {}
 };
 
-/// Training samples that all ranks together finished with the batch that has just ended; nullopt when that is not known: ranks
-/// without one batch size for all, or manual optimization on several ranks. `batch` is this rank's. Called: in
-/// on_train_batch_end. It only reads what came with the gradients: with accumulation the samples of several batches come with
-/// the last one.
+/// Training samples that all ranks together finished with the batch that has just ended; nullopt when that is not known:
+/// several ranks without one batch size for all (BatchLoader::batch_size), unless they optimize manually. `batch` is this
+/// rank's. Called: in on_train_batch_end. It only reads what came with the gradients: with accumulation the samples of several
+/// batches come with the last one.
 LEVIN_API std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
 
 /// What all ranks together did in an evaluation.

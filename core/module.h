@@ -288,11 +288,15 @@ class LEVIN_API Module : public torch::nn::Module {
   at::Tensor gather_for_metrics(const at::Tensor& rows, std::int64_t dataloader_idx = 0,
                                 SourceLocation where = SourceLocation::current()) const;
 
-  /// A CPU generator of this rank's own: other numbers on each rank, for augmentation and dropout of one's own. Seeded from
-  /// seed_everything and the rank when it is first asked for; checkpoints keep it, so that a resumed run goes on drawing
-  /// what it would have drawn. Throws MisuseError outside of an entry point.
+  /// A CPU generator of this rank's own, other numbers on each rank: for augmentation and dropout of one's own. Made when it is
+  /// first asked for, and seeded with (seed + (rank + 2) * 0x9e3779b9) modulo 2^32, a stream that neither LibTorch's default
+  /// generator nor another rank has; `seed` is that of seed_everything(), or LibTorch's default where it was not called. Then
+  /// as the default generator: it goes on from one entry point to the next, seed_everything() seeds it anew, and checkpoints
+  /// keep it, so that a resumed run draws what it would have drawn. Not for the workers of a data loader, which run ahead.
+  /// Throws MisuseError outside of an entry point.
   at::Generator rank_generator() const;
-  /// A CPU generator that gives the same numbers on all ranks, as long as all draw from it alike. Otherwise as above.
+  /// A CPU generator that gives the same numbers on all ranks, as long as all draw from it alike. Seeded with
+  /// (seed + 0x9e3779b9) modulo 2^32; otherwise as above. A checkpoint keeps rank 0's.
   at::Generator shared_generator() const;
 
   // ---- Manual optimization -------------------------------------------------------------------------------------------------
@@ -323,7 +327,8 @@ class LEVIN_API Module : public torch::nn::Module {
   // ---- Weights -------------------------------------------------------------------------------------------------------------
 
   /// A module as a checkpoint holds it: made of the hyper-parameters in it (Derived::Options; a class without is made of
-  /// nothing), with its weights. `hparams` replaces some of them. Throws as load_weights() and read_options() do.
+  /// nothing), with its weights. `hparams` replaces some of them. Throws as load_weights() and read_options() do, and
+  /// ConfigError when the checkpoint has no hyper-parameters of the module.
   ///
   ///     auto network = levin::Module::load_from_checkpoint<Digits>("best.ckpt");
   template <class Derived>

@@ -2,9 +2,7 @@
 
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "levin/core/export.h"
@@ -27,7 +25,7 @@ struct LEVIN_API WeightsOptions {
   std::map<std::string, std::string> rename = {};
 };
 
-/// Names in which a file and a module differ.
+/// Names in which a file and a module differ: those of the file without the prefix, and renamed.
 struct LEVIN_API WeightsReport {
   std::vector<std::string> loaded = {};
   std::vector<std::string> missing = {};     ///< in the module, not in the file
@@ -35,10 +33,11 @@ struct LEVIN_API WeightsReport {
   std::vector<std::string> misshaped = {};   ///< in both, with different shapes
 };
 
-/// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, or any safetensors file.
-/// Nothing else of a checkpoint is read. Rank 0 says in one line what was loaded and what was left out. Throws IoError when the
-/// file cannot be read, and ConfigError, which names the file and every name that differs, when `strict`, or when nothing
-/// fits; the module is then unchanged. Ranks: each reads the file; call it on all.
+/// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, whose names are those after
+/// `state_dict.`, or any safetensors file. Nothing else of a checkpoint is read. A tensor that the module holds under several
+/// names may stand in the file under one of them. Rank 0 says in one line what was loaded and what was left out. Throws IoError
+/// when the file cannot be read, and ConfigError, which names the file and every name that differs, when `strict`, or when
+/// nothing fits; the module is then unchanged. Ranks: each reads the file; call it on all.
 ///
 ///     levin::load_weights(*network, "digits.ckpt", {.strict = false});
 LEVIN_API WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& file,
@@ -47,11 +46,12 @@ LEVIN_API WeightsReport load_weights(torch::nn::Module& module, const std::files
 /// Takes a module's parameters out of training, as Lightning's freeze(): none requires a gradient, and the module is in
 /// evaluation mode. Trainers notice at the next epoch or backward pass, on any number of ranks.
 LEVIN_API void freeze(torch::nn::Module& module);
-/// Takes them back: all parameters require a gradient, and the module is in training mode.
+/// Takes them back: all parameters require a gradient, but those of whole numbers, and the module is in training mode.
 LEVIN_API void unfreeze(torch::nn::Module& module);
 
 namespace detail {
-/// The hyper-parameters in a checkpoint that `names` has, with `overrides` in place of its own.
+/// The hyper-parameters in a checkpoint that `names` has, with `overrides` in place of its own. An error in them names the
+/// file.
 LEVIN_API Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names,
                                       const Value& overrides);
 }  // namespace detail

@@ -12,6 +12,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/error.h"
+#include "levin/core/seed.h"
 #include "levin/data/check_indices.h"
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"
@@ -79,6 +80,7 @@ struct DataLoader::Epoch {
 DataLoader::DataLoader(DatasetPtr dataset, DataLoaderOptions options)
     : dataset_(std::move(dataset)), options_(checked("DataLoader", std::move(options))) {
   if (!dataset_) throw MisuseError("DataLoader: the dataset is a null pointer");
+  shard_.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));  // outside of a Trainer, which says it itself
 }
 
 DataLoader::~DataLoader() = default;

@@ -58,7 +58,8 @@ void CsvLogger::attach(const RunInfo& run, const std::string& token) {
 }
 
 std::filesystem::path CsvLogger::experiment_folder(const RunInfo& run) const {
-  return std::filesystem::absolute(options_.save_dir.value_or(run.default_root_dir)) / options_.name;
+  // Not absolute(), which takes no empty path: default_root_dir is one outside of a Trainer.
+  return std::filesystem::current_path() / options_.save_dir.value_or(run.default_root_dir) / options_.name;
 }
 
 /// The name of the version's folder, when the options say it.

@@ -91,9 +91,13 @@ struct LoadedFile {
 };
 
 // Throws IoError that says what is wrong, without the file's name.
-LoadedFile read_file(const fs::path& file) {
+LoadedFile read_any(const fs::path& file) {
   LoadedFile loaded{std::make_shared<MappedFile>(file), {}, Value(Value::Map{})};
   const std::string_view bytes = loaded.mapping->bytes();
+  if (bytes.starts_with("PK\3\4")) {
+    throw IoError(
+        "it was written by torch.save(), or is another zip archive: write its tensors with safetensors.torch.save_file()");
+  }
   loaded.header = parse_safetensors(bytes);
   const auto& metadata = loaded.header.metadata;
   const auto check = [&](const char* key, std::string_view covered, const char* what) {
@@ -103,13 +107,20 @@ LoadedFile read_file(const fs::path& file) {
     }
   };
   const auto manifest = metadata.find(kManifestKey);
-  if (manifest == metadata.end()) {
-    throw IoError("it is a safetensors file, but no levin checkpoint: it has no manifest in its metadata");
-  }
+  if (manifest == metadata.end()) return loaded;
   check(kManifestChecksumKey, manifest->second, "its manifest");
   check(kDataChecksumKey, bytes.substr(loaded.header.data_offset), "its tensor data");
   loaded.manifest = parse_json(manifest->second);
   if (!loaded.manifest.is_map()) throw IoError("its manifest is not a map");
+  return loaded;
+}
+
+// The same, of a checkpoint.
+LoadedFile read_file(const fs::path& file) {
+  LoadedFile loaded = read_any(file);
+  if (!loaded.header.metadata.contains(kManifestKey)) {
+    throw IoError("it is a safetensors file, but no levin checkpoint: it has no manifest in its metadata");
+  }
   return loaded;
 }
 
@@ -127,6 +138,13 @@ at::Tensor mapped_tensor(const std::string& name, const SafetensorsEntry& entry,
   } catch (const c10::Error& error) {
     throw IoError(format("tensor '{}' cannot be made: {}", name, error.what_without_backtrace()));
   }
+}
+
+Checkpoint mapped(LoadedFile loaded) {
+  Checkpoint checkpoint;
+  for (const auto& [name, entry] : loaded.header.tensors) checkpoint.tensors[name] = mapped_tensor(name, entry, loaded);
+  checkpoint.manifest = std::move(loaded.manifest);
+  return checkpoint;
 }
 
 std::optional<fs::path> newest_whole_file_beside(const fs::path& refused) {
@@ -180,19 +198,21 @@ void Checkpoint::save(const fs::path& file) const {
 
 Checkpoint Checkpoint::load(const fs::path& file) {
   try {
-    LoadedFile loaded = read_file(file);
-    Checkpoint checkpoint;
-    checkpoint.manifest = std::move(loaded.manifest);
-    for (const auto& [name, entry] : loaded.header.tensors) {
-      checkpoint.tensors[name] = mapped_tensor(name, entry, loaded);
-    }
-    return checkpoint;
+    return mapped(read_file(file));
   } catch (const IoError& error) {
     std::string message = format("Cannot load checkpoint '{}': {}.", file, error.what());
     if (const auto good = newest_whole_file_beside(file)) {
       message += format(" The newest whole checkpoint beside it is '{}'.", good->string());
     }
     throw IoError(message);
+  }
+}
+
+Checkpoint Checkpoint::load_safetensors(const fs::path& file) {
+  try {
+    return mapped(read_any(file));
+  } catch (const IoError& error) {
+    throw IoError(format("Cannot load '{}': {}.", file, error.what()));
   }
 }
 

@@ -13,9 +13,10 @@ namespace levin {
 
 /// What one checkpoint file holds: named tensors, and a manifest of plain values. The file is a safetensors file; the manifest
 /// is one JSON text in its `__metadata__`. Tensor names: `state_dict.<parameter>`, `optimizer_states.<i>.state.<j>.<field>`,
-/// `rng.<rank>.cpu`, and `rng.<rank>.<accelerator>` where that has random numbers of its own. Manifest keys are Lightning's:
-/// epoch, global_step, optimizer_states, lr_schedulers, loops, callbacks, hyper_parameters; and levin_version, and metrics: by
-/// rank, what it had logged in the epoch under way.
+/// `rng.<rank>.cpu`, `rng.<rank>.<accelerator>` where that has random numbers of its own, `rng.<rank>.own` and `rng.shared`
+/// where they were asked for, and `rng.seed`, from which they begin where they were not. Manifest keys are Lightning's: epoch,
+/// global_step, optimizer_states, lr_schedulers, loops, callbacks, hyper_parameters; and levin_version, and metrics: by rank,
+/// what it had logged in the epoch under way.
 class LEVIN_API Checkpoint {
  public:
   Value manifest = Value(Value::Map{});
@@ -28,6 +29,8 @@ class LEVIN_API Checkpoint {
   /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
   /// one.
   static Checkpoint load(const std::filesystem::path& file);
+  /// As load(), of any safetensors file: the manifest of one that is no checkpoint is empty.
+  static Checkpoint load_safetensors(const std::filesystem::path& file);
   /// True for a regular file, not a link to one, that levin has written as a checkpoint: one that a callback may replace or
   /// remove. Reads its header only.
   static bool is_checkpoint(const std::filesystem::path& file);

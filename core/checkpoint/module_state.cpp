@@ -1,12 +1,15 @@
 #include "levin/core/checkpoint/module_state.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
 #include <torch/nn/module.h>
 
-#include <map>
 #include <sstream>
 
+#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
 
@@ -24,16 +27,19 @@ std::map<std::string, at::Tensor> state_dict(const torch::nn::Module& module) {
   return tensors;
 }
 
-void append(std::string& message, const char* title, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  message += format("\n  {}:", title);
-  for (const std::string& name : names) message += " " + name;
-}
-
 std::string shape_change(const std::string& name, const at::Tensor& saved, const at::Tensor& own) {
   std::ostringstream text;
   text << name << " (" << saved.sizes() << " saved, " << own.sizes() << " in the module)";
   return text.str();
+}
+
+void append(std::string& text, const char* title, const std::vector<std::string>& names) {
+  if (!names.empty()) text += format("\n  {}: {}", title, join(names, ", ", [](const auto& name) { return printable(name); }));
+}
+
+/// Also where both have NaN.
+bool are_equal(const at::Tensor& one, const at::Tensor& other, at::ScalarType type) {
+  return one.sizes() == other.sizes() && at::allclose(one.to(type), other.to(type), /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
 }
 
 }  // namespace
@@ -42,43 +48,77 @@ void save_module(const torch::nn::Module& module, Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : state_dict(module)) checkpoint.tensors[std::string(kPrefix) + name] = tensor.detach();
 }
 
-StateDictDifference load_module(torch::nn::Module& module, const Checkpoint& checkpoint, bool strict) {
-  std::map<std::string, at::Tensor> own = state_dict(module);
-  StateDictDifference difference;
-  std::vector<std::string> reshaped;
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
-  for (auto& [name, tensor] : own) {
-    const auto saved = checkpoint.tensors.find(std::string(kPrefix) + name);
-    if (saved == checkpoint.tensors.end()) {
-      difference.missing.push_back(name);
-    } else if (saved->second.sizes() != tensor.sizes()) {
-      reshaped.push_back(shape_change(name, saved->second, tensor));
-    } else {
-      copies.emplace_back(tensor, saved->second);
-    }
-  }
+std::map<std::string, at::Tensor> saved_weights(const Checkpoint& checkpoint) {
+  std::map<std::string, at::Tensor> weights;
   for (const auto& [name, tensor] : checkpoint.tensors) {
-    if (!name.starts_with(kPrefix)) continue;
-    const std::string own_name = name.substr(kPrefix.size());
-    if (!own.contains(own_name)) difference.unexpected.push_back(own_name);
+    if (name.starts_with(kPrefix)) weights[name.substr(kPrefix.size())] = tensor;
   }
-  const bool differs = strict && (!difference.missing.empty() || !difference.unexpected.empty());
-  if (differs || !reshaped.empty()) {
+  const bool is_foreign = weights.empty() && checkpoint.manifest.size() == 0;
+  return is_foreign ? checkpoint.tensors : weights;
+}
+
+WeightsMatch::WeightsMatch(const torch::nn::Module& module, const std::map<std::string, at::Tensor>& saved) {
+  const std::map<std::string, at::Tensor> own = state_dict(module);
+  std::map<const at::TensorImpl*, const std::string*> found;
+  for (const auto& [name, tensor] : own) {
+    const auto source = saved.find(name);
+    if (source == saved.end()) continue;
+    const auto [first, is_new] = found.emplace(tensor.unsafeGetTensorImpl(), &name);
+    if (!is_new && !are_equal(saved.at(*first->second), source->second, tensor.scalar_type())) {
+      throw ConfigError(format("'{}' and '{}' are one tensor in the module, and two that differ among the saved weights.",
+                               *first->second, name));
+    }
+    add(name, tensor, source->second);
+  }
+  for (const auto& [name, tensor] : own) {
+    if (!saved.contains(name) && !found.contains(tensor.unsafeGetTensorImpl())) names_.missing.push_back(name);
+  }
+  for (const auto& [name, tensor] : saved) {
+    if (!own.contains(name)) names_.unexpected.push_back(name);
+  }
+}
+
+void WeightsMatch::add(const std::string& name, const at::Tensor& own, const at::Tensor& saved) {
+  if (own.sizes() == saved.sizes()) {
+    names_.loaded.push_back(name);
+    copies_.emplace_back(own, saved);
+  } else {
+    names_.misshaped.push_back(name);
+    shapes_.push_back(shape_change(name, saved, own));
+  }
+}
+
+std::string WeightsMatch::differences() const {
+  std::string text;
+  append(text, "missing from the file", names_.missing);
+  std::vector<std::string> unexpected;
+  for (const std::string& name : names_.unexpected) {
+    const std::string nearest = nearest_name(name, names_.missing);
+    unexpected.push_back(nearest.empty() ? name : format("{} (did you mean '{}'?)", name, nearest));
+  }
+  append(text, "not in the module", unexpected);
+  append(text, "of another shape", shapes_);
+  return text;
+}
+
+void WeightsMatch::copy() const {
+  const at::NoGradGuard no_grad;
+  for (const auto& [target, source] : copies_) target.copy_(source);
+}
+
+void load_module(torch::nn::Module& module, const Checkpoint& checkpoint) {
+  const WeightsMatch match(module, saved_weights(checkpoint));
+  if (!match.is_whole()) {
     std::string message = "The checkpoint's weights do not fit the module: was it made by another module, or other options?";
-    if (strict) append(message, "missing from the checkpoint", difference.missing);
-    if (strict) append(message, "not in the module", difference.unexpected);
-    append(message, "of another shape", reshaped);
-    if (strict && !difference.unexpected.empty()) {
+    message += match.differences();
+    if (!match.names().unexpected.empty()) {
       message +=
           "\nWhat hooks add to the module while training runs has to be there when a checkpoint is loaded: create it in "
-          "setup() "
-          "or on_load_checkpoint().";
+          "setup() or on_load_checkpoint().";
     }
     throw ConfigError(message);
   }
-  const at::NoGradGuard no_grad;
-  for (auto& [target, source] : copies) target.copy_(source);
-  return difference;
+  match.copy();
 }
 
 }  // namespace levin

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace torch::nn {
-class Module;
-}
+#include "levin/core/weights.h"
 
 namespace levin {
 
@@ -15,14 +17,34 @@ class Checkpoint;
 /// the checkpoint before the next step. A tensor that the module holds under two names is saved under both.
 void save_module(const torch::nn::Module& module, Checkpoint& checkpoint);
 
-/// Names in which a module and a checkpoint differ.
-struct StateDictDifference {
-  std::vector<std::string> missing;     ///< in the module, not in the checkpoint
-  std::vector<std::string> unexpected;  ///< in the checkpoint, not in the module
+/// The weights of a file by their names in the module that was saved: what stands under `state_dict.`; every tensor of a file
+/// that is no checkpoint and has no such names.
+std::map<std::string, at::Tensor> saved_weights(const Checkpoint& checkpoint);
+
+/// Tensors beside the parameters and buffers of a module that have their names.
+class WeightsMatch {
+ public:
+  /// A tensor that the module holds under two names is there when one of them is. Throws ConfigError when both are, and differ.
+  WeightsMatch(const torch::nn::Module& module, const std::map<std::string, at::Tensor>& saved);
+
+  const WeightsReport& names() const { return names_; }
+  /// Every tensor has its counterpart, of the same shape.
+  bool is_whole() const { return names_.missing.empty() && names_.unexpected.empty() && names_.misshaped.empty(); }
+  /// A line for each kind of difference, with every name; empty when there are none.
+  std::string differences() const;
+  /// Copies what fits into the module, converted to its dtypes and device.
+  void copy() const;
+
+ private:
+  void add(const std::string& name, const at::Tensor& own, const at::Tensor& saved);
+
+  WeightsReport names_;
+  std::vector<std::string> shapes_;  ///< of those that are misshaped: "bias ([9] saved, [4] in the module)"
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  ///< the module's, and what it gets
 };
 
-/// Copies a checkpoint's weights into a module, converting to the module's dtype and device. Throws ConfigError that lists
-/// every name whose shape differs and, when `strict`, every missing and unexpected one; the module is then unchanged.
-StateDictDifference load_module(torch::nn::Module& module, const Checkpoint& checkpoint, bool strict = true);
+/// Copies a checkpoint's weights into the module that it was made of. Throws ConfigError that lists every name that is missing,
+/// not expected, or of another shape; the module is then unchanged.
+void load_module(torch::nn::Module& module, const Checkpoint& checkpoint);
 
 }  // namespace levin

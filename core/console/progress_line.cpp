@@ -4,9 +4,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/console/text.h"
 
@@ -46,6 +48,50 @@ std::string rounded_text(double value) {
   const std::size_t exponent = text.find('e');
   if (exponent != std::string::npos && text[exponent + 2] == '0') text.erase(exponent + 2, 1);
   return text;
+}
+
+/// What a line leaves out where room is short, one after the other.
+enum Omission : int { kNothing, kDetails, kSamplesRate, kRate, kTimes, kBar, kCount };
+
+/// A line but for its bar.
+struct LineParts {
+  std::string left;
+  std::string right;
+  double fraction = 0;
+};
+
+LineParts parts_of(const ProgressLine& line, int omitted, std::size_t shown_metrics, bool utf8) {
+  const bool known = line.total && *line.total > 0 && line.current <= *line.total;
+  const double mean_rate = line.elapsed_seconds > 0 ? static_cast<double>(line.current) / line.elapsed_seconds : 0.0;
+  const double rate = line.rate.value_or(mean_rate);
+  const bool has_rate = std::isfinite(rate) && rate > 0;
+  LineParts parts;
+  parts.fraction = known ? static_cast<double>(line.current) / static_cast<double>(*line.total) : 0.0;
+  parts.left = line.description.empty() ? "" : one_line(line.description) + ": ";
+  if (known) parts.left += format("{:3.0f}%", parts.fraction * 100);
+  const bool has_count = omitted < kCount || !known;
+  if (has_count) parts.right = format(" {}/{}", line.current, known ? std::to_string(*line.total) : "?");
+
+  const auto figure_of = [](const auto& figure) { return format("{}={}", one_line(figure.first), one_line(figure.second)); };
+  std::vector<std::string> texts;
+  if (omitted < kTimes) {
+    const bool tells_end = known && has_rate;
+    texts.push_back(duration_text(line.elapsed_seconds) + "<" +
+                    (tells_end ? duration_text(static_cast<double>(*line.total - line.current) / rate) : "?"));
+  }
+  if (omitted < kRate) texts.push_back((has_rate ? format("{:5.2f}", rate) : "?") + "it/s");
+  if (omitted < kSamplesRate && line.samples_rate) texts.push_back(samples_rate_text(*line.samples_rate));
+  if (omitted < kDetails) std::transform(line.details.begin(), line.details.end(), std::back_inserter(texts), figure_of);
+  const auto metrics_end = line.metrics.begin() + static_cast<std::ptrdiff_t>(shown_metrics);
+  std::transform(line.metrics.begin(), metrics_end, std::back_inserter(texts), figure_of);
+  if (shown_metrics < line.metrics.size()) texts.emplace_back(utf8 ? "…" : "...");
+  if (!texts.empty()) parts.right += " [" + join(texts) + "]";
+  return parts;
+}
+
+std::string without_bar(const LineParts& parts) {
+  const bool has_space = parts.left.ends_with(' ');
+  return parts.left + parts.right.substr(has_space ? 1 : 0);
 }
 
 }  // namespace
@@ -89,26 +135,17 @@ std::string samples_rate_text(double rate) {
 }
 
 std::string progress_line(const ProgressLine& line, int width, bool utf8) {
-  const bool known = line.total && *line.total > 0 && line.current <= *line.total;
-  const double fraction = known ? static_cast<double>(line.current) / static_cast<double>(*line.total) : 0.0;
-  const double mean_rate = line.elapsed_seconds > 0 ? static_cast<double>(line.current) / line.elapsed_seconds : 0.0;
-  const double rate = line.rate.value_or(mean_rate);
-  const bool has_rate = std::isfinite(rate) && rate > 0;
-
-  std::string left = line.description.empty() ? "" : one_line(line.description) + ": ";
-  if (known) left += format("{:3.0f}%", fraction * 100);
-  left += '|';
-  std::string right = format("| {}/{}", line.current, known ? std::to_string(*line.total) : "?");
-  right += format(" [{}<", duration_text(line.elapsed_seconds));
-  right += known && has_rate ? duration_text(static_cast<double>(*line.total - line.current) / rate) : "?";
-  right += format(", {}it/s", has_rate ? format("{:5.2f}", rate) : "?");
-  if (line.samples_rate) right += ", " + samples_rate_text(*line.samples_rate);
-  for (const auto& [name, value] : line.postfix) right += format(", {}={}", one_line(name), one_line(value));
-  right += ']';
-
-  const int room = width - static_cast<int>(display_width(left) + display_width(right));
-  return fit_to_width(left + progress_bar(fraction, std::max(room, 1), utf8) + right,
-                      static_cast<std::size_t>(std::max(width, 0)));
+  for (int omitted = kNothing; omitted < kBar; ++omitted) {
+    const LineParts parts = parts_of(line, omitted, line.metrics.size(), utf8);
+    const int room = width - static_cast<int>(display_width(parts.left) + display_width(parts.right)) - 2;
+    if (room >= 1) return parts.left + "|" + progress_bar(parts.fraction, room, utf8) + "|" + parts.right;
+  }
+  const auto columns = static_cast<std::size_t>(std::max(width, 0));
+  std::size_t metrics = line.metrics.size();
+  std::string text = without_bar(parts_of(line, kBar, metrics, utf8));
+  if (display_width(text) > columns) text = without_bar(parts_of(line, kCount, metrics, utf8));
+  while (metrics > 0 && display_width(text) > columns) text = without_bar(parts_of(line, kCount, --metrics, utf8));
+  return fit_to_width(text, columns);
 }
 
 }  // namespace levin

@@ -14,15 +14,18 @@ struct ProgressLine {
   std::int64_t current = 0;           ///< iterations done
   std::optional<std::int64_t> total;  ///< unset: unknown
   double elapsed_seconds = 0;
-  std::optional<double> rate;                                ///< iterations a second; unset: current / elapsed
-  std::optional<double> samples_rate;                        ///< samples a second, over all ranks; unset: not shown
-  std::vector<std::pair<std::string, std::string>> postfix;  ///< metric and its text, see figure_text()
+  std::optional<double> rate;          ///< iterations a second; unset: current / elapsed
+  std::optional<double> samples_rate;  ///< samples a second, over all ranks; unset: not shown
+  using Figures = std::vector<std::pair<std::string, std::string>>;
+  Figures details;  ///< what may be missing first: which run it is
+  Figures metrics;  ///< metric and its text, see figure_text(); the last ones may be missing first
 };
 
 /// The line in tqdm's shape, at most `width` columns wide:
 /// `Epoch 3:  45%|████▌     | 45/100 [00:02<00:03, 18.20it/s, 582 samples/s, v_num=0, train_loss=0.123]`.
-/// The bar takes what room is left; when not even 1 column is left, the end of the line is cut.
-/// `utf8`: false draws the bar with '#' and digits.
+/// The bar takes what room is left. When not even 1 column is left, parts are left out in this order: details, samples a
+/// second, iterations a second, times, the bar, the count beside the percentage, and metrics from the last on, with "…" in
+/// their place; what is still too long is cut. `utf8`: false draws the bar with '#' and digits.
 std::string progress_line(const ProgressLine& line, int width, bool utf8);
 
 /// The bar alone, `width` columns wide, filled from 0 to 1.

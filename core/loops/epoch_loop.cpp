@@ -177,7 +177,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   const bool skips = run_.world_size() == 1 && run_.stop.skips_epoch();
   StepOutput output;
   if (!skips) output = optimize(iteration, batch ? &*batch : nullptr);
-  agree(iteration, steps_before);
+  agree(iteration, steps_before, batch ? batch->batch_size() : 0);
   step_done(iteration);
   if (!skips && iteration.ends_window) schedulers_.step(Interval::kStep, /*on_metric=*/false);
   if (iteration.is_last || iteration.end_epoch) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
@@ -227,9 +227,9 @@ StepOutput EpochLoop::forward_only(const Iteration& iteration, const Batch* batc
   return output;
 }
 
-void EpochLoop::agree(Iteration& iteration, std::int64_t steps_before) {
+void EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
   if (run_.world_size() > 1 && !reduces_gradients()) {
-    agree_after_manual_step(iteration, steps_before);
+    agree_after_manual_step(iteration, steps_before, samples);
   } else {
     learn_from_votes(iteration);
   }
@@ -249,12 +249,16 @@ void EpochLoop::learn_from_votes(Iteration& iteration) {
   }
 }
 
-void EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t steps_before) {
+void EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
   const std::int64_t own_steps = std::exchange(progress_.global_step, steps_before);
   // Every rank reaches this because only the user's code knows what a step has reduced, and how many steps it took.
-  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {own_steps});
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {own_steps, samples});
   iteration.end_epoch = outcome.votes.end_epoch;
-  for (const BoundaryPayload& payload : outcome.payloads) progress_.global_step = std::max(progress_.global_step, payload[0]);
+  progress_.batch.samples_of_all = 0;
+  for (const BoundaryPayload& payload : outcome.payloads) {
+    progress_.global_step = std::max(progress_.global_step, payload[0]);
+    progress_.batch.samples_of_all += payload[1];
+  }
 }
 
 void EpochLoop::step_done(const Iteration& iteration) {

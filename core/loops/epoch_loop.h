@@ -47,9 +47,9 @@ class EpochLoop {
   StepOutput forward_only(const Iteration& iteration, const Batch* batch);
   /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const;
-  void agree(Iteration& iteration, std::int64_t steps_before);
+  void agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
   void learn_from_votes(Iteration& iteration);
-  void agree_after_manual_step(Iteration& iteration, std::int64_t steps_before);
+  void agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
   void step_done(const Iteration& iteration);
   /// On one process, a wish from on_train_batch_end: there is nobody to agree with.
   void obey_wish_to_skip(Iteration& iteration);

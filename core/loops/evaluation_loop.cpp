@@ -11,27 +11,11 @@
 #include "levin/core/loops/evaluation_hooks.h"
 #include "levin/core/loops/failed_batch_scope.h"
 #include "levin/core/loops/loader_cursor.h"
+#include "levin/core/run/module_modes.h"
 #include "levin/core/run/signals.h"
 #include "levin/core/run/stage_scope.h"
 
 namespace levin {
-
-namespace {
-
-/// The mode (training or evaluation) of every submodule, parents before children.
-using Modes = std::vector<std::pair<torch::nn::Module*, bool>>;
-
-void remember_modes(torch::nn::Module& module, Modes& modes) {
-  modes.emplace_back(&module, module.is_training());
-  for (const auto& child : module.children()) remember_modes(*child, modes);
-}
-
-void restore_modes(const Modes& modes) {
-  // train() changes the whole subtree; the entries of the children come later and set them right again.
-  for (const auto& [module, training] : modes) module->train(training);
-}
-
-}  // namespace
 
 EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders,
                                std::optional<Limit> limit, const char* limit_name, bool keep_predictions)
@@ -56,13 +40,15 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, St
 /// One pass, or the end of one: the stage, with what it changes in the module and in what is recorded.
 class EvaluationLoop::Pass {
  public:
-  explicit Pass(EvaluationLoop& loop) : loop_(loop), stage_(loop.run_.progress, loop.stage_, loaders_of(loop)) {
+  explicit Pass(EvaluationLoop& loop)
+      : loop_(loop), stage_(loop.run_.progress, loop.stage_, loaders_of(loop)), modes_(loop.run_.module()) {
     Progress& progress = loop.run_.progress;
     progress.num_evaluation_batches = loop.num_batches_;
     progress.evaluation_steps.resize(std::max(progress.evaluation_steps.size(), loop.loaders_.size()));
     loop.run_.metrics->begin_stage(loop.stage_);
-    remember_modes(loop.run_.module(), modes_);
+    loop.run_.modes_after_evaluation = &modes_;
   }
+  ~Pass() { loop_.run_.modes_after_evaluation = nullptr; }
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
@@ -70,7 +56,7 @@ class EvaluationLoop::Pass {
   void end_batches() { stage_.end_batches(); }
   /// Not in a destructor: hooks may throw.
   void end() {
-    restore_modes(modes_);
+    modes_.restore();
     loop_.hooks_.module(loop_.names_.model_train_hook, loop_.names_.model_train);
     loop_.run_.metrics->reset_epoch();
     loop_.run_.metrics->end_stage();
@@ -86,7 +72,7 @@ class EvaluationLoop::Pass {
 
   EvaluationLoop& loop_;
   StageScope stage_;
-  Modes modes_;
+  ModuleModes modes_;
 };
 
 void EvaluationLoop::run() {

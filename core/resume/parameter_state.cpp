@@ -11,6 +11,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/run/module_modes.h"
 
 namespace levin {
 
@@ -198,6 +199,10 @@ Value parameter_state(TrainerState& run) {
   if (!position.is_between_epochs()) state["epoch_start"] = saved_moment(run, *position.parameters_at_epoch_start, names);
   if (agreed != place) state["agreed"] = saved_moment(run, *agreed, names);
   state["place"] = saved_moment(run, *place, names);
+  const ModuleModes own_modes(run.module());
+  const ModuleModes& modes = run.modes_after_evaluation == nullptr ? own_modes : *run.modes_after_evaluation;
+  state["in_evaluation"] = Value(Value::List{});
+  for (std::string& name : modes.in_evaluation()) state["in_evaluation"].push_back(std::move(name));
   return state;
 }
 
@@ -225,6 +230,10 @@ ParameterResume::ParameterResume(TrainerState& run, const Checkpoint& checkpoint
   place_ = moment(*saved, "place");
   if (place_) tell_of_other_frozen(run.module(), place_->frozen);
   train_start_ = moment(*saved, "train_start");
+  if (const Value* modes = saved->find("in_evaluation")) {
+    in_evaluation_.emplace();
+    for (const Value& name : modes->as_list()) in_evaluation_->insert(name.as_string());
+  }
 }
 
 std::optional<ParameterResume::Moment> ParameterResume::moment(const Value& saved, const char* name) const {
@@ -286,6 +295,9 @@ void ParameterResume::restore_train_start(TrainerState& run) {
 }
 void ParameterResume::restore_epoch_start(TrainerState& run) { restore(run, epoch_start_); }
 void ParameterResume::restore_agreed(TrainerState& run) { restore(run, agreed_); }
-void ParameterResume::restore_place(TrainerState& run) { restore(run, place_); }
+void ParameterResume::restore_place(TrainerState& run) {
+  restore(run, place_);
+  if (in_evaluation_) set_modes(run.module(), *in_evaluation_);
+}
 
 }  // namespace levin

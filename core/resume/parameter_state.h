@@ -17,7 +17,7 @@ namespace levin {
 
 /// Which parameters are trained and which group of an optimizer has them, for a checkpoint: as they are, for its optimizers'
 /// state; where the run that resumes goes on; and before the hooks that it runs again until then, which may freeze, unfreeze
-/// and add what they did before.
+/// and add what they did before. And which parts of the module are in evaluation mode while the rest trains.
 Value parameter_state(TrainerState& run);
 
 /// Gives a run that resumes its trained parameters back, one moment after the other, as parameter_state() has kept them.
@@ -33,7 +33,7 @@ class ParameterResume {
   void restore_epoch_start(TrainerState& run);
   /// As the ranks had agreed on them before that place.
   void restore_agreed(TrainerState& run);
-  /// As they are where it goes on.
+  /// As they are where it goes on, with the modes of the module's parts.
   void restore_place(TrainerState& run);
 
  private:
@@ -57,6 +57,7 @@ class ParameterResume {
   std::optional<Moment> epoch_start_;
   std::optional<Moment> agreed_;
   std::optional<Moment> place_;
+  std::optional<std::set<std::string>> in_evaluation_;
 };
 
 }  // namespace levin

@@ -5,7 +5,6 @@
 #include <array>
 #include <filesystem>
 #include <mutex>
-#include <system_error>
 
 #include "levin/core/accelerator.h"
 #include "levin/core/base/build_info.h"
@@ -13,6 +12,7 @@
 #include "levin/core/base/join.h"
 #include "levin/core/base/usable_cores.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/path_text.h"
 
 namespace levin {
 
@@ -21,13 +21,6 @@ namespace {
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
-}
-
-/// The path as a person would type it here: relative when it is below the current folder.
-std::string as_typed(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::path below = path.lexically_relative(std::filesystem::current_path(error));
-  return error || below.empty() || *below.begin() == ".." ? path.string() : below.string();
 }
 
 std::string text_of(const SampleShare& share) {

@@ -226,7 +226,8 @@ void EntryPoint::set_up_module() {
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
   run_.strategy().setup_module(module, fitting());
   run_.trained.remember_parameters();
-  if (fitting()) module.train();
+  // Parts that are frozen stay in evaluation mode.
+  if (fitting() && !module.is_training()) module.train();
 }
 
 void EntryPoint::configure_optimizers() {

@@ -27,6 +27,7 @@ struct BatchProgress {
   bool is_last = false;
   bool in_work = false;                 ///< between taking a batch and the end of its hooks
   bool has_next = true;                 ///< training: this rank has a batch after the one in work
+  std::int64_t samples_of_all = 0;      ///< training: those of the batch in work, where ranks have met after its step
   std::vector<LoaderProgress> loaders;  ///< of the stage that runs
 };
 

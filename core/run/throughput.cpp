@@ -9,8 +9,11 @@ namespace levin {
 std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch) {
   const TrainerState& run = TrainerState::of(trainer);
   if (run.world_size() == 1) return batch.batch_size();
+  if (run.step_votes == nullptr) return std::nullopt;
+  const bool reduces_gradients = run.module().automatic_optimization() && !run.parts.optimizers.empty();
+  if (!reduces_gradients) return run.progress.batch.samples_of_all;
   const bool weights_are_samples = run.accumulation.full_batch_size > 0;
-  if (!weights_are_samples || run.step_votes == nullptr || !run.module().automatic_optimization()) return std::nullopt;
+  if (!weights_are_samples) return std::nullopt;
   return run.step_votes->reduced() ? run.step_votes->agreed().gradient_weight : 0;
 }
 

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -95,6 +96,29 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   const Outcome consumer = run({.arguments = {(folder / "build/consumer").string()}});
   CHECK(consumer.ok());
   CHECK(consumer.out == "int 4");
+}
+
+/// The whole matrix builds and runs it; the sample configures it, since its compilation takes half a minute.
+TEST_CASE("the example own_loop is a project of its own against an installed levin") {
+  const TemporaryFolder folder;
+  const std::string prefix = (folder / "prefix").string();
+  REQUIRE(run({.arguments = {"cmake", "--install", LEVIN_BINARY_DIR, "--prefix", prefix}}).ok());
+  fs::copy(LEVIN_SOURCE_DIR "/examples/own_loop", folder / "own_loop");
+  const Outcome configured = run(
+      {.arguments = {"cmake", "-G", "Ninja", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix}, .folder = folder / "own_loop"});
+  INFO(configured.text());
+  REQUIRE(configured.ok());
+  if (std::getenv("LEVIN_MATRIX") == nullptr) return;
+  const Outcome built = run({.arguments = {"cmake", "--build", "build", "--target", "own_loop"},
+                             .folder = folder / "own_loop",
+                             .limit = std::chrono::seconds(300)});
+  INFO(built.text());
+  REQUIRE(built.ok());
+  const Outcome trained = run(
+      {.arguments = {"own_loop/build/own_loop", LEVIN_SOURCE_DIR "/examples/digits/data/digits.csv"}, .folder = folder.path()});
+  INFO(trained.text());
+  REQUIRE(trained.ok());
+  CHECK(fs::exists(folder / "own_loop/version_0/checkpoints/last.ckpt"));
 }
 
 }  // namespace

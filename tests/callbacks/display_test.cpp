@@ -70,6 +70,33 @@ TEST_CASE("in a file progress is one line an epoch and an evaluation") {
   CHECK(lines[2].rfind("Testing: 5/5 [00:10, 0.50it/s, 0.5 samples/s", 0) == 0);
 }
 
+TEST_CASE("the bar has the learning rate where it is asked for, and one for each group where they differ") {
+  TemporaryFolder folder;
+  const std::filesystem::path log = folder / "out.txt";
+  const int fd = ::open(log.c_str(), O_CREAT | O_WRONLY, 0600);
+  Console console(fd, fd);
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.show_lr = true}, console, [] { return 0.0; });
+  struct TwoGroups final : ScriptedModule {
+    explicit TwoGroups(double second_lr) : second_lr_(second_lr) {}
+    OptimizerSetups configure_optimizers() override {
+      const auto all = parameters();
+      auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{all[0]}, 0.01);
+      sgd->add_param_group({{all[1]}, std::make_unique<torch::optim::SGDOptions>(second_lr_)});
+      return sgd;
+    }
+    double second_lr_;
+  } equal(0.01), different(0.0005);
+  const auto loader = std::make_shared<CountedLoader>(2);
+  const LoaderList validation{std::make_shared<CountedLoader>(1)};
+  Trainer(with_bar(1, bar, folder.path())).fit(equal, loader, validation);
+  Trainer(with_bar(1, bar, folder.path())).fit(different, loader, validation);
+  Trainer(with_bar(1, bar, folder.path())).test(equal, validation, {.verbose = false});
+  ::close(fd);
+  CHECK(lines_of(log) == std::vector<std::string>{"Epoch 0: 2/2 [00:00, lr=0.010, train_step=1.000]",
+                                                  "Epoch 0: 2/2 [00:00, lr-SGD/pg1=0.010, lr-SGD/pg2=0.0005, train_step=1.000]",
+                                                  "Testing: 1/1 [00:00, test_loss=0.250]"});
+}
+
 TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
   int controller = -1;
   int terminal = -1;

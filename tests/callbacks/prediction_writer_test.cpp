@@ -52,6 +52,17 @@ void predict(const TemporaryFolder& folder, PredictionWriterOptions options, std
 
 }  // namespace
 
+TEST_CASE("the line that says where predictions are has the path that a person would type") {
+  const TemporaryFolder folder;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  predict(
+      folder, {.dirpath = folder / "results"}, [](const Batch& batch) { return batch["x"]; }, {samples(3)},
+      [&](TrainerOptions& options) { options.log_file = folder / "log.txt"; });
+  fs::current_path(before);
+  CHECK_THAT(content(folder / "log.txt"), Contains("predictions: results/predictions.csv (3 samples)\n"));
+}
+
 TEST_CASE("a prediction without a name is the column prediction, or one column for each number of a row") {
   const TemporaryFolder folder;
   predict(folder, {}, [](const Batch& batch) { return batch["x"] * 0.1; });

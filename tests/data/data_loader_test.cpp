@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "levin/core/error.h"
+#include "levin/core/seed.h"
 #include "levin/data/dataset.h"
 
 using Catch::Matchers::Contains;
@@ -106,6 +107,16 @@ TEST_CASE("shuffling follows the seed and the epoch") {
   REQUIRE(read_epoch(by_default, 0) == read_epoch(loader, 3));
   loader.set_shard({.default_seed = 77});
   REQUIRE(read_epoch(loader, 3) == read_epoch(by_default, 0));
+}
+
+TEST_CASE("outside of a Trainer the order follows seed_everything") {
+  DataLoader with_seed(numbers(10), {.batch_size = 4, .shuffle = true, .seed = 3});
+  levin::seed_everything(3);
+  DataLoader by_default(numbers(10), {.batch_size = 4, .shuffle = true});
+  REQUIRE(read_epoch(by_default, 0) == read_epoch(with_seed, 0));
+  levin::seed_everything(0);
+  DataLoader other(numbers(10), {.batch_size = 4, .shuffle = true});
+  REQUIRE(read_epoch(other, 0) != read_epoch(with_seed, 0));
 }
 
 TEST_CASE("force_sequential overrides shuffle and sampler") {

@@ -75,6 +75,11 @@ TEST_CASE("the earlier runs of an experiment are its version folders, the newest
   CHECK_FALSE(fs::exists(folder / "new"));
 }
 
+TEST_CASE("outside of a Trainer the folder is below the working folder") {
+  CHECK(CsvLogger({.name = "no_such_run"}).earlier_runs({}) ==
+        std::vector<fs::path>{fs::current_path() / "no_such_run/version_0"});
+}
+
 TEST_CASE("save_dir, name and version choose the folder") {
   const TemporaryFolder folder;
   const auto folder_of = [&](CsvLoggerOptions options) {

@@ -43,8 +43,7 @@ TEST_CASE("parameters and buffers are saved by name and come back in a fresh mod
 
   Net fresh;
   REQUIRE_FALSE(at::equal(fresh.first->weight, net.first->weight));
-  const auto difference = levin::load_module(fresh, levin::Checkpoint::load(folder / "net.ckpt"));
-  CHECK(difference.missing.empty());
+  levin::load_module(fresh, levin::Checkpoint::load(folder / "net.ckpt"));
   CHECK(at::equal(fresh.first->weight, net.first->weight));
   CHECK(at::equal(fresh.norm->running_mean, net.norm->running_mean));
   CHECK(fresh.norm->num_batches_tracked.item<std::int64_t>() == 1);
@@ -62,17 +61,11 @@ TEST_CASE("every difference of names and shapes is listed, and the module is unc
   checkpoint.tensors["state_dict.norm.bias"] = torch::ones({9});
   Net fresh;
   const at::Tensor before = fresh.first->weight.detach().clone();
-  CHECK_THROWS_WITH(levin::load_module(fresh, checkpoint), Contains("missing from the checkpoint: first.bias table") &&
-                                                               Contains("not in the module: second.weight") &&
-                                                               Contains("norm.bias ([9] saved, [4] in the module)"));
-  CHECK_THROWS_AS(levin::load_module(fresh, checkpoint, false), levin::ConfigError);
+  CHECK_THROWS_WITH(levin::load_module(fresh, checkpoint),
+                    Contains("missing from the file: first.bias, table\n") && Contains("not in the module: second.weight\n") &&
+                        Contains("of another shape: norm.bias ([9] saved, [4] in the module)"));
+  CHECK_THROWS_AS(levin::load_module(fresh, checkpoint), levin::ConfigError);
   CHECK(at::equal(fresh.first->weight, before));
-
-  checkpoint.tensors.erase("state_dict.norm.bias");
-  const auto difference = levin::load_module(fresh, checkpoint, false);
-  CHECK(difference.missing == std::vector<std::string>{"first.bias", "norm.bias", "table"});
-  CHECK(difference.unexpected == std::vector<std::string>{"second.weight"});
-  CHECK(at::equal(fresh.first->weight, net.first->weight));
 }
 
 TEST_CASE("a parameter with two names stays one parameter") {

@@ -21,11 +21,46 @@ TEST_CASE("a line has tqdm's shape and its bar fills the room that is left") {
   line.total = 100;
   line.elapsed_seconds = 2.47;
   line.rate = 18.2;
-  line.postfix = {{"v_num", "0"}, {"train_loss", "0.123"}};
+  line.details = {{"v_num", "0"}};
+  line.metrics = {{"train_loss", "0.123"}};
   CHECK(progress_line(line, 80, true) == "Epoch 3:  45%|██▋   | 45/100 [00:02<00:03, 18.20it/s, v_num=0, train_loss=0.123]");
   CHECK(progress_line(line, 80, false) == "Epoch 3:  45%|##7   | 45/100 [00:02<00:03, 18.20it/s, v_num=0, train_loss=0.123]");
-  line.postfix.clear();
-  CHECK(progress_line(line, 30, true) == "Epoch 3:  45%|▍| 45/100 [00:02");
+}
+
+TEST_CASE("on a narrow terminal the bar shrinks, then times and rates go, and metrics last") {
+  ProgressLine line;
+  line.description = "Epoch 12";
+  line.current = 45;
+  line.total = 100;
+  line.elapsed_seconds = 2.47;
+  line.rate = 18.2;
+  line.samples_rate = 582;
+  line.details = {{"v_num", "3"}};
+  const ProgressLine::Figures two = {{"train_loss", "0.123"}, {"val_acc", "0.912"}};
+  const ProgressLine::Figures four = {{"lr", "0.001"}, {"train_loss", "0.123"}, {"val_acc", "0.912"}, {"val_loss", "0.234"}};
+  using Case = std::tuple<int, const ProgressLine::Figures*, const char*>;
+  for (const auto& [width, metrics, text] :
+       {Case{120, &two,
+             "Epoch 12:  45%|######7        | 45/100 [00:02<00:03, 18.20it/s, 582 samples/s, v_num=3, train_loss=0.123, "
+             "val_acc=0.912]"},
+        Case{100, &two, "Epoch 12:  45%|#8  | 45/100 [00:02<00:03, 18.20it/s, 582 samples/s, train_loss=0.123, val_acc=0.912]"},
+        Case{80, &two, "Epoch 12:  45%|####5     | 45/100 [00:02<00:03, train_loss=0.123, val_acc=0.912]"},
+        Case{60, &two, "Epoch 12:  45%|#3 | 45/100 [train_loss=0.123, val_acc=0.912]"},
+        Case{40, &two, "Epoch 12:  45% [train_loss=0.123, ...]"}, Case{24, &two, "Epoch 12:  45% [...]"},
+        Case{12, &two, "Epoch 12:  4"},
+        Case{120, &four,
+             "Epoch 12:  45%|#####8       | 45/100 [00:02<00:03, 18.20it/s, lr=0.001, train_loss=0.123, val_acc=0.912, "
+             "val_loss=0.234]"},
+        Case{80, &four, "Epoch 12:  45% [lr=0.001, train_loss=0.123, val_acc=0.912, val_loss=0.234]"},
+        Case{60, &four, "Epoch 12:  45% [lr=0.001, train_loss=0.123, ...]"},
+        Case{40, &four, "Epoch 12:  45% [lr=0.001, ...]"}}) {
+    line.metrics = *metrics;
+    CAPTURE(width, metrics->size());
+    CHECK(progress_line(line, width, false) == text);
+  }
+  CHECK(progress_line(line, 40, true) == "Epoch 12:  45% [lr=0.001, …]");
+  line.total.reset();
+  CHECK(progress_line(line, 40, false) == "Epoch 12: 45/? [lr=0.001, ...]");
 }
 
 TEST_CASE("the rate is the mean rate when none is given, and '?' before the first iteration") {
@@ -56,7 +91,7 @@ TEST_CASE("an unknown total, and one that turned out too small, shows '?'") {
 TEST_CASE("text that would move the cursor does not") {
   ProgressLine line;
   line.description = "a\nb\033[2J";
-  line.postfix = {{"k\t", "v\r"}};
+  line.metrics = {{"k\t", "v\r"}};
   const std::string text = progress_line(line, 200, true);
   CHECK(text.find_first_of("\n\r\t\033") == std::string::npos);
   CHECK(text.find("a b [2J: ") == 0);
@@ -106,7 +141,7 @@ TEST_CASE("samples a second follow the rate of iterations") {
   line.total = 8;
   line.elapsed_seconds = 2;
   line.samples_rate = 64;
-  line.postfix = {{"loss", "0.5"}};
+  line.metrics = {{"loss", "0.5"}};
   CHECK(levin::progress_line(line, 200, false).find("| 4/8 [00:02<00:02,  2.00it/s, 64.0 samples/s, loss=0.5]") !=
         std::string::npos);
 }
@@ -122,8 +157,8 @@ TEST_CASE("durations count hours without end") {
 
 TEST_CASE("no line is wider than asked, whatever it holds") {
   REQUIRE(rc::check([](const std::string& description, std::int64_t current, std::int64_t total, double elapsed, double rate,
-                       double samples_rate, const std::map<std::string, std::string>& postfix, bool utf8) {
-    ProgressLine line{description, current, total, elapsed, rate, samples_rate, {postfix.begin(), postfix.end()}};
+                       double samples_rate, const std::map<std::string, std::string>& metrics, bool utf8) {
+    ProgressLine line{description, current, total, elapsed, rate, samples_rate, {}, {metrics.begin(), metrics.end()}};
     const int width = *rc::gen::inRange(0, 250);
     RC_ASSERT(levin::display_width(progress_line(line, width, utf8)) <= static_cast<std::size_t>(width));
   }));

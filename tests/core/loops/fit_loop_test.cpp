@@ -56,6 +56,32 @@ TEST_CASE("a step is the optimizer's step on the gradient of one batch") {
   CHECK(trainer.num_training_batches() == 2);
 }
 
+TEST_CASE("a part that is frozen before fit() stays in evaluation mode while the rest trains") {
+  struct Transfer final : Module {
+    Transfer() { levin::freeze(*backbone_); }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      modes += backbone_->is_training() || !head_->is_training() ? 'x' : '.';
+      return head_->forward(backbone_->forward(batch[0])).mean();
+    }
+    StepOutput validation_step(const Batch&, std::int64_t) override { return {}; }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+    torch::nn::BatchNorm1d backbone_ = register_module("backbone", torch::nn::BatchNorm1d(2));
+    torch::nn::Linear head_ = register_module("head", torch::nn::Linear(2, 1));
+    std::string modes;
+  } module;
+  const at::Tensor before = module.head_->weight.detach().clone();
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  Trainer(options).fit(module, FixedLoader::of_rows(2, 3), {FixedLoader::of_rows(1, 3)});
+  CHECK(module.modes == "....");
+  CHECK(module.backbone_->num_batches_tracked.item<std::int64_t>() == 0);
+  CHECK_FALSE(at::equal(module.head_->weight, before));
+  // All of a module that was left in evaluation mode trains.
+  module.eval();
+  Trainer(options).fit(module, FixedLoader::of_rows(1, 3));
+  CHECK(module.is_training());
+}
+
 TEST_CASE("loaders that are not passed are the module's own") {
   class WithData final : public OneWeight {
    public:

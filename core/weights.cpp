@@ -1,0 +1,161 @@
+#include "levin/core/weights.h"
+
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <set>
+
+#include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
+#include "levin/core/base/quoted_text.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/module_state.h"
+#include "levin/core/console/console.h"
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+std::string renamed(const std::string& name, const std::map<std::string, std::string>& beginnings) {
+  const std::pair<const std::string, std::string>* longest = nullptr;
+  for (const auto& entry : beginnings) {
+    // The map is in order: of two that a name begins with, the longer one comes later.
+    if (name.starts_with(entry.first)) longest = &entry;
+  }
+  return longest == nullptr ? name : longest->second + name.substr(longest->first.size());
+}
+
+/// The weights in a file by the names that they have in the module.
+std::map<std::string, at::Tensor> weights_for_module(const std::filesystem::path& file, const WeightsOptions& options) {
+  std::map<std::string, at::Tensor> weights;
+  std::map<std::string, std::string> names_in_file;
+  for (const auto& [name, tensor] : saved_weights(Checkpoint::load_safetensors(file))) {
+    if (!name.starts_with(options.prefix)) continue;
+    const std::string own_name = renamed(name.substr(options.prefix.size()), options.rename);
+    const auto [first, is_new] = names_in_file.emplace(own_name, name);
+    if (!is_new) {
+      throw ConfigError(format("The weights '{}' and '{}' in '{}' would both be renamed to '{}'.", first->second, name, file,
+                               printable(own_name)));
+    }
+    weights[own_name] = tensor;
+  }
+  return weights;
+}
+
+/// The beginning, up to a dot, without which most of `names` are among `others`; empty when none is.
+std::string superfluous_beginning(const std::vector<std::string>& names, const std::vector<std::string>& others) {
+  const std::set<std::string> known(others.begin(), others.end());
+  std::map<std::string, int> counts;
+  for (const std::string& name : names) {
+    for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+      if (known.contains(name.substr(dot + 1))) ++counts[name.substr(0, dot + 1)];
+    }
+  }
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& one, const auto& other) { return one.second < other.second; });
+  return most == counts.end() ? "" : most->first;
+}
+
+/// What would make names fit that differ in their beginning alone.
+std::string advice(const WeightsReport& names, const WeightsOptions& options) {
+  if (const std::string in_file = superfluous_beginning(names.unexpected, names.missing); !in_file.empty()) {
+    return format("\nNames of the file begin with '{}': give .prefix = \"{}\".", printable(in_file),
+                  printable(options.prefix + in_file));
+  }
+  if (const std::string in_module = superfluous_beginning(names.missing, names.unexpected); !in_module.empty()) {
+    return format("\nNames of the module begin with '{}': give .rename = {{{{\"\", \"{}\"}}}}, or load into that submodule.",
+                  in_module, in_module);
+  }
+  return options.strict ? "\nGive .strict = false to load what fits." : "";
+}
+
+[[noreturn]] void throw_mismatch(const std::filesystem::path& file, const WeightsMatch& match, const WeightsOptions& options) {
+  const WeightsReport& names = match.names();
+  const bool is_empty = names.loaded.empty() && names.unexpected.empty() && names.misshaped.empty();
+  std::string message;
+  if (is_empty && !options.prefix.empty()) {
+    message = format("No weight in '{}' has a name that begins with '{}'.", file, options.prefix);
+  } else if (is_empty) {
+    message = format("There are no weights in '{}'.", file);
+  } else if (names.loaded.empty()) {
+    message = format("No weight in '{}' fits the module:", file);
+  } else {
+    message = format("The weights in '{}' do not fit the module:", file);
+  }
+  throw ConfigError(message + match.differences() + (is_empty ? "" : advice(names, options)));
+}
+
+/// "; 9 missing from the file (a, b, c, d, …)"; "" for no names.
+std::string shortened(const std::vector<std::string>& names, const char* what) {
+  constexpr std::size_t kShown = 4;
+  if (names.empty()) return "";
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<int>(std::min(names.size(), kShown)));
+  return format("; {} {} ({}{})", names.size(), what, printable(join(first)), names.size() > kShown ? ", …" : "");
+}
+
+/// Marks a value, and what is in it, as written in this file.
+void set_file(Value& value, const std::filesystem::path& file) {
+  value.set_mark({.file = file.string()});
+  if (value.is_list()) {
+    for (Value& element : value.as_list()) set_file(element, file);
+  } else if (value.is_map()) {
+    for (auto& [key, element] : value.as_map()) set_file(element, file);
+  }
+}
+
+}  // namespace
+
+WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& file, const WeightsOptions& options) {
+  const std::map<std::string, at::Tensor> weights = weights_for_module(file, options);
+  const WeightsMatch match = [&] {
+    try {
+      return WeightsMatch(module, weights);
+    } catch (const ConfigError& error) {
+      throw ConfigError(format("The weights in '{}' do not fit the module: {}", file, error.what()));
+    }
+  }();
+  const WeightsReport& names = match.names();
+  if (!match.is_whole() && (options.strict || names.loaded.empty())) throw_mismatch(file, match, options);
+  match.copy();
+  rank_zero_info(format("Weights from '{}': {} loaded", file, names.loaded.size()),
+                 shortened(names.missing, "missing from the file"), shortened(names.unexpected, "not in the module"),
+                 shortened(names.misshaped, "of another shape"));
+  return names;
+}
+
+void freeze(torch::nn::Module& module) {
+  for (const at::Tensor& parameter : module.parameters()) parameter.requires_grad_(false);
+  module.eval();
+}
+
+void unfreeze(torch::nn::Module& module) {
+  for (const at::Tensor& parameter : module.parameters()) {
+    if (parameter.is_floating_point() || parameter.is_complex()) parameter.requires_grad_(true);
+  }
+  module.train();
+}
+
+namespace detail {
+
+Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names, const Value& overrides) {
+  const Checkpoint checkpoint = Checkpoint::load(file);
+  const Value* const saved = checkpoint.manifest.find("hyper_parameters");
+  Value hyperparameters(Value::Map{});
+  for (const OptionInfo& option : names) {
+    const Value* const value = saved == nullptr ? nullptr : saved->find(option.name);
+    if (value != nullptr) hyperparameters[option.name] = *value;
+  }
+  if (hyperparameters.size() == 0 && !names.empty()) {
+    throw ConfigError(
+        format("'{}' has no hyper-parameters of the module: the program that wrote it did not call save_hyperparameters(), or "
+               "trained another module. Make the module yourself, and call load_weights().",
+               file));
+  }
+  set_file(hyperparameters, file);
+  for (const auto& [name, value] : overrides.as_map()) hyperparameters[name] = value;
+  return hyperparameters;
+}
+
+}  // namespace detail
+
+}  // namespace levin
