@@ -61,7 +61,8 @@ void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOption
 std::string absolute_folder(const fs::path& folder) {
   std::error_code error;
   const fs::path expanded = expand_home(folder);
-  const fs::path absolute = fs::weakly_canonical(expanded, error);
+  // Absolute first: of a relative path of which nothing exists yet it would stay relative.
+  const fs::path absolute = fs::weakly_canonical(fs::absolute(expanded), error);
   return (error ? fs::absolute(expanded).lexically_normal() : absolute).string();
 }
 

@@ -27,6 +27,18 @@ std::string present_content(const fs::path& file) {
   throw IoError(format("cannot write '{}': {}", file, reason));
 }
 
+/// Keeps the configuration of an earlier run as config_1.yaml, config_2.yaml, …, the highest number the latest.
+void set_aside(const fs::path& file) {
+  for (int number = 1;; ++number) {
+    const fs::path aside = file.parent_path() / format("config_{}.yaml", number);
+    if (fs::exists(fs::symlink_status(aside))) continue;
+    std::error_code error;
+    fs::rename(file, aside, error);
+    if (error) throw_not_written(aside, error.message());
+    return;
+  }
+}
+
 }  // namespace
 
 fs::path save_config(const Value& config, const fs::path& folder) {
@@ -34,16 +46,15 @@ fs::path save_config(const Value& config, const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw_not_written(folder, error.message());
-  for (int number = 0;; ++number) {
-    const fs::path file = folder / (number == 0 ? "config.yaml" : format("config_{}.yaml", number));
-    if (!fs::exists(file, error)) {
-      AtomicFile output(file);
-      output.write(text);
-      output.commit();
-      return file;
-    }
+  const fs::path file = folder / "config.yaml";
+  if (fs::exists(file, error)) {
     if (present_content(file) == text) return file;
+    set_aside(file);
   }
+  AtomicFile output(file);
+  output.write(text);
+  output.commit();
+  return file;
 }
 
 }  // namespace levin::cli

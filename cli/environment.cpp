@@ -11,6 +11,8 @@
 #include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/trainer_options.h"
 
 namespace levin::cli {
 namespace {
@@ -45,6 +47,17 @@ struct Variable {
   bool for_this_command = false;  ///< rather than for all
 };
 
+/// LEVIN_TRAINER_MAX_EPOCHS is not taken for LEVIN_TRAINER__MAX_EPOCHS, since other variables may begin so as well.
+void warn_of_one_underscore(const std::string& name, const std::string& key) {
+  constexpr std::string_view kSection = "trainer_";
+  if (!key.starts_with(kSection)) return;
+  const std::string option = key.substr(kSection.size());
+  const std::vector<OptionInfo> flags = describe_options<TrainerOptions>();
+  if (std::none_of(flags.begin(), flags.end(), [&](const OptionInfo& flag) { return flag.name == option; })) return;
+  rank_zero_warn(format("The variable {} is not used: LEVIN_TRAINER__{}, with two underscores, is trainer.{}.", name,
+                        name.substr(kPrefix.size() + kSection.size()), option));
+}
+
 /// Nothing for a variable that has another meaning, or is for another command.
 std::optional<Variable> read_variable(const std::string& name, const std::string& text, const std::string& command) {
   std::vector<std::string> parts = key_parts(name.substr(kPrefix.size()));
@@ -55,7 +68,10 @@ std::optional<Variable> read_variable(const std::string& name, const std::string
     parts.erase(parts.begin());
   }
   if (!is_among(section_names(), parts.front())) {
-    if (parts.size() == 1 && !variable.for_this_command) return std::nullopt;
+    if (parts.size() == 1 && !variable.for_this_command) {
+      warn_of_one_underscore(name, parts.front());
+      return std::nullopt;
+    }
     throw ConfigError(Mark{variable.given.name()}, format("there is no section {}{}", quoted_text(parts.front()),
                                                           did_you_mean(parts.front(), section_names(), "sections")));
   }

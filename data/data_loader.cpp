@@ -11,6 +11,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/seed.h"
 #include "levin/data/check_indices.h"
@@ -58,6 +59,7 @@ struct DataLoader::Epoch {
     const std::span<const std::int64_t> samples(indices.data() + begin, static_cast<std::size_t>(length));
     try {
       Batch read = dataset->get_batch(samples);
+      warn_of_size(read.batch_size(), length);
       return pin_memory ? read.pin_memory() : read;
     } catch (const Error& error) {
       throw_for_batch(place(batch, samples), error.what(), error.exit_code());
@@ -66,6 +68,15 @@ struct DataLoader::Epoch {
     } catch (const std::exception& error) {
       throw_for_batch(place(batch, samples), error.what());
     }
+  }
+
+  static void warn_of_size(std::int64_t rows, std::int64_t samples) {
+    if (rows == samples) return;
+    Console::instance().warn_once(
+        format("The dataset gave a batch of {} for {}: get_batch() has to give one row for each sample. What a batch counts in "
+               "means and in gradients over ranks, and whose a prediction is, goes by the rows of its first tensor.",
+               counted(static_cast<std::size_t>(rows), "row"), counted(static_cast<std::size_t>(samples), "sample")),
+        "rows of a batch", Speaker::kRun);
   }
 
   std::string place(std::int64_t batch, std::span<const std::int64_t> samples) const {

@@ -127,9 +127,7 @@ void TableDataModule::setup(Stage) {
   test_ = options_.test_path ? std::make_shared<LabelledTable>(
                                    detail::read_labelled_table(options_, *options_.test_path, options_.test_label_path))
                              : rows_of(table, *parts[2]);
-  if (test_->features.sizes().slice(1) != table.features.sizes().slice(1)) {
-    throw ConfigError(format("{}: its features have another shape than those of {}", *options_.test_path, options_.path));
-  }
+  if (options_.test_path) detail::check_same_features("test_path", *test_, table);
   if (options_.predict_path) {
     predict_ = std::make_shared<LabelledTable>();
     predict_->features = detail::read_features(options_, *options_.predict_path, table);

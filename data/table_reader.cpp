@@ -117,6 +117,25 @@ LabelledTable read_labelled_table(const TableDataOptions& options, const fs::pat
   return read;
 }
 
+void check_same_features(const char* option, const LabelledTable& table, const LabelledTable& training) {
+  if (table.features.sizes().slice(1) != training.features.sizes().slice(1)) {
+    throw ConfigError(format("{}: a row of {} has {} features, one of {} has {}", option, table.file, table.features[0].numel(),
+                             training.file, training.features[0].numel()));
+  }
+  const auto names_of = [](const LabelledTable& one) {
+    std::vector<std::string> names = one.columns;
+    if (one.label_column && !names.empty()) names.erase(names.begin() + *one.label_column);
+    return names;
+  };
+  const std::vector<std::string> names = names_of(table);
+  const std::vector<std::string> expected = names_of(training);
+  for (std::size_t column = 0; column < std::min(names.size(), expected.size()); ++column) {
+    if (names[column] == expected[column]) continue;
+    throw ConfigError(format("{}: feature {} of {} is called {}, that of {} {}", option, column, table.file,
+                             quoted_text(names[column], 40), training.file, quoted_text(expected[column], 40)));
+  }
+}
+
 at::Tensor read_features(const TableDataOptions& options, const fs::path& path, const LabelledTable& training) {
   const CsvTable table = read_table(path, options, training.label_column ? options.label_column : "");
   at::Tensor values = table.values;
@@ -132,17 +151,7 @@ at::Tensor read_features(const TableDataOptions& options, const fs::path& path, 
       if (!columns.empty()) columns.erase(columns.begin() + column);
     }
   }
-  if (values.sizes().slice(1) != training.features.sizes().slice(1)) {
-    throw ConfigError(format("predict_path: a row of {} has {} features, one of {} has {}", path, values[0].numel(),
-                             training.file, training.features[0].numel()));
-  }
-  std::vector<std::string> expected = training.columns;
-  if (training.label_column && !expected.empty()) expected.erase(expected.begin() + *training.label_column);
-  for (std::size_t column = 0; column < std::min(columns.size(), expected.size()); ++column) {
-    if (columns[column] == expected[column]) continue;
-    throw ConfigError(format("predict_path: feature {} of {} is called {}, that of {} {}", column, path,
-                             quoted_text(columns[column], 40), training.file, quoted_text(expected[column], 40)));
-  }
+  check_same_features("predict_path", {.file = path, .features = values, .columns = columns}, training);
   return scaled(values, options);
 }
 

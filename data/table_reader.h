@@ -26,6 +26,10 @@ struct LabelledTable {
 LabelledTable read_labelled_table(const TableDataOptions& options, const std::filesystem::path& path,
                                   const std::optional<std::filesystem::path>& label_path);
 
+/// Throws ConfigError when the features of `table`, which `option` names, are not those of `training`: in number and shape, and
+/// in name and order where both have a header.
+void check_same_features(const char* option, const LabelledTable& table, const LabelledTable& training);
+
 /// Reads the features of a file that may have a column of labels or not, and has those of `training` otherwise. Throws alike.
 at::Tensor read_features(const TableDataOptions& options, const std::filesystem::path& path, const LabelledTable& training);
 

@@ -32,7 +32,7 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopCo
       data_(data),
       validation_(validation),
       plan_(plan),
-      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan),
+      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan, run.leaves),
       schedulers_(run.parts, run.progress, *run.metrics, run.hooks),
       rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {}
 

@@ -27,6 +27,7 @@ void FitLoop::run(const ResumePoint& resume) {
     rank_zero_warn(
         format("max_epochs is not set: training stops after {} epochs. Set max_epochs: -1 for no limit.", *options.max_epochs));
   }
+  const std::int64_t batches_before = run_.progress.total_batch_idx;
   validation_.set_up();
   validation_.sanity_check();
   epoch_.throw_if_signalled();
@@ -46,6 +47,13 @@ void FitLoop::run(const ResumePoint& resume) {
     begin_place(run_, Place::kEpochStart);
   }
   rank_zero_info("Training stopped: " + run_.progress.end_reason + ".");
+  const bool may_train = *options.max_epochs != 0 && options.max_steps != 0 && run_.progress.num_training_batches != 0;
+  if (may_train && run_.progress.total_batch_idx == batches_before && !run_.stop.should_stop()) {
+    rank_zero_warn(
+        format("This fit trained nothing: {} was true before it began, after {}. Raise the limit; and to train another module, "
+               "or one from the beginning, make another Trainer.",
+               run_.progress.end_reason, counted(static_cast<std::size_t>(run_.progress.epoch), "epoch")));
+  }
 }
 
 void FitLoop::train_epochs(ResumePoint resume) {

@@ -25,8 +25,9 @@ void check_loss(const at::Tensor& loss) {
 }  // namespace
 
 void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, NanGuard& nan,
-                  const at::Tensor& loss, bool synchronize) {
+                  UnregisteredLeaves& leaves, const at::Tensor& loss, bool synchronize) {
   check_loss(loss);
+  leaves.look_at_loss(loss);
   nan.look_at_loss(loss);
   hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
   const bool reduces = synchronize && strategy.world_size() > 1;
@@ -86,7 +87,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     if (const std::int64_t full = accumulation_.full_weight(world_size); weight != full) {
       loss = loss * (static_cast<double>(weight) / static_cast<double>(full));
     }
-    run_backward(hooks_, strategy_, *parts_.module, votes_, nan_, loss, synchronize);
+    run_backward(hooks_, strategy_, *parts_.module, votes_, nan_, leaves_, loss, synchronize);
     return output_.loss;
   }
   if (synchronize && world_size > 1) {

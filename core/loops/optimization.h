@@ -6,6 +6,7 @@
 #include "levin/core/loops/gradient_accumulation.h"
 #include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/step_votes.h"
+#include "levin/core/loops/unregistered_leaves.h"
 #include "levin/core/run/hook_runner.h"
 #include "levin/core/run/precision.h"
 #include "levin/core/run/progress.h"
@@ -15,15 +16,16 @@ namespace levin {
 
 /// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
 void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, NanGuard& nan,
-                  const at::Tensor& loss, bool synchronize);
+                  UnregisteredLeaves& leaves, const at::Tensor& loss, bool synchronize);
 
-/// One training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in the
-/// reference's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have
+/// One training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in
+/// Lightning's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have
 /// fewer samples or none, the mean is taken over the samples that there really were.
 class AutomaticOptimization {
  public:
   AutomaticOptimization(Strategy& strategy, const RunParts& parts, Progress& progress, GradientAccumulation& accumulation,
-                        StepVotes& votes, const Precision& precision, HookRunner& hooks, NanGuard& nan)
+                        StepVotes& votes, const Precision& precision, HookRunner& hooks, NanGuard& nan,
+                        UnregisteredLeaves& leaves)
       : strategy_(strategy),
         parts_(parts),
         progress_(progress),
@@ -31,7 +33,8 @@ class AutomaticOptimization {
         votes_(votes),
         precision_(precision),
         hooks_(hooks),
-        nan_(nan) {}
+        nan_(nan),
+        leaves_(leaves) {}
 
   /// `batch` null: this rank has none, and takes part in the reduction without. `first_of_window`: gradients start at zero.
   /// `take_step`: gradients are reduced and the optimizer steps. Gives the step's output, its loss detached and divided by
@@ -58,6 +61,7 @@ class AutomaticOptimization {
   const Precision& precision_;
   HookRunner& hooks_;
   NanGuard& nan_;
+  UnregisteredLeaves& leaves_;
   StepOutput output_;
   Steps steps_;
 };

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 #include "levin/core/run/hook_tracker.h"
@@ -30,6 +32,8 @@ std::array<Watched, 5> watched{{{SIGSEGV, "SIGSEGV", {}, false},
                                 {SIGABRT, "SIGABRT", {}, false}}};
 std::atomic<const HookTracker*> current{nullptr};
 std::atomic<int> current_rank{0};
+/// The process in which a run without other ranks goes on; 0 for none.
+pid_t alone_process = 0;
 int open_scopes = 0;
 
 // A stack that has run over leaves no room for the handler.
@@ -62,6 +66,20 @@ class Line {
   std::size_t size_ = 0;
 };
 
+/// " in training_step (train, epoch 0, step 3)"
+void add_place(Line& line, const HookTracker& tracker) {
+  const Whereabouts where = tracker.whereabouts();
+  line.add(where.hook == Hook::kNone ? " between hooks" : " in ");
+  if (where.hook != Hook::kNone) line.add(hook_name(where.hook));
+  line.add(" (");
+  line.add(stage_name(where.stage));
+  line.add(", epoch ");
+  line.add(where.epoch);
+  line.add(", step ");
+  line.add(where.step);
+  line.add(")");
+}
+
 void report(int signal) {
   Line line;
   line.add("\nrank ");
@@ -70,18 +88,7 @@ void report(int signal) {
   for (const Watched& watch : watched) {
     if (watch.signal == signal) line.add(watch.name);
   }
-  if (const HookTracker* tracker = current.load()) {
-    const Whereabouts where = tracker->whereabouts();
-    line.add(where.hook == Hook::kNone ? " between hooks" : " in ");
-    if (where.hook != Hook::kNone) line.add(hook_name(where.hook));
-    line.add(" (");
-    line.add(stage_name(where.stage));
-    line.add(", epoch ");
-    line.add(where.epoch);
-    line.add(", step ");
-    line.add(where.step);
-    line.add(")");
-  }
+  if (const HookTracker* tracker = current.load()) add_place(line, *tracker);
   line.add("; its calls, the latest first (addr2line -Cfe PROGRAM ADDRESS names the line of one, when built with -g):\n");
   line.write_out();
   std::array<void*, 64> frames;
@@ -97,12 +104,29 @@ void end(int signal) {
   raise(signal);
 }
 
+/// Called by exit().
+void end_of_process(int status, void*) {
+  const HookTracker* const tracker = current.load();
+  if (tracker == nullptr || getpid() != alone_process) return;
+  Line line;
+  line.add("levin: exit(");
+  line.add(status);
+  line.add(") was called");
+  add_place(line, *tracker);
+  line.add(", in the middle of the run, which is not done: throw an exception, or ask with trainer().stop().\n");
+  line.write_out();
+  std::fflush(nullptr);
+  if (status == 0) _exit(1);
+}
+
 }  // namespace
 
-CrashReport::CrashReport(int rank, const HookTracker& tracker) : outer_(current), outer_rank_(current_rank) {
+CrashReport::CrashReport(int rank, bool alone, const HookTracker& tracker) : outer_(current), outer_rank_(current_rank) {
   current = &tracker;
   current_rank = rank;
+  alone_process = alone ? getpid() : 0;
   if (open_scopes++ > 0) return;
+  [[maybe_unused]] static const int registered = on_exit(end_of_process, nullptr);
   // The first call loads a library, which must not happen in the handler.
   std::array<void*, 1> frame;
   backtrace(frame.data(), static_cast<int>(frame.size()));

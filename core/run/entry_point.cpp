@@ -6,7 +6,9 @@
 
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/loops/parameter_warnings.h"
@@ -55,6 +57,7 @@ void EntryPoint::begin_progress() {
   progress.end_reason.clear();
   run_.accumulation.window = {};
   run_.nan.reset();
+  run_.leaves.reset();
   run_.resume.position = {};
   run_.resume.position.epochs_done = progress.epoch;
 }
@@ -69,7 +72,7 @@ EntryPoint::~EntryPoint() {
 
 void EntryPoint::run(const std::function<void()>& loop) {
   const SignalScope signals;
-  const CrashReport crash_report(run_.strategy().rank(), run_.tracker);
+  const CrashReport crash_report(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();
   try {
     set_up();
@@ -143,8 +146,25 @@ void EntryPoint::load_checkpoint() {
                       "validated; to train on, load its weights in the module's setup().");
   }
   announce_checkpoint(stage_, checkpoint_file_, checkpoint_summary(*checkpoint_));
+  warn_of_other_options();
   run_.resume.resumed_from = checkpoint_;
   run_.resume.replaying = fitting();
+}
+
+void EntryPoint::warn_of_other_options() const {
+  const Value* saved = checkpoint_->manifest.find("hyper_parameters");
+  if (saved == nullptr || !saved->is_map()) return;
+  std::vector<std::string> others;
+  const Value own = merged_hyperparams(run_.parts);
+  for (const auto& [name, value] : own.as_map()) {
+    const Value* there = saved->find(name);
+    const bool is_place = name.ends_with("path") || name.ends_with("dir");
+    if (there == nullptr || *there == value || there->is_null() || value.is_null() || is_place) continue;
+    others.push_back(format("{}: {} ({} there)", name, to_json(value), to_json(*there)));
+  }
+  if (others.empty()) return;
+  rank_zero_warn("Options of this run that differ from those of the one that wrote the checkpoint: ", join(others), ".",
+                 fitting() ? " Weights, optimizers and schedulers, learning rates too, are the checkpoint's." : "");
 }
 
 void EntryPoint::take_over(const std::function<void()>& step) const {
@@ -312,6 +332,8 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
     if (run_.entry.loggers_open && !loggers_final_) guarded([&] { logger->finalize(status); });
   }
   guarded([&] { announce_how_to_resume(); });
+  // A program that catches the error may go on with another entry point.
+  run_.entry.loggers_open = false;
   run_.strategy().teardown();
 }
 

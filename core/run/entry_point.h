@@ -44,6 +44,8 @@ class EntryPoint {
   void announce_folder() const;
   void announce_how_to_resume() const;
   void load_checkpoint();
+  /// Of the module and the data, but for places of files: other ones may make other numbers.
+  void warn_of_other_options() const;
   /// Takes something over from the checkpoint; errors name its file.
   void take_over(const std::function<void()>& step) const;
   void set_up_parts();

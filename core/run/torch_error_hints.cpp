@@ -65,6 +65,15 @@ std::string hint_for_torch_error(std::string_view message) {
   return hint == kHints.end() ? "" : std::string(hint->text);
 }
 
+std::string hint_for_torch_warning(std::string_view message) {
+  // mse_loss and its like do both when prediction and target differ, as [16, 1] and [16] do: the result is broadcast.
+  const bool is_broadcast = message.find("An output with one or more elements was resized") != std::string_view::npos ||
+                            message.find("Using a target size") != std::string_view::npos;
+  if (!is_broadcast) return "";
+  return ": a prediction and its target seem to differ in shape, as [16, 1] and [16] do, and a loss over both is then over all "
+         "pairs of them: squeeze(1) the one or unsqueeze(1) the other";
+}
+
 std::string describe_batch(const Batch& batch) {
   std::string text;
   std::size_t index = 0;

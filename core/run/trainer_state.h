@@ -7,6 +7,7 @@
 #include "levin/core/loops/gradient_accumulation.h"
 #include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/optimizer_config.h"
+#include "levin/core/loops/unregistered_leaves.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/resume/resume_state.h"
 #include "levin/core/run/boundaries.h"
@@ -55,6 +56,7 @@ struct TrainerState {
   Boundaries boundaries{progress, *metrics, stop};
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};
+  UnregisteredLeaves leaves{parts};
   std::string failed_batch;                             ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;                      ///< while training runs
   const ModuleModes* modes_after_evaluation = nullptr;  ///< while an evaluation runs

@@ -93,13 +93,14 @@ struct GradientReducer::Arrivals {
 GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                  const Options& options, BucketVoteChannel* votes)
     : options_(options) {
-  std::unordered_map<std::size_t, std::string> names;
   for (const auto& entry : module.named_parameters()) {
     if (!entry.value().requires_grad()) continue;
-    names.emplace(parameters_.size(), entry.key());
     names_.push_back(entry.key());
     parameters_.push_back(entry.value());
   }
+  if (options.find_unused_parameters) add_anchor();
+  std::unordered_map<std::size_t, std::string> names;
+  for (std::size_t index = 0; index < names_.size(); ++index) names.emplace(index, names_[index]);
   const auto cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb * kBytesPerMb);
   Buckets buckets = assign_buckets(parameters_, cap_bytes);
   reducer_ = make_reducer<c10d::Reducer>(std::move(buckets.size_limits), parameters_, std::move(buckets.indices), process_group,
@@ -116,6 +117,12 @@ GradientReducer::~GradientReducer() {
   for (std::size_t index = 0; arrivals_ && index < arrivals_->hooks.size(); ++index) {
     parameters_[index].remove_hook(arrivals_->hooks[index]);
   }
+}
+
+void GradientReducer::add_anchor() {
+  // First of all: buckets are filled from the end, so that the anchor, whose gradient comes last, holds up none but the last.
+  parameters_.insert(parameters_.begin(), torch::zeros({1}, parameters_.front().options().requires_grad(true)));
+  names_.insert(names_.begin(), "the reduction's anchor");
 }
 
 void GradientReducer::settle_buckets() {
@@ -142,10 +149,16 @@ void GradientReducer::prepare(const at::Tensor& loss) {
     arrivals_->count = 0;
   }
   reducer_->rebuild_buckets();
-  reducer_->prepare_for_backward(options_.find_unused_parameters ? std::vector<at::Tensor>{loss} : std::vector<at::Tensor>{});
+  std::vector<at::Tensor> outputs;
+  if (options_.find_unused_parameters) {
+    anchor_loss_ = parameters_.front().sum() * 0;
+    outputs = {loss, anchor_loss_};
+  }
+  reducer_->prepare_for_backward(outputs);
 }
 
 void GradientReducer::finish(const torch::nn::Module& module) {
+  if (anchor_loss_.defined()) std::exchange(anchor_loss_, at::Tensor()).backward();
   if (!arrivals_) return;
   std::vector<std::size_t> missing;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
@@ -171,7 +184,10 @@ void GradientReducer::finish(const torch::nn::Module& module) {
                     "true}}.");
 }
 
-void GradientReducer::reduce_zeros() { add_zeros(parameters_, /*prepares=*/true); }
+void GradientReducer::reduce_zeros() {
+  add_zeros(parameters_, /*prepares=*/true);
+  anchor_loss_.reset();
+}
 
 void GradientReducer::add_zeros(const std::vector<at::Tensor>& parameters, bool prepares) {
   std::vector<at::Tensor> frozen;

@@ -41,9 +41,9 @@ class GradientReducer {
   void prepare(const at::Tensor& loss);
   /// True when on_last_gradient is called.
   bool tells_last_gradient() const { return arrivals_ != nullptr; }
-  /// After that backward pass. Parameters that are not trained any more, or no more the module's, take part with zeros. Throws
-  /// MisuseError when it left others without a gradient: the reduction has not ended then, here or on other ranks, and
-  /// gradients are not what they should be.
+  /// After that backward pass, without which the reduction does not end. Parameters that are not trained any more, or no more
+  /// the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has not ended
+  /// then, here or on other ranks, and gradients are not what they should be.
   void finish(const torch::nn::Module& module);
   /// Takes part in a reduction with gradients of zero.
   void reduce_zeros();
@@ -54,6 +54,9 @@ class GradientReducer {
 
  private:
   struct Arrivals;
+  /// A parameter of the reducer's own that every reduction has a gradient of. Without it a backward pass that reaches none of
+  /// the parameters would not be a reduction at all, and ranks would not meet in it.
+  void add_anchor();
   void watch_gradients();
   /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
   void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
@@ -68,6 +71,7 @@ class GradientReducer {
   std::vector<at::Tensor> given_zeros_;
   std::unique_ptr<c10d::Reducer> reducer_;
   std::unique_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
+  at::Tensor anchor_loss_;              ///< with find_unused_parameters, in a reduction: what gives the anchor its gradient
 };
 
 }  // namespace levin

@@ -158,6 +158,12 @@ TEST_CASE("mistakes on the command line") {
       in_environment("LEVIN_TRAINER__MAX_EPOCH", "3", {"environment: LEVIN_TRAINER__MAX_EPOCH", "did you mean 'max_epochs'"}),
       in_environment("LEVIN_TRAINR__MAX_EPOCHS", "3", {"LEVIN_TRAINR__MAX_EPOCHS", "did you mean 'trainer'"}),
       in_environment("LEVIN_CONFIG", "none.yaml", {"none.yaml"}),
+      {"environment: one underscore",
+       {"fit", "--config", "{yaml}"},
+       run_yaml("fast_dev_run: true"),
+       0,
+       {"LEVIN_TRAINER_MAX_STEPS is not used", "LEVIN_TRAINER__MAX_STEPS"},
+       {{"LEVIN_TRAINER_MAX_STEPS", "3"}}},
       in_environment("RANK", "1", {"RANK", "WORLD_SIZE"}),
   });
 }
@@ -284,6 +290,10 @@ TEST_CASE("mistakes in a module's code") {
       in_code("throw_a_number", {"training_step (train, epoch 0, step 0)"}),
       in_code("throw_in_dataset", {"the sample is damaged", "batch 0"}),
       in_code("crash", {"training_step", "SIGSEGV"}, 139),
+      in_code("exit", {"exit(0) was called in training_step (train, epoch 0, step 0)", "not done"}),
+      in_code("unregistered_layer", {"depends on 2 weights", "[1, 4], [1]", "register_module()"}, 0),
+      in_code("short_batches", {"a batch of 3 rows for 4 samples"}, 0),
+      in_code("broadcast_loss", {"differ in shape", "[16, 1] and [16]"}, 0),
       in_code("empty_dataset", {"training loader is empty"}, 0),
       in_code("negative_size", {"size"}),
       in_code("uneven_samples", {"sample"}),

@@ -10,6 +10,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
 #include "levin/loggers/csv_logger.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -335,6 +336,21 @@ TEST_CASE("without a logger checkpoints go below default_root_dir, and best and 
                   Checkpoint::load(checkpoint->best_model_path()).tensors.at("state_dict.layer.weight")));
   trainer.test(module, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = "last", .verbose = false});
   CHECK(at::equal(module.parameters().front(), newest));
+}
+
+TEST_CASE("a folder that is named relative to where one is stays the same once it is there") {
+  const TemporaryFolder folder;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  Fit first({.dirpath = "new/ckpt", .save_last = true});
+  first.run();
+  Fit second({.dirpath = "new/ckpt", .save_last = true});
+  second.options.max_epochs = 6;
+  second.options.log_file = folder / "log";
+  second.scores = {3, 1, 2, 1.5, 1.2, 1.1};
+  second.run({.ckpt_path = "new/ckpt/last.ckpt"});
+  fs::current_path(before);
+  CHECK(read_text(folder / "log").find("kept its files in") == std::string::npos);
 }
 
 TEST_CASE("best and last are those of the experiment, by the logger's name, and not of whatever ran last") {

@@ -20,15 +20,18 @@ TEST_CASE("a configuration is saved into a folder that is made, and reads back e
   CHECK(std::distance(std::filesystem::directory_iterator(folder / "logs/version_0"), {}) == 1);
 }
 
-TEST_CASE("an equal configuration is left alone, a different one is never overwritten") {
+TEST_CASE("config.yaml is that of the latest run, and none that differs is overwritten") {
   const levin::test::TemporaryFolder folder;
   const auto with = [](int number) { return Value(Value::Map{{"n", number}}); };
   CHECK(save_config(with(1), folder.path()) == folder / "config.yaml");
   CHECK(save_config(with(1), folder.path()) == folder / "config.yaml");
-  CHECK(save_config(with(2), folder.path()) == folder / "config_1.yaml");
-  CHECK(save_config(with(3), folder.path()) == folder / "config_2.yaml");
-  CHECK(save_config(with(2), folder.path()) == folder / "config_1.yaml");
-  CHECK(read_yaml_file(folder / "config.yaml") == with(1));
+  CHECK(save_config(with(2), folder.path()) == folder / "config.yaml");
+  CHECK(save_config(with(3), folder.path()) == folder / "config.yaml");
+  CHECK(save_config(with(2), folder.path()) == folder / "config.yaml");
+  CHECK(read_yaml_file(folder / "config.yaml") == with(2));
+  CHECK(read_yaml_file(folder / "config_1.yaml") == with(1));
+  CHECK(read_yaml_file(folder / "config_2.yaml") == with(2));
+  CHECK(read_yaml_file(folder / "config_3.yaml") == with(3));
 }
 
 TEST_CASE("nothing is written through links that lie in the folder") {

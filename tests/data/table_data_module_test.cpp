@@ -226,6 +226,20 @@ TEST_CASE("a file to predict has the features of the training data, with or with
   CHECK_THROWS_WITH(predicted(plain, "5\n"), Contains("has 1 features") && Contains("has 2"));
 }
 
+TEST_CASE("a file of test data has the features of the training data, in their order") {
+  const levin::test::TemporaryFolder folder;
+  const auto test_with = [&](const std::string& text) {
+    TableDataOptions options = options_for(write(folder, "train.csv", "x,y,kind\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n"));
+    options.label_column = "kind";
+    options.test_path = write(folder, "test.csv", text);
+    TableDataModule(options).setup(Stage::kTest);
+  };
+  CHECK_NOTHROW(test_with("x,y,kind\n5,6,0\n"));
+  CHECK_THROWS_WITH(test_with("y,x,kind\n5,6,0\n"),
+                    Contains("test_path: feature 0 of") && Contains("is called 'y'") && Contains("'x'"));
+  CHECK_THROWS_WITH(test_with("x,kind\n5,0\n"), Contains("test_path: a row of") && Contains("has 1 features"));
+}
+
 TEST_CASE("labels may be texts, in the order of their alphabet, which a checkpoint keeps") {
   const levin::test::TemporaryFolder folder;
   TableDataOptions options = options_for(write(folder, "train.csv", "1,cat\n2,ant\n3,\"bee, big\"\n4,ant\n"));

@@ -1,7 +1,8 @@
 // A user's program whose hooks freeze, unfreeze, add and replace parameters while it trains. Run by parameters_ranks_test.
-// Arguments: ranks=… folder=… and those below, as name=value.
+// Arguments: scenario=… ranks=… folder=… and those below, as name=value.
 #include <torch/torch.h>
 
+#include <functional>
 #include <sstream>
 
 #include "distributed/one_weight.h"
@@ -118,9 +119,64 @@ void in_every_hook(const Settings& settings) {
   }
 }
 
+/// Two weights with a loss and an optimizer each, as in a GAN; the weight whose turn it is not may be frozen meanwhile.
+class TwoLosses final : public Module {
+ public:
+  explicit TwoLosses(std::string frozen) : frozen_(std::move(frozen)) {
+    first_ = register_parameter("first", torch::full({1}, 2.0f));
+    second_ = register_parameter("second", torch::ones({1}));
+    set_automatic_optimization(false);
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    take_step(0, second_, frozen_ != "none", [&] { return (first_ * second_ * batch[0] / 100).mean(); });
+    take_step(1, first_, frozen_ == "both", [&] { return (second_ * batch[0] / 10).mean(); });
+    return {};
+  }
+  OptimizerSetups configure_optimizers() override {
+    const auto options = torch::optim::SGDOptions(1).momentum(0.5);
+    const auto of = [&](const at::Tensor& weight) {
+      return std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight}, options);
+    };
+    return {of(first_), of(second_)};
+  }
+  std::string weights() const {
+    std::ostringstream text;
+    text.precision(17);
+    text << first_.item<double>() << ',' << second_.item<double>();
+    return text.str();
+  }
+
+ private:
+  void take_step(std::size_t index, at::Tensor& other, bool freezes, const std::function<at::Tensor()>& loss) {
+    optimizer(index).zero_grad();
+    other.requires_grad_(!freezes);
+    manual_backward(loss());
+    other.requires_grad_(true);
+    step_optimizer(index);
+  }
+
+  std::string frozen_;
+  at::Tensor first_;
+  at::Tensor second_;
+};
+
+/// frozen=none, one or both: weights that are frozen while the other's loss is computed. unused=1: find_unused_parameters.
+void two_losses(const Settings& settings) {
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  options.max_epochs = 2;
+  const Value find_unused(Value::Map{{"find_unused_parameters", Value(settings.number("unused") == 1)}});
+  if (settings.number("ranks") > 1) options.strategy = {Value("ddp"), find_unused};
+  Trainer trainer(options);
+  Report report(settings.text("folder"), trainer.rank());
+  TwoLosses module(settings.text("frozen"));
+  const int ranks = settings.number("ranks");
+  trainer.fit(module, numbers(4, ranks == 1 ? 6 : trainer.rank() * 12.0 / (ranks - 1)));
+  report.add("weights", module.weights());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const Settings settings(argc, argv);
-  levin::test::run_program([&] { in_every_hook(settings); });
+  levin::test::run_program([&] { settings.text("scenario") == "two_losses" ? two_losses(settings) : in_every_hook(settings); });
 }

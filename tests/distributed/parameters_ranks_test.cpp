@@ -39,6 +39,24 @@ TEST_CASE("ranks whose hooks change parameters train on with equal weights, whic
   }
 }
 
+TEST_CASE("what a step's losses have in common, and freeze by turns, is reduced as on one process") {
+  const std::string frozen = GENERATE("none", "one", "both");
+  const std::string unused = frozen == "both" ? GENERATE("unused=0", "unused=1") : "unused=1";
+  const int ranks = GENERATE(2, 3);
+  levin::test::RankRun one("parameters_program", "two_losses", 1, {"frozen=" + frozen, unused});
+  INFO(one.outcome.text());
+  REQUIRE(one.outcome.ok());
+  const levin::test::RankRun several("parameters_program", "two_losses", ranks, {"frozen=" + frozen, unused});
+  INFO(frozen << " frozen, " << unused << ", " << ranks << " ranks\n" << several.outcome.text());
+  REQUIRE(several.outcome.ok());
+  const std::vector<double> expected = numbers_in(one.text(0, "weights"));
+  for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
+    CHECK(several.text(rank, "weights") == several.text(0, "weights"));
+    const std::vector<double> found = numbers_in(several.text(rank, "weights"));
+    for (std::size_t index = 0; index < expected.size(); ++index) CHECK(found[index] == Approx(expected[index]));
+  }
+}
+
 TEST_CASE("parameters that change on one rank alone end all ranks with an error that names the first") {
   const std::string hook = GENERATE("on_train_start", "on_train_batch_start", "on_before_backward", "on_validation_end");
   const auto [change, message] = GENERATE(table<std::string, std::string>(

@@ -1,8 +1,10 @@
 #include <levin/levin.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <limits>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -20,6 +22,9 @@ struct MistakenOptions {
 class Samples : public levin::SampleDataset {
  public:
   explicit Samples(std::string mistake) : mistake_(std::move(mistake)) {}
+  levin::Batch get_batch(std::span<const std::int64_t> indices) const override {
+    return SampleDataset::get_batch(mistake_ == "short_batches" ? indices.first(indices.size() - 1) : indices);
+  }
   std::int64_t size() const override { return mistake_ == "empty_dataset" ? 0 : mistake_ == "negative_size" ? -3 : 8; }
 
  protected:
@@ -55,6 +60,7 @@ class Mistaken : public levin::Module {
     if (is("throw")) throw std::runtime_error("the sample is damaged");
     if (is("throw_a_number")) throw 42;  // NOLINT: a mistake
     if (is("crash")) std::raise(SIGSEGV);
+    if (is("exit")) std::exit(0);
     if (is("no_parameters")) return {};
     if (is("unknown_key")) return batch["labels"].sum();
     const auto scores = linear_->forward(features_of(batch));
@@ -62,6 +68,8 @@ class Mistaken : public levin::Module {
     if (is("log_vector")) log("train_loss", scores);
     if (is("log_without_name")) log("", loss);
     if (is("vector_loss")) return scores.sum(1);
+    if (is("broadcast_loss")) return torch::mse_loss(scores.narrow(1, 0, 1), batch["label"].to(torch::kFloat));
+    if (is("unregistered_layer")) return loss + plain_->forward(batch["features"]).sum();
     if (is("detached_loss")) return loss.detach();
     if (is("integer_loss")) return loss.to(torch::kLong);
     if (is("in_place")) return changed_in_place(scores);
@@ -98,7 +106,7 @@ class Mistaken : public levin::Module {
   }
 
   std::string mistake_;
-  torch::nn::Linear linear_ = nullptr, forgotten_ = nullptr;
+  torch::nn::Linear linear_ = nullptr, forgotten_ = nullptr, plain_{4, 1};
 };
 
 LEVIN_REGISTER_MODULE(Mistaken, "A classifier with one mistake");

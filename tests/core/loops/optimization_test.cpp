@@ -41,8 +41,9 @@ struct OptimizationBench : RunBench {
   Precision precision{PrecisionFormat::kFloat32, setup.strategy->accelerator(), at::Device(at::kCPU)};
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};
+  UnregisteredLeaves leaves{parts};
   StepVotes votes{setup.strategy->vote_channel(), boundaries, trained, nan};
-  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks, nan};
+  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks, nan, leaves};
 };
 
 }  // namespace

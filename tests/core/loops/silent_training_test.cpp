@@ -3,7 +3,9 @@
 #include <sstream>
 
 #include "levin/core/error.h"
+#include "levin/loggers/csv_logger.h"
 #include "levin/optim/step_lr.h"
+#include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -67,6 +69,77 @@ TEST_CASE("a module that has nothing to train says so") {
   REQUIRE(warnings.size() == 2);
   CHECK_THAT(warnings[0], Catch::Contains("All parameters of the module are frozen: training changes nothing."));
   CHECK_THAT(warnings[1], Catch::Contains("training_step gave no loss in any step of epoch 0, so nothing was trained."));
+}
+
+TEST_CASE("a layer that was not registered is found in the loss, and a step's own input is not taken for one") {
+  Two module;
+  const torch::nn::Linear plain(2, 3);
+  module.loss = [&](Two& two, const Batch& batch) {
+    const at::Tensor input = batch[0].clone().requires_grad_(true);
+    return two.used->forward(input).mean() + plain->forward(batch[0]).mean();
+  };
+  check_one(warnings_of(module), "The loss depends on 2 weights that the module knows nothing of, of shape [3, 2], [3]");
+  module.loss = [&](Two& two, const Batch& batch) {
+    return two.used->forward(batch[0].clone().requires_grad_(true)).mean() + plain->forward(batch[0]).mean().detach();
+  };
+  CHECK(warnings_of(module).empty());
+}
+
+TEST_CASE("a fit that finds its limit reached says that it trained nothing") {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  options.log_file = folder / "log";
+  Trainer trainer(options);
+  Two first;
+  Two second;
+  trainer.fit(first, FixedLoader::of_rows(2, 4));
+  CHECK(read_text(folder / "log").find("trained nothing") == std::string::npos);
+  trainer.fit(second, FixedLoader::of_rows(2, 4));
+  CHECK_THAT(read_text(folder / "log"),
+             Catch::Contains("This fit trained nothing: max_epochs=2 reached was true before it began, after 2 epochs."));
+}
+
+TEST_CASE("a program that catches an error of a fit may fit again, with its loggers") {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.log_every_n_steps = 1;
+  options.default_root_dir = folder.path();
+  options.logger = std::make_shared<CsvLogger>();
+  Trainer trainer(options);
+  Two module;
+  bool fails = true;
+  module.loss = [&](Two& two, const Batch& batch) {
+    if (fails) throw std::runtime_error("not now");
+    const at::Tensor loss = two.used->forward(batch[0]).mean();
+    two.log("loss", loss);
+    return loss;
+  };
+  CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(2, 4)), "not now");
+  fails = false;
+  trainer.fit(module, FixedLoader::of_rows(2, 4));
+  CHECK(trainer.global_step() == 2);
+  CHECK(std::filesystem::exists(trainer.log_dir() / "metrics.csv"));
+}
+
+TEST_CASE("options that differ from the checkpoint's are named") {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.log_file = folder / "log";
+  Two module;
+  module.set_hparams(Value(Value::Map{{"scale", Value(0.5)}, {"width", Value(3)}, {"path", Value("here")}}));
+  Trainer first(options);
+  first.fit(module, FixedLoader::of_rows(2, 4));
+  first.save_checkpoint(folder / "one.ckpt");
+  options.max_epochs = 2;
+  Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = folder / "one.ckpt"});
+  CHECK(read_text(folder / "log").find("differ from") == std::string::npos);
+  module.set_hparams(Value(Value::Map{{"scale", Value(1.0)}, {"width", Value(3)}, {"path", Value("there")}}));
+  Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = folder / "one.ckpt"});
+  CHECK_THAT(read_text(folder / "log"),
+             Catch::Contains("differ from those of the one that wrote the checkpoint: scale: 1.0 (0.5 there). Weights"));
 }
 
 TEST_CASE("a parameter that no optimizer has is named, at most ten and how many more there are") {
