@@ -5,6 +5,7 @@
 #include "levin/core/batch_loader.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
+#include "levin/core/loops/epoch_plan.h"
 #include "levin/core/module.h"
 #include "levin/core/run/data_agreement.h"
 #include "levin/core/seed.h"
@@ -22,8 +23,7 @@ void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven, const st
   }
   shard.uneven = uneven;
   shard.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));
-  const Limit& overfit = setup.options.overfit_batches;
-  shard.force_sequential = overfit.is_share() ? overfit.share() > 0.0 : overfit.batches() > 0;
+  shard.force_sequential = takes_batches(setup.options.overfit_batches);
   loader.set_shard(shard);
   loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
   const auto share = loader.sample_share();
