@@ -58,8 +58,9 @@ void run_command(const CommandLine& line, const RunConfig& config) {
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
   if (!config.optimizer.empty() || !config.lr_scheduler.scheduler.empty()) {
-    trainer.override_optimizers(config.optimizer.get(), config.lr_scheduler.scheduler.get(),
-                                write_options(config.lr_scheduler.settings));
+    Value settings = write_options(config.lr_scheduler.settings);
+    settings.set_mark(config.lr_scheduler.scheduler.class_path().mark());
+    trainer.override_optimizers(config.optimizer.get(), config.lr_scheduler.scheduler.get(), settings);
   }
   if (command != "fit" && !config.ckpt_path.value && !config.trainer.fast_dev_run) {
     rank_zero_warn(

@@ -169,14 +169,17 @@ TEST_CASE("wrong arguments of loggers, strategies, data, optimizers and schedule
               {{"factor: 1", "run.yaml:3:23: lr_scheduler: factor: must be below 1, got int 1"}});
   check_class(
       "lr_scheduler:", "OneCycleLR",
-      {{"max_lr: 0.1",
-        "run.yaml:3:14: lr_scheduler: the length of the cycle is not known: give total_steps, or epochs "
-        "and steps_per_epoch"},
+      {{"max_lr: 0.1, epochs: 3",
+        "run.yaml:3:36: lr_scheduler: the length of the cycle is not known: epochs and steps_per_epoch go together; or give "
+        "total_steps"},
        {"max_lr: 0.1, total_steps: 5, div_factor: 0", "run.yaml:3:56: lr_scheduler: div_factor: must be above 0, got int 0"}});
   check_class("lr_scheduler:", "SequentialLR",
               {{"schedulers: [{class_path: StepLR, init_args: {step_size: 1}}], milestones: [3]",
                 "run.yaml:3:90: lr_scheduler: there must be one scheduler more than milestones, but there are 1 schedulers and "
                 "1 milestones"}});
+  check_class("optimizer: SGD\nlr_scheduler:", "OneCycleLR", {{"max_lr: 0.1", ""}, {"max_lr: 0.1, total_steps: null", ""}});
+  check_class("optimizer: SGD\nlr_scheduler:", "CosineAnnealingLR",
+              {{"eta_min: 0.1", ""}, {"T_max: 0", "run.yaml:4:22: lr_scheduler: T_max: must be at least 1, got int 0"}});
   check_all("lr_scheduler: {class_path: StepLR, init_args: {step_size: 1}, ",
             {{"interval: batch", "run.yaml:1:73: lr_scheduler: interval: must be one of 'step', 'epoch', got string 'batch'"}},
             "}\n");

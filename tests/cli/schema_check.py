@@ -58,6 +58,8 @@ GOOD = [
     "optimizer: {class_path: torch.optim.AdamW, init_args: {lr: 0.1}}",
     "{optimizer: SGD, lr_scheduler: {class_path: StepLR, init_args: {step_size: 3}, interval: step}}",
     "optimizer: null",
+    "{optimizer: SGD, lr_scheduler: CosineAnnealingLR}",
+    "{optimizer: SGD, lr_scheduler: {class_path: OneCycleLR, init_args: {max_lr: 0.1}, interval: step}}",
     "ckpt_path: best",
     trainer("max_epochs: '${env:LEVIN_NO_SUCH_VARIABLE,3}', max_steps: '${trainer.max_epochs}', devices: '${seed_everything}'") + "\nseed_everything: 2",
     adam("lr: '${env:LEVIN_NO_SUCH_VARIABLE,0.5}'"),
