@@ -77,8 +77,9 @@ void uneven_data(const Settings& settings) {
   trainer.fit(module, loader(settings.text("more") == "train"), {loader(false), loader(settings.text("more") == "val")});
 }
 
-/// Each rank has a batch more than the one before it. A schedule that steps with the optimizer takes all of training, and the
-/// bias has no weight decay. Reports how long a rank thinks training is, before ranks have agreed and after.
+/// Each rank has a batch more than the one before it, or its part of samples=, as uneven= says, in batches of 2. A schedule
+/// that steps with the optimizer takes all of training, and the bias has no weight decay. Reports how long a rank thinks
+/// training is, before ranks have agreed and after.
 void length_of_training(const Settings& settings) {
   struct Biased : OneWeight {
     Biased() : bias(register_parameter("bias", torch::ones({1}))) {}
@@ -94,6 +95,9 @@ void length_of_training(const Settings& settings) {
   } module;
   TrainerOptions options = options_for(settings);
   options.max_epochs = 3;
+  const bool divides = settings.has("samples");
+  options.use_distributed_sampler = divides;
+  if (divides) options.uneven = *choice_of<Uneven>(settings.text("uneven"));
   Trainer trainer(options);
   Value scheduling(Value::Map{});
   scheduling["interval"] = "step";
@@ -103,7 +107,13 @@ void length_of_training(const Settings& settings) {
   trainer.override_optimizers(grouped_optimizer_factory("SGD", sgd, groups),
                               Registry<LrSchedulerFactory>::instance().make("CosineAnnealingLR", Value(Value::Map{})),
                               scheduling);
-  trainer.fit(module, numbers(4 + trainer.rank(), 1));
+  LoaderPtr loader = numbers(4 + trainer.rank(), 1);
+  if (divides) {
+    const at::Tensor values = torch::ones({settings.number("samples"), 1});
+    loader =
+        std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}), DataLoaderOptions{.batch_size = 2});
+  }
+  trainer.fit(module, loader);
   Report report(settings.text("folder"), trainer.rank());
   report_run(report, trainer, module);
   report.add("before", module.before);
