@@ -22,6 +22,7 @@
 
 namespace levin {
 
+class DataSource;
 class ModuleModes;
 class StepVotes;
 
@@ -59,6 +60,7 @@ struct TrainerState {
   UnregisteredLeaves leaves{parts};
   std::string failed_batch;                             ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;                      ///< while training runs
+  DataSource* data_ahead = nullptr;                     ///< of a fit whose data is set up, until it begins to train
   const ModuleModes* modes_after_evaluation = nullptr;  ///< while an evaluation runs
 
   Module& module() const { return *parts.module; }
