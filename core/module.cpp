@@ -114,6 +114,8 @@ bool Module::is_global_zero() const { return trainer().is_global_zero(); }
 std::int64_t Module::current_epoch() const { return trainer().current_epoch(); }
 std::int64_t Module::global_step() const { return trainer().global_step(); }
 at::Device Module::device() const { return has_trainer() ? attachment_.trainer->device() : at::Device(at::kCPU); }
+at::Generator Module::rank_generator() const { return trainer().rank_generator(); }
+at::Generator Module::shared_generator() const { return trainer().shared_generator(); }
 at::Tensor Module::all_gather(const at::Tensor& tensor, SourceLocation where) const {
   return trainer().strategy().all_gather(tensor, where);
 }

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "levin/core/base/format.h"
+#include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/core_contention.h"
 #include "levin/core/error.h"
@@ -166,6 +167,8 @@ int Trainer::world_size() const { return state_->strategy().world_size(); }
 int Trainer::local_rank() const { return state_->strategy().local_rank(); }
 Strategy& Trainer::strategy() const { return state_->strategy(); }
 at::Device Trainer::device() const { return state_->strategy().device(); }
+at::Generator Trainer::rank_generator() const { return stream_generator(stream_of_rank(rank())); }
+at::Generator Trainer::shared_generator() const { return stream_generator(kSharedStream); }
 const std::vector<std::shared_ptr<Callback>>& Trainer::callbacks() const { return state_->parts.callbacks; }
 const std::vector<std::shared_ptr<Logger>>& Trainer::loggers() const { return state_->setup.loggers; }
 const std::vector<std::shared_ptr<torch::optim::Optimizer>>& Trainer::optimizers() const { return state_->parts.optimizers; }

@@ -49,8 +49,7 @@ void take_over(TrainerState& run, TrainingData& data, const ResumePoint& resume)
   take_over_gradients(run, resume);
   if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, rank.before_reading);
   const bool goes_on = resume.place != Place::kTrainStart;
-  if (goes_on && rank.random) set_rng_state(*rank.random);
-  if (goes_on && rank.device_random) set_device_rng_state(*rank.device_random);
+  if (goes_on) set_random_states(rank.random, run.strategy().rank());
   run.resume.arrive();
 }
 

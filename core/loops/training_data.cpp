@@ -74,18 +74,21 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   return batches_before_;
 }
 
-void TrainingData::start_epoch(std::int64_t epoch, const std::optional<at::Tensor>& random) {
+void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random) {
   const auto scope = hooks_.enter(Hook::kTrainDataloader);
   LoaderProgress progress{.loader = loader_.get()};
   const bool drops = !samples_before_ && batches_before_ > 0;
-  if (random && !drops) set_rng_state(*random);
+  const auto restore = [&] {
+    if (!random.empty()) set_random_states(random, setup_.strategy->rank());
+  };
+  if (!drops) restore();
   if (samples_before_) {
     cursor_->start_epoch_at(epoch, *samples_before_, batches_before_);
   } else {
     cursor_->start_epoch(epoch);
     for (; progress.batches < batches_before_ && cursor_->has_next(); ++progress.batches) {
       // Taking a batch reads the one after it.
-      if (random && progress.batches + 1 == batches_before_) set_rng_state(*random);
+      if (progress.batches + 1 == batches_before_) restore();
       cursor_->take();
     }
     progress.skipped = progress.batches;

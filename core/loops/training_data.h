@@ -37,7 +37,7 @@ class TrainingData {
   std::int64_t seek(const ResumePoint& resume);
   /// Starts the epoch, at the place that seek() chose, once. `random`: random numbers as they were before the batch was read
   /// that comes first.
-  void start_epoch(std::int64_t epoch, const std::optional<at::Tensor>& random = std::nullopt);
+  void start_epoch(std::int64_t epoch, const RandomStates& random = {});
 
   bool has_next() const { return cursor_->has_next(); }
   Batch take();

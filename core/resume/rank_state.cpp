@@ -2,11 +2,11 @@
 
 #include <ATen/ops/empty.h>
 
-#include <array>
 #include <cstring>
 #include <string_view>
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/checkpoint/value_json.h"
@@ -33,8 +33,27 @@ at::Tensor bytes_of(const std::string& text) {
   return bytes;
 }
 
-/// "rng.1.cpu", "rng.1.cuda": a generator; "rng.1.read": RandomState::before_reading.
-std::string random_key(int rank, const std::string& which) { return format("{}{}.{}", kRandom, rank, which); }
+/// "rng.1.cpu", "rng.1.cuda", "rng.1.own"; "rng.shared" and "rng.seed", which ranks have together.
+std::string random_key(const Strategy& strategy, int rank, std::string_view name) {
+  if (name == "shared" || name == "seed") return format("{}{}", kRandom, name);
+  return format("{}{}.{}", kRandom, rank, name == "device" ? strategy.accelerator().name() : name);
+}
+
+/// "rng.1.read", "rng.1.read.own": RandomState::before_reading.
+std::string reading_key(int rank, std::string_view name) {
+  return name == "cpu" ? format("{}{}.read", kRandom, rank) : format("{}{}.read.{}", kRandom, rank, name);
+}
+
+/// Those of all states that a checkpoint has under their keys.
+template <class KeyOf>
+RandomStates saved_states(const Checkpoint& checkpoint, const KeyOf& key_of) {
+  RandomStates states;
+  for (const char* name : {"cpu", "device", "own", "shared", "seed"}) {
+    const auto found = checkpoint.tensors.find(key_of(name));
+    if (found != checkpoint.tensors.end()) states[name] = found->second;
+  }
+  return states;
+}
 
 Value own_values(TrainerState& run) {
   const LoopPosition& position = run.resume.position;
@@ -66,39 +85,69 @@ bool gradients_matter(const TrainerState& run) {
   return run.progress.fitting && !run.module().automatic_optimization() && run.is_global_zero();
 }
 
+void append_part(std::string& packed, std::string_view part) {
+  append_number(packed, std::uint64_t{part.size()});
+  packed += part;
+}
+
+void append_states(std::string& packed, const RandomStates& states) {
+  append_number(packed, std::uint64_t{states.size()});
+  for (const auto& [name, state] : states) {
+    append_part(packed, name);
+    append_part(packed, text_of(state));
+  }
+}
+
 std::string pack(const RankState& state) {
   std::string packed;
-  for (const std::string* part :
-       {&state.random, &state.device_random, &state.before_reading, &state.values, &state.gradients}) {
-    const std::uint64_t size = part->size();
-    packed.append(reinterpret_cast<const char*>(&size), sizeof size).append(*part);
-  }
+  append_states(packed, state.random);
+  append_states(packed, state.before_reading);
+  append_part(packed, state.values);
+  append_part(packed, state.gradients);
   return packed;
 }
 
-[[noreturn]] void throw_cut_off(std::size_t rank) {
-  throw DesyncError(
-      format("rank {} sent what is no state of a rank for a checkpoint: do all ranks run the same build of levin?", rank));
-}
-
-RankState unpack(std::string_view packed, std::size_t rank) {
-  RankState state;
-  for (std::string* part : {&state.random, &state.device_random, &state.before_reading, &state.values, &state.gradients}) {
-    std::uint64_t size = 0;
-    if (packed.size() < sizeof size) throw_cut_off(rank);
-    std::memcpy(&size, packed.data(), sizeof size);
-    packed.remove_prefix(sizeof size);
-    if (packed.size() < size) throw_cut_off(rank);
-    part->assign(packed.substr(0, size));
-    packed.remove_prefix(size);
+/// Takes apart what pack() has made.
+class RankStateReader {
+ public:
+  RankStateReader(std::string_view packed, std::size_t rank) : rest_(packed), rank_(rank) {}
+  RankState state() {
+    RankState state;
+    state.random = states();
+    state.before_reading = states();
+    state.values = part();
+    state.gradients = part();
+    return state;
   }
-  return state;
-}
 
-const at::Tensor* tensor_of(const Checkpoint& checkpoint, const std::string& key) {
-  const auto found = checkpoint.tensors.find(key);
-  return found == checkpoint.tensors.end() ? nullptr : &found->second;
-}
+ private:
+  std::string_view take(std::uint64_t size) {
+    if (rest_.size() < size) {
+      throw DesyncError(
+          format("rank {} sent what is no state of a rank for a checkpoint: do all ranks run the same build of levin?", rank_));
+    }
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return taken;
+  }
+  std::uint64_t number() {
+    std::uint64_t number = 0;
+    std::memcpy(&number, take(sizeof number).data(), sizeof number);
+    return number;
+  }
+  std::string part() { return std::string(take(number())); }
+  RandomStates states() {
+    RandomStates states;
+    for (std::uint64_t left = number(); left > 0; --left) {
+      const std::string name = part();
+      states[name] = bytes_of(part());
+    }
+    return states;
+  }
+
+  std::string_view rest_;
+  std::size_t rank_;
+};
 
 void add_gradients(const Checkpoint& checkpoint, int rank, std::map<std::string, at::Tensor>& gradients) {
   const std::string prefix = format("{}{}.", kGradients, rank);
@@ -134,17 +183,20 @@ void show_like_rank_zero(const Value& values, RankResume& resume) {
   resume.metrics.push_back(std::move(snapshot));
 }
 
+RandomStates saved_random(const Strategy& strategy, const Checkpoint& checkpoint) {
+  return saved_states(checkpoint, [&](const char* name) { return random_key(strategy, strategy.rank(), name); });
+}
+
 }  // namespace
 
 RankState own_rank_state(TrainerState& run) {
   const LoopPosition& position = run.resume.position;
   const bool at_start = position.begins_anew();
   const auto& before_reading = at_start ? position.start.random.before_reading : position.before_reading;
+  const int rank = run.strategy().rank();
   RankState state;
-  state.random = text_of(at_start ? position.start.random.now.state() : rng_state());
-  const at::Tensor device = at_start ? position.start.random.now.device_state() : device_rng_state();
-  if (device.defined()) state.device_random = text_of(device);
-  if (before_reading) state.before_reading = text_of(before_reading->state());
+  state.random = (at_start ? position.start.random.now : RandomSnapshot::take()).states(rank);
+  if (before_reading) state.before_reading = before_reading->states(rank);
   state.values = to_json(own_values(run));
   if (gradients_matter(run)) state.gradients = pack_gradients(gradients_of(run.module()));
   return state;
@@ -158,20 +210,21 @@ std::vector<RankState> gather_rank_states(TrainerState& run) {
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
   for (const std::string& text :
        RankExchange(run.strategy().control_group()).gather_text(pack(own_rank_state(run)), meeting, longest)) {
-    states.push_back(unpack(text, states.size()));
+    states.push_back(RankStateReader(text, states.size()).state());
   }
   return states;
 }
 
 void save_rank_states(const TrainerState& run, const std::vector<RankState>& states, Checkpoint& checkpoint) {
+  checkpoint.tensors[random_key(run.strategy(), 0, "seed")] = seed_state();
   for (std::size_t index = 0; index < states.size(); ++index) {
     const RankState& state = states[index];
     const int rank = static_cast<int>(index);
-    checkpoint.tensors[random_key(rank, "cpu")] = bytes_of(state.random);
-    if (!state.device_random.empty()) {
-      checkpoint.tensors[random_key(rank, run.strategy().accelerator().name())] = bytes_of(state.device_random);
+    for (const auto& [name, bytes] : state.random) {
+      // Of what ranks have together, rank 0's.
+      checkpoint.tensors.try_emplace(random_key(run.strategy(), rank, name), bytes);
     }
-    if (!state.before_reading.empty()) checkpoint.tensors[random_key(rank, "read")] = bytes_of(state.before_reading);
+    for (const auto& [name, bytes] : state.before_reading) checkpoint.tensors[reading_key(rank, name)] = bytes;
     for (auto& [name, gradient] : unpack_gradients(run.module(), state.gradients)) {
       checkpoint.tensors[format("{}{}.", kGradients, rank) + name] = gradient;
     }
@@ -182,22 +235,17 @@ void save_rank_states(const TrainerState& run, const std::vector<RankState>& sta
 RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint, bool gradients_are_local) {
   RankResume resume;
   const int rank = run.strategy().rank();
-  if (const at::Tensor* random = tensor_of(checkpoint, random_key(rank, "cpu"))) {
-    resume.random = *random;
-  } else {
+  resume.random = saved_random(run.strategy(), checkpoint);
+  resume.before_reading = saved_states(checkpoint, [&](const char* name) { return reading_key(rank, name); });
+  if (!resume.random.contains("cpu")) {
     Console::instance().warn(
         format("The checkpoint has no random state for rank {}, since it was written by a run on fewer ranks; random numbers "
                "go on from the seed.",
                rank));
-  }
-  const std::string accelerator = run.strategy().accelerator().name();
-  if (const at::Tensor* device = tensor_of(checkpoint, random_key(rank, accelerator))) {
-    if (device_rng_state().defined()) resume.device_random = *device;
-  } else if (resume.random && device_rng_state().defined()) {
-    Console::instance().warn("The checkpoint has no random state of " + accelerator +
+  } else if (!resume.random.contains("device") && device_rng_state().defined()) {
+    Console::instance().warn("The checkpoint has no random state of " + run.strategy().accelerator().name() +
                              ", since it was written on another kind of device; random numbers there go on from the seed.");
   }
-  if (const at::Tensor* read = tensor_of(checkpoint, random_key(rank, "read"))) resume.before_reading = *read;
   // Gradients that were reduced already are the same on all ranks, and saved once.
   if (!gradients_are_local) add_gradients(checkpoint, 0, resume.gradients);
   const Value* by_rank = checkpoint.manifest.find(kRanks);
@@ -219,12 +267,8 @@ const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank) {
   return values == nullptr ? nullptr : values->find("rank_rows");
 }
 
-bool restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint) {
-  const at::Tensor* random = tensor_of(checkpoint, random_key(strategy.rank(), "cpu"));
-  const at::Tensor* device = tensor_of(checkpoint, random_key(strategy.rank(), strategy.accelerator().name()));
-  if (random != nullptr) set_rng_state(*random);
-  if (device != nullptr) set_device_rng_state(*device);
-  return random != nullptr;
+void restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint) {
+  set_random_states(saved_random(strategy, checkpoint), strategy.rank());
 }
 
 void copy_rank_states(const Checkpoint& source, Checkpoint& target) {

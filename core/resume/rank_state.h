@@ -18,8 +18,8 @@ void save_rank_states(const TrainerState& run, const std::vector<RankState>& sta
 /// What this rank takes over. Says so when the run that saved had no such rank, and random numbers cannot go on. On fewer ranks
 /// than before, one goes on in place of several. `gradients_are_local`: each rank had its own.
 RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint, bool gradients_are_local);
-/// Random numbers go on as that rank's did; false when the run that saved had no such rank.
-bool restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint);
+/// Random numbers go on as that rank's did, where the run that saved had such a rank.
+void restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint);
 /// How many rows of its own a rank's loggers had been given, by logger; null when the checkpoint does not know.
 const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank);
 /// What save_rank_states() put into a checkpoint, as it is: for a run that saves before it has come to where it goes on.

@@ -23,10 +23,9 @@ struct DataPosition {
 
 /// What one rank takes over from a checkpoint.
 struct RankResume {
-  std::vector<MetricSnapshot> metrics;       ///< of this rank, or of several in place of which it goes on
-  std::optional<at::Tensor> random;          ///< unset: the run that saved had no such rank
-  std::optional<at::Tensor> device_random;   ///< unset: that run computed on another kind of device, or there are none
-  std::optional<at::Tensor> before_reading;  ///< RandomState::before_reading
+  std::vector<MetricSnapshot> metrics;  ///< of this rank, or of several in place of which it goes on
+  RandomStates random;                  ///< without this rank's own where the run that saved had no such rank
+  RandomStates before_reading;          ///< RandomState::before_reading
   std::map<std::string, at::Tensor> gradients;
   std::int64_t window_weight = 0;
   bool stop_wish = false;

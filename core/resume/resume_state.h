@@ -13,11 +13,10 @@ namespace levin {
 
 /// What each rank has of its own, beside the weights that all ranks share. A checkpoint holds every rank's.
 struct RankState {
-  std::string random;          ///< bytes of its generator's state
-  std::string device_random;   ///< of its device's generator; empty when it has none
-  std::string before_reading;  ///< RandomState::before_reading; empty when no batch lies ready
-  std::string values;          ///< JSON: what it has logged, what it shows, its wishes
-  std::string gradients;       ///< bytes of gradients that wait for more batches, by parameter
+  RandomStates random;          ///< its generators'
+  RandomStates before_reading;  ///< RandomState::before_reading; empty when no batch lies ready
+  std::string values;           ///< JSON: what it has logged, what it shows, its wishes
+  std::string gradients;        ///< bytes of gradients that wait for more batches, by parameter
 };
 
 /// What a run must know to be saved, and one that resumes to come to where it goes on.

@@ -9,6 +9,7 @@
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/logger.h"
+#include "levin/core/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
 #include "levin/optim/step_lr.h"
@@ -27,7 +28,7 @@ std::string ResumePlan::str() const {
        << ", sanity " << sanity_steps << ", log_every " << log_every << ", every_n_train_steps "
        << every_n_train_steps.value_or(-1) << ", skip " << skip_in_epoch << " in " << skip_in << ", patience " << patience
        << ", max_steps " << max_steps << ", workers " << workers << (manual ? ", manual" : "")
-       << (plateau_each_step ? ", plateau step" : "");
+       << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until;
   for (const ParameterChange& change : changes) {
     constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze"};
     text << ", " << kNames[static_cast<std::size_t>(change.kind)] << " in " << change.hook << " at " << change.at;
@@ -102,28 +103,31 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
       plan.changes.push_back(change);
     }
   }
+  plan.own_from = pick(0, 0, 1, 4);
+  plan.shared_until = pick(0, 1, 4, 100);
   return plan;
 }
 
 namespace {
 
-/// Adds noise from the generator that everything draws from: reading a batch draws too.
+/// Adds noise from the generator that everything draws from, and from one of the program's own: reading a batch draws too.
 class NoisyDataset final : public Dataset {
  public:
-  NoisyDataset(std::int64_t size, bool noisy) : size_(size), noisy_(noisy) {}
+  /// `noise`: null for none.
+  NoisyDataset(std::int64_t size, std::function<double()> noise) : size_(size), noise_(std::move(noise)) {}
   std::int64_t size() const override { return size_; }
   Batch get_batch(std::span<const std::int64_t> indices) const override {
     at::Tensor rows = torch::empty({static_cast<std::int64_t>(indices.size()), 2});
     for (std::size_t i = 0; i < indices.size(); ++i) {
       rows[static_cast<std::int64_t>(i)] = torch::tensor({0.1f * static_cast<float>(indices[i]), 1.0f});
     }
-    if (noisy_) rows += 0.01 * torch::rand_like(rows);
+    if (noise_) rows += 0.01 * torch::rand_like(rows) + 0.01 * noise_();
     return Batch{{"rows", rows}};
   }
 
  private:
   std::int64_t size_;
-  bool noisy_;
+  std::function<double()> noise_;
 };
 
 /// Keeps rows, and goes on after those that a checkpoint says were written.
@@ -160,7 +164,8 @@ class Program final : public RecordingModule {
 
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
     trace_.add("M.training_step");
-    const at::Tensor loss = (layer_->forward(batch[0]) + late_->forward(batch[0]) - torch::rand({1})).pow(2).mean();
+    const at::Tensor target = torch::rand({1}) + 0.1 * own_noise();
+    const at::Tensor loss = (layer_->forward(dropout_->forward(batch[0])) + late_->forward(batch[0]) - target).pow(2).mean();
     log("loss", loss, {.on_epoch = true, .prog_bar = true});
     log("samples", batch.batch_size(), {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
     skip_if_due("training_step", batch_idx);
@@ -183,26 +188,32 @@ class Program final : public RecordingModule {
   }
   StepOutput validation_step(const Batch& batch, std::int64_t) override {
     trace_.add("M.validation_step");
-    const at::Tensor loss = (layer_->forward(batch[0]) - torch::rand({1})).pow(2).mean();
+    const at::Tensor loss = (layer_->forward(batch[0]) - torch::rand({1}) - 0.1 * own_noise()).pow(2).mean();
     log("val_loss", loss);
     log("val_step", loss, {.on_step = true});
     return loss;
   }
   void on_train_start() override {
     trace_.add("M.on_train_start");
-    log("starts", torch::rand({1}).item<double>(), {.reduce = Reduce::kSum});
+    log("starts", torch::rand({1}).item<double>() + shared_noise(), {.reduce = Reduce::kSum});
   }
   void on_train_epoch_start() override {
     trace_.add("M.on_train_epoch_start");
-    log("epoch_starts", torch::rand({1}).item<double>(), {.reduce = Reduce::kSum});
+    log("epoch_starts", torch::rand({1}).item<double>() + shared_noise(), {.reduce = Reduce::kSum});
   }
   void on_train_epoch_end() override {
-    log("epoch_ends", torch::rand({1}).item<double>(), {.reduce = Reduce::kSum});
+    log("epoch_ends", torch::rand({1}).item<double>() + shared_noise(), {.reduce = Reduce::kSum});
     trace_.add("M.on_train_epoch_end");  // a hook that saves is done with that
   }
   void on_validation_end() override {
     (void)torch::rand({1});
+    (void)shared_noise();
     trace_.add("M.on_validation_end");
+  }
+  /// Of this rank's own generator, where the plan draws from it.
+  double own_noise() const {
+    const bool draws = has_trainer() && trainer().total_batch_idx() >= plan_.own_from;
+    return draws ? torch::rand({1}, rank_generator()).item<double>() : 0;
   }
   OptimizerSetups configure_optimizers() override {
     auto adam = std::make_shared<torch::optim::Adam>(layer_->parameters(), 0.05);
@@ -222,6 +233,10 @@ class Program final : public RecordingModule {
   }
 
  private:
+  /// In hooks that every rank runs.
+  double shared_noise() const {
+    return trainer().total_batch_idx() < plan_.shared_until ? torch::rand({1}, shared_generator()).item<double>() : 0;
+  }
   bool is_due(const ParameterChange& change) const {
     if (change.hook == "on_fit_start" || change.hook == "on_train_start") return true;
     if (change.hook == "on_train_epoch_start" || change.hook == "on_train_epoch_end") return current_epoch() == change.at;
@@ -234,6 +249,7 @@ class Program final : public RecordingModule {
       optimizer().add_param_group({late_->parameters()});
     } else {
       layer_->bias.requires_grad_(kind == ParameterChange::Kind::kUnfreeze);
+      dropout_->train(kind == ParameterChange::Kind::kUnfreeze);
     }
   }
   void skip_if_due(const std::string& hook, std::int64_t batch_idx) {
@@ -244,6 +260,7 @@ class Program final : public RecordingModule {
 
   ResumePlan plan_;
   torch::nn::Linear late_ = register_module("late", torch::nn::Linear(2, 1));  ///< until a hook gives it to the optimizer
+  torch::nn::Dropout dropout_ = register_module("dropout", torch::nn::Dropout(0.3));
 };
 
 /// The same as a callback that saves state: its hooks come last.
@@ -313,13 +330,16 @@ class Run {
     options.num_sanity_val_steps = plan_.sanity_steps;
 
     Trainer trainer(options);
+    seed_everything(ckpt_path ? 999 : 7);
     torch::manual_seed(ckpt_path ? 999 : 7 + static_cast<std::uint64_t>(trainer.rank()));
     Program module(trace, plan_);
     trace.before_entry = [&](const std::string& entry) { module.change_parameters(entry); };
     if (prepare) prepare(trainer, *logger);
+    std::function<double()> noise;
+    if (plan_.workers == 0) noise = [&module] { return module.own_noise(); };
     const auto loader = [&](std::int64_t samples, bool shuffle) {
       return std::make_shared<DataLoader>(
-          std::make_shared<NoisyDataset>(samples, plan_.workers == 0),
+          std::make_shared<NoisyDataset>(samples, noise),
           DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = shuffle, .num_workers = plan_.workers, .seed = 3});
     };
     LoaderList validation;

@@ -38,6 +38,8 @@ struct ResumePlan {
   int workers = 0;
   bool manual = false;
   bool plateau_each_step = false;
+  std::int64_t own_from = 0;        ///< batches over all epochs from which on ranks draw from generators of their own
+  std::int64_t shared_until = 100;  ///< and until which they draw from the shared one
 
   std::vector<ParameterChange> changes;
 

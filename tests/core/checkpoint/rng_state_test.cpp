@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <set>
 
 #include "levin/core/error.h"
 #include "levin/core/seed.h"
@@ -14,11 +15,11 @@ TEST_CASE("a snapshot of the generator brings back every number, one of a pair i
   (void)torch::randn({1}).item<float>();
   const levin::RandomSnapshot snapshot = levin::RandomSnapshot::take();
   const at::Tensor state = levin::rng_state();
-  CHECK(at::equal(snapshot.state(), state));
+  CHECK(at::equal(snapshot.states(/*rank=*/0).at("cpu"), state));
   const at::Tensor expected = torch::randn({7});
   snapshot.restore();
   CHECK(at::equal(torch::randn({7}), expected));
-  levin::set_rng_state(snapshot.state());
+  levin::set_rng_state(snapshot.states(/*rank=*/0).at("cpu"));
   CHECK(at::equal(torch::randn({7}), expected));
 }
 
@@ -51,4 +52,54 @@ TEST_CASE("seed_everything makes random numbers repeat") {
   CHECK(std::rand() == first_rand);
   levin::seed_everything(43);
   CHECK_FALSE(at::equal(torch::randn({4}), first));
+}
+
+TEST_CASE("streams have seeds of their own, in the 32 bits that generators use") {
+  for (const std::uint64_t seed : {0ull, 1ull, 42ull, 0xffffffffull, 0x100000000ull, 67280421310721ull}) {
+    std::set<std::uint64_t> seeds{seed & 0xffffffff};
+    for (levin::RandomStream stream = 0; stream < 1000; ++stream) seeds.insert(levin::stream_seed(seed, stream));
+    CHECK(seeds.size() == 1001);
+    CHECK(*seeds.rbegin() <= 0xffffffff);
+  }
+  CHECK(levin::stream_seed(5, levin::kSharedStream) == 5 + 0x9e3779b9);
+  CHECK(levin::stream_seed(5, levin::stream_of_rank(1)) == (5 + 3 * 0x9e3779b9ull) % 0x100000000);
+  // Nor do programs whose seeds are near one another share a stream.
+  std::set<std::uint64_t> near;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    near.insert(seed);
+    for (levin::RandomStream stream = 0; stream < 100; ++stream) near.insert(levin::stream_seed(seed, stream));
+  }
+  CHECK(near.size() == 100 * 101);
+}
+
+TEST_CASE("a stream goes on from where a snapshot was, and one that had not been asked for begins anew") {
+  const auto draw = [](levin::RandomStream stream) {
+    return torch::randn({3}, levin::stream_generator(stream)).to(torch::kDouble).sum().item<double>();
+  };
+  const levin::RandomStream own = levin::stream_of_rank(2);
+  const levin::RandomStream other = levin::stream_of_rank(3);
+  levin::seed_generators(11);
+  const at::Generator held = levin::stream_generator(own);
+  const double first = draw(own);
+  const auto snapshot = levin::RandomSnapshot::take();
+  const double second = draw(own);
+  const double others = draw(other);
+  const double shared = draw(levin::kSharedStream);
+  CHECK(first != second);
+  snapshot.restore();
+  CHECK(draw(own) == second);
+  CHECK(draw(other) == others);
+  CHECK(levin::stream_generator(own) == held);
+
+  levin::seed_generators(12);
+  CHECK(draw(own) != first);
+  levin::RandomStates states = snapshot.states(/*rank=*/2);
+  CHECK(states.contains("own"));
+  states["seed"] = torch::tensor(std::int64_t{11});
+  levin::set_random_states(states, /*rank=*/2);
+  CHECK(draw(own) == second);
+  CHECK(draw(levin::kSharedStream) == shared);
+  levin::set_random_states({}, /*rank=*/2);
+  CHECK(draw(own) == first);
+  CHECK_THROWS_AS(levin::set_random_states({{"own", torch::zeros({3}, torch::kByte)}}, 2), levin::IoError);
 }

@@ -3,6 +3,7 @@
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/logger.h"
+#include "levin/core/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "support/recording.h"
@@ -18,16 +19,18 @@ class Noisy final : public Module {
  public:
   Noisy() : layer_(register_module("layer", torch::nn::Linear(2, 1))) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override {
-    const at::Tensor loss = layer_->forward(torch::dropout(batch[0], 0.5, /*train=*/true)).pow(2).mean();
+    const at::Tensor noise = torch::rand({1}, rank_generator()) + torch::rand({1}, shared_generator());
+    const at::Tensor loss = (layer_->forward(torch::dropout(batch[0], 0.5, /*train=*/true)) - noise).pow(2).mean();
     log("loss", loss, {.on_epoch = true});
     return loss;
   }
   StepOutput validation_step(const Batch& batch, std::int64_t) override {
-    const at::Tensor loss = (layer_->forward(batch[0]) - torch::randn({1})).pow(2).mean();
+    const at::Tensor noise = torch::randn({1}) + torch::randn({1}, rank_generator());
+    const at::Tensor loss = (layer_->forward(batch[0]) - noise).pow(2).mean();
     log("val_loss", loss, {.on_step = true, .on_epoch = true});
     return loss;
   }
-  void on_validation_epoch_end() override { log("val_noise", torch::rand({1})); }
+  void on_validation_epoch_end() override { log("val_noise", torch::rand({1}) + torch::rand({1}, shared_generator())); }
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 0.05); }
 
  private:
@@ -87,7 +90,7 @@ Outcome run(int sanity_steps) {
   options.num_sanity_val_steps = sanity_steps;
   options.logger = logger;
   options.callbacks = {counting, stopping, checkpoint};
-  torch::manual_seed(4);
+  seed_everything(4);
   Noisy module;
   Trainer trainer(options);
   const auto loader = [](std::int64_t samples) {

@@ -1,0 +1,185 @@
+// A user's program whose module freezes parts, loads weights, draws random numbers of its own and optimizes by itself, on
+// several ranks. Run by module_ranks_test. Arguments: scenario=… ranks=… folder=… and what the scenario takes, as name=value.
+#include <torch/torch.h>
+
+#include <map>
+#include <sstream>
+
+#include "distributed/one_weight.h"
+#include "distributed/rank_program.h"
+#include "distributed/rank_report.h"
+#include "levin/callbacks/lambda_callback.h"
+#include "levin/core/callback.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/seed.h"
+#include "levin/core/weights.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/dataset.h"
+
+namespace {
+
+using namespace levin;
+using levin::test::numbers;
+using levin::test::Report;
+using levin::test::Settings;
+
+/// Two layers, one after the other.
+class TwoLayers : public Module {
+ public:
+  TwoLayers() {
+    for (const auto& layer : {first_, second_}) {
+      const at::NoGradGuard no_grad;
+      layer->weight.fill_(0.5);
+    }
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    return second_->forward(first_->forward(batch[0])).pow(2).mean();
+  }
+  StepOutput validation_step(const Batch&, std::int64_t) override { return {}; }
+  OptimizerSetups configure_optimizers() override {
+    return std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.001).momentum(0.5));
+  }
+  /// "0.5,0.25": first and second weight.
+  std::string weights() const {
+    std::ostringstream text;
+    text.precision(9);
+    text << first_->weight.item<float>() << ',' << second_->weight.item<float>();
+    return text.str();
+  }
+
+ protected:
+  static torch::nn::Linear layer() { return torch::nn::Linear(torch::nn::LinearOptions(1, 1).bias(false)); }
+  torch::nn::Linear first_ = register_module("first", layer());
+  torch::nn::Linear second_ = register_module("second", layer());
+};
+
+/// Rank r's numbers, whose mean over ranks is that of one process whose numbers begin with 6.
+std::shared_ptr<levin::test::FixedLoader> numbers_of(const Trainer& trainer) {
+  const int ranks = trainer.world_size();
+  return numbers(4, ranks == 1 ? 6 : trainer.rank() * 12.0 / (ranks - 1));
+}
+
+/// The first layer is frozen in the second epoch, and trained again from the third on.
+void frozen_part(const Settings& settings) {
+  struct Freezing final : TwoLayers {
+    void on_train_epoch_start() override {
+      if (current_epoch() == 1) levin::freeze(*first_);
+      if (current_epoch() == 2) levin::unfreeze(*first_);
+    }
+    void on_train_epoch_end() override { modes += first_->is_training() ? "trains," : "frozen,"; }
+    std::string modes;
+  } module;
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  options.max_epochs = 3;
+  LambdaCallbackOptions functions;
+  std::vector<std::string> by_epoch;
+  functions.on_train_epoch_end = [&](Trainer&, Module&) { by_epoch.push_back(module.weights()); };
+  options.callbacks = {std::make_shared<LambdaCallback>(functions)};
+  Trainer trainer(options);
+  trainer.fit(module, numbers_of(trainer), {numbers(2, 1)});
+  Report report(settings.text("folder"), trainer.rank());
+  report.add("modes", module.modes);
+  for (const std::string& weights : by_epoch) report.add("weights", weights);
+}
+
+/// Loads weights.safetensors, whose second weight has another name.
+void loads_weights(const Settings& settings) {
+  const std::filesystem::path folder = settings.text("folder");
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), folder);
+  options.max_epochs = 0;
+  Trainer trainer(options);
+  if (trainer.is_global_zero()) {
+    Checkpoint file;
+    file.tensors = {{"first.weight", torch::full({1, 1}, 2.0)}, {"last.weight", torch::full({1, 1}, 3.0)}};
+    file.save(folder / "weights.safetensors");
+  }
+  struct Loads final : TwoLayers {
+    explicit Loads(std::filesystem::path file) : file_(std::move(file)) {}
+    void setup(Stage) override { load_weights(*this, file_, {.strict = false}); }
+    std::filesystem::path file_;
+  } module(folder / "weights.safetensors");
+  trainer.fit(module, numbers_of(trainer));
+  Report(folder, trainer.rank()).add("weights", module.weights());
+}
+
+std::string drawn(at::Generator generator) {
+  std::ostringstream text;
+  const at::Tensor values = torch::randint(0, 1000000, {4}, generator, torch::kLong);
+  for (int index = 0; index < 4; ++index) text << values[index].item<std::int64_t>() << ',';
+  return text.str();
+}
+
+/// part=saves: seeds with 5, draws in each epoch, and saves at the end of the first; resumes: with another seed.
+void draws(const Settings& settings) {
+  const bool resumes = settings.text("part") == "resumes";
+  const std::filesystem::path file = std::filesystem::path(settings.text("folder")) / "epoch.ckpt";
+  seed_everything(resumes ? 77 : 5);
+  struct Drawing final : levin::test::OneWeight {
+    void on_train_epoch_start() override {
+      if (current_epoch() == 0) return;
+      own += drawn(rank_generator());
+      shared += drawn(shared_generator());
+    }
+    void on_train_batch_start(const Batch&, std::int64_t batch_idx) override {
+      if (batch_idx != 0) return;
+      own += drawn(rank_generator());
+      shared += drawn(shared_generator());
+    }
+    std::string own;
+    std::string shared;
+  } module;
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  options.max_epochs = 2;
+  options.use_distributed_sampler = true;
+  LambdaCallbackOptions functions;
+  functions.on_train_epoch_end = [&](Trainer& trainer, Module&) {
+    if (resumes || trainer.current_epoch() != 0) return;
+    trainer.save_checkpoint(file);
+    // What is drawn from here on is what a run that resumes draws.
+    module.own.clear();
+    module.shared.clear();
+  };
+  options.callbacks = {std::make_shared<LambdaCallback>(functions)};
+  Trainer trainer(options);
+  RunOptions run;
+  if (resumes) run.ckpt_path = file.string();
+  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::ones({8, 1})}});
+  trainer.fit(module, std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 1}), {}, run);
+  Report report(settings.text("folder"), trainer.rank());
+  report.add("own", module.own);
+  report.add("shared", module.shared);
+}
+
+/// Manual optimization, with a batch of rank + 1 samples on each rank.
+void manual_samples(const Settings& settings) {
+  struct Manual final : levin::test::OneWeight {
+    Manual() { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      optimizer().zero_grad();
+      manual_backward((parameters()[0] * batch[0]).mean());
+      step_optimizer();
+      return {};
+    }
+  } module;
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  LambdaCallbackOptions functions;
+  std::vector<std::int64_t> samples;
+  functions.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch& batch, std::int64_t) {
+    samples.push_back(samples_of_all_ranks(trainer, batch).value_or(-1));
+  };
+  options.callbacks = {std::make_shared<LambdaCallback>(functions)};
+  Trainer trainer(options);
+  std::vector<Batch> batches(3, Batch{{"x", torch::ones({trainer.rank() + 1})}});
+  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
+  Report report(settings.text("folder"), trainer.rank());
+  for (const std::int64_t count : samples) report.add("samples", count);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings settings(argc, argv);
+  const std::map<std::string, void (*)(const Settings&)> scenarios{
+      {"frozen_part", frozen_part}, {"loads_weights", loads_weights}, {"draws", draws}, {"manual_samples", manual_samples}};
+  levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
+}

@@ -1,0 +1,95 @@
+#include <catch2/catch.hpp>
+#include <set>
+#include <sstream>
+
+#include "distributed/rank_run.h"
+
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// A scenario of module_program.
+struct Run : levin::test::RankRun {
+  Run(const std::string& scenario, int ranks, const std::vector<std::string>& settings = {})
+      : RankRun("module_program", scenario, ranks, settings) {}
+};
+
+std::vector<double> numbers_in(const std::string& text) {
+  std::vector<double> numbers;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) numbers.push_back(std::stod(part));
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("a part that is frozen in one epoch and taken back in the next trains alike on any number of ranks") {
+  const Run one("frozen_part", 1);
+  INFO(one.outcome.text());
+  REQUIRE(one.outcome.ok());
+  const std::vector<std::string> expected = one.by_rank[0].at("weights");
+  REQUIRE(expected.size() == 3);
+  CHECK(one.text(0, "modes") == "trains,frozen,trains,");
+  const auto first = [&](std::size_t epoch) { return numbers_in(expected[epoch]).at(0); };
+  const auto second = [&](std::size_t epoch) { return numbers_in(expected[epoch]).at(1); };
+  CHECK(first(0) != Approx(0.5));
+  CHECK(first(1) == first(0));
+  CHECK(first(2) != Approx(first(1)));
+  CHECK(second(1) != Approx(second(0)));
+  const int ranks = GENERATE(2, 4);
+  const Run several("frozen_part", ranks);
+  INFO(several.outcome.text());
+  REQUIRE(several.outcome.ok());
+  for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
+    CHECK(several.text(rank, "modes") == one.text(0, "modes"));
+    CHECK(several.by_rank[rank].at("weights") == several.by_rank[0].at("weights"));
+  }
+  CHECK(numbers_in(several.by_rank[0].at("weights")[1])[0] == numbers_in(several.by_rank[0].at("weights")[0])[0]);
+}
+
+TEST_CASE("every rank loads weights, and rank 0 says so") {
+  const Run run("loads_weights", 2);
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(run.text(rank, "weights") == "2,0.5");
+  const std::string line = "Weights from '" + (run.folder.path() / "weights.safetensors").string() +
+                           "': 1 loaded; 1 missing from the file (second.weight); 1 not in the module (last.weight)\n";
+  CHECK_THAT(run.outcome.out, Contains(line));
+  CHECK(run.outcome.out.find("Weights from", run.outcome.out.find(line) + 1) == std::string::npos);
+}
+
+TEST_CASE("generators of a rank's own differ and shared ones agree, also in a run that resumes on as many ranks or others") {
+  const int ranks = GENERATE(1, 2, 4);
+  Run saves("draws", ranks, {"part=saves"});
+  INFO(saves.outcome.text());
+  REQUIRE(saves.outcome.ok());
+  const auto whole = saves.by_rank;
+  std::set<std::string> own;
+  for (std::size_t rank = 0; rank < whole.size(); ++rank) {
+    own.insert(saves.text(rank, "own"));
+    CHECK(saves.text(rank, "shared") == saves.text(0, "shared"));
+    CHECK(saves.text(rank, "own") != saves.text(0, "shared"));
+  }
+  CHECK(own.size() == static_cast<std::size_t>(ranks));
+
+  const int others = GENERATE(1, 2, 4);
+  saves.start("module_program", "draws", others, {"part=resumes"});
+  INFO(saves.outcome.text());
+  REQUIRE(saves.outcome.ok());
+  for (std::size_t rank = 0; rank < saves.by_rank.size(); ++rank) {
+    CHECK(saves.text(rank, "shared") == whole[0].at("shared").back());
+    // A rank that the run which saved had not begins with numbers of its own.
+    if (rank < whole.size()) CHECK(saves.text(rank, "own") == whole[rank].at("own").back());
+    own.insert(saves.text(rank, "own"));
+  }
+  CHECK(own.size() == static_cast<std::size_t>(std::max(ranks, others)));
+}
+
+TEST_CASE("samples of all ranks are known under manual optimization too") {
+  const int ranks = GENERATE(1, 2, 4);
+  const Run run("manual_samples", ranks);
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  const std::string all = std::to_string(ranks * (ranks + 1) / 2);
+  for (const auto& facts : run.by_rank) CHECK(facts.at("samples") == std::vector<std::string>(3, all));
+}
