@@ -78,7 +78,7 @@ if __name__ == "__main__":
             "max_epochs": 60,
             "accelerator": "cpu",
             "log_every_n_steps": 10,
-            "logger": {"class_path": "CSVLogger", "init_args": {"save_dir": "."}},
+            "logger": {"class_path": "CSVLogger", "init_args": {"save_dir": "logs"}},
             "strategy": "ddp_find_unused_parameters_true",
         },
     )

@@ -49,14 +49,14 @@ class Digits(L.LightningModule):
 def own_trainer(path="examples/digits/data/digits.csv", devices=1):
     L.seed_everything(42)
     trainer = L.Trainer(
-        max_epochs=5, accelerator="cpu", devices=int(devices), log_every_n_steps=10, logger=CSVLogger(".")
+        max_epochs=5, accelerator="cpu", devices=int(devices), log_every_n_steps=10, logger=CSVLogger("logs")
     )
     trainer.fit(Digits(), *digits(path, 32 // int(devices)))
 
 
 def own_loop(path="examples/digits/data/digits.csv"):
     L.seed_everything(42)
-    fabric = L.Fabric(accelerator="cpu", devices=1, loggers=FabricLogger(".", name="own_loop"))
+    fabric = L.Fabric(accelerator="cpu", devices=1, loggers=FabricLogger("logs", name="own_loop"))
     net = network()
     net, optimizer = fabric.setup(net, torch.optim.Adam(net.parameters(), 0.002))
     training, validation = fabric.setup_dataloaders(*digits(path, 32))

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
     data.setup(levin::Stage::kTrain);
     const auto training = data.train_dataloader();
     const auto validation = data.val_dataloaders().at(0);
-    levin::CsvLogger logger({.name = "own_loop"});
+    levin::CsvLogger logger({.save_dir = "logs", .name = "own_loop"});
     logger.attach({}, logger.open({}));
 
     std::int64_t step = 0;

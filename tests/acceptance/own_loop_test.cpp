@@ -24,7 +24,7 @@ TEST_CASE("a loop of one's own around levin's pieces trains as the Trainer does,
   run_program("own_trainer", folder.path());
   run_program("own_loop", folder.path());
   const CsvTable theirs = CsvTable::read(version_folder(folder.path()) / "metrics.csv");
-  const fs::path own_folder = folder / "own_loop/version_0";
+  const fs::path own_folder = folder / "logs/own_loop/version_0";
   const CsvTable own = CsvTable::read(own_folder / "metrics.csv");
   CHECK(own.values("train_loss").size() == 22);  // of 225 steps, every tenth
   CHECK(own.values("train_loss") == theirs.values("train_loss"));

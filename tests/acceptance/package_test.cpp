@@ -118,7 +118,7 @@ TEST_CASE("the example own_loop is a project of its own against an installed lev
       {.arguments = {"own_loop/build/own_loop", LEVIN_SOURCE_DIR "/examples/digits/data/digits.csv"}, .folder = folder.path()});
   INFO(trained.text());
   REQUIRE(trained.ok());
-  CHECK(fs::exists(folder / "own_loop/version_0/checkpoints/last.ckpt"));
+  CHECK(fs::exists(folder / "logs/own_loop/version_0/checkpoints/last.ckpt"));
 }
 
 }  // namespace
