@@ -61,6 +61,10 @@ std::int64_t GradientAccumulationScheduler::accumulate_grad_batches(std::int64_t
   return std::prev(scheduling_.upper_bound(epoch))->second;
 }
 
+void GradientAccumulationScheduler::setup(Trainer& trainer, Module&, Stage stage) {
+  if (stage == Stage::kTrain) trainer.set_accumulate_grad_batches(accumulate_grad_batches(0));
+}
+
 void GradientAccumulationScheduler::on_train_start(Trainer& trainer, Module& module) {
   if (!module.automatic_optimization()) {
     throw MisuseError(

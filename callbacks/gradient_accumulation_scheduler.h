@@ -37,6 +37,8 @@ class LEVIN_API GradientAccumulationScheduler final : public Callback {
   Value settings() const override { return OptionType<AccumulationSchedule>::write(scheduling_); }
   std::int64_t accumulate_grad_batches(std::int64_t epoch) const;
 
+  /// What depends on the length of training reckons with the first epoch's batches for a step.
+  void setup(Trainer& trainer, Module& module, Stage stage) override;
   /// Throws MisuseError when the module optimizes manually, or the Trainer has an accumulate_grad_batches of its own.
   void on_train_start(Trainer& trainer, Module& module) override;
   void on_train_epoch_start(Trainer& trainer, Module& module) override;

@@ -160,8 +160,8 @@ std::vector<std::string> key_parts(const std::string& key) {
 
 bool is_direct_key(const std::vector<std::string>& key, const std::string& part) {
   if (part == "class_path" || part == "init_args") return true;
-  const auto settings = scheduler_setting_names();
-  return key.front() == "lr_scheduler" && std::find(settings.begin(), settings.end(), part) != settings.end();
+  const auto settings = section_settings(key.front());
+  return std::any_of(settings.begin(), settings.end(), [&](const OptionInfo& setting) { return setting.name == part; });
 }
 
 std::string Override::name() const {

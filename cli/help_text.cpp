@@ -101,9 +101,9 @@ std::string topic_help(const std::string& topic) {
   if (topic == "trainer") return "trainer: flags of the Trainer\n" + options_help(flags);
   const std::string flag_name = topic.starts_with("trainer.") ? topic.substr(8) : topic;
   if (const OptionInfo* section = find_option(sections, topic)) {
-    const bool has_settings = topic == "lr_scheduler";
-    return key_help(*section) +
-           (has_settings ? "\nBeside class_path and init_args:\n" + options_help(describe_options<SchedulerSettings>()) : "");
+    const std::vector<OptionInfo> settings = section_settings(topic);
+    if (settings.empty()) return key_help(*section);
+    return format("{}\nBeside class_path and init_args:\n{}", key_help(*section), options_help(settings));
   }
   std::vector<std::string> known;
   for (const ClassKind& kind : class_catalog()) {
@@ -146,7 +146,7 @@ const ClassInfo* class_at(const Value& config, const YamlPath& path) {
 std::vector<OptionInfo> options_at(const Value& config, const YamlPath& path) {
   if (path.empty()) return describe_options<RunConfig>();
   if (path == YamlPath{"trainer"}) return describe_options<TrainerOptions>();
-  if (path == YamlPath{"lr_scheduler"}) return describe_options<SchedulerSettings>();
+  if (path.size() == 1) return section_settings(path.front());
   const ClassInfo* info = path.back() == "init_args" ? class_at(config, path) : nullptr;
   return info != nullptr ? info->options : std::vector<OptionInfo>{};
 }

@@ -43,13 +43,27 @@ std::string name_pattern(const std::vector<const ClassInfo*>& classes) {
 
 Value map_of(std::initializer_list<std::pair<std::string, Value>> entries) { return Value(Value::Map(entries)); }
 
+/// A parameter group may have any of the options, and has init_args' values of the others.
+Value schema_of_group(const std::vector<OptionInfo>& options) {
+  const Value patterns = OptionType<ParameterGroup>::schema();
+  Value group = detail::schema_of_options(options);
+  for (auto& [name, option] : group["properties"].as_map())
+    std::erase_if(option.as_map(), [](const auto& entry) { return entry.first == "default"; });
+  for (const auto& [name, schema] : patterns.at("properties").as_map()) group["properties"][name] = schema;
+  group["required"] = patterns.at("required");
+  return group;
+}
+
 // "When class_path is this one, init_args are these."
-Value rule_of_class(const ClassInfo& info) {
+Value rule_of_class(const std::string& kind, const ClassInfo& info) {
   Value rule(Value::Map{});
   rule["if"]["properties"]["class_path"]["pattern"] = name_pattern({&info});
   rule["if"]["required"] = Value(Value::List{"class_path"});
   rule["then"]["properties"]["init_args"] = detail::schema_of_options(info.options);
   if (needs_arguments(info)) rule["then"]["required"] = Value(Value::List{"init_args"});
+  if (kind == Registry<OptimizerFactory>::kind()) {
+    rule["then"]["properties"]["groups"]["items"] = schema_of_group(info.options);
+  }
   return rule;
 }
 
@@ -58,7 +72,7 @@ Value schema_of_kind(const ClassKind& kind) {
   std::vector<const ClassInfo*> without_required;
   for (const ClassInfo* info : kind.classes) {
     names.emplace_back(info->name);
-    rules.push_back(rule_of_class(*info));
+    rules.push_back(rule_of_class(kind.name, *info));
     if (!needs_arguments(*info)) without_required.push_back(info);
   }
   Value name_alone = detail::any_of({map_of({{"enum", Value(names)}}), map_of({{"pattern", name_pattern(kind.classes)}})});
@@ -68,10 +82,8 @@ Value schema_of_kind(const ClassKind& kind) {
   Value& properties = with_arguments["properties"];
   properties["class_path"] = name_alone;
   properties["init_args"] = map_of({{"type", Value("object")}});
-  if (kind.name == "lr_scheduler") {
-    const Value settings = detail::schema_of_options(describe_options<SchedulerSettings>());
-    for (const auto& [name, schema] : settings.at("properties").as_map()) properties[name] = schema;
-  }
+  const Value settings = detail::schema_of_options(section_settings(kind.name));
+  for (const auto& [name, schema] : settings.at("properties").as_map()) properties[name] = schema;
   with_arguments["required"] = Value(Value::List{"class_path"});
   with_arguments["additionalProperties"] = false;
   if (!rules.empty()) with_arguments["allOf"] = Value(std::move(rules));

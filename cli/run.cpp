@@ -13,6 +13,8 @@
 #include "levin/core/console/text.h"
 #include "levin/core/data_module.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/optimizers/parameter_groups.h"
 #include "levin/core/seed.h"
 #include "levin/core/trainer.h"
 
@@ -57,9 +59,12 @@ void run_command(const CommandLine& line, const RunConfig& config) {
       [complete = write_options(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
-  if (!config.optimizer.empty() || !config.lr_scheduler.scheduler.empty()) {
-    trainer.override_optimizers(config.optimizer.get(), config.lr_scheduler.scheduler.get(),
-                                write_options(config.lr_scheduler.settings));
+  if (const auto& [optimizer, groups] = config.optimizer; !optimizer.empty()) {
+    Value settings = write_options(config.lr_scheduler.settings);
+    settings.set_mark(config.lr_scheduler.scheduler.class_path().mark());
+    const auto factory =
+        groups.empty() ? optimizer.get() : grouped_optimizer_factory(optimizer.class_path(), optimizer.init_args(), groups);
+    trainer.override_optimizers(factory, config.lr_scheduler.scheduler.get(), settings);
   }
   if (command != "fit" && !config.ckpt_path.value && !config.trainer.fast_dev_run) {
     rank_zero_warn(

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+
+#include "levin/core/base/format.h"
+#include "levin/core/options/registry.h"
 
 namespace levin {
 
@@ -28,7 +32,7 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
               "Checkpoint to start from: a file; best or last of this experiment, or of a run (logs/version_3:best)");
   options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
   options.rule({"lr_scheduler"}, [](const T& config) {
-    return !config.lr_scheduler.scheduler.empty() && config.optimizer.empty()
+    return !config.lr_scheduler.scheduler.empty() && config.optimizer.optimizer.empty()
                ? "it needs an `optimizer:` beside it (optimizer: Adam), which takes the place of the module's "
                  "configure_optimizers; or let configure_optimizers give the scheduler together with its optimizer"
                : "";
@@ -50,11 +54,54 @@ bool is_component_section(const std::string& name) {
   return name == "model" || name == "data" || name == "optimizer" || name == "lr_scheduler";
 }
 
-std::vector<std::string> scheduler_setting_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : option_list<SchedulerSettings>().entries()) names.push_back(entry->info.name);
-  return names;
+std::vector<OptionInfo> section_settings(const std::string& section) {
+  if (section == "optimizer") return describe_options<ParameterGroupOptions>();
+  return section == "lr_scheduler" ? describe_options<SchedulerSettings>() : std::vector<OptionInfo>{};
 }
+
+namespace {
+
+/// A section taken apart: the class with its arguments, and what stands beside them.
+struct Apart {
+  Value component;
+  Value settings = Value(Value::Map{});
+};
+
+Apart taken_apart(const std::string& section, const Value& value) {
+  Apart apart{value};
+  if (!value.is_map()) return apart;
+  const std::vector<OptionInfo> known = section_settings(section);
+  const auto is_setting = [&](const auto& entry) {
+    return std::any_of(known.begin(), known.end(), [&](const OptionInfo& info) { return info.name == entry.first; });
+  };
+  const Value::Map& entries = value.as_map();
+  std::copy_if(entries.begin(), entries.end(), std::back_inserter(apart.settings.as_map()), is_setting);
+  std::erase_if(apart.component.as_map(), is_setting);
+  return apart;
+}
+
+Value put_together(const Value& class_path, const Value& init_args, const Value& settings) {
+  if (class_path.is_null()) return Value();
+  Value map(Value::Map{{"class_path", class_path}, {"init_args", init_args}});
+  for (const auto& [name, setting] : settings.as_map()) map[name] = setting;
+  return map;
+}
+
+/// Groups among the arguments of a class that has no such option.
+void check_place_of_groups(const Value& section) {
+  const Value* init_args = section.find("init_args");
+  const Value* class_path = section.find("class_path");
+  if (init_args == nullptr || class_path == nullptr || !class_path->is_string()) return;
+  const ClassInfo* info = Registry<OptimizerFactory>::instance().find(class_path->as_string());
+  for (const OptionInfo& setting : section_settings("optimizer")) {
+    const Value* value = init_args->find(setting.name);
+    const auto is_own = [&](const OptionInfo& option) { return option.name == setting.name; };
+    if (value == nullptr || info == nullptr || std::any_of(info->options.begin(), info->options.end(), is_own)) continue;
+    throw ConfigError(value->key_mark(), format("{} goes beside class_path and init_args, not into init_args", setting.name));
+  }
+}
+
+}  // namespace
 
 }  // namespace cli
 
@@ -84,20 +131,28 @@ cli::CheckpointPath OptionType<cli::CheckpointPath>::read(const Value& value) {
   return {detail::resolve_input_file(place).as_string() + which};
 }
 
+cli::OptimizerSection OptionType<cli::OptimizerSection>::read(const Value& value) {
+  cli::check_place_of_groups(value);
+  const cli::Apart apart = cli::taken_apart("optimizer", value);
+  cli::OptimizerSection section;
+  ErrorCollector errors;
+  errors.run([&] { section.optimizer = OptionType<Component<OptimizerFactory>>::read(apart.component); });
+  errors.run([&] { section.groups = read_options<ParameterGroupOptions>(apart.settings); });
+  errors.throw_if_any();
+  section.groups.check(section.optimizer.class_path(), section.optimizer.init_args());
+  return section;
+}
+
+Value OptionType<cli::OptimizerSection>::write(const cli::OptimizerSection& section) {
+  return cli::put_together(section.optimizer.class_path(), section.optimizer.init_args(), write_options(section.groups));
+}
+
 cli::SchedulerSection OptionType<cli::SchedulerSection>::read(const Value& value) {
-  Value component = value, settings(Value::Map{});
-  if (value.is_map()) {
-    const std::vector<std::string> names = cli::scheduler_setting_names();
-    const auto is_setting = [&](const auto& entry) {
-      return std::find(names.begin(), names.end(), entry.first) != names.end();
-    };
-    std::copy_if(value.as_map().begin(), value.as_map().end(), std::back_inserter(settings.as_map()), is_setting);
-    std::erase_if(component.as_map(), is_setting);
-  }
+  const cli::Apart apart = cli::taken_apart("lr_scheduler", value);
   cli::SchedulerSection section;
   ErrorCollector errors;
-  errors.run([&] { section.scheduler = OptionType<Component<LrSchedulerFactory>>::read(component); });
-  errors.run([&] { section.settings = read_options<cli::SchedulerSettings>(settings); });
+  errors.run([&] { section.scheduler = OptionType<Component<LrSchedulerFactory>>::read(apart.component); });
+  errors.run([&] { section.settings = read_options<cli::SchedulerSettings>(apart.settings); });
   errors.throw_if_any();
   if (section.scheduler.class_path() == Value("ReduceLROnPlateau") && !section.settings.monitor)
     throw ConfigError(value.mark(), "ReduceLROnPlateau needs `monitor:` beside class_path: the metric that it looks at");
@@ -105,13 +160,7 @@ cli::SchedulerSection OptionType<cli::SchedulerSection>::read(const Value& value
 }
 
 Value OptionType<cli::SchedulerSection>::write(const cli::SchedulerSection& section) {
-  if (section.scheduler.empty()) return Value();
-  Value map(Value::Map{});
-  map["class_path"] = section.scheduler.class_path();
-  map["init_args"] = section.scheduler.init_args();
-  const Value settings = write_options(section.settings);
-  for (const auto& [name, setting] : settings.as_map()) map[name] = setting;
-  return map;
+  return cli::put_together(section.scheduler.class_path(), section.scheduler.init_args(), write_options(section.settings));
 }
 
 }  // namespace levin

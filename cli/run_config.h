@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/optimizers/parameter_groups.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/options.h"
 #include "levin/core/trainer_options.h"
@@ -31,6 +32,12 @@ struct SchedulerSettings {
   static void declare(OptionList<SchedulerSettings>& options);
 };
 
+/// `optimizer:`: a class, with the groups beside class_path and init_args.
+struct OptimizerSection {
+  Component<OptimizerFactory> optimizer;
+  ParameterGroupOptions groups;
+};
+
 /// `lr_scheduler:`: a class, with the settings beside class_path and init_args.
 struct SchedulerSection {
   Component<LrSchedulerFactory> scheduler;
@@ -43,7 +50,7 @@ struct RunConfig {
   TrainerOptions trainer;
   Component<Module> model;
   Component<DataModule> data;
-  Component<OptimizerFactory> optimizer;
+  OptimizerSection optimizer;
   SchedulerSection lr_scheduler;
   CheckpointPath ckpt_path;
   std::vector<std::string> plugins;
@@ -57,8 +64,8 @@ const std::vector<std::string>& run_command_names();
 std::vector<std::string> section_names();
 /// True for a section that is a class: model, data, optimizer, lr_scheduler.
 bool is_component_section(const std::string& name);
-/// The keys of `lr_scheduler:` beside class_path and init_args.
-std::vector<std::string> scheduler_setting_names();
+/// What such a section may say beside class_path and init_args: `interval` of lr_scheduler and the like.
+std::vector<OptionInfo> section_settings(const std::string& section);
 
 }  // namespace levin::cli
 
@@ -78,6 +85,14 @@ struct OptionType<cli::CheckpointPath> {
   static Value write(const cli::CheckpointPath& path) { return path.value ? Value(*path.value) : Value(); }
   static std::string name() { return "path, best, last, FOLDER:best, FOLDER:last or null"; }
   static Value schema() { return OptionType<std::optional<std::string>>::schema(); }
+};
+
+template <>
+struct OptionType<cli::OptimizerSection> {
+  static cli::OptimizerSection read(const Value& value);
+  static Value write(const cli::OptimizerSection& section);
+  static std::string name() { return OptionType<Component<OptimizerFactory>>::name(); }
+  static Value schema() { return OptionType<Component<OptimizerFactory>>::schema(); }
 };
 
 template <>

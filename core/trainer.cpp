@@ -11,6 +11,8 @@
 #include "levin/core/console/core_contention.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/evaluation_report.h"
+#include "levin/core/loops/training_data.h"
+#include "levin/core/loops/training_length.h"
 #include "levin/core/resume/checkpoint_state.h"
 #include "levin/core/rows/metric_rows.h"
 #include "levin/core/run/announcements.h"
@@ -148,12 +150,9 @@ std::int64_t Trainer::accumulate_grad_batches() const { return state_->accumulat
 bool Trainer::is_last_batch() const { return state_->progress.batch.is_last; }
 
 std::int64_t Trainer::estimated_stepping_batches() const {
-  const TrainerOptions& options = state_->options();
-  const std::int64_t batches = state_->progress.num_training_batches;
-  if (*options.max_epochs < 0 || batches < 0) return options.max_steps;
-  const std::int64_t every = state_->accumulation.batches;
-  const std::int64_t steps = (batches + every - 1) / every * *options.max_epochs;
-  return options.max_steps >= 0 ? std::min(steps, options.max_steps) : steps;
+  const TrainingLength length(state_->options(), state_->accumulation.batches,
+                              [&] { return estimated_epoch_batches(*state_); });
+  return length.optimizer_steps().value_or(-1);
 }
 
 const MetricMap& Trainer::callback_metrics() const { return state_->metrics->callback_metrics(); }

@@ -14,17 +14,22 @@ double one_plus_cos(std::int64_t step, std::int64_t half_period) {
 }  // namespace
 
 void CosineAnnealingLrOptions::declare(OptionList<CosineAnnealingLrOptions>& options) {
-  options.add("T_max", &CosineAnnealingLrOptions::T_max, "Steps from the highest to the lowest rate").required().min(1);
+  options.add("T_max", &CosineAnnealingLrOptions::T_max, "Steps from the highest to the lowest rate. Unset: all of training")
+      .min(1);
   options.add("eta_min", &CosineAnnealingLrOptions::eta_min, "Lowest rate");
 }
 
-CosineAnnealingLr::CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options)
-    : SteppedLrSchedulerWith("CosineAnnealingLR", optimizer, options) {
+CosineAnnealingLr::CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options,
+                                     const ScheduleLength& length)
+    : SteppedLrSchedulerWith(
+          "CosineAnnealingLR", optimizer,
+          {.T_max = length.unless(options.T_max, "CosineAnnealingLR", "T_max"), .eta_min = options.eta_min}) {
   start();
 }
 
 double CosineAnnealingLr::next_lr(std::size_t group, double lr) {
-  const auto& [T_max, eta_min] = options();
+  const std::int64_t T_max = *options().T_max;
+  const double eta_min = options().eta_min;
   if (last_epoch() == 0) return lr;
   // The step before was at the lowest rate, from which the recursion below cannot rise.
   if ((last_epoch() - 1 - T_max) % (2 * T_max) == 0) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "levin/core/export.h"
 #include "levin/optim/stepped_lr_scheduler.h"
@@ -8,7 +9,7 @@
 namespace levin {
 
 struct LEVIN_API CosineAnnealingLrOptions {
-  std::int64_t T_max = 0;
+  std::optional<std::int64_t> T_max = std::nullopt;  ///< in YAML unset: all of training; required in C++
   double eta_min = 0.0;
   static void declare(OptionList<CosineAnnealingLrOptions>& options);
 };
@@ -16,7 +17,8 @@ struct LEVIN_API CosineAnnealingLrOptions {
 /// Lets the rate fall to eta_min along half a cosine of T_max steps, and rise again in as many.
 class LEVIN_API CosineAnnealingLr final : public SteppedLrSchedulerWith<CosineAnnealingLrOptions> {
  public:
-  CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options);
+  CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options,
+                    const ScheduleLength& length = {});
 
  private:
   double next_lr(std::size_t group, double lr) override;

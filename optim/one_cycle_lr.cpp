@@ -20,14 +20,23 @@ void set_cycled_momentum(torch::optim::OptimizerParamGroup& group, double moment
   }
 }
 
+OneCycleLrOptions completed(OneCycleLrOptions options, const ScheduleLength& length) {
+  if (!options.epochs && !options.steps_per_epoch)
+    options.total_steps = length.unless(options.total_steps, "OneCycleLR", "total_steps");
+  return options;
+}
+
 }  // namespace
 
 void OneCycleLrOptions::declare(OptionList<OneCycleLrOptions>& options) {
   using Options = OneCycleLrOptions;
   options.add("max_lr", &Options::max_lr, "Highest rate; a list gives one for each parameter group").required();
-  options.add("total_steps", &Options::total_steps, "Steps of the cycle").min(1);
-  options.add("epochs", &Options::epochs, "Epochs of the cycle, when total_steps is not given").min(1);
-  options.add("steps_per_epoch", &Options::steps_per_epoch, "Steps of an epoch, when total_steps is not given").min(1);
+  options
+      .add("total_steps", &Options::total_steps,
+           "Steps of the cycle. Unset: epochs times steps_per_epoch, or else all of training")
+      .min(1);
+  options.add("epochs", &Options::epochs, "Epochs of the cycle, in place of total_steps").min(1);
+  options.add("steps_per_epoch", &Options::steps_per_epoch, "Steps of an epoch, in place of total_steps").min(1);
   options.add("pct_start", &Options::pct_start, "Part of the cycle in which the rate rises").min(0.0).max(1.0);
   options.add("anneal_strategy", &Options::anneal_strategy, "Shape of rise and fall");
   options.add("cycle_momentum", &Options::cycle_momentum, "Move the momentum, or the first beta, against the rate");
@@ -36,15 +45,15 @@ void OneCycleLrOptions::declare(OptionList<OneCycleLrOptions>& options) {
   options.add("div_factor", &Options::div_factor, "Highest rate over first rate").above(0.0);
   options.add("final_div_factor", &Options::final_div_factor, "First rate over last rate").above(0.0);
   options.add("three_phase", &Options::three_phase, "Fall to the first rate as fast as it rose, then to the last one");
-  options.rule({"total_steps", "epochs", "steps_per_epoch"}, [](const Options& cycle) {
-    return cycle.total_steps || (cycle.epochs && cycle.steps_per_epoch)
+  options.rule({"epochs", "steps_per_epoch"}, [](const Options& cycle) {
+    return cycle.total_steps || cycle.epochs.has_value() == cycle.steps_per_epoch.has_value()
                ? ""
-               : "the length of the cycle is not known: give total_steps, or epochs and steps_per_epoch";
+               : "the length of the cycle is not known: epochs and steps_per_epoch go together; or give total_steps";
   });
 }
 
-OneCycleLr::OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options)
-    : SteppedLrSchedulerWith("OneCycleLR", optimizer, options) {
+OneCycleLr::OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options, const ScheduleLength& length)
+    : SteppedLrSchedulerWith("OneCycleLR", optimizer, completed(options, length)) {
   lay_out();
   for (std::size_t group = 0; group < group_count(); ++group) set_initial_lr(group, ranges_[group].initial_lr);
   start();

@@ -17,7 +17,7 @@ inline constexpr std::array kChoices<AnnealStrategy> = {Choice{AnnealStrategy::k
 
 struct LEVIN_API OneCycleLrOptions {
   PerGroup max_lr = 0.0;
-  std::optional<std::int64_t> total_steps = std::nullopt;
+  std::optional<std::int64_t> total_steps = std::nullopt;  ///< in YAML unset, as the two below: all of training
   std::optional<std::int64_t> epochs = std::nullopt;
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;
   double pct_start = 0.3;
@@ -37,7 +37,7 @@ class LEVIN_API OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptio
  public:
   /// Throws ConfigError as checked() does, and with cycle_momentum on an optimizer that has neither momentum nor betas. step()
   /// throws MisuseError after total_steps.
-  OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options);
+  OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options, const ScheduleLength& length = {});
 
  private:
   // What a group goes between.

@@ -11,9 +11,6 @@
 
 namespace levin {
 
-OptimizerFactory::~OptimizerFactory() = default;
-LrSchedulerFactory::~LrSchedulerFactory() = default;
-
 namespace {
 
 using Parameters = std::vector<at::Tensor>;

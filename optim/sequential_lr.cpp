@@ -12,10 +12,15 @@
 namespace levin {
 namespace {
 
-std::vector<std::shared_ptr<LrScheduler>> made(torch::optim::Optimizer& optimizer,
-                                               const std::vector<Component<LrSchedulerFactory>>& factories) {
+std::vector<std::shared_ptr<LrScheduler>> made(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options,
+                                               const ScheduleLength& length) {
   std::vector<std::shared_ptr<LrScheduler>> schedulers;
-  for (const auto& factory : factories) schedulers.push_back(factory.get()->make(optimizer));
+  for (std::size_t index = 0; index < options.schedulers.size(); ++index) {
+    const auto& factory = options.schedulers[index];
+    const std::int64_t begin = index == 0 ? 0 : options.milestones[index - 1];
+    const auto end = index < options.milestones.size() ? std::optional(options.milestones[index]) : std::nullopt;
+    schedulers.push_back(factory.get()->make(optimizer, length.part(begin, end, factory.class_path().mark())));
+  }
   return schedulers;
 }
 
@@ -50,8 +55,8 @@ void SequentialLrOptions::declare(OptionList<SequentialLrOptions>& options) {
   });
 }
 
-SequentialLr::SequentialLr(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options)
-    : SequentialLr(optimizer, made(optimizer, checked("SequentialLR", options).schedulers), options.milestones) {}
+SequentialLr::SequentialLr(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options, const ScheduleLength& length)
+    : SequentialLr(optimizer, made(optimizer, checked("SequentialLR", options), length), options.milestones) {}
 
 SequentialLr::SequentialLr(torch::optim::Optimizer& optimizer, const std::vector<std::shared_ptr<LrScheduler>>& schedulers,
                            std::vector<std::int64_t> milestones)

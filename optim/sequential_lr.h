@@ -25,7 +25,8 @@ class LEVIN_API SequentialLr final : public LrScheduler {
   /// same optimizer and is neither a ReduceLrOnPlateau nor a SequentialLr.
   SequentialLr(torch::optim::Optimizer& optimizer, const std::vector<std::shared_ptr<LrScheduler>>& schedulers,
                std::vector<std::int64_t> milestones);
-  SequentialLr(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options);
+  /// The same for schedules by name. `length`: of the whole; each is given its part between milestones.
+  SequentialLr(torch::optim::Optimizer& optimizer, const SequentialLrOptions& options, const ScheduleLength& length = {});
 
   void step(std::optional<double> metric = std::nullopt) override;
   std::vector<double> last_lr() const override { return last_lr_; }

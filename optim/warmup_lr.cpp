@@ -48,18 +48,21 @@ double LinearLr::next_lr(std::size_t, double lr) {
 double LinearLr::first_lr(std::size_t group) const { return base_lr(group) * options().start_factor; }
 
 void PolynomialLrOptions::declare(OptionList<PolynomialLrOptions>& options) {
-  options.add("total_iters", &PolynomialLrOptions::total_iters, "Steps until the rate is zero").min(0);
+  options.add("total_iters", &PolynomialLrOptions::total_iters, "Steps until the rate is zero. Unset: all of training").min(0);
   options.add("power", &PolynomialLrOptions::power, "Power of the polynomial");
 }
 
-PolynomialLr::PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options)
-    : SteppedLrSchedulerWith("PolynomialLR", optimizer, options) {
+PolynomialLr::PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options, const ScheduleLength& length)
+    : SteppedLrSchedulerWith(
+          "PolynomialLR", optimizer,
+          {.total_iters = length.unless(options.total_iters, "PolynomialLR", "total_iters"), .power = options.power}) {
   start();
 }
 
 double PolynomialLr::next_lr(std::size_t, double lr) {
-  if (last_epoch() == 0 || last_epoch() > options().total_iters) return lr;
-  const auto total = static_cast<double>(options().total_iters);
+  const std::int64_t total_iters = *options().total_iters;
+  if (last_epoch() == 0 || last_epoch() > total_iters) return lr;
+  const auto total = static_cast<double>(total_iters);
   const auto step = static_cast<double>(last_epoch());
   return lr * std::pow((1.0 - step / total) / (1.0 - (step - 1.0) / total), options().power);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "levin/core/export.h"
 #include "levin/optim/stepped_lr_scheduler.h"
@@ -41,7 +42,7 @@ class LEVIN_API LinearLr final : public SteppedLrSchedulerWith<LinearLrOptions> 
 };
 
 struct LEVIN_API PolynomialLrOptions {
-  std::int64_t total_iters = 5;
+  std::optional<std::int64_t> total_iters = std::nullopt;  ///< in YAML unset: all of training; required in C++
   double power = 1.0;
   static void declare(OptionList<PolynomialLrOptions>& options);
 };
@@ -49,7 +50,7 @@ struct LEVIN_API PolynomialLrOptions {
 /// Lets the rate fall to zero in total_iters steps, as (1 - step / total_iters) to the given power.
 class LEVIN_API PolynomialLr final : public SteppedLrSchedulerWith<PolynomialLrOptions> {
  public:
-  explicit PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options = {});
+  PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options, const ScheduleLength& length = {});
 
  private:
   double next_lr(std::size_t group, double lr) override;

@@ -1,10 +1,13 @@
 #include "levin/core/loops/data_source.h"
 
+#include <utility>
+
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
+#include "levin/core/loops/epoch_plan.h"
 #include "levin/core/module.h"
 #include "levin/core/run/data_agreement.h"
 #include "levin/core/seed.h"
@@ -22,8 +25,7 @@ void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven, const st
   }
   shard.uneven = uneven;
   shard.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));
-  const Limit& overfit = setup.options.overfit_batches;
-  shard.force_sequential = overfit.is_share() ? overfit.share() > 0.0 : overfit.batches() > 0;
+  shard.force_sequential = takes_batches(setup.options.overfit_batches);
   loader.set_shard(shard);
   loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
   const auto share = loader.sample_share();
@@ -31,6 +33,13 @@ void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven, const st
     rank_zero_warn(
         format("The {} loader is empty: it gives no batch. Look at what its dataset reads, and at its size().", what));
   }
+}
+
+void check_given(const LoaderPtr& train) {
+  if (train) return;
+  throw MisuseError(
+      "fit needs training data: pass a loader, or a data module (`data:` in a YAML file) whose train_dataloader() gives one, "
+      "or let the module's own train_dataloader() do so.");
 }
 
 Hook loader_hook(Stage stage) {
@@ -58,12 +67,27 @@ LoaderList ask(Source& source, Stage stage) {
 
 }  // namespace
 
-LoaderPtr DataSource::train(Module& module, const RunSetup& setup, HookRunner& hooks) {
+LoaderPtr DataSource::ask_for_train(Module& module, const RunSetup& setup, HookRunner& hooks) const {
   const auto scope = hooks.enter(Hook::kTrainDataloader);
   LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : module.train_dataloader();
   if (loader) prepare(setup, *loader, setup.options.uneven, "training");
-  check_same_data(setup.strategy->control_group(), "training", loader ? LoaderList{loader} : LoaderList{});
   return loader;
+}
+
+LoaderPtr DataSource::train(Module& module, const RunSetup& setup, HookRunner& hooks) {
+  LoaderPtr loader = train_ahead_ ? std::exchange(train_ahead_, nullptr) : ask_for_train(module, setup, hooks);
+  {
+    const auto scope = hooks.enter(Hook::kTrainDataloader);
+    check_same_data(setup.strategy->control_group(), "training", loader ? LoaderList{loader} : LoaderList{});
+  }
+  check_given(loader);
+  return loader;
+}
+
+const BatchLoader& DataSource::train_ahead(Module& module, const RunSetup& setup, HookRunner& hooks) {
+  if (!train_ahead_) train_ahead_ = ask_for_train(module, setup, hooks);
+  check_given(train_ahead_);
+  return *train_ahead_;
 }
 
 LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks) {

@@ -15,15 +15,22 @@ class DataSource {
   /// Null and an empty list: the module's own.
   DataSource(LoaderPtr train, LoaderList evaluation) : train_(std::move(train)), evaluation_(std::move(evaluation)) {}
 
-  /// Null when there is none.
+  /// The one that was asked for ahead, if any; anew when called again. Ranks: all. Throws MisuseError when there is none.
   LoaderPtr train(Module& module, const RunSetup& setup, HookRunner& hooks);
+  /// The loader that train() will give, asked for once. Ranks: any. Throws as train() does.
+  const BatchLoader& train_ahead(Module& module, const RunSetup& setup, HookRunner& hooks);
+  /// What was asked for ahead is out of date.
+  void forget_ahead() { train_ahead_.reset(); }
   /// For kValidate, kTest or kPredict.
   LoaderList evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks);
   DataModule* data_module() const { return data_; }
 
  private:
+  LoaderPtr ask_for_train(Module& module, const RunSetup& setup, HookRunner& hooks) const;
+
   DataModule* data_ = nullptr;
   LoaderPtr train_;
+  LoaderPtr train_ahead_;
   LoaderList evaluation_;
 };
 

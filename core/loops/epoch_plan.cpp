@@ -8,13 +8,14 @@
 
 namespace levin {
 
+bool takes_batches(const Limit& limit) { return limit.is_share() ? limit.share() > 0.0 : limit.batches() > 0; }
+
 std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_batches, const std::optional<Limit>& limit,
                                             const std::string& option_name) {
   if (!limit) return loader_batches;
   if (loader_batches) return limit->of(*loader_batches, option_name);
-  if (!limit->is_share()) return limit->batches() == 0 ? std::optional<std::int64_t>(0) : std::nullopt;
-  if (limit->share() == 1.0) return std::nullopt;
-  if (limit->share() == 0.0) return 0;
+  if (!takes_batches(*limit)) return 0;
+  if (!limit->is_share() || limit->share() == 1.0) return std::nullopt;
   throw ConfigError(
       "trainer." + option_name + ": " + float_text(limit->share()) +
       " is a share of a loader that does not know its number of batches. Give a number of batches (an int), 0.0 or "

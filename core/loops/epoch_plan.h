@@ -9,6 +9,9 @@
 
 namespace levin {
 
+/// A limit that leaves any batches.
+bool takes_batches(const Limit& limit);
+
 /// Batches of a loader after its limit; nullopt when the loader does not know and no limit says. Throws ConfigError when a
 /// share is asked of an unknown number, or leaves nothing.
 std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_batches, const std::optional<Limit>& limit,

@@ -43,9 +43,8 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, St
       names_(evaluation_hooks(stage)),
       loaders_(std::move(loaders)),
       keep_predictions_(keep_predictions) {
-  const bool disabled = limit && (limit->is_share() ? limit->share() == 0.0 : limit->batches() == 0);
   // Not this rank's number of batches: a rank without any still takes part.
-  may_have_batches_ = !loaders_.empty() && !disabled;
+  may_have_batches_ = !loaders_.empty() && (!limit || takes_batches(*limit));
   for (const LoaderPtr& loader : loaders_) {
     const std::optional<std::int64_t> batches = limited_batches(loader->size(), limit, limit_name);
     num_batches_.push_back(batches.value_or(-1));

@@ -30,6 +30,7 @@ void FitLoop::run(const ResumePoint& resume) {
   validation_.set_up();
   validation_.sanity_check();
   epoch_.throw_if_signalled();
+  run_.data_ahead = nullptr;
   data_.set_up();
   const std::int64_t every = options.reload_dataloaders_every_n_epochs;
   const std::int64_t epoch = run_.progress.epoch;

@@ -5,15 +5,15 @@
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
+#include "levin/core/loops/training_length.h"
 #include "levin/core/module.h"
 
 namespace levin {
 
 namespace {
 
-SchedulerConfig scheduler_from_settings(std::shared_ptr<LrScheduler> scheduler, const Value& settings) {
+SchedulerConfig config_of_settings(const Value& settings) {
   SchedulerConfig config;
-  config.scheduler = std::move(scheduler);
   const auto text = [&](const char* key, const std::string& fallback) {
     const Value* value = settings.find(key);
     return value != nullptr && !value->is_null() ? value->as_string() : fallback;
@@ -50,17 +50,15 @@ void check_optimizer_of(const LrScheduler& scheduler, const OptimizerSetups& set
 
 }  // namespace
 
-OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name) {
+OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name, const TrainingLength& length) {
   if (!override_by_name.optimizer) return module.configure_optimizers();
-  std::vector<at::Tensor> parameters;
-  for (at::Tensor& parameter : module.parameters()) {
-    if (parameter.requires_grad()) parameters.push_back(parameter);
-  }
   OptimizerSetup setup;
-  setup.optimizer = override_by_name.optimizer->make(std::move(parameters));
+  setup.optimizer = override_by_name.optimizer->make_for(module);
   if (override_by_name.scheduler) {
-    setup.schedulers.push_back(
-        scheduler_from_settings(override_by_name.scheduler->make(*setup.optimizer), override_by_name.scheduler_settings));
+    const Value& settings = override_by_name.scheduler_settings;
+    SchedulerConfig& config = setup.schedulers.emplace_back(config_of_settings(settings));
+    const auto steps = [&] { return length.schedule_steps(config.interval, config.frequency); };
+    config.scheduler = override_by_name.scheduler->make(*setup.optimizer, {steps, settings.mark()});
   }
   return setup;
 }

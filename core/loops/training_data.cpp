@@ -1,23 +1,53 @@
 #include "levin/core/loops/training_data.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/epoch_plan.h"
+#include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
+namespace {
+
+std::optional<std::int64_t> batches_of(const BatchLoader& loader, const TrainerOptions& options) {
+  return limited_batches(loader.size(), options.limit_train_batches, "limit_train_batches");
+}
+
+/// -1 becomes a limit in batches, if there is one: an epoch has no more.
+std::int64_t at_most(std::int64_t batches, const TrainerOptions& options) {
+  return batch_cap(batches < 0 ? std::nullopt : std::optional(batches), options.limit_train_batches).value_or(-1);
+}
+
+/// Before ranks have agreed; -1 for unknown.
+std::int64_t own_epoch_batches(TrainerState& run) {
+  // Not to be asked from within the loader's own making.
+  DataSource* const source = std::exchange(run.data_ahead, nullptr);
+  const auto batches = batches_of(source->train_ahead(run.module(), run.setup, run.hooks), run.options());
+  run.data_ahead = source;
+  return batches.value_or(-1);
+}
+
+}  // namespace
+
+std::int64_t estimated_epoch_batches(TrainerState& run) {
+  const bool is_ahead = run.data_ahead != nullptr;
+  return at_most(is_ahead ? own_epoch_batches(run) : run.progress.num_training_batches, run.options());
+}
+
+std::int64_t agreed_epoch_batches(TrainerState& run) {
+  const std::vector<std::int64_t> by_rank =
+      RankExchange(run.strategy().control_group())
+          .gather_values(own_epoch_batches(run),
+                         {"agreeing on the length of training", "all make the same scheduler, which asks for it"});
+  return at_most(EpochPlan(by_rank, /*stop_with_first=*/!run.module().automatic_optimization()).iterations(), run.options());
+}
 
 void TrainingData::set_up() {
   loader_ = source_.train(module_, setup_, hooks_);
-  if (!loader_) {
-    throw MisuseError(
-        "fit needs training data: pass a loader, or a data module (`data:` in a YAML file) whose train_dataloader() gives one, "
-        "or let the module's own train_dataloader() do so.");
-  }
-  const auto& limit = setup_.options.limit_train_batches;
-  batches_ = epoch_batches_ = limited_batches(loader_->size(), limit, "limit_train_batches");
-  cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, limit));
+  batches_ = epoch_batches_ = batches_of(*loader_, setup_.options);
+  cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, setup_.options.limit_train_batches));
 }
 
 std::int64_t TrainingData::seek(const ResumePoint& resume) {

@@ -8,8 +8,15 @@
 #include "levin/core/loops/loader_cursor.h"
 #include "levin/core/resume/resume_point.h"
 #include "levin/core/run/progress.h"
+#include "levin/core/run/trainer_state.h"
 
 namespace levin {
+
+/// Batches of a training epoch as far as a rank can know; -1 for unknown. What all ranks have agreed on; before the first
+/// epoch, of this rank's own loader, which is made for that. Ranks: any.
+std::int64_t estimated_epoch_batches(TrainerState& run);
+/// The same before the first epoch, of all ranks' loaders. Ranks: all.
+std::int64_t agreed_epoch_batches(TrainerState& run);
 
 /// The training loader of a fit, one epoch after another, and where in an epoch's data a run that resumes begins.
 class TrainingData {

@@ -3,11 +3,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "levin/core/export.h"
 #include "levin/core/optimizers/lr_scheduler.h"
+#include "levin/core/optimizers/schedule_length.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {
@@ -17,13 +19,16 @@ class LEVIN_API OptimizerFactory {
  public:
   virtual ~OptimizerFactory();
   virtual std::shared_ptr<torch::optim::Optimizer> make(std::vector<at::Tensor> parameters) const = 0;
+  /// One for a module's parameters that need a gradient: make() of all of them, unless it is overridden.
+  virtual std::shared_ptr<torch::optim::Optimizer> make_for(const Module& module) const;
 };
 
 /// Makes a scheduler for the `lr_scheduler:` section of YAML. Registered by PyTorch's class name: StepLR, OneCycleLR, …
 class LEVIN_API LrSchedulerFactory {
  public:
   virtual ~LrSchedulerFactory();
-  virtual std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer) const = 0;
+  /// `length`: of all of training, for options that are left out.
+  virtual std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer, const ScheduleLength& length = {}) const = 0;
 };
 
 namespace detail {
@@ -36,6 +41,9 @@ class Recipe {
   std::shared_ptr<Derived> make(Arguments&&... arguments) const {
     return std::make_shared<Derived>(std::forward<Arguments>(arguments)...);
   }
+  std::shared_ptr<Derived> make_of_length(torch::optim::Optimizer& optimizer, const ScheduleLength&) const {
+    return make(optimizer);
+  }
 };
 template <class Derived>
 requires requires { typename Derived::Options; }
@@ -46,6 +54,14 @@ class Recipe<Derived> {
   template <class... Arguments>
   std::shared_ptr<Derived> make(Arguments&&... arguments) const {
     return std::make_shared<Derived>(std::forward<Arguments>(arguments)..., options_);
+  }
+  /// A scheduler; of a length where its class asks for one.
+  std::shared_ptr<Derived> make_of_length(torch::optim::Optimizer& optimizer, const ScheduleLength& length) const {
+    if constexpr (std::is_constructible_v<Derived, torch::optim::Optimizer&, const Options&, const ScheduleLength&>) {
+      return std::make_shared<Derived>(optimizer, options_, length);
+    } else {
+      return make(optimizer);
+    }
   }
 
  private:
@@ -64,13 +80,14 @@ class OptimizerFactoryOf final : public OptimizerFactory, public detail::Recipe<
   }
 };
 
-/// The factory of a scheduler class, whose constructor takes the optimizer and, where the class has Options, these.
+/// The factory of a scheduler class, whose constructor takes the optimizer and, where the class has Options, these, and after
+/// them a ScheduleLength if it likes.
 template <class Derived>
 class LrSchedulerFactoryOf final : public LrSchedulerFactory, public detail::Recipe<Derived> {
  public:
   using detail::Recipe<Derived>::Recipe;
-  std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer) const override {
-    return detail::Recipe<Derived>::make(optimizer);
+  std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer, const ScheduleLength& length) const override {
+    return detail::Recipe<Derived>::make_of_length(optimizer, length);
   }
 };
 

@@ -29,12 +29,6 @@ std::map<const at::TensorImpl*, std::string> names_of(const Module& module) {
   return names;
 }
 
-Groups groups_of(const Optimizer& optimizer) {
-  Groups groups;
-  for (const auto& group : optimizer.param_groups()) groups.push_back(group.params());
-  return groups;
-}
-
 bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
   return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
 }
@@ -142,7 +136,7 @@ bool same(const Groups& groups, const Groups& others) {
 
 /// Gives an optimizer these groups. Options are those that a group with the first of its parameters has, or had.
 void set_groups(Optimizer& optimizer, const Groups& groups, const std::vector<OptimizerParamGroup>& known) {
-  if (same(groups_of(optimizer), groups)) return;
+  if (same(ParameterSet::groups_of(optimizer), groups)) return;
   std::vector<OptimizerParamGroup> made;
   for (const auto& parameters : groups) {
     const auto has_first = [&](const OptimizerParamGroup& group) {
@@ -205,7 +199,7 @@ ParameterResume::ParameterResume(TrainerState& run, const Checkpoint& checkpoint
   const Value* saved = checkpoint.manifest.find(kKey);
   for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
     Optimizer& optimizer = *run.parts.optimizers[index];
-    const Groups own = groups_of(optimizer);
+    const Groups own = ParameterSet::groups_of(optimizer);
     const std::vector<OptimizerParamGroup> own_groups = optimizer.param_groups();
     if (saved != nullptr) {
       saved_.push_back(saved_groups(saved->at("optimizers").as_list().at(index), run.module(), own, index, checkpoint));
@@ -259,7 +253,7 @@ void ParameterResume::restore(TrainerState& run, const std::optional<Moment>& mo
 }
 
 void ParameterResume::restore_state(Optimizer& optimizer, std::size_t index) {
-  const Groups groups = groups_of(optimizer);
+  const Groups groups = ParameterSet::groups_of(optimizer);
   for (const auto& saved : saved_[index]) {
     for (const at::Tensor& parameter : saved) {
       at::TensorImpl* const key = parameter.unsafeGetTensorImpl();

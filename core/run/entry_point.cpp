@@ -11,6 +11,8 @@
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/loops/parameter_warnings.h"
 #include "levin/core/loops/take_over.h"
+#include "levin/core/loops/training_data.h"
+#include "levin/core/loops/training_length.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/resume/checkpoint_lookup.h"
 #include "levin/core/resume/checkpoint_state.h"
@@ -53,6 +55,7 @@ void EntryPoint::begin_progress() {
   run_.resume.rank_states_at_end.clear();
   if (!fitting()) return;
   progress.end_reason.clear();
+  progress.num_training_batches = -1;
   run_.accumulation.window = {};
   run_.nan.reset();
   run_.resume.position = {};
@@ -63,6 +66,7 @@ EntryPoint::~EntryPoint() {
   // The module stays attached, so that save_checkpoint() and metrics work after fit(), until it or the Trainer goes.
   run_.entry.active = false;
   run_.parts.data = nullptr;
+  run_.data_ahead = nullptr;
   run_.progress.fitting = false;
   run_.resume.arrive();
 }
@@ -115,6 +119,8 @@ void EntryPoint::set_up() {
   open_loggers();
   set_up_parts();
   if (checkpoint_) take_over([&] { restore_module(run_, *checkpoint_); });
+  // A loader that setup() asked for may be made of what the checkpoint has replaced.
+  if (checkpoint_) source_.forget_ahead();
   set_up_module();
   if (fitting()) {
     configure_optimizers();
@@ -214,6 +220,7 @@ void EntryPoint::set_up_parts() {
   set_up_parts_done_ = true;
   const auto scope = run_.hooks.enter(Hook::kSetup);
   if (run_.parts.data != nullptr) run_.parts.data->setup(stage_);
+  if (fitting()) run_.data_ahead = &source_;
   for (const auto& callback : run_.parts.callbacks) callback->setup(run_.trainer, run_.module(), stage_);
   run_.module().setup(stage_);
   run_.hooks.module(Hook::kConfigureModel, &Module::configure_model);
@@ -231,7 +238,8 @@ void EntryPoint::set_up_module() {
 
 void EntryPoint::configure_optimizers() {
   const auto scope = run_.hooks.enter(Hook::kConfigureOptimizers);
-  take_optimizers(make_optimizers(run_.module(), run_.optimizer_override), run_.options(), run_.parts);
+  const TrainingLength length(run_.options(), run_.accumulation.batches, [&] { return agreed_epoch_batches(run_); });
+  take_optimizers(make_optimizers(run_.module(), run_.optimizer_override, length), run_.options(), run_.parts);
   check_same_optimizers(run_.setup, run_.parts);
   run_.trained.remember_optimizers();
   warn_of_idle_parameters(run_.parts);

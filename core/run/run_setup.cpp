@@ -8,6 +8,7 @@
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
+#include "levin/core/loops/epoch_plan.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/run/announcements.h"
 #include "levin/core/seed.h"
@@ -15,8 +16,6 @@
 namespace levin {
 
 namespace {
-
-bool has_value(const Limit& limit) { return limit.is_share() ? limit.share() > 0.0 : limit.batches() > 0; }
 
 void apply_fast_dev_run(TrainerOptions& options) {
   const std::int64_t batches = options.fast_dev_run.batches();
@@ -82,7 +81,7 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
   options = checked("Trainer", std::move(options));
   if (options.barebones) apply_barebones(options);
   if (options.fast_dev_run) apply_fast_dev_run(options);
-  if (has_value(options.overfit_batches)) {
+  if (takes_batches(options.overfit_batches)) {
     options.limit_train_batches = options.limit_val_batches = options.overfit_batches;
   }
   if (!options.max_epochs) {

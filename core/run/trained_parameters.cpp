@@ -45,6 +45,12 @@ bool are_as(const torch::optim::Optimizer& optimizer, const ParameterSet::Groups
 
 }  // namespace
 
+ParameterSet::Groups ParameterSet::groups_of(const torch::optim::Optimizer& optimizer) {
+  Groups groups;
+  for (const auto& group : optimizer.param_groups()) groups.push_back(group.params());
+  return groups;
+}
+
 bool TrainedParameters::is_as(const ParameterSet& set) const {
   std::size_t index = 0;
   const auto is_next = [&](const at::Tensor& parameter) {
@@ -66,10 +72,7 @@ ParameterSet TrainedParameters::taken() const {
     set.trained.push_back(parameter.requires_grad());
     return true;
   });
-  for (const auto& optimizer : parts_.optimizers) {
-    ParameterSet::Groups& groups = set.optimizers.emplace_back();
-    for (const auto& group : optimizer->param_groups()) groups.push_back(group.params());
-  }
+  for (const auto& optimizer : parts_.optimizers) set.optimizers.push_back(ParameterSet::groups_of(*optimizer));
   return set;
 }
 

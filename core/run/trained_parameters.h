@@ -15,6 +15,7 @@ namespace levin {
 struct ParameterSet {
   /// The parameters of an optimizer, by group.
   using Groups = std::vector<std::vector<at::Tensor>>;
+  static Groups groups_of(const torch::optim::Optimizer& optimizer);
 
   std::vector<at::Tensor> parameters;  ///< of the module and those below it, parents first
   std::vector<bool> trained;           ///< by parameter: it requires a gradient

@@ -21,6 +21,7 @@
 
 namespace levin {
 
+class DataSource;
 class StepVotes;
 
 /// What entry points leave to one another.
@@ -54,8 +55,9 @@ struct TrainerState {
   Boundaries boundaries{progress, *metrics, stop};
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};
-  std::string failed_batch;         ///< the batch that an error has left, in words
-  StepVotes* step_votes = nullptr;  ///< while training runs
+  std::string failed_batch;          ///< the batch that an error has left, in words
+  StepVotes* step_votes = nullptr;   ///< while training runs
+  DataSource* data_ahead = nullptr;  ///< of a fit whose data is set up, until it begins to train
 
   Module& module() const { return *parts.module; }
   Strategy& strategy() const { return *setup.strategy; }

@@ -32,6 +32,8 @@
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/optimizers/parameter_groups.h"
+#include "levin/core/optimizers/schedule_length.h"
 #include "levin/core/options/choice.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/devices.h"

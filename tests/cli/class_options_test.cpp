@@ -169,15 +169,39 @@ TEST_CASE("wrong arguments of loggers, strategies, data, optimizers and schedule
               {{"factor: 1", "run.yaml:3:23: lr_scheduler: factor: must be below 1, got int 1"}});
   check_class(
       "lr_scheduler:", "OneCycleLR",
-      {{"max_lr: 0.1",
-        "run.yaml:3:14: lr_scheduler: the length of the cycle is not known: give total_steps, or epochs "
-        "and steps_per_epoch"},
+      {{"max_lr: 0.1, epochs: 3",
+        "run.yaml:3:36: lr_scheduler: the length of the cycle is not known: epochs and steps_per_epoch go together; or give "
+        "total_steps"},
        {"max_lr: 0.1, total_steps: 5, div_factor: 0", "run.yaml:3:56: lr_scheduler: div_factor: must be above 0, got int 0"}});
   check_class("lr_scheduler:", "SequentialLR",
               {{"schedulers: [{class_path: StepLR, init_args: {step_size: 1}}], milestones: [3]",
                 "run.yaml:3:90: lr_scheduler: there must be one scheduler more than milestones, but there are 1 schedulers and "
                 "1 milestones"}});
+  check_class("optimizer: SGD\nlr_scheduler:", "OneCycleLR", {{"max_lr: 0.1", ""}, {"max_lr: 0.1, total_steps: null", ""}});
+  check_class("optimizer: SGD\nlr_scheduler:", "CosineAnnealingLR",
+              {{"eta_min: 0.1", ""}, {"T_max: 0", "run.yaml:4:22: lr_scheduler: T_max: must be at least 1, got int 0"}});
   check_all("lr_scheduler: {class_path: StepLR, init_args: {step_size: 1}, ",
             {{"interval: batch", "run.yaml:1:73: lr_scheduler: interval: must be one of 'step', 'epoch', got string 'batch'"}},
             "}\n");
+}
+
+TEST_CASE("parameter groups stand beside class_path, and are checked with the options of the class") {
+  check_all(
+      "optimizer:\n  class_path: AdamW\n  ",
+      {{"no_decay: [bias, norm]", ""},
+       {"groups: [{parameters: [bias], weight_decay: 0}, {parameters: ['^head\\.'], lr: 0.01}]", ""},
+       {"groups: [{parameters: [bias], lr: -1.0}]", "run.yaml:3:37: optimizer: groups: lr: must be at least 0, got float -1.0"},
+       {"groups: [{parameters: [bias], lrr: 1.0}]", "run.yaml:3:33: optimizer: groups: unknown key 'lrr'; did you mean 'lr'?"},
+       {"groups: [{lr: 1.0}]",
+        "run.yaml:3:12: optimizer: groups: missing key 'parameters' (which parameters the group is of: [bias, norm])"},
+       {"groups: [{parameters: []}]", "run.yaml:3:25: optimizer: groups: parameters: is an empty list"},
+       {"no_decay: bias",
+        "run.yaml:3:13: optimizer: no_decay: expected list of string, got string 'bias'; write it in brackets: [a, b]"},
+       {"init_args: {no_decay: [bias]}",
+        "run.yaml:3:15: optimizer: no_decay goes beside class_path and init_args, not into init_args"}},
+      "\n");
+  CHECK_THAT(error_of("optimizer:\n  class_path: AdamW\n  no_decay: ['head(']\n"),
+             Catch::StartsWith("run.yaml:3:14: optimizer: no_decay: 'head(' is no regular expression"));
+  CHECK(error_of("optimizer:\n  class_path: LBFGS\n  no_decay: [bias]\n") ==
+        "run.yaml:3:14: optimizer: no_decay: LBFGS has no weight_decay");
 }

@@ -78,6 +78,11 @@ TEST_CASE("a scheduler's settings stand beside its arguments") {
         yaml("{lr_scheduler: {class_path: FakeStep, interval: step, init_args: {step_size: 4}}}"));
 }
 
+TEST_CASE("parameter groups stand beside an optimizer's arguments") {
+  CHECK(overridden("{optimizer: FakeSgd}", {{"optimizer.no_decay", "[bias]"}, {"optimizer.lr", "0.5"}}) ==
+        yaml("{optimizer: {class_path: FakeSgd, no_decay: [bias], init_args: {lr: 0.5}}}"));
+}
+
 TEST_CASE("an override appends to lists and reaches their elements, the last one by default") {
   const Value two = overridden("{}", {{"trainer.callbacks", "FakeStopper", true},
                                       {"trainer.callbacks.patience", "1"},

@@ -35,6 +35,9 @@ TEST_CASE("help on a kind, a section or a key") {
   CHECK_THAT(topic_help("lr_scheduler"), Catch::Contains("FakeStep") && Catch::Contains("Beside class_path and init_args:") &&
                                              Catch::Contains("interval  (") && Catch::Contains("frequency  (int, default 1") &&
                                              Catch::Contains("monitor  ("));
+  CHECK_THAT(topic_help("optimizer"), Catch::Contains("FakeSgd") && Catch::Contains("Beside class_path and init_args:") &&
+                                          Catch::Contains("no_decay  (list of string, default []") &&
+                                          Catch::Contains("groups  (list of map of parameters and options"));
 }
 
 TEST_CASE("help on something unknown says what was meant") {

@@ -73,7 +73,7 @@ TEST_CASE("a whole configuration is read, with overrides and several files") {
   CHECK(config.model.init_args().at("lr") == Value(0.5));
   CHECK(config.model.init_args().at("hidden") == Value(64));
   CHECK(config.trainer.callbacks.at(0).init_args().at("patience") == Value(4));
-  CHECK(config.optimizer.class_path() == Value("FakeSgd"));
+  CHECK(config.optimizer.optimizer.class_path() == Value("FakeSgd"));
   CHECK(config.lr_scheduler.settings.interval == levin::Interval::kStep);
 }
 
@@ -162,6 +162,19 @@ TEST_CASE("a scheduler without an optimizer beside it is an error that says wher
   CHECK_THAT(fixture.error(), Catch::Contains("run.yaml:9:15: it needs an `optimizer:` beside it"));
   CHECK_THAT(fixture.error(), Catch::Contains("configure_optimizers"));
   CHECK(fixture.load({{"optimizer", "FakeSgd"}}).lr_scheduler.scheduler.empty() == false);
+}
+
+TEST_CASE("parameter groups are read, written and read again") {
+  Fixture fixture(
+      std::string(kRun) +
+      "optimizer: {class_path: FakeSgd, groups: [{parameters: [bias, norm], lr: 0.1}, {parameters: ['^head'], hidden: 2}]}\n");
+  const RunConfig config = fixture.load();
+  REQUIRE(config.optimizer.groups.groups.size() == 2);
+  CHECK(config.optimizer.groups.groups[0].parameters.at(1).text() == "norm");
+  CHECK(config.optimizer.groups.groups[0].options == Value(Value::Map{{"lr", Value(0.1)}}));
+  const Value complete = write_options(config);
+  CHECK(complete.at("optimizer").at("init_args").at("lr") == Value(1e-3));
+  CHECK(write_options(levin::read_options<RunConfig>(complete)) == complete);
 }
 
 TEST_CASE("a file without a configuration is an error") {

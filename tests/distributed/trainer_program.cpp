@@ -14,6 +14,8 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/optimizers/parameter_groups.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/seed.h"
 #include "levin/core/trainer.h"
@@ -73,6 +75,52 @@ void uneven_data(const Settings& settings) {
                                         DataLoaderOptions{.batch_size = 2});
   };
   trainer.fit(module, loader(settings.text("more") == "train"), {loader(false), loader(settings.text("more") == "val")});
+}
+
+/// Each rank has a batch more than the one before it, or its part of samples=, as uneven= says, in batches of 2. A schedule
+/// that steps with the optimizer takes all of training, and the bias has no weight decay. Reports how long a rank thinks
+/// training is, before ranks have agreed and after.
+void length_of_training(const Settings& settings) {
+  struct Biased : OneWeight {
+    Biased() : bias(register_parameter("bias", torch::ones({1}))) {}
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      StepOutput output = OneWeight::training_step(batch, batch_idx);
+      output.loss = output.loss + (bias * 0).sum();
+      return output;
+    }
+    void on_fit_start() override { before = trainer().estimated_stepping_batches(); }
+    void on_train_start() override { agreed = trainer().estimated_stepping_batches(); }
+    at::Tensor bias;
+    std::int64_t before = 0, agreed = 0;
+  } module;
+  TrainerOptions options = options_for(settings);
+  options.max_epochs = 3;
+  const bool divides = settings.has("samples");
+  options.use_distributed_sampler = divides;
+  if (divides) options.uneven = *choice_of<Uneven>(settings.text("uneven"));
+  Trainer trainer(options);
+  Value scheduling(Value::Map{});
+  scheduling["interval"] = "step";
+  ParameterGroupOptions groups;
+  groups.no_decay = {"bias"};
+  const Value sgd(Value::Map{{"lr", Value(0.01)}, {"weight_decay", Value(0.5)}});
+  trainer.override_optimizers(grouped_optimizer_factory("SGD", sgd, groups),
+                              Registry<LrSchedulerFactory>::instance().make("CosineAnnealingLR", Value(Value::Map{})),
+                              scheduling);
+  LoaderPtr loader = numbers(4 + trainer.rank(), 1);
+  if (divides) {
+    const at::Tensor values = torch::ones({settings.number("samples"), 1});
+    loader =
+        std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}), DataLoaderOptions{.batch_size = 2});
+  }
+  trainer.fit(module, loader);
+  Report report(settings.text("folder"), trainer.rank());
+  report_run(report, trainer, module);
+  report.add("before", module.before);
+  report.add("agreed", module.agreed);
+  report.add("bias", module.bias.item<double>());
+  report.add("groups", trainer.optimizers().at(0)->param_groups().size());
+  report.add("T_max", trainer.scheduler_configs().at(0).scheduler->state_dict().at("T_max").as_int());
 }
 
 /// part=whole, interrupted (by a signal to the last rank, in the middle of the second epoch) or resumed
@@ -280,6 +328,7 @@ void skips_epoch(const Settings& settings) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, void (*)(const Settings&)> scenarios{{"samples", samples},
+                                                                   {"length_of_training", length_of_training},
                                                                    {"resumes", resumes},
                                                                    {"resumes_elsewhere", resumes_elsewhere},
                                                                    {"starts_programs", starts_programs},

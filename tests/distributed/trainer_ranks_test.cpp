@@ -69,6 +69,37 @@ TEST_CASE("a run resumed inside an epoch on other ranks, with other batches, see
   CHECK(seen == each_once);
 }
 
+TEST_CASE("a schedule takes all of training, the same on all ranks, whichever has the most batches") {
+  const int ranks = GENERATE(1, 2, 4);
+  const Run run("length_of_training", ranks);
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  const double steps = 3 * (4 + ranks - 1);
+  for (const char* name : {"T_max", "agreed", "global_step"}) run.check_everywhere(name, steps);
+  for (std::size_t rank = 0; rank < run.by_rank.size(); ++rank) {
+    CHECK(run.number(rank, "before") == Approx(3 * (4 + static_cast<int>(rank))));
+    CHECK(run.text(rank, "weight") == run.text(0, "weight"));
+  }
+  run.check_everywhere("groups", 2);
+  run.check_everywhere("bias", 1);
+  CHECK_THAT(run.outcome.out + run.outcome.err,
+             Catch::Contains("SGD has 2 parameter groups:") && Catch::Contains("pg2: 1 tensor, 1 parameter, weight_decay 0.0"));
+}
+
+TEST_CASE("the length of training counts the samples that a rank has, padded or dropped as the options say") {
+  const auto [uneven, steps] = GENERATE(table<std::string, int>({{"pad", 3 * 4}, {"drop", 3 * 3}}));
+  const Run run("length_of_training", 4, {"samples=26", "uneven=" + uneven});
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  for (const char* name : {"before", "T_max", "agreed", "global_step"}) run.check_everywhere(name, steps);
+  const Run kept("length_of_training", 4, {"samples=26", "uneven=keep"});
+  INFO(kept.outcome.text());
+  REQUIRE(kept.outcome.ok());
+  for (const char* name : {"T_max", "agreed", "global_step"}) kept.check_everywhere(name, 3 * 4);
+  CHECK(kept.number(0, "before") == 3 * 4);
+  CHECK(kept.number(3, "before") == 3 * 3);
+}
+
 TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 ranks") {
   // 26 samples in global batches of 8: the last batch of 2 leaves two of four ranks without any.
   const Run one("samples", 1, {"samples=26", "batch=8"});

@@ -84,12 +84,26 @@ TEST_CASE("arguments that have no meaning are refused, from C++ and from YAML al
   CHECK_THROWS_AS(levin::ReduceLrOnPlateau(sgd, {.factor = 1.0}), levin::ConfigError);
   CHECK_THROWS_WITH(levin::ReduceLrOnPlateau(sgd, {.min_lr = {0.1, 0.2}}),
                     Contains("min_lr has 2 values") && Contains("1 param"));
-  CHECK_THROWS_WITH(levin::OneCycleLr(sgd, {.max_lr = 0.1}), Contains("total_steps"));
+  CHECK_THROWS_WITH(levin::OneCycleLr(sgd, {.max_lr = 0.1}), Catch::StartsWith("OneCycleLR: total_steps is not set."));
+  CHECK_THROWS_WITH(levin::CosineAnnealingLr(sgd, {}), Catch::StartsWith("CosineAnnealingLR: T_max is not set."));
+  CHECK_THROWS_WITH(levin::PolynomialLr(sgd, {.power = 2}), Contains("estimated_stepping_batches"));
   torch::optim::Adagrad adagrad({torch::zeros({1}, torch::requires_grad())});
   CHECK_THROWS_WITH(levin::OneCycleLr(adagrad, {.max_lr = 0.1, .total_steps = 5}),
                     Contains("Adagrad") && Contains("cycle_momentum"));
   CHECK_THROWS_AS(scheduler_factory("StepLR", levin::Value(levin::Value::Map{})), levin::ConfigError);
   CHECK_THROWS_AS(levin::LambdaLr(sgd, std::vector<levin::LambdaLr::Factor>{}), levin::MisuseError);
+}
+
+TEST_CASE("a scheduler class that takes a length is given it by its factory, others are not") {
+  auto sgd = make_sgd(0.1);
+  const levin::ScheduleLength length([] { return std::optional<std::int64_t>(12); }, {});
+  const levin::Value none(levin::Value::Map{});
+  CHECK(scheduler_factory("CosineAnnealingLR", none)->make(sgd, length)->state_dict().at("T_max") == levin::Value(12));
+  CHECK(scheduler_factory("LinearLR", none)->make(sgd, length)->state_dict().at("total_iters") == levin::Value(5));
+  // What no step is left for is not reached: a sequence whose milestone lies behind the end.
+  CHECK(length.part(20, std::nullopt, {}).unless(std::nullopt, "CosineAnnealingLR", "T_max") == 1);
+  CHECK(length.part(8, std::nullopt, {}).unless(std::nullopt, "CosineAnnealingLR", "T_max") == 4);
+  CHECK(length.part(8, 10, {}).unless(std::nullopt, "CosineAnnealingLR", "T_max") == 2);
 }
 
 TEST_CASE("a refused sequence says why") {

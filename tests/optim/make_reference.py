@@ -82,7 +82,7 @@ def cases():
         spec("LinearLR"),
         spec("LinearLR", start_factor=0.01, end_factor=0.7, total_iters=20),
         spec("LinearLR", start_factor=1.0, end_factor=0.0, total_iters=50),
-        spec("PolynomialLR"),
+        spec("PolynomialLR", total_iters=5),
         spec("PolynomialLR", total_iters=40, power=2.5),
         spec("CosineAnnealingLR", T_max=10),
         spec("CosineAnnealingLR", T_max=1, eta_min=0.001),

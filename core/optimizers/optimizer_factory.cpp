@@ -1,0 +1,18 @@
+#include "levin/core/optimizers/optimizer_factory.h"
+
+#include "levin/core/module.h"
+
+namespace levin {
+
+OptimizerFactory::~OptimizerFactory() = default;
+LrSchedulerFactory::~LrSchedulerFactory() = default;
+
+std::shared_ptr<torch::optim::Optimizer> OptimizerFactory::make_for(const Module& module) const {
+  std::vector<at::Tensor> parameters;
+  for (const at::Tensor& parameter : module.parameters()) {
+    if (parameter.requires_grad()) parameters.push_back(parameter);
+  }
+  return make(std::move(parameters));
+}
+
+}  // namespace levin

@@ -1,0 +1,114 @@
+// Each short form in which configure_optimizers gives its optimizers.
+#include <catch2/catch.hpp>
+
+#include "levin/optim/step_lr.h"
+#include "support/recording.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// Two weights, each with an optimizer of another class and of another rate, stepped by hand in one training_step.
+class Pair : public Module {
+ public:
+  using Form = std::function<OptimizerSetups(Pair&)>;
+  explicit Pair(Form form) : form_(std::move(form)) {
+    set_automatic_optimization(false);
+    first_ = register_parameter("first", torch::zeros({1}));
+    second_ = register_parameter("second", torch::zeros({1}));
+  }
+
+  StepOutput training_step(const Batch&, std::int64_t) override {
+    const std::size_t count = trainer().optimizers().size();
+    for (std::size_t index = 0; index < count; ++index) {
+      optimizer(index).zero_grad();
+      manual_backward(index == 0 ? first_.sum() : second_.sum());
+      step_optimizer(index);
+    }
+    return {};
+  }
+  OptimizerSetups configure_optimizers() override {
+    generator = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{first_}, 0.5);
+    discriminator = std::make_shared<torch::optim::Adam>(std::vector<at::Tensor>{second_}, 0.25);
+    scheduler = std::make_shared<StepLr>(*generator, StepLrOptions{.step_size = 1});
+    return form_(*this);
+  }
+
+  double first() const { return first_.item<double>(); }
+  double second() const { return second_.item<double>(); }
+
+  std::shared_ptr<torch::optim::SGD> generator;
+  std::shared_ptr<torch::optim::Adam> discriminator;
+  std::shared_ptr<StepLr> scheduler;
+
+ private:
+  Form form_;
+  at::Tensor first_, second_;
+};
+
+/// How many optimizers and schedulers a fit has, and what its weights are after two steps.
+struct Fitted {
+  explicit Fitted(const Pair::Form& form) : module(form), trainer(options()) {
+    trainer.fit(module, FixedLoader::of_rows(2, 1));
+    CHECK(trainer.optimizers().at(0) == module.generator);
+    CHECK(module.first() == Approx(-1.0));
+    if (trainer.optimizers().size() == 1) return;
+    CHECK(trainer.optimizers().at(1) == module.discriminator);
+    CHECK(module.second() == Approx(-0.5));
+  }
+  static TrainerOptions options() {
+    TrainerOptions quiet = quiet_options();
+    quiet.max_epochs = 1;
+    return quiet;
+  }
+  std::size_t optimizers() const { return trainer.optimizers().size(); }
+  const std::vector<SchedulerConfig>& schedulers() const { return trainer.scheduler_configs(); }
+
+  Pair module;
+  Trainer trainer;
+};
+
+}  // namespace
+
+TEST_CASE("several optimizers are a list of them") {
+  const Fitted flat([](Pair& pair) -> OptimizerSetups { return {pair.generator, pair.discriminator}; });
+  CHECK(flat.optimizers() == 2);
+  CHECK(flat.schedulers().empty());
+  const Fitted nested([](Pair& pair) -> OptimizerSetups { return {{pair.generator, pair.discriminator}}; });
+  CHECK(nested.optimizers() == 2);
+  CHECK(nested.schedulers().empty());
+  const Fitted each([](Pair& pair) -> OptimizerSetups { return {{pair.generator}, {pair.discriminator}}; });
+  CHECK(each.optimizers() == 2);
+}
+
+TEST_CASE("one optimizer stands alone, or with its scheduler") {
+  const Fitted alone([](Pair& pair) -> OptimizerSetups { return pair.generator; });
+  CHECK(alone.optimizers() == 1);
+  const Fitted braced([](Pair& pair) -> OptimizerSetups { return {pair.generator}; });
+  CHECK(braced.optimizers() == 1);
+  const Fitted scheduled([](Pair& pair) -> OptimizerSetups { return {pair.generator, pair.scheduler}; });
+  CHECK(scheduled.optimizers() == 1);
+  REQUIRE(scheduled.schedulers().size() == 1);
+  CHECK(scheduled.schedulers()[0].scheduler == scheduled.module.scheduler);
+  CHECK(scheduled.schedulers()[0].interval == Interval::kEpoch);
+}
+
+TEST_CASE("each of several optimizers may have a scheduler, with settings or without") {
+  const Fitted plain([](Pair& pair) -> OptimizerSetups { return {{pair.generator, pair.scheduler}, {pair.discriminator}}; });
+  CHECK(plain.optimizers() == 2);
+  REQUIRE(plain.schedulers().size() == 1);
+  CHECK(plain.schedulers()[0].interval == Interval::kEpoch);
+  const Fitted with_settings([](Pair& pair) -> OptimizerSetups {
+    return {{pair.generator, {{.scheduler = pair.scheduler, .interval = Interval::kStep}}}, {pair.discriminator}};
+  });
+  CHECK(with_settings.optimizers() == 2);
+  REQUIRE(with_settings.schedulers().size() == 1);
+  CHECK(with_settings.schedulers()[0].interval == Interval::kStep);
+  const Fitted single([](Pair& pair) -> OptimizerSetups {
+    return {pair.generator, {{.scheduler = pair.scheduler, .interval = Interval::kStep, .frequency = 3}}};
+  });
+  CHECK(single.optimizers() == 1);
+  REQUIRE(single.schedulers().size() == 1);
+  CHECK(single.schedulers()[0].frequency == 3);
+}

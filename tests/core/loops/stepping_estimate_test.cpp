@@ -1,0 +1,280 @@
+// What estimated_stepping_batches() says before training begins, and what schedulers by name make of it.
+#include <catch2/catch.hpp>
+
+#include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/seed.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/dataset.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// Ten batches, or so many; counts how often it is asked for them, and remembers what was estimated in each hook.
+class EstimatingModule : public RecordingModule {
+ public:
+  EstimatingModule(HookTrace& trace, std::int64_t batches = 10, bool knows_size = true)
+      : RecordingModule(trace), loader_(FixedLoader::of_rows(batches, 1, knows_size)) {}
+
+  LoaderPtr train_dataloader() override {
+    ++asked;
+    if (estimates_in_loader) estimates.push_back(trainer().estimated_stepping_batches());
+    return loader_;
+  }
+  void setup(Stage stage) override {
+    if (estimates_in_setup) estimates.push_back(trainer().estimated_stepping_batches());
+    RecordingModule::setup(stage);
+  }
+  OptimizerSetups make_optimizers() override {
+    if (estimates_in_configure) estimates.push_back(trainer().estimated_stepping_batches());
+    return RecordingModule::make_optimizers();
+  }
+  void on_train_start() override { estimates.push_back(trainer().estimated_stepping_batches()); }
+
+  int asked = 0;
+  bool estimates_in_setup = false, estimates_in_configure = true, estimates_in_loader = false;
+  std::vector<std::int64_t> estimates;
+
+ private:
+  LoaderPtr loader_;
+};
+
+TrainerOptions options_of(std::int64_t max_epochs) {
+  TrainerOptions options = quiet_options();
+  options.max_epochs = max_epochs;
+  return options;
+}
+
+/// In configure_optimizers and in on_train_start, and the steps that were taken in the end.
+std::vector<std::int64_t> estimates(const TrainerOptions& options, std::int64_t batches = 10, bool knows_size = true) {
+  HookTrace trace;
+  EstimatingModule module(trace, batches, knows_size);
+  Trainer trainer(options);
+  trainer.fit(module);
+  CHECK(module.asked == 1);
+  module.estimates.push_back(trainer.global_step());
+  return module.estimates;
+}
+
+using Numbers = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("configure_optimizers knows how many steps training will take") {
+  CHECK(estimates(options_of(3)) == Numbers{30, 30, 30});
+  SECTION("limit_train_batches") {
+    TrainerOptions options = options_of(3);
+    options.limit_train_batches = GENERATE(as<Limit>(), Limit(4), Limit(0.4));
+    CHECK(estimates(options) == Numbers{12, 12, 12});
+  }
+  SECTION("a limit in batches where the loader does not know its length") {
+    TrainerOptions options = options_of(2);
+    options.limit_train_batches = 4;
+    CHECK(estimates(options, 10, /*knows_size=*/false) == Numbers{8, 8, 8});
+  }
+  SECTION("accumulate_grad_batches") {
+    TrainerOptions options = options_of(3);
+    options.accumulate_grad_batches = 4;
+    CHECK(estimates(options) == Numbers{9, 9, 9});
+  }
+  SECTION("a GradientAccumulationScheduler, with what it begins with") {
+    TrainerOptions options = options_of(3);
+    options.callbacks = {
+        std::make_shared<GradientAccumulationScheduler>(GradientAccumulationSchedulerOptions{.scheduling = {{0, 4}}})};
+    CHECK(estimates(options) == Numbers{9, 9, 9});
+  }
+  SECTION("max_steps") {
+    TrainerOptions options = options_of(3);
+    options.max_steps = 7;
+    CHECK(estimates(options) == Numbers{7, 7, 7});
+    options.max_epochs = -1;
+    CHECK(estimates(options) == Numbers{7, 7, 7});
+  }
+  SECTION("overfit_batches") {
+    TrainerOptions options = options_of(3);
+    options.overfit_batches = 2;
+    CHECK(estimates(options) == Numbers{6, 6, 6});
+  }
+  SECTION("fast_dev_run") {
+    TrainerOptions options = options_of(3);
+    options.fast_dev_run = 2;
+    CHECK(estimates(options) == Numbers{2, 2, 2});
+  }
+  SECTION("a loader that does not know its length") {
+    CHECK(estimates(options_of(3), 10, /*knows_size=*/false) == Numbers{-1, -1, 30});
+  }
+}
+
+TEST_CASE("drop_last counts in the estimate") {
+  const bool drops = GENERATE(true, false);
+  struct Estimating final : Module {
+    Estimating() : weight(register_parameter("weight", torch::ones({1}))) {}
+    StepOutput training_step(const Batch& batch, std::int64_t) override { return (batch[0] * weight).sum(); }
+    OptimizerSetups configure_optimizers() override {
+      estimate = trainer().estimated_stepping_batches();
+      return std::make_shared<torch::optim::SGD>(parameters(), 0.1);
+    }
+    at::Tensor weight;
+    std::int64_t estimate = 0;
+  } module;
+  Trainer trainer(options_of(2));
+  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::ones({7, 1})}});
+  trainer.fit(module, std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .drop_last = drops}));
+  CHECK(module.estimate == (drops ? 6 : 8));
+  CHECK(trainer.global_step() == module.estimate);
+}
+
+TEST_CASE("whoever asks gets the loader made, once; it is made where it always was when nobody asks") {
+  HookTrace trace;
+  EstimatingModule module(trace);
+  SECTION("setup() and configure_optimizers ask") {
+    module.estimates_in_setup = true;
+    Trainer trainer(options_of(2));
+    trainer.fit(module);
+    CHECK(module.estimates == Numbers{20, 20, 20});
+    CHECK(module.asked == 1);
+  }
+  SECTION("nobody asks") {
+    module.estimates_in_configure = false;
+    bool was_asked_for = true;
+    trace.on_entry = [&](const std::string& entry) {
+      if (entry == "M.on_fit_start") was_asked_for = module.asked > 0;
+    };
+    Trainer trainer(options_of(2));
+    trainer.fit(module);
+    CHECK_FALSE(was_asked_for);
+    CHECK(module.asked == 1);
+  }
+  SECTION("train_dataloader() asks itself") {
+    module.estimates_in_loader = true;
+    Trainer trainer(options_of(2));
+    trainer.fit(module);
+    CHECK(module.estimates == Numbers{-1, 20, 20});
+  }
+  SECTION("the next fit asks anew") {
+    Trainer trainer(options_of(2));
+    trainer.fit(module);
+    EstimatingModule other(trace, 3);
+    trainer.fit(other);
+    CHECK(other.estimates.front() == 6);
+  }
+  SECTION("a loader that is made anew every epoch is made as often as when nobody asks") {
+    TrainerOptions options = options_of(3);
+    options.reload_dataloaders_every_n_epochs = 1;
+    Trainer(options).fit(module);
+    EstimatingModule quiet(trace);
+    quiet.estimates_in_configure = false;
+    Trainer(options).fit(quiet);
+    CHECK(module.asked == quiet.asked);
+  }
+}
+
+TEST_CASE("without training data, who asks how long training is hears what is missing") {
+  struct Estimating final : RecordingModule {
+    using RecordingModule::RecordingModule;
+    OptimizerSetups make_optimizers() override {
+      trainer().estimated_stepping_batches();
+      return RecordingModule::make_optimizers();
+    }
+  };
+  HookTrace trace;
+  Estimating module(trace);
+  Trainer trainer(options_of(1));
+  CHECK_THROWS_WITH(trainer.fit(module), Catch::StartsWith("fit needs training data"));
+}
+
+TEST_CASE("a resumed run asks for its loader after the data module has its state back") {
+  struct Counted final : DataModule {
+    LoaderPtr train_dataloader() override { return FixedLoader::of_rows(batches, 1); }
+    Value state_dict() const override { return Value(Value::Map{{"batches", Value(batches)}}); }
+    void load_state_dict(const Value& state) override { batches = state.at("batches").as_int(); }
+    std::int64_t batches = 3;
+  };
+  const TemporaryFolder folder;
+  HookTrace trace;
+  EstimatingModule module(trace);
+  module.estimates_in_setup = true;
+  Counted data;
+  data.batches = 5;
+  Trainer trainer(options_of(1));
+  trace.on_entry = [&](const std::string& entry) {
+    if (entry == "M.on_train_end") trainer.save_checkpoint(folder / "end.ckpt");
+  };
+  trainer.fit(module, data);
+  trace.on_entry = nullptr;
+
+  EstimatingModule resumed(trace);
+  resumed.estimates_in_setup = true;
+  Counted other;
+  Trainer longer(options_of(2));
+  longer.fit(resumed, other, {.ckpt_path = (folder / "end.ckpt").string()});
+  CHECK(resumed.estimates == Numbers{6, 10, 10});
+  CHECK(longer.global_step() == 10);
+}
+
+namespace {
+
+std::shared_ptr<LrSchedulerFactory> scheduler_of(const char* name, Value init_args = Value(Value::Map{})) {
+  return Registry<LrSchedulerFactory>::instance().make(Value(name), init_args);
+}
+
+Value settings_of(const char* interval, std::int64_t frequency = 1) {
+  Value settings(Value::Map{{"interval", Value(interval)}, {"frequency", Value(frequency)}});
+  settings.set_mark(Mark{"run.yaml", 7, 3});
+  return settings;
+}
+
+Value state_after_fit(const TrainerOptions& options, const std::shared_ptr<LrSchedulerFactory>& scheduler,
+                      const Value& settings, bool knows_size = true) {
+  HookTrace trace;
+  EstimatingModule module(trace, 10, knows_size);
+  Trainer trainer(options);
+  const Value sgd(Value::Map{{"lr", Value(0.1)}, {"momentum", Value(0.9)}});
+  trainer.override_optimizers(Registry<OptimizerFactory>::instance().make(Value("SGD"), sgd), scheduler, settings);
+  trainer.fit(module);
+  return trainer.scheduler_configs().at(0).scheduler->state_dict();
+}
+
+}  // namespace
+
+TEST_CASE("a schedule whose length is left out takes all of training") {
+  const TrainerOptions options = options_of(3);
+  CHECK(state_after_fit(options, scheduler_of("CosineAnnealingLR"), settings_of("epoch")).at("T_max") == Value(3));
+  CHECK(state_after_fit(options, scheduler_of("CosineAnnealingLR"), settings_of("step")).at("T_max") == Value(30));
+  CHECK(state_after_fit(options, scheduler_of("PolynomialLR"), settings_of("step", 5)).at("total_iters") == Value(6));
+  const Value one_cycle =
+      state_after_fit(options, scheduler_of("OneCycleLR", Value(Value::Map{{"max_lr", Value(1.0)}})), settings_of("step"));
+  CHECK(one_cycle.at("total_steps") == Value(30));
+  CHECK(one_cycle.at("last_epoch") == Value(30));
+  CHECK(state_after_fit(options, scheduler_of("LinearLR"), settings_of("step")).at("total_iters") == Value(5));
+  CHECK(state_after_fit(options, scheduler_of("ConstantLR"), settings_of("step")).at("total_iters") == Value(5));
+  const Value given(Value::Map{{"T_max", Value(4)}});
+  CHECK(state_after_fit(options, scheduler_of("CosineAnnealingLR", given), settings_of("step")).at("T_max") == Value(4));
+}
+
+TEST_CASE("the last schedule of a sequence takes what the milestones leave") {
+  const auto member = [](const char* name) { return Value(Value::Map{{"class_path", Value(name)}}); };
+  const Value sequence(Value::Map{
+      {"schedulers", Value(Value::List{member("LinearLR"), member("CosineAnnealingLR"), member("CosineAnnealingLR")})},
+      {"milestones", Value(Value::List{5, 12})}});
+  const Value state = state_after_fit(options_of(3), scheduler_of("SequentialLR", sequence), settings_of("step"));
+  CHECK(state.at("_schedulers").as_list().at(0).at("total_iters") == Value(5));
+  CHECK(state.at("_schedulers").as_list().at(1).at("T_max") == Value(7));
+  CHECK(state.at("_schedulers").as_list().at(2).at("T_max") == Value(18));
+}
+
+TEST_CASE("a schedule whose length is left out, in a training of unknown length, is an error at its place") {
+  TrainerOptions unlimited = options_of(-1);
+  unlimited.max_time = std::chrono::hours(1);
+  const auto check = [](const TrainerOptions& options, const char* interval, bool knows_size) {
+    CHECK_THROWS_WITH(state_after_fit(options, scheduler_of("CosineAnnealingLR"), settings_of(interval), knows_size),
+                      Catch::StartsWith("run.yaml:7:3: CosineAnnealingLR: T_max is not set") && Catch::EndsWith("Set T_max."));
+  };
+  check(unlimited, "epoch", /*knows_size=*/true);
+  check(options_of(3), "step", /*knows_size=*/false);
+}
