@@ -27,6 +27,11 @@ void build_and_train(const std::string& template_name, bool builds) {
   project.levin({"fit", "--config", "config.yaml", "--trainer.max_epochs=1"});
   CHECK(fs::exists(version_folder(project.folder()) / "metrics.csv"));
   const Outcome prediction = project.levin({"predict", "--config", "config.yaml", "--ckpt_path=best"});
+  if (template_name == "regression") {
+    project.levin(
+        {"fit", "--config", "config.yaml", "--trainer.max_epochs=1", "--model.hidden=16", "--trainer.logger.name=hidden_16"});
+    CHECK(fs::exists(project.folder() / "hidden_16/version_0/metrics.csv"));
+  }
   if (template_name == "language-model") CHECK(prediction.text().find("The Walrus") != std::string::npos);
 }
 

@@ -1,0 +1,91 @@
+# The same program in Lightning: python -P examples/language_model/lightning.py fit
+# -P: otherwise `import lightning` finds this file.
+from pathlib import Path
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.cli import LightningCLI
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+
+class Writer(L.LightningModule):
+    def __init__(
+        self,
+        text: str = "examples/language_model/data/alice.txt",
+        context: int = 64,
+        width: int = 64,
+        batch_size: int = 16,
+        prompt: str = "Alice",
+    ):
+        super().__init__()
+        self.save_hyperparameters()
+        self.text = Path(text).read_text()
+        self.alphabet = sorted(set(self.text))
+        self.train_size = len(self.text) * 9 // 10
+        self.embedding = nn.Embedding(len(self.alphabet), width)
+        self.positions = nn.Embedding(context, width)
+        layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2)
+        self.output = nn.Linear(width, len(self.alphabet))
+
+    def forward(self, symbols):
+        length = symbols.size(1)
+        features = self.embedding(symbols) + self.positions.weight[:length]
+        mask = nn.Transformer.generate_square_subsequent_mask(length, self.device)
+        return self.output(self.encoder(features, mask))
+
+    def loss(self, symbols):
+        return F.cross_entropy(self(symbols[:, :-1]).flatten(0, 1), symbols[:, 1:].flatten())
+
+    def training_step(self, symbols, batch_idx):
+        loss = self.loss(symbols)
+        self.log("train_loss", loss, prog_bar=True)
+        return loss
+
+    def validation_step(self, symbols, batch_idx):
+        self.log("val_loss", self.loss(symbols), prog_bar=True)
+
+    def predict_step(self, symbols, batch_idx):
+        while symbols.size(1) < 300:
+            scores = self(symbols[:, -self.hparams.context :])[:, -1].float()
+            symbols = torch.cat([symbols, torch.softmax(scores / 0.7, 1).multinomial(1)], 1)
+        print("".join(self.alphabet[symbol] for symbol in symbols[0]))
+
+    def loader(self, text, length, shuffle=False):
+        symbols = torch.tensor([self.alphabet.index(character) for character in text])
+        return DataLoader(symbols.unfold(0, length, length), batch_size=self.hparams.batch_size, shuffle=shuffle)
+
+    def train_dataloader(self):
+        return self.loader(self.text[: self.train_size], self.hparams.context + 1, shuffle=True)
+
+    def val_dataloader(self):
+        return self.loader(self.text[self.train_size :], self.hparams.context + 1)
+
+    def predict_dataloader(self):
+        return self.loader(self.hparams.prompt, len(self.hparams.prompt))
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.AdamW(self.parameters(), weight_decay=0.1)
+        steps = self.trainer.estimated_stepping_batches
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.006, total_steps=steps, pct_start=0.1)
+        return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    LightningCLI(
+        Writer,
+        seed_everything_default=1,
+        trainer_defaults={
+            "max_epochs": 4,
+            "accelerator": "cpu",
+            "precision": "bf16-mixed",
+            "gradient_clip_val": 1.0,
+            "log_every_n_steps": 20,
+            "logger": {"class_path": "CSVLogger", "init_args": {"save_dir": ".", "name": "logs"}},
+            "callbacks": [LearningRateMonitor(), ModelCheckpoint(monitor="val_loss", save_top_k=2)],
+        },
+    )

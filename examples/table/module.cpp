@@ -1,0 +1,52 @@
+#include <levin/levin.h>
+
+namespace {
+
+struct StrengthOptions {
+  std::int64_t hidden = 64;
+
+  static void declare(levin::OptionList<StrengthOptions>& options) {
+    options.add("hidden", &StrengthOptions::hidden, "Width of the two hidden layers").min(1);
+  }
+};
+
+/// Predicts the compressive strength of concrete from what it is mixed of and its age.
+class Strength : public levin::Module {
+ public:
+  using Options = StrengthOptions;
+
+  explicit Strength(const StrengthOptions& options) {
+    using torch::nn::Linear, torch::nn::ReLU;
+    net_ =
+        register_module("net", torch::nn::Sequential(Linear(8, options.hidden), ReLU(), Linear(options.hidden, options.hidden),
+                                                     ReLU(), Linear(options.hidden, 1)));
+  }
+
+  levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
+    const auto loss = torch::mse_loss(strength(batch), batch["label"]);
+    log("train_loss", loss, {.prog_bar = true});
+    return loss;
+  }
+
+  levin::StepOutput validation_step(const levin::Batch& batch, std::int64_t) override {
+    log("val_loss", torch::mse_loss(strength(batch), batch["label"]), {.prog_bar = true});
+    return {};
+  }
+
+  levin::StepOutput test_step(const levin::Batch& batch, std::int64_t) override {
+    log("test_mse", torch::mse_loss(strength(batch), batch["label"]));
+    log("test_mae", torch::l1_loss(strength(batch), batch["label"]));
+    return {};
+  }
+
+  levin::Batch predict_step(const levin::Batch& batch, std::int64_t) override { return {{"strength", strength(batch)}}; }
+
+ private:
+  torch::Tensor strength(const levin::Batch& batch) { return net_->forward(batch["features"]).squeeze(1); }
+
+  torch::nn::Sequential net_;
+};
+
+LEVIN_REGISTER_MODULE(Strength, "Predicts the compressive strength of concrete");
+
+}  // namespace
