@@ -49,7 +49,7 @@ void FitLoop::run(const ResumePoint& resume) {
   }
   rank_zero_info("Training stopped: " + run_.progress.end_reason + ".");
   const bool may_train = *options.max_epochs != 0 && options.max_steps != 0 && run_.progress.num_training_batches != 0;
-  if (may_train && run_.progress.total_batch_idx == batches_before && !run_.stop.should_stop()) {
+  if (may_train && run_.progress.total_batch_idx == batches_before && !run_.stop.agreed()) {
     rank_zero_warn(
         format("This fit trained nothing: {} was true before it began, after {}. Raise the limit; and to train another module, "
                "or one from the beginning, make another Trainer.",

@@ -73,7 +73,7 @@ TEST_CASE("a module that has nothing to train says so") {
 
 TEST_CASE("a layer that was not registered is found in the loss, and a step's own input is not taken for one") {
   Two module;
-  const torch::nn::Linear plain(2, 3);
+  torch::nn::Linear plain(2, 3);
   module.loss = [&](Two& two, const Batch& batch) {
     const at::Tensor input = batch[0].clone().requires_grad_(true);
     return two.used->forward(input).mean() + plain->forward(batch[0]).mean();
