@@ -22,9 +22,6 @@ struct MistakenOptions {
 class Samples : public levin::SampleDataset {
  public:
   explicit Samples(std::string mistake) : mistake_(std::move(mistake)) {}
-  levin::Batch get_batch(std::span<const std::int64_t> indices) const override {
-    return SampleDataset::get_batch(mistake_ == "short_batches" ? indices.first(indices.size() - 1) : indices);
-  }
   std::int64_t size() const override { return mistake_ == "empty_dataset" ? 0 : mistake_ == "negative_size" ? -3 : 8; }
 
  protected:
@@ -36,6 +33,18 @@ class Samples : public levin::SampleDataset {
 
  private:
   std::string mistake_;
+};
+
+/// Leaves out the last sample of each batch.
+class ShortBatches : public levin::Dataset {
+ public:
+  std::int64_t size() const override { return samples_.size(); }
+  levin::Batch get_batch(std::span<const std::int64_t> indices) const override {
+    return samples_.get_batch(indices.first(indices.size() - 1));
+  }
+
+ private:
+  Samples samples_{""};
 };
 
 /// A classifier that is right but for one mistake, by name.
@@ -102,7 +111,9 @@ class Mistaken : public levin::Module {
     return loss;
   }
   levin::LoaderPtr loader() const {
-    return std::make_shared<levin::DataLoader>(std::make_shared<Samples>(mistake_), levin::DataLoaderOptions{.batch_size = 4});
+    levin::DatasetPtr samples = std::make_shared<Samples>(mistake_);
+    if (is("short_batches")) samples = std::make_shared<ShortBatches>();
+    return std::make_shared<levin::DataLoader>(std::move(samples), levin::DataLoaderOptions{.batch_size = 4});
   }
 
   std::string mistake_;
