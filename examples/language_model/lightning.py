@@ -68,7 +68,9 @@ class Writer(L.LightningModule):
         return self.loader(self.hparams.prompt, len(self.hparams.prompt))
 
     def configure_optimizers(self):
-        optimizer = torch.optim.AdamW(self.parameters(), weight_decay=0.1)
+        matrices = [parameter for parameter in self.parameters() if parameter.dim() > 1]
+        others = [parameter for parameter in self.parameters() if parameter.dim() < 2]
+        optimizer = torch.optim.AdamW([{"params": matrices}, {"params": others, "weight_decay": 0.0}], weight_decay=0.1)
         steps = self.trainer.estimated_stepping_batches
         scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.006, total_steps=steps, pct_start=0.1)
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
