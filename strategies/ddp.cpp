@@ -59,7 +59,8 @@ ModuleSynchronizer& DdpStrategy::synchronizer() const {
 }
 
 void DdpStrategy::before_backward(const at::Tensor& loss, bool synchronize) {
-  if (synchronize) synchronizer().before_backward(loss);
+  // A rank alone has nobody to reduce with, and after_backward() is not called.
+  if (synchronize && world_size() > 1) synchronizer().before_backward(loss);
 }
 
 void DdpStrategy::after_backward(Module&) { synchronizer().finish_reduction(); }

@@ -160,12 +160,13 @@ class TwoLosses final : public Module {
   at::Tensor second_;
 };
 
-/// frozen=none, one or both: weights that are frozen while the other's loss is computed. unused=1: find_unused_parameters.
+/// frozen=none, one or both: weights that are frozen while the other's loss is computed. unused=: ddp, 1 with
+/// find_unused_parameters.
 void two_losses(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = 2;
-  const Value find_unused(Value::Map{{"find_unused_parameters", Value(settings.number("unused") == 1)}});
-  if (settings.number("ranks") > 1) options.strategy = {Value("ddp"), find_unused};
+  const Value find_unused(Value::Map{{"find_unused_parameters", Value(settings.number("unused", 0) == 1)}});
+  if (settings.has("unused")) options.strategy = {Value("ddp"), find_unused};
   Trainer trainer(options);
   Report report(settings.text("folder"), trainer.rank());
   TwoLosses module(settings.text("frozen"));
