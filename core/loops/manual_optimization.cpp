@@ -1,10 +1,29 @@
 #include "levin/core/loops/manual_optimization.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/optimization.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/run/trainer_state.h"
 
 namespace levin {
+
+namespace {
+
+/// Before the first manual_backward(); somebody may have called backward() himself.
+void warn_without_gradient(const torch::optim::Optimizer& optimizer) {
+  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
+  if (std::any_of(parameters.begin(), parameters.end(), [](const at::Tensor& one) { return one.grad().defined(); })) return;
+  Console::instance().warn_once(
+      "step_optimizer() found no gradient to step by, so it changed nothing: call manual_backward(loss) before it.",
+      "a step without gradients", Speaker::kRun);
+}
+
+}  // namespace
 
 ManualOptimization::ManualOptimization(const Trainer& trainer) : run_(TrainerState::of(trainer)) {
   if (run_.step_votes == nullptr) {
@@ -27,6 +46,7 @@ void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
 
 void ManualOptimization::step(std::size_t index) {
   torch::optim::Optimizer& optimizer = run_.module().optimizer(index);
+  if (!run_.leaves.saw_loss()) warn_without_gradient(optimizer);
   if (run_.nan.skips_step(optimizer, run_.module())) return;
   run_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
                  optimizer);

@@ -22,6 +22,8 @@ class UnregisteredLeaves {
   /// Before each backward pass. Follows the first two of a fit through their graphs: what both depend on is no input of a
   /// step's own, such as one for a gradient penalty. Warns once.
   void look_at_loss(const at::Tensor& loss);
+  /// There was a backward pass in this fit.
+  bool saw_loss() const { return passes_ > 0; }
 
  private:
   std::vector<at::Tensor> strangers_in(const at::Tensor& loss) const;

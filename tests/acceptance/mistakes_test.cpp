@@ -302,6 +302,7 @@ TEST_CASE("mistakes in a module's code") {
       in_code("empty_dataset", {"training loader is empty"}, 0),
       in_code("negative_size", {"size"}),
       in_code("uneven_samples", {"sample"}),
+      in_code("step_without_backward", {"manual_backward(loss)"}, 0),
       in_code("no_optimizer_step", {"step_optimizer"}, 0),
       in_code("no_parameters", {"parameter"}, 0),
       in_code("forgotten_parameters", {"forgotten"}, 0),

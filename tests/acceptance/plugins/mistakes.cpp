@@ -55,7 +55,7 @@ class Mistaken : public levin::Module {
     using torch::nn::Linear;
     if (!is("no_parameters")) linear_ = register_module("linear", Linear(4, 2));
     if (is("forgotten_parameters")) forgotten_ = register_module("forgotten", Linear(4, 2));
-    if (is("no_optimizer_step")) set_automatic_optimization(false);
+    if (is("no_optimizer_step") || is("step_without_backward")) set_automatic_optimization(false);
     if (is("log_in_constructor")) log("train_loss", 1.0);
   }
 
@@ -76,6 +76,7 @@ class Mistaken : public levin::Module {
     auto loss = torch::nn::functional::cross_entropy(scores, is("class_out_of_range") ? batch["label"] + 2 : batch["label"]);
     if (is("log_vector")) log("train_loss", scores);
     if (is("log_without_name")) log("", loss);
+    if (is("step_without_backward")) step_optimizer();
     if (is("vector_loss")) return scores.sum(1);
     if (is("broadcast_loss")) return torch::mse_loss(scores.narrow(1, 0, 1), batch["label"].to(torch::kFloat));
     if (is("unregistered_layer")) return loss + plain_->forward(batch["features"]).sum();
