@@ -81,8 +81,7 @@ void use_device_generator(const std::optional<at::Generator>& generator, std::op
 }
 
 void seed_generators(std::uint64_t number) {
-  at::Generator cpu = at::detail::getDefaultCPUGenerator();
-  seed(cpu, number);
+  seed(at::detail::getDefaultCPUGenerator(), number);
   if (device_generator()) seed(*device_generator(), number);
   named_streams().seed = number;
   for (const auto& stream : named_streams().generators) begin_anew(stream);

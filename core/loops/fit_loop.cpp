@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/console/console.h"
 #include "levin/core/loops/take_over.h"
 #include "levin/core/run/announcements.h"

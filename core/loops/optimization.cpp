@@ -71,7 +71,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     const Precision::Forward forward(precision_);
     output_ = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, batch_idx);
   }
-  const bool has_loss = output_.loss.defined();
+  const bool has_loss = batch != nullptr && output_.loss.defined();
   GradientWindow& window = accumulation_.window;
   const int world_size = strategy_.world_size();
   const std::int64_t weight = has_loss ? accumulation_.weight_of(batch->batch_size(), world_size) : 0;

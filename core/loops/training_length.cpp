@@ -43,7 +43,8 @@ std::int64_t TrainingLength::schedule_steps_in(std::int64_t batches, std::int64_
   // A window ends after every accumulate-th batch and with the last one; a schedule steps where the batch's number is a
   // multiple of its frequency.
   const bool last_is_short = batches % accumulate_ != 0 && batches % frequency == 0;
-  return batches / std::lcm(accumulate_, frequency) + (last_is_short ? 1 : 0);
+  const std::int64_t both = std::max<std::int64_t>(std::lcm(accumulate_, frequency), 1);
+  return batches / both + (last_is_short ? 1 : 0);
 }
 
 std::optional<std::int64_t> TrainingLength::schedule_steps(Interval interval, std::int64_t frequency) const {

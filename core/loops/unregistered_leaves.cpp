@@ -51,11 +51,11 @@ std::vector<at::Tensor> UnregisteredLeaves::strangers_in(const at::Tensor& loss)
   }
   std::vector<at::Tensor> strangers;
   std::vector<torch::autograd::Node*> open = {loss.grad_fn().get()};
-  std::set<const torch::autograd::Node*> seen = {nullptr};
+  std::set<const torch::autograd::Node*> seen;
   while (!open.empty()) {
     torch::autograd::Node* const node = open.back();
     open.pop_back();
-    if (!seen.insert(node).second) continue;
+    if (node == nullptr || !seen.insert(node).second) continue;
     if (const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node)) {
       if (known.insert(leaf->variable.unsafeGetTensorImpl()).second) strangers.push_back(leaf->variable);
     }
