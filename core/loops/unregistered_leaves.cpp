@@ -56,10 +56,9 @@ std::vector<at::Tensor> UnregisteredLeaves::strangers_in(const at::Tensor& loss)
     torch::autograd::Node* const node = open.back();
     open.pop_back();
     if (node == nullptr || !seen.insert(node).second) continue;
-    if (const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node)) {
-      if (known.insert(leaf->variable.unsafeGetTensorImpl()).second) strangers.push_back(leaf->variable);
-    }
     for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
+    const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
+    if (leaf != nullptr && known.insert(leaf->variable.unsafeGetTensorImpl()).second) strangers.push_back(leaf->variable);
   }
   return strangers;
 }
