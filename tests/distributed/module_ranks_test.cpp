@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 #include <set>
-#include <sstream>
 
 #include "distributed/rank_run.h"
 
@@ -14,13 +13,6 @@ struct Run : levin::test::RankRun {
       : RankRun("module_program", scenario, ranks, settings) {}
 };
 
-std::vector<double> numbers_in(const std::string& text) {
-  std::vector<double> numbers;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) numbers.push_back(std::stod(part));
-  return numbers;
-}
-
 }  // namespace
 
 TEST_CASE("a part that is frozen in one epoch and taken back in the next trains alike on any number of ranks") {
@@ -30,8 +22,8 @@ TEST_CASE("a part that is frozen in one epoch and taken back in the next trains 
   const std::vector<std::string> expected = one.by_rank[0].at("weights");
   REQUIRE(expected.size() == 3);
   CHECK(one.text(0, "modes") == "trains,frozen,trains,");
-  const auto first = [&](std::size_t epoch) { return numbers_in(expected[epoch]).at(0); };
-  const auto second = [&](std::size_t epoch) { return numbers_in(expected[epoch]).at(1); };
+  const auto first = [&](std::size_t epoch) { return levin::test::numbers_in(expected[epoch]).at(0); };
+  const auto second = [&](std::size_t epoch) { return levin::test::numbers_in(expected[epoch]).at(1); };
   CHECK(first(0) != Approx(0.5));
   CHECK(first(1) == first(0));
   CHECK(first(2) != Approx(first(1)));
@@ -44,7 +36,8 @@ TEST_CASE("a part that is frozen in one epoch and taken back in the next trains 
     CHECK(several.text(rank, "modes") == one.text(0, "modes"));
     CHECK(several.by_rank[rank].at("weights") == several.by_rank[0].at("weights"));
   }
-  CHECK(numbers_in(several.by_rank[0].at("weights")[1])[0] == numbers_in(several.by_rank[0].at("weights")[0])[0]);
+  CHECK(levin::test::numbers_in(several.by_rank[0].at("weights")[1])[0] ==
+        levin::test::numbers_in(several.by_rank[0].at("weights")[0])[0]);
 }
 
 TEST_CASE("every rank loads weights, and rank 0 says so") {

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <sstream>
 
 #include "distributed/rank_run.h"
 
@@ -9,13 +8,6 @@ namespace {
 struct Run : levin::test::RankRun {
   Run(int ranks, const std::vector<std::string>& settings) : RankRun("parameters_program", "in_every_hook", ranks, settings) {}
 };
-
-std::vector<double> numbers_in(const std::string& text) {
-  std::vector<double> numbers;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) numbers.push_back(std::stod(part));
-  return numbers;
-}
 
 }  // namespace
 
@@ -33,8 +25,8 @@ TEST_CASE("ranks whose hooks change parameters train on with equal weights, whic
   for (const auto& [hook, weights] : one.by_rank[0]) {
     INFO(change << " in " << hook << " with " << manner);
     for (std::size_t rank = 1; rank < several.by_rank.size(); ++rank) CHECK(several.text(rank, hook) == several.text(0, hook));
-    const std::vector<double> expected = numbers_in(weights.back());
-    const std::vector<double> found = numbers_in(several.text(0, hook));
+    const std::vector<double> expected = levin::test::numbers_in(weights.back());
+    const std::vector<double> found = levin::test::numbers_in(several.text(0, hook));
     for (std::size_t index = 0; index < expected.size(); ++index) CHECK(found[index] == Approx(expected[index]));
   }
 }
@@ -49,10 +41,10 @@ TEST_CASE("what a step's losses have in common, and freeze by turns, is reduced 
   const levin::test::RankRun several("parameters_program", "two_losses", ranks, {"frozen=" + frozen, unused});
   INFO(frozen << " frozen, " << unused << ", " << ranks << " ranks\n" << several.outcome.text());
   REQUIRE(several.outcome.ok());
-  const std::vector<double> expected = numbers_in(one.text(0, "weights"));
+  const std::vector<double> expected = levin::test::numbers_in(one.text(0, "weights"));
   for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
     CHECK(several.text(rank, "weights") == several.text(0, "weights"));
-    const std::vector<double> found = numbers_in(several.text(rank, "weights"));
+    const std::vector<double> found = levin::test::numbers_in(several.text(rank, "weights"));
     for (std::size_t index = 0; index < expected.size(); ++index) CHECK(found[index] == Approx(expected[index]));
   }
 }

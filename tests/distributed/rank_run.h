@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,14 @@
 #include "support/temporary_folder.h"
 
 namespace levin::test {
+
+/// The numbers in a text, between which there are commas.
+inline std::vector<double> numbers_in(const std::string& text) {
+  std::vector<double> numbers;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) numbers.push_back(std::stod(part));
+  return numbers;
+}
 
 /// A scenario of a program on so many ranks, and what each rank reported (Report), in the order in which it did.
 class RankRun {
