@@ -8,12 +8,14 @@ namespace fs = std::filesystem;
 
 std::string levin_program() { return LEVIN_BINARY_DIR "/bin/levin"; }
 
+std::string loaded_levin_program() { return LEVIN_BINARY_DIR "/bin/loaded_levin"; }
+
 std::string digits_config() { return LEVIN_SOURCE_DIR "/examples/digits/config.yaml"; }
 
 Outcome levin(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), levin_program());
+  arguments.insert(arguments.begin(), loaded_levin_program());
   // One thread a rank: results do not depend on the machine, and several ranks do not fight for its cores.
-  return run({.arguments = std::move(arguments), .environment = {{"OMP_NUM_THREADS", "1"}}});
+  return run({.arguments = std::move(arguments), .environment = {{"OMP_NUM_THREADS", "1"}}, .copied = true});
 }
 
 Outcome digits(const std::string& command, const fs::path& folder, const std::vector<std::string>& more) {

@@ -11,6 +11,8 @@ namespace levin::test {
 
 /// The levin program as built.
 std::string levin_program();
+/// The same for a Command that is `copied`.
+std::string loaded_levin_program();
 /// examples/digits/config.yaml
 std::string digits_config();
 /// Runs `levin ARGUMENTS…`, here and now, with a time limit.

@@ -86,7 +86,7 @@ std::string filled(std::string text, const std::string& place, const std::string
 
 Outcome outcome_of(const Mistake& mistake, const TemporaryFolder& folder) {
   std::ofstream(folder / "run.yaml", std::ios::binary) << mistake.yaml;
-  std::vector<std::string> command = {levin_program()};
+  std::vector<std::string> command = {loaded_levin_program()};
   for (std::string argument : mistake.arguments) {
     if (argument.starts_with("table:")) {
       std::ofstream(folder / "table.csv") << argument.substr(6);
@@ -97,7 +97,7 @@ Outcome outcome_of(const Mistake& mistake, const TemporaryFolder& folder) {
   }
   std::vector<std::pair<std::string, std::string>> environment = {{"OMP_NUM_THREADS", "1"}};
   environment.insert(environment.end(), mistake.environment.begin(), mistake.environment.end());
-  return run({.arguments = std::move(command), .folder = folder.path(), .environment = std::move(environment)});
+  return run({.arguments = std::move(command), .folder = folder.path(), .environment = std::move(environment), .copied = true});
 }
 
 /// A terminal shows all of it, and none of it looks like a bug of levin's.

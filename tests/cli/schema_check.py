@@ -152,31 +152,40 @@ BAD = [
 ]
 
 
-def check(levin, validator, file, text, expected):
+def check(validator, text, run, expected):
     """What is wrong with how the schema and levin judge a text; empty when both expect it."""
-    file.write_text(text)
     by_schema = validator.is_valid(yaml.safe_load(text))
-    run = subprocess.run([levin, "fit", "--print_config", "--config", str(file)], capture_output=True, text=True)
-    if run.returncode not in (0, 2):
-        return f"levin ended with {run.returncode} on: {text}\n{run.stderr}"
-    by_levin = run.returncode == 0
+    if run["status"] not in (0, 2):
+        return f"levin ended with {run['status']} on: {text}\n{run['err']}"
+    by_levin = run["status"] == 0
     if (by_schema, by_levin) != (expected, expected):
-        return f"expected {expected}, schema says {by_schema}, levin {by_levin}: {text}\n{run.stderr}"
-    if by_levin and not validator.is_valid(yaml.safe_load(run.stdout)):
+        return f"expected {expected}, schema says {by_schema}, levin {by_levin}: {text}\n{run['err']}"
+    if by_levin and not validator.is_valid(yaml.safe_load(run["out"])):
         return f"the schema refuses what --print_config printed for: {text}"
     return ""
 
 
+def run_all(run_copies, loaded_levin, folder, texts):
+    """What levin does with each text: run_copies loads it once for all of them."""
+    commands = []
+    for number, text in enumerate(texts):
+        file = folder / f"{number}.yaml"
+        file.write_text(text)
+        commands.append([loaded_levin, "fit", "--print_config", "--config", str(file)])
+    run = subprocess.run([run_copies], input=json.dumps(commands), check=True, capture_output=True, text=True)
+    return json.loads(run.stdout)
+
+
 def main():
-    levin = sys.argv[1]
+    levin, loaded_levin, run_copies = sys.argv[1:]
     os.environ["OMP_NUM_THREADS"] = "1"
     schema = json.loads(subprocess.run([levin, "schema"], check=True, capture_output=True, text=True).stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "run.yaml"
-        results = [check(levin, validator, file, text, True) for text in GOOD]
-        results += [check(levin, validator, file, text, False) for text in BAD]
+        runs = run_all(run_copies, loaded_levin, pathlib.Path(folder), GOOD + BAD)
+    expected = [True] * len(GOOD) + [False] * len(BAD)
+    results = [check(validator, *case) for case in zip(GOOD + BAD, runs, expected, strict=True)]
     failures = [result for result in results if result]
     print("\n".join(failures) or f"schema and levin agree on {len(GOOD)} good and {len(BAD)} bad texts")
     return len(failures) > 0

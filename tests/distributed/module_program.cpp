@@ -178,6 +178,7 @@ void manual_samples(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  levin::test::become_copy(argc, argv);
   const Settings settings(argc, argv);
   const std::map<std::string, void (*)(const Settings&)> scenarios{
       {"frozen_part", frozen_part}, {"loads_weights", loads_weights}, {"draws", draws}, {"manual_samples", manual_samples}};

@@ -159,6 +159,7 @@ void logs(const Settings& settings) {
 }  // namespace levin::test
 
 int main(int argc, char** argv) {
+  levin::test::become_copy(argc, argv);
   using namespace levin::test;
   const std::map<std::string, void (*)(const Settings&)> scenarios{
       {"logs", logs},

@@ -178,6 +178,7 @@ void two_losses(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  levin::test::become_copy(argc, argv);
   const Settings settings(argc, argv);
   levin::test::run_program([&] { settings.text("scenario") == "two_losses" ? two_losses(settings) : in_every_hook(settings); });
 }

@@ -8,6 +8,7 @@
 #include "levin/core/error.h"
 #include "levin/core/trainer_options.h"
 #include "levin/strategies/rank_start.h"
+#include "support/copied_program.h"
 
 namespace levin::test {
 

@@ -32,6 +32,7 @@ class RankRun {
                          "folder=" + folder.path().string()};
     command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
     command.limit = std::chrono::seconds(60);
+    command.copied = true;
     outcome = run(command);
     by_rank.clear();
     for (int rank = 0; rank < ranks; ++rank) {

@@ -30,5 +30,6 @@ void run(const levin::test::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  levin::test::become_copy(argc, argv);
   levin::test::run_program([&] { run(levin::test::Settings(argc, argv)); });
 }

@@ -327,6 +327,7 @@ void skips_epoch(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  levin::test::become_copy(argc, argv);
   const std::map<std::string, void (*)(const Settings&)> scenarios{{"samples", samples},
                                                                    {"length_of_training", length_of_training},
                                                                    {"resumes", resumes},

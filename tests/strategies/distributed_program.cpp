@@ -17,6 +17,7 @@
 #include "levin/strategies/ddp.h"
 #include "levin/strategies/distributed/module_synchronizer.h"
 #include "levin/strategies/distributed/process_world.h"
+#include "levin/strategies/rank_start.h"
 
 namespace {
 
@@ -299,6 +300,7 @@ const std::map<std::string, Scenario> kScenarios = {
 // time limit in seconds; or agent, a port, and, if it is to write
 // garbage, garbage.
 int main(int argc, char** argv) {
+  levin::start_ranks_here();
   if (argc >= 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]), argc > 3);
   if (argc < 4) return 2;
   torch::set_num_threads(1);

@@ -9,7 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <system_error>
+
+#include "support/copied_program.h"
 
 namespace levin::test {
 namespace {
@@ -40,26 +43,80 @@ struct Pipe {
   }
 };
 
-/// Runs in the child process, between fork and exec.
-[[noreturn]] void become(const Command& command, const Pipe& out, const Pipe& err) {
-  setpgid(0, 0);  // so that the whole family can be killed
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  dup2(out.write_end, STDOUT_FILENO);
-  dup2(err.write_end, STDERR_FILENO);
-  if (!command.folder.empty() && chdir(command.folder.c_str()) != 0) _exit(126);
+/// This process's variables, with those of the command. No two have one name.
+std::vector<std::string> environment_of(const Command& command) {
+  std::vector<std::string> variables;
+  const auto has_name = [](const std::string& variable, const std::string& name) { return variable.starts_with(name + "="); };
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
   for (const auto& [name, value] : command.environment) {
-    if (value.empty()) {
-      unsetenv(name.c_str());
-    } else {
-      setenv(name.c_str(), value.c_str(), 1);
-    }
+    std::erase_if(variables, [&](const std::string& variable) { return has_name(variable, name); });
+    if (!value.empty()) variables.push_back(name + "=" + value);
   }
-  std::vector<char*> arguments;
-  for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  _exit(127);
+  return variables;
+}
+
+/// A process that has been started, the leader of a process group of its own.
+class Started {
+ public:
+  virtual ~Started() = default;
+  virtual pid_t process() const = 0;
+  /// What waitpid() says of its end.
+  virtual int wait() = 0;
+};
+
+class StartedByExec : public Started {
+ public:
+  StartedByExec(const Command& command, const Pipe& out, const Pipe& err) {
+    process_ = fork();
+    if (process_ < 0) fail("fork");
+    if (process_ == 0) become(command, out, err);
+    setpgid(process_, process_);  // here too: whichever process comes first
+  }
+  pid_t process() const override { return process_; }
+  int wait() override {
+    int status = 0;
+    while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+  }
+
+ private:
+  [[noreturn]] static void become(const Command& command, const Pipe& out, const Pipe& err) {
+    setpgid(0, 0);  // so that the whole family can be killed
+    const int nothing = open("/dev/null", O_RDONLY);
+    dup2(nothing, STDIN_FILENO);
+    dup2(out.write_end, STDOUT_FILENO);
+    dup2(err.write_end, STDERR_FILENO);
+    if (!command.folder.empty() && chdir(command.folder.c_str()) != 0) _exit(126);
+    std::vector<char*> arguments;
+    for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+    arguments.push_back(nullptr);
+    std::vector<std::string> variables = environment_of(command);
+    std::vector<char*> environment;
+    for (std::string& variable : variables) environment.push_back(variable.data());
+    environment.push_back(nullptr);
+    execvpe(arguments[0], arguments.data(), environment.data());
+    _exit(127);
+  }
+
+  pid_t process_ = -1;
+};
+
+class StartedAsCopy : public Started {
+ public:
+  StartedAsCopy(const Command& command, const Pipe& out, const Pipe& err)
+      : copy_({command.arguments, (command.folder.empty() ? std::filesystem::current_path() : command.folder).string(),
+               environment_of(command), out.write_end, err.write_end}) {}
+  pid_t process() const override { return copy_.process(); }
+  int wait() override { return copy_.wait(); }
+
+ private:
+  CopiedProgram copy_;
+};
+
+std::unique_ptr<Started> start(const Command& command, const Pipe& out, const Pipe& err) {
+  if (command.copied) return std::make_unique<StartedAsCopy>(command, out, err);
+  return std::make_unique<StartedByExec>(command, out, err);
 }
 
 /// Reads what is there. False: the other end is closed.
@@ -94,19 +151,14 @@ Outcome run(const Command& command) {
   Pipe out;
   Pipe err;
   const auto deadline = Clock::now() + command.limit;
-  const pid_t child = fork();
-  if (child < 0) fail("fork");
-  if (child == 0) become(command, out, err);
-  setpgid(child, child);  // here too: whichever process comes first
+  const std::unique_ptr<Started> started = start(command, out, err);
   out.close_write_end();
   err.close_write_end();
 
   Outcome outcome;
   outcome.timed_out = !read_all(out, err, deadline, outcome);
-  if (outcome.timed_out) kill(-child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  if (outcome.timed_out) kill(-started->process(), SIGKILL);
+  const int status = started->wait();
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return outcome;
 }

@@ -15,6 +15,7 @@ struct Command {
   /// Variables added to this process's environment, or taken out of it when the value is empty.
   std::vector<std::pair<std::string, std::string>> environment = {};
   std::chrono::seconds limit{100};  ///< after this the command and every process that it started are killed
+  bool copied = false;              ///< the program, given by its path, makes copies of itself (copied_program.h)
 };
 
 /// What a command did.

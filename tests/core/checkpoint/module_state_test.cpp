@@ -12,9 +12,9 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-struct Net final : torch::nn::Module {
-  explicit Net(int hidden = 4) : Net(hidden, false) {}
-  Net(int hidden, bool tied) {
+struct SmallNet final : torch::nn::Module {
+  explicit SmallNet(int hidden = 4) : SmallNet(hidden, false) {}
+  SmallNet(int hidden, bool tied) {
     first = register_module("first", torch::nn::Linear(3, hidden));
     norm = register_module("norm", torch::nn::BatchNorm1d(hidden));
     if (tied) register_parameter("tied", first->weight);
@@ -30,7 +30,7 @@ struct Net final : torch::nn::Module {
 TEST_CASE("parameters and buffers are saved by name and come back in a fresh module") {
   levin::test::TemporaryFolder folder;
   torch::manual_seed(3);
-  Net net;
+  SmallNet net;
   net.norm->forward(torch::randn({5, 4}));
   levin::Checkpoint checkpoint;
   levin::save_module(net, checkpoint);
@@ -41,7 +41,7 @@ TEST_CASE("parameters and buffers are saved by name and come back in a fresh mod
                                           "state_dict.norm.running_var", "state_dict.norm.weight", "state_dict.table"});
   checkpoint.save(folder / "net.ckpt");
 
-  Net fresh;
+  SmallNet fresh;
   REQUIRE_FALSE(at::equal(fresh.first->weight, net.first->weight));
   levin::load_module(fresh, levin::Checkpoint::load(folder / "net.ckpt"));
   CHECK(at::equal(fresh.first->weight, net.first->weight));
@@ -52,14 +52,14 @@ TEST_CASE("parameters and buffers are saved by name and come back in a fresh mod
 }
 
 TEST_CASE("every difference of names and shapes is listed, and the module is unchanged") {
-  Net net;
+  SmallNet net;
   levin::Checkpoint checkpoint;
   levin::save_module(net, checkpoint);
   checkpoint.tensors.erase("state_dict.first.bias");
   checkpoint.tensors.erase("state_dict.table");
   checkpoint.tensors["state_dict.second.weight"] = torch::ones({1});
   checkpoint.tensors["state_dict.norm.bias"] = torch::ones({9});
-  Net fresh;
+  SmallNet fresh;
   const at::Tensor before = fresh.first->weight.detach().clone();
   CHECK_THROWS_WITH(levin::load_module(fresh, checkpoint),
                     Contains("missing from the file: first.bias, table\n") && Contains("not in the module: second.weight\n") &&
@@ -69,11 +69,11 @@ TEST_CASE("every difference of names and shapes is listed, and the module is unc
 }
 
 TEST_CASE("a parameter with two names stays one parameter") {
-  Net net(4, true);
+  SmallNet net(4, true);
   levin::Checkpoint checkpoint;
   levin::save_module(net, checkpoint);
   CHECK(checkpoint.tensors.count("state_dict.tied") == 1);
-  Net fresh(4, true);
+  SmallNet fresh(4, true);
   levin::load_module(fresh, checkpoint);
   CHECK(at::equal(fresh.first->weight, net.first->weight));
   CHECK(fresh.named_parameters()["tied"].data_ptr() == fresh.first->weight.data_ptr());

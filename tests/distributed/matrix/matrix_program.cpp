@@ -3,6 +3,7 @@
 
 int main(int argc, char** argv) {
   using namespace levin::test;
+  become_copy(argc, argv);
   Scenarios scenarios;
   add_logging_scenarios(scenarios);
   add_data_scenarios(scenarios);

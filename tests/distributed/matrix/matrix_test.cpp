@@ -56,6 +56,7 @@ levin::test::Command command_of(const Case& tested, const std::filesystem::path&
   command.arguments.insert(command.arguments.end(), tested.parameters.begin(), tested.parameters.end());
   if (tested.gloo) command.environment = {{"LEVIN_MATRIX_CONTROL_GROUP", "gloo"}};
   command.limit = std::chrono::seconds(tested.limit);
+  command.copied = true;
   return command;
 }
 
