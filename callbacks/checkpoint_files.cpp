@@ -34,6 +34,12 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
   return std::mismatch(to.begin(), to.end(), from.begin(), from.end()).first == to.end();
 }
 
+// Files and links, also a link that points to nothing.
+bool file_is_there(const fs::path& file) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(file, error));
+}
+
 // What link_checkpoint() makes: a link to a checkpoint of the same folder.
 bool is_checkpoint_link(const fs::path& file) {
   std::error_code error;
@@ -69,11 +75,6 @@ std::string absolute_folder(const fs::path& folder) {
 bool has_files(const std::string& folder) {
   std::error_code error;
   return fs::directory_iterator(folder, error) != fs::directory_iterator();
-}
-
-bool file_is_there(const std::string& file) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(file, error));
 }
 
 void link_checkpoint(const std::string& target, const std::string& link) {

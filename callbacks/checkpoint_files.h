@@ -21,9 +21,6 @@ std::string absolute_folder(const std::filesystem::path& folder);
 /// True when the folder exists and something is in it.
 bool has_files(const std::string& folder);
 
-/// True for files and links, also for a link that points to nothing.
-bool file_is_there(const std::string& file);
-
 /// Makes `link` point to `target`, in one step: at any instant the old or the new link is there. Throws IoError.
 void link_checkpoint(const std::string& target, const std::string& link);
 

@@ -12,6 +12,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/base/steady_seconds.h"
+#include "levin/core/checkpoint/background_files.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/logger.h"
@@ -378,7 +379,9 @@ void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
   const std::string previous = std::exchange(last_model_path_, file);
   if (!previous.empty() && previous != file) displaced_.push_back(previous);
   if (options_.save_last.link() && newest_file_step_ == trainer.global_step()) {
-    if (trainer.is_global_zero()) detail::link_checkpoint(newest_file_, file);
+    if (trainer.is_global_zero()) {
+      trainer.checkpoint_files().then([target = newest_file_, file] { detail::link_checkpoint(target, file); }, {{file, true}});
+    }
     publish_aliases(trainer);
   } else {
     const std::string newest = newest_file_;
@@ -390,11 +393,17 @@ void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
 
 void ModelCheckpoint::write(Trainer& trainer, const std::string& file) {
   written_file_ = file;
-  trainer.save_checkpoint(file, options_.save_weights_only);
+  if (options_.async) {
+    trainer.save_checkpoint_in_background(file, options_.save_weights_only);
+  } else {
+    trainer.save_checkpoint(file, options_.save_weights_only);
+  }
   newest_file_ = file;
   newest_file_step_ = trainer.global_step();
   if (trainer.is_global_zero()) {
-    for (const auto& logger : trainer.loggers()) logger->after_save_checkpoint(file);
+    trainer.checkpoint_files().when_done([&trainer, file] {
+      for (const auto& logger : trainer.loggers()) logger->after_save_checkpoint(file);
+    });
   }
   publish_aliases(trainer);
 }
@@ -405,9 +414,9 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
   if (step == 0 || newest_file_step_ == step || last_saved_step_ == step) return;
   try {
     // Nothing counts as decided or saved: a run that goes on from here does what this one would have done next.
-    const std::string file = exceptional_file_ = free_file(current_name(trainer), "");
+    const std::string file = exceptional_file_ = free_file(trainer, current_name(trainer), "");
     write(trainer, file);
-    if (options_.save_last.enabled()) write_last(trainer, free_file(kNameLast, last_model_path_));
+    if (options_.save_last.enabled()) write_last(trainer, free_file(trainer, kNameLast, last_model_path_));
     rank_zero_info(format("Training ended with an error ({}); saved its state as {}", error.what(), file));
   } catch (const std::exception& save_error) {
     // The error that ended the training is what matters; it leaves the Trainer after this hook.
@@ -421,11 +430,12 @@ std::string ModelCheckpoint::current_name(const Trainer& trainer) const {
   return name_->fill(trainer.current_epoch(), trainer.global_step(), trainer.callback_metrics());
 }
 
-std::string ModelCheckpoint::free_file(const std::string& name, const std::string& may_replace) const {
+std::string ModelCheckpoint::free_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const {
   const std::filesystem::path folder(dirpath_);
   std::string file = (folder / (name + kFileExtension)).string();
   if (!options_.enable_version_counter) return file;
-  for (int version = 1; detail::file_is_there(file) && file != may_replace && file != exceptional_file_; ++version) {
+  const BackgroundFiles& files = trainer.checkpoint_files();
+  for (int version = 1; files.is_there(file) && file != may_replace && file != exceptional_file_; ++version) {
     file = (folder / format("{}-v{}{}", name, version, kFileExtension)).string();
   }
   return file;
@@ -433,11 +443,11 @@ std::string ModelCheckpoint::free_file(const std::string& name, const std::strin
 
 std::string ModelCheckpoint::choose_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const {
   return RankExchange(trainer.strategy().control_group())
-      .broadcast_text(trainer.is_global_zero() ? free_file(name, may_replace) : "",
+      .broadcast_text(trainer.is_global_zero() ? free_file(trainer, name, may_replace) : "",
                       {"ModelCheckpoint: file name", "what is saved when is decided alike"});
 }
 
-void ModelCheckpoint::remove_displaced(const Trainer& trainer) {
+void ModelCheckpoint::remove_displaced(Trainer& trainer) {
   const auto still_used = [this](const std::string& file) {
     const auto& kept = top_k_->files();
     return file == resumed_file_ || file == last_model_path_ || file == best_model_path_ ||
@@ -445,7 +455,8 @@ void ModelCheckpoint::remove_displaced(const Trainer& trainer) {
            std::any_of(kept.begin(), kept.end(), [&file](const auto& entry) { return entry.first == file; });
   };
   for (const std::string& file : std::exchange(displaced_, {})) {
-    if (trainer.is_global_zero() && !still_used(file)) detail::remove_checkpoint(file, dirpath_);
+    if (!trainer.is_global_zero() || still_used(file)) continue;
+    trainer.checkpoint_files().then([file, folder = dirpath_] { detail::remove_checkpoint(file, folder); }, {{file, false}});
   }
 }
 

@@ -63,6 +63,8 @@ struct LEVIN_API ModelCheckpointOptions {
   /// true: save when the training epoch ends; false: when validation ends; unset: the former when every epoch validates once.
   std::optional<bool> save_on_train_epoch_end = std::nullopt;
   bool enable_version_counter = true;  ///< false: a file of the same name is replaced
+  /// The step waits for a copy of the state, and a thread writes it; false: the step waits until the file is on disk.
+  bool async = true;
 
   static void declare(OptionList<ModelCheckpointOptions>& options);
 };
@@ -142,9 +144,9 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   void report_missing_monitor(Trainer& trainer);
 
   std::string choose_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const;
-  std::string free_file(const std::string& name, const std::string& may_replace) const;
+  std::string free_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const;
   std::string current_name(const Trainer& trainer) const;
-  void remove_displaced(const Trainer& trainer);
+  void remove_displaced(Trainer& trainer);
   void publish_aliases(Trainer& trainer);
 
   ModelCheckpointOptions options_;

@@ -43,6 +43,7 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
               "Save when a training epoch ends; false: when validation ends; null: by the validation interval");
   options.add("enable_version_counter", &O::enable_version_counter,
               "Add -v1, -v2, … to a name that is taken; false: replace the file");
+  options.add("async", &O::async, "Write in the background, from a copy; false: the step waits for the disk");
   options.rule({"every_n_train_steps", "every_n_epochs", "train_time_interval"}, [](const O& saving) {
     const int triggers = (saving.every_n_train_steps.value_or(0) > 0) + (saving.every_n_epochs.value_or(0) > 0) +
                          saving.train_time_interval.has_value();

@@ -13,6 +13,7 @@ class Optimizer;
 namespace levin {
 
 class Accelerator;
+class BackgroundFiles;
 class Batch;
 class BatchLoader;
 class Callback;

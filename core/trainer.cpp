@@ -198,7 +198,13 @@ void Trainer::set_accumulate_grad_batches(std::int64_t batches) {
   if (batches < 1) throw MisuseError(format("set_accumulate_grad_batches: {} is less than 1.", batches));
   state_->accumulation.batches = batches;
 }
-void Trainer::save_checkpoint(const std::filesystem::path& file, bool weights_only) { save_run(*state_, file, weights_only); }
+void Trainer::save_checkpoint(const std::filesystem::path& file, bool weights_only) {
+  save_run(*state_, file, {.weights_only = weights_only});
+}
+void Trainer::save_checkpoint_in_background(const std::filesystem::path& file, bool weights_only) {
+  save_run(*state_, file, {.weights_only = weights_only, .in_background = true});
+}
+BackgroundFiles& Trainer::checkpoint_files() { return state_->files; }
 void Trainer::log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step) {
   const Progress& progress = state_->progress;
   // The run that this one resumes has written what the hooks say that only set things up again.

@@ -155,6 +155,12 @@ class LEVIN_API Trainer {
   /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. Throws IoError on every rank when the file could not be
   /// written.
   void save_checkpoint(const std::filesystem::path& file, bool weights_only = false);
+  /// As save_checkpoint(), but returns when the state is copied: a thread of rank 0 writes the copy. Should that fail, the run
+  /// ends on all ranks with an IoError, thrown on rank 0 after a batch or at the end. The end of every entry point waits for
+  /// what is being written, and so do whoever loads a checkpoint, errors and signals.
+  void save_checkpoint_in_background(const std::filesystem::path& file, bool weights_only = false);
+  /// What else is done with files that are written in the background. Ranks: what others than rank 0 give has no files.
+  BackgroundFiles& checkpoint_files();
   /// Hands a row to all loggers (on rank 0), outside log(). `step` defaults to the x axis of training rows.
   void log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step = std::nullopt);
   /// Runs on rank 0 when the loggers' folder is known, before training: `levin fit` saves its config.yaml with it.

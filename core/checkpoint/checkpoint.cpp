@@ -196,6 +196,16 @@ void Checkpoint::save(const fs::path& file) const {
   output.commit();
 }
 
+Checkpoint Checkpoint::copy() const {
+  Checkpoint copied{manifest, {}};
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor plain = plain_copy(name, tensor);
+    dtype_name(name, plain.scalar_type());
+    copied.tensors[name] = plain.is_alias_of(tensor) ? plain.clone() : plain;
+  }
+  return copied;
+}
+
 Checkpoint Checkpoint::load(const fs::path& file) {
   try {
     return mapped(read_file(file));

@@ -25,6 +25,8 @@ class LEVIN_API Checkpoint {
   /// Writes the file so that at any instant either the old or the new one is whole: a temporary file in the same folder, fsync,
   /// rename, fsync of the folder. Makes the folder when missing. Throws IoError with path and reason; the temporary is removed.
   void save(const std::filesystem::path& file) const;
+  /// The same, with tensors of its own on the CPU, which nobody else changes. Throws MisuseError for what save() cannot write.
+  Checkpoint copy() const;
   /// Reads a file by mmap; tensors share the mapping copy-on-write. Throws IoError naming the file and what is wrong with it
   /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
   /// one.

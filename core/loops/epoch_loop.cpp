@@ -40,6 +40,12 @@ void EpochLoop::throw_if_signalled() const {
   if (run_.stop.signal() != 0) run_.stop.throw_if_signalled(progress_.where());
 }
 
+void EpochLoop::check_files() const {
+  if (!run_.files.has_news()) return;
+  const auto scope = hooks_.enter(Hook::kOnSaveCheckpoint);
+  run_.files.check();
+}
+
 void EpochLoop::run(const ResumePoint& resume) {
   start(resume);
   switch (resume.place) {
@@ -147,6 +153,7 @@ void EpochLoop::run_iterations() {
   if (!any_rank_has_batch()) return reach_end(/*completed=*/true, 0);
   for (bool over = false; !over;) {
     over = is_over(run_iteration(position_.batches_done));
+    check_files();
     throw_if_signalled();
   }
 }

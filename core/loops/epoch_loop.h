@@ -27,6 +27,8 @@ class EpochLoop {
   void run(const ResumePoint& resume);
   /// Throws Interrupted when the ranks agreed to end for a signal.
   void throw_if_signalled() const;
+  /// Tells what has become of checkpoints that are written in the background.
+  void check_files() const;
 
  private:
   void start(const ResumePoint& resume);

@@ -210,7 +210,8 @@ std::filesystem::path chosen_file(const TrainerState& run, const std::string& ck
 
 }  // namespace
 
-void save_run(TrainerState& run, const std::filesystem::path& file, bool weights_only) {
+void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions options) {
+  const bool weights_only = options.weights_only;
   if (run.parts.module == nullptr) {
     throw MisuseError("save_checkpoint needs a module: call it inside or after fit, validate, test or predict.");
   }
@@ -228,10 +229,17 @@ void save_run(TrainerState& run, const std::filesystem::path& file, bool weights
   check_moment(run, weights_only);
   // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
   run.boundaries.meet(BoundaryKind::kCheckpoint);
-  const Checkpoint checkpoint = put_together(run, weights_only, [&] { return gather_rank_states(run); });
+  Checkpoint checkpoint = put_together(run, weights_only, [&] { return gather_rank_states(run); });
+  if (options.in_background) {
+    if (!run.is_global_zero()) return;
+    run.files.write(std::move(checkpoint), file);
+    if (!weights_only) run.files.when_done([&run, file] { run.resume.newest_file = file; });
+    return;
+  }
   std::string problem;
   if (run.is_global_zero()) {
     try {
+      run.files.wait();
       checkpoint.save(file);
     } catch (const IoError& error) {
       problem = error.what();
@@ -243,11 +251,12 @@ void save_run(TrainerState& run, const std::filesystem::path& file, bool weights
   if (!weights_only) run.resume.newest_file = file;
 }
 
-std::filesystem::path resolve_checkpoint(const TrainerState& run, const std::string& ckpt_path) {
+std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path) {
   const std::string file_prefix = "file ";
   std::string answer;
   if (run.is_global_zero()) {
     try {
+      run.files.wait();
       answer = file_prefix + chosen_file(run, ckpt_path).string();
     } catch (const ConfigError& error) {
       answer = error.message();

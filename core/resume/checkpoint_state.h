@@ -9,13 +9,18 @@
 
 namespace levin {
 
+struct SaveOptions {
+  bool weights_only = false;
+  bool in_background = false;  ///< Trainer::save_checkpoint_in_background()
+};
+
 /// Ranks: all, except while an error leaves (then rank 0 alone writes what it has). Puts a checkpoint together and has rank 0
 /// write it. Throws IoError on every rank when it could not be written.
-void save_run(TrainerState& run, const std::filesystem::path& file, bool weights_only);
+void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions options);
 
 /// Ranks: all. The file that RunOptions::ckpt_path stands for: rank 0 looks, and all get what it found. Throws ConfigError on
 /// every rank when there is none.
-std::filesystem::path resolve_checkpoint(const TrainerState& run, const std::string& ckpt_path);
+std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path);
 
 /// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks.
 void restore_module(TrainerState& run, const Checkpoint& checkpoint);

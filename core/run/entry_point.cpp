@@ -286,6 +286,10 @@ void EntryPoint::log_hyperparams() {
 
 void EntryPoint::finish() {
   run_.progress.batch.loaders.clear();  // they may have gone with the loop
+  {
+    const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
+    run_.files.wait();
+  }
   // Every rank reaches this because all loops end at the same boundary.
   run_.boundaries.meet(BoundaryKind::kEnd);
   throw_if_signalled("at the end of ");
@@ -327,6 +331,10 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
       Console::instance().error("While handling an error, a hook failed too, with an exception that is no std::exception.");
     }
   };
+  {
+    const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
+    guarded([&] { run_.files.wait(); });
+  }
   {
     const auto scope = run_.hooks.enter(Hook::kOnException);
     for (const auto& callback : run_.parts.callbacks) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "levin/core/checkpoint/background_files.h"
 #include "levin/core/loops/gradient_accumulation.h"
 #include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/optimizer_config.h"
@@ -62,6 +63,7 @@ struct TrainerState {
   StepVotes* step_votes = nullptr;                      ///< while training runs
   DataSource* data_ahead = nullptr;                     ///< of a fit whose data is set up, until it begins to train
   const ModuleModes* modes_after_evaluation = nullptr;  ///< while an evaluation runs
+  BackgroundFiles files;                                ///< last: what it still tells is told to the others
 
   Module& module() const { return *parts.module; }
   Strategy& strategy() const { return *setup.strategy; }

@@ -20,6 +20,7 @@
 #include "levin/core/batch.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/callback.h"
+#include "levin/core/checkpoint/background_files.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"

@@ -1,0 +1,134 @@
+// Checkpoints that are written while training goes on, and what happens to them when the run is killed or the disk fails.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "acceptance/digits_run.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "support/copied_program.h"
+#include "support/matrix_report.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Digits that save after every step, below FOLDER.
+std::vector<std::string> saving_fit(const fs::path& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {
+      loaded_levin_program(),
+      "fit",
+      "--config",
+      digits_config(),
+      "--trainer.default_root_dir=" + folder.string(),
+      "--trainer.accelerator=cpu",
+      "--trainer.enable_progress_bar=false",
+      "--trainer.logger=false",
+      "--model.init_args.channels=4",
+      "--trainer.callbacks=[{class_path: ModelCheckpoint, init_args: {every_n_train_steps: 1, "
+      "save_last: true, enable_version_counter: false, dirpath: " +
+          (folder / "kept").string() + "}}]"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+struct Found {
+  int whole = 0;
+  int temporary = 0;
+  std::vector<std::string> damaged;
+};
+
+Found checkpoints_in(const fs::path& folder) {
+  Found found;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    if (entry.path().extension() != ".ckpt") {
+      ++found.temporary;
+      continue;
+    }
+    try {
+      Checkpoint::load(entry.path());
+      ++found.whole;
+    } catch (const std::exception& error) {
+      found.damaged.emplace_back(error.what());
+    }
+  }
+  return found;
+}
+
+bool has_checkpoint(const fs::path& folder) { return checkpoints_in(folder).whole > 0; }
+
+TEST_CASE("a run that saves every step and is killed at any instant leaves a whole checkpoint") {
+  const TemporaryFolder folder;
+  std::mt19937_64 random(11);
+  const int kills = MatrixReport::whole() ? 500 : 8;
+  const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const Start start{
+      saving_fit(folder.path(), {"--trainer.max_epochs=-1"}), folder.path().string(), {"OMP_NUM_THREADS=1"}, nothing, nothing};
+  for (int round = 0; round < kills; ++round) {
+    CopiedProgram run(start);
+    while (!has_checkpoint(folder / "kept")) usleep(1000);
+    usleep(static_cast<useconds_t>(random() % 60000));  // The instant is what varies; nothing is waited for.
+    kill(-run.process(), SIGKILL);
+    REQUIRE(WIFSIGNALED(run.wait()));
+    const Found found = checkpoints_in(folder / "kept");
+    INFO("after kill " << round);
+    REQUIRE(found.damaged == std::vector<std::string>{});
+    REQUIRE(found.whole >= 1);
+    REQUIRE(found.temporary <= 1);
+  }
+  close(nothing);
+  const Outcome last = run({.arguments = saving_fit(folder.path(), {"--trainer.max_steps=3"}),
+                            .environment = {{"OMP_NUM_THREADS", "1"}},
+                            .copied = true});
+  INFO(last.text());
+  REQUIRE(last.ok());
+  CHECK(checkpoints_in(folder / "kept").temporary == 0);
+}
+
+TEST_CASE("a call that fails while a checkpoint is written ends all ranks with path and cause, and the file before is whole") {
+  const int ranks = GENERATE(1, 2);
+  const auto [error, cause] =
+      GENERATE(table<int, std::string>({{ENOSPC, "No space left on device"}, {EIO, "Input/output error"}}));
+  const bool whole = MatrixReport::whole();
+  bool failed = true;
+  // Until all the calls of a run have had their turn.
+  for (int call = whole ? 1 : error == EIO ? 9 : 5; failed; call += whole ? 1 : 23) {
+    const TemporaryFolder folder;
+    const auto fit = [&](const std::string& at) {
+      return run(
+          {.arguments = saving_fit(folder.path(), {"--trainer.max_steps=3", "--trainer.devices=" + std::to_string(ranks)}),
+           .environment = {{"OMP_NUM_THREADS", "1"},
+                           {"LD_PRELOAD", LEVIN_BINARY_DIR "/tests/libfailing_calls.so"},
+                           {"LEVIN_FAULT_FOLDER", (folder / "kept").string()},
+                           {"LEVIN_FAULT_ERRNO", std::to_string(error)},
+                           {"LEVIN_FAULT_AT", at}},
+           .copied = true});
+    };
+    const Outcome outcome = fit(std::to_string(call));
+    INFO("call " << call << " on " << ranks << " ranks\n" << outcome.text());
+    const Found found = checkpoints_in(folder / "kept");
+    CHECK(found.damaged == std::vector<std::string>{});
+    CHECK(found.temporary == 0);
+    failed = !outcome.ok();
+    if (!failed) {
+      // Of an old file that cannot be read nobody knows whether it is a checkpoint.
+      const bool left_one = outcome.err.find("is left where it is") != std::string::npos;
+      CHECK(found.whole == (left_one ? 3 : 2));
+      CHECK(call > 100);
+      continue;
+    }
+    CHECK(outcome.status == 1);
+    CHECK_THAT(outcome.err, Catch::Contains(cause) && Catch::Contains((folder / "kept").string()));
+    if (ranks == 2) CHECK_THAT(outcome.err, Catch::Contains("rank 1 ended"));
+    // The first two files take less: from then on there is one before.
+    if (call > 60) CHECK(found.whole >= 1);
+  }
+}
+
+}  // namespace
+}  // namespace levin::test
