@@ -17,12 +17,20 @@ namespace levin {
 
 namespace {
 
-/// The first, fixed-size part of each exchange: which call this is, and as much of its bytes as fit.
-struct Frame {
+/// The first part of each exchange, as long on every rank: which call this is, and behind it the bytes, where they fit.
+struct FrameHead {
   std::uint64_t total_bytes = 0;
   std::array<char, 192> what{};
-  std::array<std::byte, 3072> bytes{};
 };
+
+/// How many bytes fit. Each rank gets the frames of all: with many of them a frame has room for a boundary with few metrics
+/// only.
+std::size_t room_in_frame(std::size_t ranks) {
+  constexpr std::size_t kLeast = 512;
+  constexpr std::size_t kMost = 3072;
+  constexpr std::size_t kOfAll = 64 * kMost;
+  return std::clamp(kOfAll / ranks, kLeast, kMost);
+}
 
 /// Seconds between looks at what other ranks have posted, while waiting for them.
 constexpr double kSecondsBetweenLooks = 1.0;
@@ -41,22 +49,28 @@ void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std
   check_sizes(mine, all, what);
   board_->end_reduction();
   board_->post_waiting(what);
-  Frame frame;
-  frame.total_bytes = mine.size();
-  std::strncpy(frame.what.data(), what, frame.what.size() - 1);
-  const bool fits = mine.size() <= frame.bytes.size();
-  if (fits && !mine.empty()) std::memcpy(frame.bytes.data(), mine.data(), mine.size());
-  std::vector<Frame> frames(ranks);
-  exchange(std::as_bytes(std::span(&frame, 1)), std::as_writable_bytes(std::span(frames)), what);
+  FrameHead head;
+  head.total_bytes = mine.size();
+  std::strncpy(head.what.data(), what, head.what.size() - 1);
+  const bool fits = mine.size() <= room_in_frame(ranks);
+  std::vector<std::byte> frame(sizeof head + room_in_frame(ranks));
+  std::memcpy(frame.data(), &head, sizeof head);
+  if (fits && !mine.empty()) std::memcpy(frame.data() + sizeof head, mine.data(), mine.size());
+  std::vector<std::byte> frames(ranks * frame.size());
+  exchange(frame, frames, what);
 
+  std::vector<FrameHead> heads(ranks);
   std::vector<GroupCall> calls;
-  for (const Frame& peer : frames) calls.push_back({text_in(peer.what), peer.total_bytes});
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    std::memcpy(&heads[peer], frames.data() + peer * frame.size(), sizeof head);
+    calls.push_back({text_in(heads[peer].what), heads[peer].total_bytes});
+  }
   if (const std::string different = describe_different_calls(calls); !different.empty()) fail(different);
   if (!fits) {
     exchange(mine, all, what);
   } else if (!mine.empty()) {
     for (std::size_t peer = 0; peer < ranks; ++peer) {
-      std::memcpy(all.data() + peer * mine.size(), frames[peer].bytes.data(), mine.size());
+      std::memcpy(all.data() + peer * mine.size(), frames.data() + peer * frame.size() + sizeof head, mine.size());
     }
   }
   board_->post_waiting(nullptr);

@@ -12,8 +12,8 @@
 
 namespace levin {
 
-/// The control group of ranks on several hosts. One all-gather an exchange of up to about 3 KiB, two for more. Errors are those
-/// of SharedMemoryGroup, but that a rank which is gone shows by its closed connection.
+/// The control group of ranks on several hosts. One all-gather an exchange of up to 3 KiB (0.5 KiB on many ranks), two for
+/// more. Errors are those of SharedMemoryGroup, but that a rank which is gone shows by its closed connection.
 class GlooControlGroup final : public ControlGroup {
  public:
   /// `gloo`: one whose errors are typed (see GlooBackend). `timeout_seconds`: how long a wait may take.

@@ -1,0 +1,136 @@
+// Prints what the runtime's own meetings cost on 8 to 1,024 ranks, counted in the simulation: exchanges, and the bytes that
+// each rank gives and gets. An exchange is one all_gather of the ControlGroup: over Gloo's ring it takes ranks - 1 rounds, each
+// with what one rank gives; within a host one write and reads of shared memory. Processor time is that of one rank's work in
+// it, without any transport.
+
+#include <time.h>
+
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/protocol/rank_exchange.h"
+#include "support/simulated_ranks.h"
+
+namespace {
+
+using levin::ControlGroup;
+using levin::MetricStore;
+
+/// Counts what passes through it.
+class CountingGroup final : public ControlGroup {
+ public:
+  explicit CountingGroup(ControlGroup& group) : group_(group) {}
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override {
+    ++exchanges;
+    given += mine.size();
+    got += all.size();
+    group_.all_gather(mine, all, what);
+  }
+
+  std::size_t exchanges = 0;
+  std::size_t given = 0;
+  std::size_t got = 0;
+
+ private:
+  ControlGroup& group_;
+};
+
+/// What one rank does.
+struct Scenario {
+  std::string name;
+  std::function<void(CountingGroup&, MetricStore&)> before;  ///< not counted
+  std::function<void(CountingGroup&, MetricStore&)> act;
+};
+
+void log_metrics(MetricStore& store, int metrics) {
+  store.enter(levin::Hook::kTrainingStep);
+  const levin::CallSite here = levin::SourceLocation::current();
+  for (int index = 0; index < metrics; ++index) {
+    store.log("metric_" + std::to_string(index), 0.5, {.on_epoch = true, .sync_dist = true}, here);
+  }
+}
+
+void meet(MetricStore& store, int epoch) {
+  store.meet({levin::BoundaryKind::kEpochReached, levin::Stage::kTrain, epoch, epoch}, {}, {});
+  store.reset_epoch();
+}
+
+Scenario boundary(const std::string& name, int metrics, bool known) {
+  const auto log_and_meet = [metrics](MetricStore& store, int epoch) {
+    log_metrics(store, metrics);
+    meet(store, epoch);
+  };
+  return {name,
+          [=](CountingGroup&, MetricStore& store) {
+            store.begin_stage(levin::Stage::kTrain);
+            store.begin_batch({.batch_size = 32});
+            if (known) log_and_meet(store, 0);
+          },
+          [=](CountingGroup&, MetricStore& store) { log_and_meet(store, 1); }};
+}
+
+Scenario exchange(const std::string& name, const std::function<void(levin::RankExchange&)>& act) {
+  return {name, [](CountingGroup&, MetricStore&) {},
+          [act](CountingGroup& group, MetricStore&) {
+            levin::RankExchange exchange(group);
+            act(exchange);
+          }};
+}
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+void print_row(const Scenario& scenario, int ranks) {
+  levin::testing::SimulatedRanks simulation;
+  std::size_t exchanges = 0;
+  std::size_t given = 0;
+  std::size_t got = 0;
+  double seconds = 0;
+  simulation.run(ranks, /*seed=*/1, [&](ControlGroup& group) {
+    CountingGroup counting(group);
+    MetricStore store(counting, {});
+    scenario.before(counting, store);
+    const CountingGroup before = counting;
+    const double begin = thread_seconds();
+    scenario.act(counting, store);
+    if (group.rank() != 0) return;
+    seconds = thread_seconds() - begin;
+    exchanges = counting.exchanges - before.exchanges;
+    given = counting.given - before.given;
+    got = counting.got - before.got;
+  });
+  std::printf("| %s | %d | %zu | %zu | %zu | %.0f |\n", scenario.name.c_str(), ranks, exchanges, given, got, seconds * 1e6);
+}
+
+}  // namespace
+
+int main() {
+  const std::string configuration(20'000, 'c');
+  const std::string rank_state(8'000, 's');
+  const levin::Meeting meeting("a benchmark", "all do the same");
+  const std::vector<Scenario> scenarios = {
+      boundary("boundary, nothing logged", 0, true),
+      boundary("boundary, 20 metrics", 20, true),
+      boundary("boundary, 20 metrics, first time", 20, false),
+      exchange("start: 20 KB of options are equal",
+               [&](levin::RankExchange& ranks) { ranks.first_difference(configuration, meeting); }),
+      exchange("start: rank 0's folder, 60 bytes",
+               [&](levin::RankExchange& ranks) { ranks.broadcast_text(configuration.substr(0, 60), meeting); }),
+      exchange("checkpoint: 8 KB of each rank's state",
+               [&](levin::RankExchange& ranks) { ranks.gather_text(rank_state, meeting); }),
+  };
+  std::printf(
+      "| what | ranks | exchanges | bytes a rank gives | bytes a rank gets | processor time, µs "
+      "|\n|---|---|---|---|---|---|\n");
+  for (const Scenario& scenario : scenarios) {
+    for (const int ranks : {8, 64, 512, 1024}) print_row(scenario, ranks);
+  }
+}
