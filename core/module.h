@@ -327,8 +327,8 @@ class LEVIN_API Module : public torch::nn::Module {
   // ---- Weights -------------------------------------------------------------------------------------------------------------
 
   /// A module as a checkpoint holds it: made of the hyper-parameters in it (Derived::Options; a class without is made of
-  /// nothing), with its weights. `hparams` replaces some of them. Throws as load_weights() and read_options() do, and
-  /// ConfigError when the checkpoint has no hyper-parameters of the module.
+  /// nothing), with its weights, on options.map_location or the CPU. `hparams` replaces some of them. Throws as load_weights()
+  /// and read_options() do, and ConfigError when the checkpoint has no hyper-parameters of the module.
   ///
   ///     auto network = levin::Module::load_from_checkpoint<Digits>("best.ckpt");
   template <class Derived>
@@ -344,6 +344,7 @@ class LEVIN_API Module : public torch::nn::Module {
     } else {
       module = std::make_shared<Derived>();
     }
+    if (!options.map_location.empty()) module->to(at::Device(options.map_location));
     load_weights(*module, file, options);
     return module;
   }

@@ -15,6 +15,7 @@
 #include "levin/core/protocol/hook.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer_options.h"
+#include "levin/core/weights.h"
 
 namespace levin {
 
@@ -23,10 +24,16 @@ struct SchedulerConfig;
 
 /// How an entry point runs.
 struct LEVIN_API RunOptions {
-  /// The checkpoint to start from. A file; "best" or "last" of the run that this Trainer has trained, or else of the newest one
-  /// of the same experiment; or those of a run's folder: "logs/version_3:best", "logs/version_3:last", "logs/version_3" (the
-  /// last).
+  /// The checkpoint to start from. A file, also one of another program's (TensorFile), of which fit() takes Lightning's; "best"
+  /// or "last" of the run that this Trainer has trained, or else of the newest one of the same experiment; or those of a run's
+  /// folder: "logs/version_3:best", "logs/version_3:last", "logs/version_3" (the last).
   std::optional<std::string> ckpt_path = std::nullopt;
+  /// Weights that fit() begins with, loaded when setup() and configure_model() have run; nothing else is taken over. Rank 0
+  /// says what was loaded and, unless `strict`, what differs. Not together with ckpt_path; other entry points do without.
+  std::optional<InitialWeights> init_from = std::nullopt;
+  /// The device onto which the tensors of ckpt_path and init_from go when they are read: "cpu", "cuda:1". Empty: they are
+  /// mapped into memory, and go from there to the module's device.
+  std::string map_location = {};
   /// Print the results of validate() and test() as a table, on rank 0.
   bool verbose = true;
   /// predict() gives its predictions. False where only callbacks want them, as they may be more than memory holds.

@@ -8,8 +8,8 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/base/quoted_text.h"
-#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/module_state.h"
+#include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 
@@ -29,7 +29,7 @@ std::string renamed(const std::string& name, const std::map<std::string, std::st
 std::map<std::string, at::Tensor> weights_for_module(const std::filesystem::path& file, const WeightsOptions& options) {
   std::map<std::string, at::Tensor> weights;
   std::map<std::string, std::string> names_in_file;
-  for (const auto& [name, tensor] : saved_weights(Checkpoint::load_safetensors(file))) {
+  for (const auto& [name, tensor] : saved_weights(TensorFile::open(file, options.map_location).content)) {
     if (!name.starts_with(options.prefix)) continue;
     const std::string own_name = renamed(name.substr(options.prefix.size()), options.rename);
     const auto [first, is_new] = names_in_file.emplace(own_name, name);
@@ -138,12 +138,18 @@ void unfreeze(torch::nn::Module& module) {
 namespace detail {
 
 Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names, const Value& overrides) {
-  const Checkpoint checkpoint = Checkpoint::load(file);
-  const Value* const saved = checkpoint.manifest.find("hyper_parameters");
+  const TensorFile opened = TensorFile::open(file);
+  const Value* const saved = opened.content.manifest.find("hyper_parameters");
   Value hyperparameters(Value::Map{});
   for (const OptionInfo& option : names) {
     const Value* const value = saved == nullptr ? nullptr : saved->find(option.name);
     if (value != nullptr) hyperparameters[option.name] = *value;
+  }
+  const bool is_checkpoint = opened.kind == TensorFileKind::kLevin || opened.kind == TensorFileKind::kLightning;
+  if (!is_checkpoint && !names.empty()) {
+    throw ConfigError(
+        format("'{}' is a {}, no checkpoint, and has no hyper-parameters: make the module yourself, and call load_weights().",
+               file, kind_name(opened.kind)));
   }
   if (hyperparameters.size() == 0 && !names.empty()) {
     throw ConfigError(

@@ -23,6 +23,14 @@ struct LEVIN_API WeightsOptions {
   std::string prefix = {};
   /// Beginnings of names, after the prefix, and what stands in their place: {{"backbone.", "layers."}}. The longest that fits.
   std::map<std::string, std::string> rename = {};
+  /// The device onto which the file's tensors go first: "cpu", "cuda:1". Empty: from the file at once to the module's.
+  std::string map_location = {};
+};
+
+/// Weights for fit() to begin with: what load_weights() takes.
+struct LEVIN_API InitialWeights {
+  std::filesystem::path path;
+  WeightsOptions options = {};
 };
 
 /// Names in which a file and a module differ: those of the file without the prefix, and renamed.
@@ -33,8 +41,9 @@ struct LEVIN_API WeightsReport {
   std::vector<std::string> misshaped = {};   ///< in both, with different shapes
 };
 
-/// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, whose names are those after
-/// `state_dict.`, or any safetensors file. Nothing else of a checkpoint is read. A tensor that the module holds under several
+/// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, any safetensors file,
+/// Hugging Face's index of several, a state_dict that Python's torch.save() wrote, or a Lightning checkpoint. Nothing else of a
+/// checkpoint is read. A tensor that the module holds under several
 /// names may stand in the file under one of them. Rank 0 says in one line what was loaded and what was left out. Throws IoError
 /// when the file cannot be read, and ConfigError, which names the file and every name that differs, when `strict`, or when
 /// nothing fits; the module is then unchanged. Ranks: each reads the file; call it on all.

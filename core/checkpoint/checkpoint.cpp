@@ -13,6 +13,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/mapped_file.h"
+#include "levin/core/checkpoint/safetensors_checks.h"
 #include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/error.h"
@@ -29,7 +30,7 @@ namespace fs = std::filesystem;
 constexpr char kManifestChecksumKey[] = "levin_manifest_crc32";
 constexpr char kDataChecksumKey[] = "levin_data_crc32";
 
-constexpr std::array<std::pair<at::ScalarType, std::string_view>, 12> kDtypes = {{{at::kBool, "BOOL"},
+constexpr std::array<std::pair<at::ScalarType, std::string_view>, 19> kDtypes = {{{at::kBool, "BOOL"},
                                                                                   {at::kByte, "U8"},
                                                                                   {at::kChar, "I8"},
                                                                                   {at::kShort, "I16"},
@@ -40,7 +41,14 @@ constexpr std::array<std::pair<at::ScalarType, std::string_view>, 12> kDtypes = 
                                                                                   {at::kFloat, "F32"},
                                                                                   {at::kDouble, "F64"},
                                                                                   {at::kFloat8_e4m3fn, "F8_E4M3"},
-                                                                                  {at::kFloat8_e5m2, "F8_E5M2"}}};
+                                                                                  {at::kFloat8_e5m2, "F8_E5M2"},
+                                                                                  {at::kFloat8_e4m3fnuz, "F8_E4M3FNUZ"},
+                                                                                  {at::kFloat8_e5m2fnuz, "F8_E5M2FNUZ"},
+                                                                                  {at::kFloat8_e8m0fnu, "F8_E8M0"},
+                                                                                  {at::kUInt16, "U16"},
+                                                                                  {at::kUInt32, "U32"},
+                                                                                  {at::kUInt64, "U64"},
+                                                                                  {at::kComplexFloat, "C64"}}};
 
 std::string dtype_name(const std::string& tensor, at::ScalarType type) {
   for (const auto& [known, name] : kDtypes) {
@@ -84,32 +92,54 @@ std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std
   return ordered;
 }
 
+SafetensorsHeader header_of(const std::vector<std::pair<std::string, at::Tensor>>& ordered) {
+  SafetensorsHeader header;
+  for (const auto& [name, tensor] : ordered) {
+    const std::uint64_t begin = header.data_size;
+    header.data_size += tensor.nbytes();
+    header.tensors[name] = {dtype_name(name, tensor.scalar_type()), tensor.sizes().vec(), begin, header.data_size};
+  }
+  return header;
+}
+
+void write_file(const fs::path& file, const SafetensorsHeader& header,
+                const std::vector<std::pair<std::string, at::Tensor>>& ordered) {
+  const std::string head = write_safetensors_header(header);
+  AtomicFile output(file);
+  output.write(head);
+  for (const auto& [name, tensor] : ordered) output.write(bytes_of(tensor));
+  output.commit();
+}
+
 struct LoadedFile {
   std::shared_ptr<MappedFile> mapping;
   SafetensorsHeader header;
   Value manifest;
 };
 
+std::vector<FileReport::Check> checks_of(std::string_view file, const SafetensorsHeader& header) {
+  const auto& metadata = header.metadata;
+  const auto manifest = metadata.find(kManifestKey);
+  if (manifest == metadata.end()) return {};
+  const auto holds = [&](const char* key, std::string_view covered) {
+    const auto expected = metadata.find(key);
+    return expected != metadata.end() && expected->second == std::to_string(checksum(0, covered));
+  };
+  return {{"manifest", holds(kManifestChecksumKey, manifest->second)},
+          {"tensor data", holds(kDataChecksumKey, file.substr(header.data_offset))}};
+}
+
 // Throws IoError that says what is wrong, without the file's name.
 LoadedFile read_any(const fs::path& file) {
   LoadedFile loaded{std::make_shared<MappedFile>(file), {}, Value(Value::Map{})};
   const std::string_view bytes = loaded.mapping->bytes();
-  if (bytes.starts_with("PK\3\4")) {
-    throw IoError(
-        "it was written by torch.save(), or is another zip archive: write its tensors with safetensors.torch.save_file()");
-  }
   loaded.header = parse_safetensors(bytes);
   const auto& metadata = loaded.header.metadata;
-  const auto check = [&](const char* key, std::string_view covered, const char* what) {
-    const auto expected = metadata.find(key);
-    if (expected == metadata.end() || expected->second != std::to_string(checksum(0, covered))) {
-      throw IoError(format("its checksum shows that {} is damaged", what));
-    }
-  };
   const auto manifest = metadata.find(kManifestKey);
   if (manifest == metadata.end()) return loaded;
-  check(kManifestChecksumKey, manifest->second, "its manifest");
-  check(kDataChecksumKey, bytes.substr(loaded.header.data_offset), "its tensor data");
+  for (const FileReport::Check& check : checks_of(bytes, loaded.header)) {
+    if (!check.holds) throw IoError(format("its checksum shows that its {} is damaged", check.what));
+  }
   loaded.manifest = parse_json(manifest->second);
   if (!loaded.manifest.is_map()) throw IoError("its manifest is not a map");
   return loaded;
@@ -172,28 +202,33 @@ std::optional<fs::path> newest_whole_file_beside(const fs::path& refused) {
   return std::nullopt;
 }
 
+std::string advice_beside(const fs::path& refused) {
+  const auto good = newest_whole_file_beside(refused);
+  return good ? format(" The newest whole checkpoint beside it is '{}'.", good->string()) : "";
+}
+
 }  // namespace
+
+std::vector<FileReport::Check> safetensors_checks(std::string_view file) { return checks_of(file, parse_safetensors(file)); }
+
+void save_safetensors(const fs::path& file, const std::map<std::string, at::Tensor>& tensors) {
+  const std::vector<std::pair<std::string, at::Tensor>> ordered = in_file_order(tensors);
+  SafetensorsHeader header = header_of(ordered);
+  header.metadata = {{"format", "pt"}};
+  write_file(file, header, ordered);
+}
 
 void Checkpoint::save(const fs::path& file) const {
   const std::vector<std::pair<std::string, at::Tensor>> ordered = in_file_order(tensors);
-  SafetensorsHeader header;
+  SafetensorsHeader header = header_of(ordered);
   std::uint32_t data_checksum = 0;
-  for (const auto& [name, tensor] : ordered) {
-    const std::uint64_t begin = header.data_size;
-    header.data_size += tensor.nbytes();
-    header.tensors[name] = {dtype_name(name, tensor.scalar_type()), tensor.sizes().vec(), begin, header.data_size};
-    data_checksum = checksum(data_checksum, bytes_of(tensor));
-  }
+  for (const auto& [name, tensor] : ordered) data_checksum = checksum(data_checksum, bytes_of(tensor));
   const std::string manifest_text = to_json(manifest);
   header.metadata = {{"format", "pt"},
                      {kManifestKey, manifest_text},
                      {kManifestChecksumKey, std::to_string(checksum(0, manifest_text))},
                      {kDataChecksumKey, std::to_string(data_checksum)}};
-  const std::string head = write_safetensors_header(header);
-  AtomicFile output(file);
-  output.write(head);
-  for (const auto& [name, tensor] : ordered) output.write(bytes_of(tensor));
-  output.commit();
+  write_file(file, header, ordered);
 }
 
 Checkpoint Checkpoint::copy() const {
@@ -210,11 +245,7 @@ Checkpoint Checkpoint::load(const fs::path& file) {
   try {
     return mapped(read_file(file));
   } catch (const IoError& error) {
-    std::string message = format("Cannot load checkpoint '{}': {}.", file, error.what());
-    if (const auto good = newest_whole_file_beside(file)) {
-      message += format(" The newest whole checkpoint beside it is '{}'.", good->string());
-    }
-    throw IoError(message);
+    throw IoError(format("Cannot load checkpoint '{}': {}.", file, error.what()) + advice_beside(file));
   }
 }
 
@@ -222,7 +253,7 @@ Checkpoint Checkpoint::load_safetensors(const fs::path& file) {
   try {
     return mapped(read_any(file));
   } catch (const IoError& error) {
-    throw IoError(format("Cannot load '{}': {}.", file, error.what()));
+    throw IoError(format("Cannot load '{}': {}.", file, error.what()) + advice_beside(file));
   }
 }
 

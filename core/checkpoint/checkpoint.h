@@ -31,7 +31,8 @@ class LEVIN_API Checkpoint {
   /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
   /// one.
   static Checkpoint load(const std::filesystem::path& file);
-  /// As load(), of any safetensors file: the manifest of one that is no checkpoint is empty.
+  /// As load(), of any safetensors file: the manifest of one that is no checkpoint is empty. TensorFile opens files of other
+  /// kinds, too.
   static Checkpoint load_safetensors(const std::filesystem::path& file);
   /// True for a regular file, not a link to one, that levin has written as a checkpoint: one that a callback may replace or
   /// remove. Reads its header only.

@@ -16,8 +16,6 @@
 namespace levin {
 namespace {
 
-constexpr std::string_view kPrefix = "state_dict.";
-
 std::map<std::string, at::Tensor> state_dict(const torch::nn::Module& module) {
   std::map<std::string, at::Tensor> tensors;
   for (const auto& item : module.named_parameters()) tensors[item.key()] = item.value();
@@ -45,13 +43,14 @@ bool are_equal(const at::Tensor& one, const at::Tensor& other, at::ScalarType ty
 }  // namespace
 
 void save_module(const torch::nn::Module& module, Checkpoint& checkpoint) {
-  for (const auto& [name, tensor] : state_dict(module)) checkpoint.tensors[std::string(kPrefix) + name] = tensor.detach();
+  for (const auto& [name, tensor] : state_dict(module))
+    checkpoint.tensors[std::string(kWeightsPrefix) + name] = tensor.detach();
 }
 
 std::map<std::string, at::Tensor> saved_weights(const Checkpoint& checkpoint) {
   std::map<std::string, at::Tensor> weights;
   for (const auto& [name, tensor] : checkpoint.tensors) {
-    if (name.starts_with(kPrefix)) weights[name.substr(kPrefix.size())] = tensor;
+    if (name.starts_with(kWeightsPrefix)) weights[name.substr(kWeightsPrefix.size())] = tensor;
   }
   const bool is_foreign = weights.empty() && checkpoint.manifest.size() == 0;
   return is_foreign ? checkpoint.tensors : weights;

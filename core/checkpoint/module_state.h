@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,9 @@
 namespace levin {
 
 class Checkpoint;
+
+/// What stands before the names of weights in a checkpoint.
+inline constexpr std::string_view kWeightsPrefix = "state_dict.";
 
 /// Puts a module's parameters and buffers into a checkpoint, as `state_dict.<name>`. They share memory with the module: save
 /// the checkpoint before the next step. A tensor that the module holds under two names is saved under both.

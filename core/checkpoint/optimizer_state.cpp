@@ -214,6 +214,7 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
     throw ConfigError(format("The checkpoint has no state of optimizer {}: was it saved with weights only?", index));
   }
   const Value& saved = all->as_list()[index];
+  if (saved.at("class").is_null()) return saved;  // another program's: what it holds has to tell
   const std::string& saved_class = saved.at("class").as_string();
   if (saved_class != class_name) {
     throw ConfigError(format(
@@ -221,6 +222,42 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
         index, saved_class, class_name));
   }
   return saved;
+}
+
+[[noreturn]] void throw_other_class(const Optimizer& optimizer, std::size_t index, const std::string& what) {
+  throw ConfigError(format(
+      "The checkpoint's optimizer {} has {}, but the run uses {}: resume with the optimizer that it was saved with, or give "
+      "the file as init_from for its weights only.",
+      index, what, optimizer_class_name(optimizer)));
+}
+
+/// PyTorch's state of an optimizer does not name its class.
+template <class Kind>
+void check_is_kind(const Optimizer& optimizer, std::size_t index, const Value& saved) {
+  const std::string own_class = optimizer_class_name(optimizer);
+  auto options = optimizer.defaults().clone();
+  for (const Value& group : saved.at("param_groups").as_list()) {
+    detail::visit_option_fields(static_cast<typename Kind::Options&>(*options), [&](const char* name, const auto&) {
+      if (!group.contains(name)) throw_other_class(optimizer, index, format("no option '{}'", name));
+    });
+    // What tells AdamW from Adam.
+    const Value* decoupled = group.find("decoupled_weight_decay");
+    if (decoupled != nullptr && decoupled->is_bool() && own_class.starts_with("Adam") &&
+        decoupled->as_bool() != (own_class == "AdamW")) {
+      throw_other_class(optimizer, index, format("decoupled_weight_decay: {}", decoupled->as_bool()));
+    }
+    if (const Value* maximize = group.find("maximize"); maximize != nullptr && *maximize == Value(true)) {
+      throw_other_class(optimizer, index, "maximize: true, which LibTorch's optimizers lack");
+    }
+  }
+  typename Kind::State state;
+  for (const auto& [parameter, numbers] : saved.at("state").as_map()) {
+    detail::visit_state_fields(state, [&]<class Field>(const char* name, const Field&) {
+      if (std::is_arithmetic_v<Field> && !numbers.contains(name)) {
+        throw_other_class(optimizer, index, format("no '{}' of parameter {}", name, parameter));
+      }
+    });
+  }
 }
 
 }  // namespace
@@ -240,14 +277,18 @@ void save_optimizer(const Optimizer& optimizer, std::size_t index, Checkpoint& c
 
 void load_optimizer(Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {
   const Value& saved = saved_optimizer(checkpoint, index, optimizer_class_name(optimizer));
+  const bool is_foreign = saved.at("class").is_null();
   const auto load_kind = [&]<class Kind>(Kind) {
+    if (is_foreign) check_is_kind<Kind>(optimizer, index, saved);
     auto options = loaded_options<Kind>(optimizer, saved.at("param_groups"));
     auto states = loaded_state<Kind>(optimizer, index, saved.at("state"), checkpoint);
     for (std::size_t i = 0; i < options.size(); ++i) optimizer.param_groups()[i].set_options(std::move(options[i]));
     optimizer.state().clear();
     for (auto& [parameter, state] : states) optimizer.state()[parameter] = std::move(state);
   };
-  if (!detail::visit_optimizer_kind(optimizer, load_kind)) load_own_class(optimizer, index, saved, checkpoint);
+  if (detail::visit_optimizer_kind(optimizer, load_kind)) return;
+  if (is_foreign) throw_other_class(optimizer, index, "nothing of this class");
+  load_own_class(optimizer, index, saved, checkpoint);
 }
 
 }  // namespace levin

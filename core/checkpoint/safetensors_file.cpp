@@ -17,12 +17,14 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kMaxDimensions = 64;  // LibTorch's
 
-constexpr std::array<std::pair<std::string_view, std::uint64_t>, 16> kElementSizes = {{{"BOOL", 1},
+constexpr std::array<std::pair<std::string_view, std::uint64_t>, 19> kElementSizes = {{{"BOOL", 1},
                                                                                        {"U8", 1},
                                                                                        {"I8", 1},
                                                                                        {"F8_E4M3", 1},
                                                                                        {"F8_E5M2", 1},
                                                                                        {"F8_E8M0", 1},
+                                                                                       {"F8_E4M3FNUZ", 1},
+                                                                                       {"F8_E5M2FNUZ", 1},
                                                                                        {"U16", 2},
                                                                                        {"I16", 2},
                                                                                        {"F16", 2},
@@ -32,7 +34,8 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 16> kElementSiz
                                                                                        {"F32", 4},
                                                                                        {"U64", 8},
                                                                                        {"I64", 8},
-                                                                                       {"F64", 8}}};
+                                                                                       {"F64", 8},
+                                                                                       {"C64", 8}}};
 
 [[noreturn]] void fail(const std::string& problem) { throw IoError("not a whole safetensors file: " + problem); }
 

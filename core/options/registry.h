@@ -159,7 +159,7 @@ struct Registrar {
 #define LEVIN_CONCAT_(left, right) left##right
 #define LEVIN_CONCAT(left, right) LEVIN_CONCAT_(left, right)
 #define LEVIN_REGISTER_(Base, Derived, name, help) \
-  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __LINE__)(name, help)
+  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __COUNTER__)(name, help)
 // Each makes a class of the user's own available to YAML as `class_path: Derived`. At namespace scope of a .cpp file.
 // Optimizers and schedulers: core/optimizers/optimizer_factory.h.
 #define LEVIN_REGISTER_MODULE(Derived, help) LEVIN_REGISTER_(::levin::Module, Derived, #Derived, help)

@@ -178,6 +178,23 @@ ResumePoint resume_point(const Value& loops) {
   return resume;
 }
 
+/// A scheduler's state with what PyTorch's says in place of its own: keys are PyTorch's, but not all of them.
+Value state_of_torch(Value own, const Value& saved) {
+  if (own.is_map() && saved.is_map()) {
+    for (auto& [name, value] : own.as_map()) {
+      if (const Value* other = saved.find(name)) value = state_of_torch(std::move(value), *other);
+    }
+    return own;
+  }
+  const bool has_members =
+      own.is_list() && saved.is_list() && own.size() == saved.size() && own.size() > 0 && own.as_list().front().is_map();
+  if (has_members) {
+    for (std::size_t i = 0; i < own.size(); ++i) own.as_list()[i] = state_of_torch(own.as_list()[i], saved.as_list()[i]);
+    return own;
+  }
+  return saved.is_null() ? own : saved;
+}
+
 /// The folders of checkpoints in which "best" and "last" are looked for, newest first: of the run that this Trainer has
 /// trained, or else of all runs of the experiment.
 std::vector<std::filesystem::path> folders_of_experiment(const TrainerState& run) {
@@ -290,8 +307,8 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   const Value* optimizers = manifest.find("optimizer_states");
   if (optimizers == nullptr) {
     throw ConfigError(
-        "ckpt_path: the checkpoint holds weights only, so training cannot resume from it. Start a new fit and load "
-        "the weights in the module's setup(), or resume from a full checkpoint.");
+        "ckpt_path: the checkpoint holds weights only, so training cannot resume from it. Begin a new fit with them: give the "
+        "file as init_from. Or resume from a full checkpoint.");
   }
   if (optimizers->size() != run.parts.optimizers.size()) {
     throw ConfigError(
@@ -304,7 +321,9 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
                              run.parts.schedulers.size()));
   }
   for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
-    run.parts.schedulers[index].scheduler->load_state_dict(schedulers.as_list()[index]);
+    LrScheduler& scheduler = *run.parts.schedulers[index].scheduler;
+    const Value& saved = schedulers.as_list()[index];
+    scheduler.load_state_dict(is_of_levin(checkpoint) ? saved : state_of_torch(scheduler.state_dict(), saved));
   }
   parameters->restore_train_start(run);
   ResumePoint resume = resume_point(manifest.at("loops"));
@@ -318,6 +337,8 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   run.resume.position.epochs_done = progress.epoch;
   return resume;
 }
+
+bool is_of_levin(const Checkpoint& checkpoint) { return checkpoint.manifest.contains("levin_version"); }
 
 bool is_before_training(const Checkpoint& checkpoint) {
   const Value* loops = checkpoint.manifest.find("loops");

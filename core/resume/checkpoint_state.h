@@ -28,6 +28,9 @@ void restore_module(TrainerState& run, const Checkpoint& checkpoint);
 /// Optimizers, schedulers and counters. Gives where training goes on, and what this rank takes over when it is there.
 ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint);
 
+/// Written by levin, and not read from another program's file.
+bool is_of_levin(const Checkpoint& checkpoint);
+
 /// The checkpoint is of a run that had not begun its first epoch.
 bool is_before_training(const Checkpoint& checkpoint);
 

@@ -13,6 +13,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/resume/checkpoint_state.h"
 #include "levin/core/resume/gradient_state.h"
 #include "levin/core/resume/metric_state.h"
 #include "levin/core/rows/metric_rows.h"
@@ -237,7 +238,9 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
   const int rank = run.strategy().rank();
   resume.random = saved_random(run.strategy(), checkpoint);
   resume.before_reading = saved_states(checkpoint, [&](const char* name) { return reading_key(rank, name); });
-  if (!resume.random.contains("cpu")) {
+  if (!is_of_levin(checkpoint)) {
+    rank_zero_info("Random numbers go on from the seed: the checkpoint has none of levin's.");
+  } else if (!resume.random.contains("cpu")) {
     Console::instance().warn(
         format("The checkpoint has no random state for rank {}, since it was written by a run on fewer ranks; random numbers "
                "go on from the seed.",

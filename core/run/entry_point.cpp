@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/loops/optimizer_config.h"
@@ -117,11 +118,17 @@ void EntryPoint::set_up() {
   }
   check_same_setup(run_.setup, run_.parts, options_, stage_);
   check_state_keys(run_.parts.callbacks);
+  if (fitting() && options_.ckpt_path && options_.init_from) {
+    throw ConfigError(
+        "ckpt_path and init_from are both given: a checkpoint has weights of its own. Leave one out (--init_from=null, "
+        "--ckpt_path=null).");
+  }
   if (options_.ckpt_path) load_checkpoint();
   prepare_data();
   open_loggers();
   set_up_parts();
   if (checkpoint_) take_over([&] { restore_module(run_, *checkpoint_); });
+  if (fitting() && options_.init_from) load_initial_weights();
   // A loader that setup() asked for may be made of what the checkpoint has replaced.
   if (checkpoint_) source_.forget_ahead();
   set_up_module();
@@ -144,7 +151,9 @@ void EntryPoint::set_up() {
 
 void EntryPoint::load_checkpoint() {
   checkpoint_file_ = resolve_checkpoint(run_, *options_.ckpt_path);
-  checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::load(checkpoint_file_));
+  TensorFile file = TensorFile::open(checkpoint_file_, options_.map_location);
+  checkpoint_ = std::make_shared<const Checkpoint>(std::move(file.content));
+  if (fitting()) require_training(file.kind);
   const Value* loops = checkpoint_->manifest.find("loops");
   if (fitting() && loops != nullptr && loops->find("place") == nullptr) {
     throw ConfigError("ckpt_path: '" + checkpoint_file_.string() +
@@ -152,9 +161,39 @@ void EntryPoint::load_checkpoint() {
                       "validated; to train on, load its weights in the module's setup().");
   }
   announce_checkpoint(stage_, checkpoint_file_, checkpoint_summary(*checkpoint_));
+  announce_lightning();
   warn_of_other_options();
   run_.resume.resumed_from = checkpoint_;
   run_.resume.replaying = fitting();
+}
+
+void EntryPoint::load_initial_weights() {
+  const auto scope = run_.hooks.enter(Hook::kSetup);
+  WeightsOptions options = options_.init_from->options;
+  if (options.map_location.empty()) options.map_location = options_.map_location;
+  load_weights(run_.module(), options_.init_from->path, options);
+}
+
+void EntryPoint::require_training(TensorFileKind kind) const {
+  const bool is_checkpoint = kind == TensorFileKind::kLevin || kind == TensorFileKind::kLightning;
+  if (is_checkpoint && checkpoint_->manifest.contains("optimizer_states")) return;
+  const Value* not_read = checkpoint_->manifest.find("not_read");
+  throw ConfigError(
+      format("ckpt_path: '{}', a {}, holds weights only{}, so that training cannot go on from it. Begin a new fit with its "
+             "weights: give it as init_from in place of ckpt_path.",
+             checkpoint_file_, kind_name(kind),
+             not_read == nullptr ? "" : format(" that levin can read ({})", not_read->as_string())));
+}
+
+void EntryPoint::announce_lightning() const {
+  const Value* loops = checkpoint_->manifest.find("loops");
+  if (!fitting() || is_of_levin(*checkpoint_) || loops == nullptr) return;
+  const Value* begins_again = loops->find("begins_epoch_again");
+  if (begins_again == nullptr || *begins_again == Value(false)) return;
+  rank_zero_warn(format(
+      "'{}' was saved within epoch {}, which begins again: where Lightning was in its data is not known here. The steps of "
+      "that epoch that were taken remain in the weights and in global_step.",
+      checkpoint_file_, loops->at("epochs_done").as_int()));
 }
 
 void EntryPoint::warn_of_other_options() const {
@@ -214,7 +253,7 @@ void EntryPoint::open_loggers() {
   info.rank = run_.strategy().rank();
   info.world_size = run_.world_size();
   info.default_root_dir = run_.trainer.default_root_dir();
-  info.resuming = fitting() && checkpoint_ != nullptr;
+  info.resuming = fitting() && checkpoint_ != nullptr && is_of_levin(*checkpoint_);
   if (info.resuming) info.resume_checkpoint = checkpoint_file_;
   info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
   const auto scope = run_.hooks.enter(Hook::kSetup);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/fit_loop.h"
 #include "levin/core/run/module_attachment.h"
@@ -44,6 +45,9 @@ class EntryPoint {
   void announce_folder() const;
   void announce_how_to_resume() const;
   void load_checkpoint();
+  void load_initial_weights();
+  void require_training(TensorFileKind kind) const;
+  void announce_lightning() const;
   /// Of the module and the data, but for places of files: other ones may make other numbers.
   void warn_of_other_options() const;
   /// Takes something over from the checkpoint; errors name its file.

@@ -40,6 +40,7 @@ std::string describe_setup(const RunSetup& setup, const RunParts& parts, const R
   options.logger = Loggers(options.logger.enabled());
   std::string text = to_yaml(write_options(options));
   text += "ckpt_path: " + run.ckpt_path.value_or("") + "\n";
+  if (run.init_from) text += "init_from: " + run.init_from->path.string() + "\n";
   for (const auto& callback : parts.callbacks) add_settings(text, callback->class_name(), callback->settings());
   for (const auto& logger : setup.loggers) add_settings(text, "logger " + logger->name(), logger->settings());
   add_settings(text, "module", parts.module->hparams());

@@ -22,6 +22,8 @@
 #include "levin/core/callback.h"
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/file_report.h"
+#include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
 #include "levin/core/error.h"

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Trains a project and predicts with it, as its README says. All are built as their READMEs say, and their own tests run, with
-/// the whole matrix; the sample does so for one, and takes the plug-ins of the others from this build.
+/// the whole matrix; the sample does so for one, and takes the plug-in of the others, in which all are, from this build.
 void build_and_train(const std::string& template_name, bool builds) {
   const OutsideProject project(template_name);
   project.command({levin_program(), "new", project.folder().string(), "--template", template_name},
@@ -22,7 +22,7 @@ void build_and_train(const std::string& template_name, bool builds) {
     project.command({"ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error"});
   } else {
     fs::create_directory(project.folder() / "build");
-    fs::copy_file(fs::path(LEVIN_BINARY_DIR) / "tests/plugins" / plugin, project.folder() / "build" / plugin);
+    fs::copy_file(LEVIN_BINARY_DIR "/tests/plugins/libtemplates.so", project.folder() / "build" / plugin);
   }
   project.levin({"fit", "--config", "config.yaml", "--trainer.max_epochs=1"});
   CHECK(fs::exists(version_folder(project.folder()) / "metrics.csv"));

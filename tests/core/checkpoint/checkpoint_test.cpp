@@ -132,7 +132,7 @@ TEST_CASE("saving makes the folder, leaves no other file, and refuses what a fil
   small_checkpoint(1.0).save(file);
   CHECK(std::distance(std::filesystem::directory_iterator(file.parent_path()), {}) == 1);
   Checkpoint bad = small_checkpoint(1.0);
-  bad.tensors["complex"] = torch::ones({1}, torch::kComplexFloat);
+  bad.tensors["complex"] = torch::ones({1}, torch::kComplexDouble);
   CHECK_THROWS_WITH(bad.save(file), Contains("'complex'"));
   bad = small_checkpoint(1.0);
   bad.tensors["nothing"] = at::Tensor();

@@ -34,8 +34,8 @@ struct Backbone final : torch::nn::Module {
   at::Tensor none;
 };
 
-struct Net final : torch::nn::Module {
-  explicit Net(int classes = 2) {
+struct Network final : torch::nn::Module {
+  explicit Network(int classes = 2) {
     backbone = register_module("backbone", std::make_shared<Backbone>());
     head = register_module("head", torch::nn::Linear(4, classes));
   }
@@ -87,7 +87,7 @@ std::string error_of(const std::function<void()>& call) {
 TEST_CASE("weights come from a checkpoint, and from any safetensors file") {
   TemporaryFolder folder;
   torch::manual_seed(1);
-  Net net;
+  Network net;
   net.backbone->norm->forward(torch::randn({5, 4}));
   Checkpoint checkpoint;
   checkpoint.manifest["epoch"] = 3;
@@ -97,7 +97,7 @@ TEST_CASE("weights come from a checkpoint, and from any safetensors file") {
   write_safetensors(folder / "net.safetensors", tensors_of(net));
   for (const char* file : {"net.ckpt", "net.safetensors"}) {
     CAPTURE(file);
-    Net fresh;
+    Network fresh;
     REQUIRE_FALSE(are_equal(fresh, net));
     const WeightsReport report = levin::load_weights(fresh, folder / file);
     CHECK(report.loaded.size() == 11);
@@ -112,7 +112,7 @@ TEST_CASE("weights come from a checkpoint, and from any safetensors file") {
 
 TEST_CASE("weights that differ are an error that names file and all names, and changes nothing, unless it is not strict") {
   TemporaryFolder folder;
-  Net net;
+  Network net;
   auto tensors = tensors_of(net);
   tensors.erase("backbone.conv.bias");
   tensors["backbone.conv.bais"] = torch::zeros({4});
@@ -120,7 +120,7 @@ TEST_CASE("weights that differ are an error that names file and all names, and c
   tensors["extra"] = torch::zeros({1});
   tensors["backbone.scale"] = torch::tensor(5.0);
   write_safetensors(folder / "w.safetensors", tensors);
-  Net fresh;
+  Network fresh;
   const auto before = tensors_of(fresh);
   const std::string error = error_of([&] { levin::load_weights(fresh, folder / "w.safetensors"); });
   CHECK_THAT(error, Contains("The weights in '" + (folder / "w.safetensors").string() + "' do not fit the module:"));
@@ -145,9 +145,9 @@ TEST_CASE("weights that differ are an error that names file and all names, and c
 
 TEST_CASE("a part of a file goes into a part of a module, by prefix and other names") {
   TemporaryFolder folder;
-  Net net;
+  Network net;
   write_safetensors(folder / "w.safetensors", tensors_of(net, "model."));
-  Net fresh;
+  Network fresh;
   levin::load_weights(*fresh.backbone, folder / "w.safetensors", {.prefix = "model.backbone."});
   CHECK(are_equal(*fresh.backbone, *net.backbone));
   CHECK_FALSE(are_equal(*fresh.head, *net.head));
@@ -157,7 +157,7 @@ TEST_CASE("a part of a file goes into a part of a module, by prefix and other na
   for (const auto& [name, tensor] : tensors) others[name.starts_with("conv.") ? "features.0." + name.substr(5) : name] = tensor;
   others["features.9"] = torch::ones({1});
   write_safetensors(folder / "other.safetensors", others);
-  Net renamed;
+  Network renamed;
   const WeightsReport report = levin::load_weights(
       renamed, folder / "other.safetensors",
       {.strict = false, .rename = {{"features.", "old."}, {"features.0.", "backbone.conv."}, {"", "backbone."}}});
@@ -172,7 +172,7 @@ TEST_CASE("a part of a file goes into a part of a module, by prefix and other na
 
 TEST_CASE("names that differ in their beginning alone are an error that says which") {
   TemporaryFolder folder;
-  Net net;
+  Network net;
   write_safetensors(folder / "long.safetensors", tensors_of(net, "model.net."));
   CHECK_THAT(error_of([&] { levin::load_weights(net, folder / "long.safetensors"); }),
              EndsWith("\nNames of the file begin with 'model.net.': give .prefix = \"model.net.\"."));
@@ -186,7 +186,7 @@ TEST_CASE("names that differ in their beginning alone are an error that says whi
 
 TEST_CASE("a file of which nothing fits is an error, also when it is not strict") {
   TemporaryFolder folder;
-  Net net;
+  Network net;
   write_safetensors(folder / "other.safetensors", {{"a", torch::ones({1})}});
   write_safetensors(folder / "empty.safetensors", {});
   Checkpoint no_weights;
@@ -205,13 +205,13 @@ TEST_CASE("a file of which nothing fits is an error, also when it is not strict"
 
 TEST_CASE("weights are converted to the module's types, also scalars and tensors without elements") {
   TemporaryFolder folder;
-  Net net;
+  Network net;
   auto tensors = tensors_of(net);
   tensors["backbone.scale"] = torch::tensor(0.5, torch::kBFloat16);
   tensors["head.weight"] = torch::full({2, 4}, 0.25, torch::kDouble);
   tensors["backbone.norm.num_batches_tracked"] = torch::tensor(17, torch::kLong);
   write_safetensors(folder / "w.safetensors", tensors);
-  Net fresh;
+  Network fresh;
   fresh.backbone->conv->weight.set_data(fresh.backbone->conv->weight.to(torch::kDouble));
   levin::load_weights(fresh, folder / "w.safetensors");
   CHECK(fresh.backbone->scale.item<float>() == 0.5F);
@@ -246,9 +246,9 @@ TEST_CASE("a tensor with two names in the module may have one in the file, and n
 
 TEST_CASE("a file that is none of weights is an error that names it") {
   TemporaryFolder folder;
-  Net net;
+  Network net;
   std::ofstream(folder / "net.pt") << "PK\3\4and so on";
-  CHECK_THROWS_WITH(levin::load_weights(net, folder / "net.pt"), Contains("net.pt") && Contains("torch.save()"));
+  CHECK_THROWS_WITH(levin::load_weights(net, folder / "net.pt"), Contains("net.pt") && Contains("no whole zip archive"));
   CHECK_THROWS_WITH(levin::load_weights(net, folder / "gone.ckpt"), Contains("gone.ckpt"));
   CHECK_THROWS_AS(levin::load_weights(net, folder / "gone.ckpt"), levin::IoError);
 }
@@ -316,12 +316,12 @@ TEST_CASE("a module is made of the hyper-parameters in a checkpoint, and gets it
                     Contains("none.ckpt' has no hyper-parameters of the module"));
   write_safetensors(folder / "wide.safetensors", tensors_of(wide));
   CHECK_THROWS_WITH(levin::Module::load_from_checkpoint<Wide>(folder / "wide.safetensors"),
-                    Contains("wide.safetensors") && Contains("no levin checkpoint"));
+                    Contains("wide.safetensors") && Contains("no checkpoint"));
   CHECK(at::equal(levin::Module::load_from_checkpoint<Plain>(folder / "wide.safetensors")->weight, wide.weight));
 }
 
 TEST_CASE("a frozen module is neither trained nor in training mode, until it is taken back") {
-  Net net;
+  Network net;
   net.backbone->register_parameter("numbers", torch::ones({2}, torch::kLong), /*requires_grad=*/false);
   levin::freeze(*net.backbone);
   for (const auto& parameter : net.backbone->parameters()) CHECK_FALSE(parameter.requires_grad());

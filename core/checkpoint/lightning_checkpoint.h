@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/checkpoint/checkpoint.h"
+
+namespace levin {
+
+class TorchFile;
+class TorchWriter;
+struct PickleValue;
+
+/// The key of a manifest that was a Lightning checkpoint's: the version of Lightning.
+inline constexpr std::string_view kLightningVersion = "pytorch-lightning_version";
+
+/// Whether what torch.save() was given is what Lightning gives it.
+bool is_lightning_checkpoint(const PickleValue& root);
+
+/// A Lightning checkpoint as levin's: weights, optimizers without their class, which Lightning does not keep, schedulers,
+/// hyper-parameters, and the loops at the beginning of an epoch. What cannot be read beside weights is left out, and told under
+/// "not_read" in the manifest. `names` gets those of the tensors in order. Throws IoError when weights cannot be read.
+Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& names);
+
+/// The other way round, with these weights: what Lightning loads, and, where the checkpoint has optimizers, goes on from.
+/// Throws ConfigError for an optimizer that is none of LibTorch's.
+PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* state_dict, TorchWriter& writer);
+
+}  // namespace levin

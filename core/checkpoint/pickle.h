@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "levin/core/options/value.h"
+
+namespace levin {
+
+struct PickleValue;
+
+struct PickleBytes {
+  std::string bytes;
+};
+/// A list, a set, or a torch.Size.
+struct PickleList {
+  std::vector<PickleValue*> items;
+};
+struct PickleTuple {
+  std::vector<PickleValue*> items;
+};
+/// A dict or one of its kin (OrderedDict, defaultdict), in its order.
+struct PickleDict {
+  std::vector<std::pair<PickleValue*, PickleValue*>> items;
+};
+/// A class, function or constant by its module and name, such as "torch.float32".
+struct PickleName {
+  std::string name;
+};
+/// Where a tensor's elements are: a record of the file that the pickle is in.
+struct PickleStorage {
+  std::string dtype;  ///< "float32", …; empty for bytes without a type
+  std::string key;    ///< of the record data/KEY
+  std::int64_t elements = 0;
+};
+struct PickleTensor {
+  PickleStorage storage;
+  std::int64_t offset = 0;  ///< of its first element, in elements
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+
+  /// How many elements of its storage it reaches over, from the first one on; unset when that is no number of 64 bits.
+  std::optional<std::int64_t> end() const;
+};
+/// An object of a class that means nothing here, as data.
+struct PickleObject {
+  std::string class_name;
+  std::vector<PickleValue*> arguments = {};
+  std::vector<std::pair<PickleValue*, PickleValue*>> items = {};  ///< where it is a dict as well
+};
+
+struct PickleValue {
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, PickleBytes, PickleList, PickleTuple, PickleDict,
+               PickleName, PickleStorage, PickleTensor, PickleObject>
+      data;
+
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&data);
+  }
+  template <class T>
+  T* as() {
+    return std::get_if<T>(&data);
+  }
+  /// Of a dict, or of an object that is one; nullptr otherwise.
+  const std::vector<std::pair<PickleValue*, PickleValue*>>* items() const;
+  /// Of a list or tuple; nullptr otherwise.
+  const std::vector<PickleValue*>* elements() const;
+  /// The value of a text key among items(); nullptr without. Of several the last, as in Python.
+  const PickleValue* find(std::string_view key) const;
+};
+
+/// "class Net of module my.models": what a file refers to, and levin does not run.
+std::string foreign_text(const PickleValue& value);
+
+/// As plain values: containers, numbers and texts. Keys become texts, and what has no plain form the text that says what it is.
+/// Throws IoError on what is nested deeper than a checkpoint's manifest may be, or larger.
+Value plain_value(const PickleValue& value);
+
+/// Reads Python's pickle format, protocols 2 to 5, as data: nothing is imported, called or made but plain containers and the
+/// descriptions of torch's tensors. What a pickle would have Python call otherwise is kept as a PickleObject. Values may be
+/// shared, and may hold themselves: whoever walks through them keeps count.
+/// Source: Lib/pickletools.py of CPython, and torch/_weights_only_unpickler.py of PyTorch.
+class Pickle {
+ public:
+  /// Throws IoError, which says at which byte, for what is no pickle, is cut short, has an operation that torch never writes,
+  /// or would take far more memory than torch's own.
+  explicit Pickle(std::string_view bytes);
+  const PickleValue& root() const { return *root_; }
+
+ private:
+  std::deque<PickleValue> values_;
+  PickleValue* root_ = nullptr;
+};
+
+}  // namespace levin

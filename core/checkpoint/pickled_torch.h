@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/checkpoint/pickle.h"
+
+namespace levin {
+
+/// What a call in a pickle stands for, without calling anything: tensors, dicts and torch.Size as such, all else as a
+/// PickleObject. Throws IoError on arguments with which torch never calls them.
+PickleValue call_as_data(const std::string& callable, const std::vector<PickleValue*>& arguments);
+
+/// The storage that a persistent id of torch's names: ("storage", torch.FloatStorage, key, location, elements). Throws IoError.
+PickleStorage storage_of_id(const PickleValue& id);
+
+/// "torch.FloatStorage" of "float32"; that of bytes without a type for a dtype that has none of its own.
+std::string storage_class(std::string_view dtype);
+
+/// "float32" of "torch.FloatStorage" or "torch.float32"; empty for another name, and for bytes without a type.
+std::string_view dtype_of_name(std::string_view name);
+
+}  // namespace levin

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/export.h"
+
+namespace levin {
+
+/// What a file of tensors is, told by its content.
+enum class TensorFileKind : std::uint8_t {
+  kLevin,             ///< a checkpoint of levin's
+  kSafetensors,       ///< any other safetensors file
+  kSafetensorsIndex,  ///< Hugging Face's model.safetensors.index.json, with the files that it names
+  kStateDict,         ///< torch.save(state_dict): .pt, .pth
+  kLightning          ///< a checkpoint of Lightning's
+};
+/// "levin checkpoint", …: for messages.
+LEVIN_API const char* kind_name(TensorFileKind kind);
+
+/// A file of tensors of any kind.
+struct LEVIN_API TensorFile {
+  TensorFileKind kind = TensorFileKind::kLevin;
+  /// Tensors, and the manifest, empty where the file has none. Those of a Lightning checkpoint are as levin would have saved
+  /// them: weights under `state_dict.`, and optimizers, loops, schedulers and hyper_parameters; "not_read" in the manifest says
+  /// what could not be taken over. Tensors that shared memory when they were saved do so here.
+  Checkpoint content;
+  /// The names of the tensors, in the file's order.
+  std::vector<std::string> names;
+
+  /// Opens a file, or the folder with Hugging Face's index. It is mapped into memory. No code of a file is ever run.
+  /// `map_location`: the device onto which the tensors go, "cpu" or "cuda:1"; empty: none. Throws IoError, which names the file
+  /// and says what is wrong with it, and ConfigError when there is no such device.
+  static TensorFile open(const std::filesystem::path& path, const std::string& map_location = {});
+  /// The file itself, or the one in a folder of Hugging Face's. Throws IoError when there is none in it.
+  static std::filesystem::path place(const std::filesystem::path& path);
+  /// The weights by their names in the module, in order.
+  std::vector<std::pair<std::string, at::Tensor>> weights() const;
+};
+
+/// Whether a folder is a model of Hugging Face's, which TensorFile opens.
+bool is_model_folder(const std::filesystem::path& folder);
+
+}  // namespace levin

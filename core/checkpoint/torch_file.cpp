@@ -1,0 +1,78 @@
+#include "levin/core/checkpoint/torch_file.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstring>
+
+#include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+/// What a module's get_extra_state() gives, which is no weight.
+constexpr std::string_view kExtraState = "_extra_state";
+
+at::ScalarType scalar_type(const std::string& dtype) {
+  const auto& types = c10::getStringToDtypeMap();
+  const auto found = types.find(dtype);
+  if (found == types.end()) throw IoError(format("a tensor has the dtype {}, which is not read", quoted_text(dtype)));
+  return found->second;
+}
+
+/// The bytes of a file that is mapped, or a copy of them where elements would not be aligned.
+c10::Storage storage_of(std::string_view bytes, const std::shared_ptr<MappedFile>& mapping) {
+  constexpr std::uintptr_t kAlignment = 16;  // of the largest elements
+  char* const first = mapping->data() + (bytes.data() - mapping->data());
+  if (reinterpret_cast<std::uintptr_t>(first) % kAlignment != 0) {
+    const at::Tensor copy = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+    if (!bytes.empty()) std::memcpy(copy.mutable_data_ptr(), bytes.data(), bytes.size());
+    return copy.storage();
+  }
+  auto owner = std::make_unique<std::shared_ptr<MappedFile>>(mapping);
+  at::DataPtr data(
+      first, owner.release(), [](void* kept) { delete static_cast<std::shared_ptr<MappedFile>*>(kept); }, at::kCPU);
+  return {c10::Storage::use_byte_size_t(), bytes.size(), std::move(data), /*allocator=*/nullptr, /*resizable=*/false};
+}
+
+}  // namespace
+
+TorchFile::TorchFile(const std::filesystem::path& file)
+    : mapping_(std::make_shared<MappedFile>(file)), archive_(mapping_->bytes()) {}
+
+at::Tensor TorchFile::tensor(const PickleTensor& described) {
+  const at::ScalarType type = scalar_type(described.storage.dtype);
+  const ZipEntry& entry = archive_.storage(described, at::elementSize(type));
+  auto known = storages_.find(described.storage.key);
+  if (known == storages_.end()) {
+    const c10::Storage storage = storage_of(archive_.checked_bytes(entry), mapping_);
+    known = storages_.emplace(described.storage.key, storage).first;
+  }
+  try {
+    at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(type));
+    tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(known->second);
+    tensor.unsafeGetTensorImpl()->set_storage_offset(described.offset);
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(described.sizes, described.strides);
+    return tensor;
+  } catch (const c10::Error& error) {
+    throw IoError(format("a tensor cannot be made: {}", error.what_without_backtrace()));
+  }
+}
+
+TorchFile::Tensors TorchFile::tensors(const PickleValue& dict) {
+  Tensors found;
+  for (const auto& [key, value] : *dict.items()) {
+    const auto* name = key->as<std::string>();
+    if (name == nullptr) continue;
+    if (const auto* described = value->as<PickleTensor>()) {
+      found.emplace_back(*name, tensor(*described));
+    } else if (value->as<PickleObject>() != nullptr && !name->ends_with(kExtraState)) {
+      throw IoError(format("{} in it is made by {}: levin runs no code from files", quoted_text(*name), foreign_text(*value)));
+    }
+  }
+  return found;
+}
+
+}  // namespace levin

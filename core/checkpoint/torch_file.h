@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/core/checkpoint/mapped_file.h"
+#include "levin/core/checkpoint/torch_archive.h"
+
+namespace levin {
+
+/// The tensors of a file that Python's torch.save() has written. Reading it runs no code of it: see Pickle.
+class TorchFile {
+ public:
+  using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+  /// Throws IoError, without the file's name.
+  explicit TorchFile(const std::filesystem::path& file);
+
+  const PickleValue& root() const { return archive_.root(); }
+  /// On the CPU, mapped copy-on-write: tensors of one storage share it. Throws IoError, such as when the storage is damaged.
+  at::Tensor tensor(const PickleTensor& described);
+  /// The tensors of a dict, in its order; what is plain beside them is left out. Throws IoError for a value that only the file's own
+  /// code could make a tensor of.
+  Tensors tensors(const PickleValue& dict);
+
+ private:
+  std::shared_ptr<MappedFile> mapping_;
+  TorchArchive archive_;
+  std::map<std::string, c10::Storage> storages_;
+};
+
+}  // namespace levin

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace levin {
+
+/// One file of a zip archive.
+struct ZipEntry {
+  std::string name;
+  std::uint64_t offset = 0;  ///< of its first byte in the archive
+  std::uint64_t size = 0;
+  std::uint32_t crc32 = 0;  ///< 0: whoever wrote it has computed none
+  bool is_stored = true;    ///< false: compressed or encrypted
+};
+
+/// The table of contents of a zip archive, zip64 too.
+class ZipArchive {
+ public:
+  /// `bytes`, the whole archive, must outlive this. Trusts nothing: throws IoError, which says at which byte, for what is no
+  /// archive, is cut short, or has a file that does not lie in it.
+  explicit ZipArchive(std::string_view bytes);
+
+  const std::vector<ZipEntry>& entries() const { return entries_; }
+  /// nullptr without such a file.
+  const ZipEntry* find(std::string_view name) const;
+  /// Throws IoError for a file that is compressed: torch stores all.
+  std::string_view bytes(const ZipEntry& entry) const;
+  /// Its checksum is that of its bytes, or there is none.
+  bool is_whole(const ZipEntry& entry) const;
+
+ private:
+  std::string_view take(std::uint64_t offset, std::uint64_t size, const char* what) const;
+  template <class Number>
+  Number number(std::uint64_t offset, const char* what) const;
+  void read_entry(std::uint64_t& place);
+  void read_large_sizes(std::string_view extra, std::uint64_t& packed_size, std::uint64_t& header, ZipEntry& entry) const;
+
+  std::string_view bytes_;
+  std::vector<ZipEntry> entries_;
+};
+
+}  // namespace levin

@@ -1,0 +1,126 @@
+#include "levin/core/checkpoint/file_report.h"
+
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "core/checkpoint/lightning_regression.h"
+#include "levin/core/error.h"
+#include "support/file_text.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+void change_byte(const std::filesystem::path& file, std::size_t from_end) {
+  std::string bytes = read_text(file);
+  bytes[bytes.size() - from_end] = static_cast<char>(bytes[bytes.size() - from_end] ^ 1);
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+TEST_CASE("a report has kind, manifest, tensors and checksums of a file") {
+  const TemporaryFolder folder;
+  Checkpoint checkpoint;
+  checkpoint.manifest["epoch"] = 3;
+  checkpoint.tensors = {{"state_dict.a", torch::zeros({2, 3})}, {"state_dict.b", torch::zeros({}, at::kLong)}};
+  checkpoint.save(folder / "own.ckpt");
+  const FileReport own = inspect_file(folder / "own.ckpt");
+  CHECK(own.kind == "levin checkpoint");
+  CHECK(own.manifest.at("epoch").as_int() == 3);
+  REQUIRE(own.tensors.size() == 2);
+  CHECK(own.tensors[0].name == "state_dict.b");  // larger elements come first in the file
+  CHECK(own.tensors[0].dtype == "int64");
+  CHECK(own.tensors[0].shape.empty());
+  CHECK(own.tensors[1].shape == std::vector<std::int64_t>{2, 3});
+  CHECK(own.tensors[1].bytes == 24);
+  REQUIRE(own.checks.size() == 2);
+  CHECK(own.is_whole());
+
+  change_byte(folder / "own.ckpt", 1);
+  const FileReport damaged = inspect_file(folder / "own.ckpt");
+  CHECK_FALSE(damaged.is_whole());
+  CHECK(damaged.checks[0].holds);
+  CHECK(damaged.checks[1].what == "tensor data");
+  CHECK_FALSE(damaged.checks[1].holds);
+
+  const FileReport lightning = inspect_file(kTorchFiles / "lightning_SGD.ckpt");
+  CHECK(lightning.kind == "Lightning checkpoint");
+  CHECK(lightning.manifest.at("epoch").as_int() == 2);
+  CHECK(lightning.is_whole());
+  CHECK(lightning.checks.size() > 8);
+  CHECK(inspect_file(kTorchFiles / "state_dict.pt").manifest.is_null());
+  CHECK_THROWS_WITH(inspect_file(kTorchFiles / "legacy.pt"), Contains("before version 1.6"));
+  CHECK_THROWS_WITH(inspect_file(kTorchFiles / "README.md"), Contains("README.md"));
+}
+
+TEST_CASE("a file of torch's with a changed byte is reported with the part that is damaged") {
+  const TemporaryFolder folder;
+  std::string bytes = read_text(kTorchFiles / "training_loop.pt");
+  const std::size_t ones = bytes.find(std::string("\x00\x00\x80\x3f\x00\x00\x80\x3f", 8));
+  bytes[ones] = 1;
+  std::ofstream(folder / "changed.pt", std::ios::binary) << bytes;
+  const FileReport report = inspect_file(folder / "changed.pt");
+  CHECK_FALSE(report.is_whole());
+  for (const FileReport::Check& check : report.checks) CHECK(check.holds == (check.what != "training_loop/data/0"));
+}
+
+TEST_CASE("what is exported reads back the same, in each format") {
+  const TemporaryFolder folder;
+  const TensorFile original = TensorFile::open(kTorchFiles / "state_dict.pt");
+  export_file(kTorchFiles / "state_dict.pt", folder / "again.pt", {.format = ExportFormat::kStateDict});
+  const TensorFile again = TensorFile::open(folder / "again.pt");
+  CHECK(again.names == original.names);
+  for (const auto& [name, tensor] : original.content.tensors) {
+    CAPTURE(name);
+    const at::Tensor& there = again.content.tensors.at(name);
+    CHECK(there.scalar_type() == tensor.scalar_type());
+    CHECK(there.strides() == tensor.strides());
+    CHECK(at::equal(there.to(at::kComplexDouble), tensor.to(at::kComplexDouble)));
+  }
+  CHECK(again.content.tensors.at("row").is_alias_of(again.content.tensors.at("transposed")));
+  CHECK_THROWS_WITH(export_file(kTorchFiles / "state_dict.pt", folder / "c.safetensors", {}), Contains("ComplexDouble"));
+
+  export_file(kTorchFiles / "lightning_SGD.ckpt", folder / "part.safetensors", {.prefix = "first.", .add_prefix = "net."});
+  const TensorFile part = TensorFile::open(folder / "part.safetensors");
+  CHECK(part.kind == TensorFileKind::kSafetensors);
+  CHECK(part.names == std::vector<std::string>{"net.bias", "net.weight"});
+  CHECK_THROWS_WITH(export_file(kTorchFiles / "lightning_SGD.ckpt", folder / "none.pt", {.prefix = "third."}),
+                    Contains("No weight") && Contains("'third.'"));
+  CHECK_THROWS_WITH(export_file(folder / "part.safetensors", folder / "part.safetensors", {}), Contains("over itself"));
+}
+
+TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own does") {
+  for (const std::string optimizer : {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad"}) {
+    CAPTURE(optimizer);
+    const TemporaryFolder folder;
+    LightningRegression module(optimizer);
+    module.begin_alike();
+    Trainer trainer(epochs(2));
+    trainer.fit(module, lightning_batches());
+    trainer.save_checkpoint(folder / "own.ckpt");
+    export_file(folder / "own.ckpt", folder / "lightning.ckpt", {.format = ExportFormat::kLightning});
+    const TensorFile made = TensorFile::open(folder / "lightning.ckpt");
+    const TensorFile real = TensorFile::open(kTorchFiles / ("lightning_" + optimizer + ".ckpt"));
+    CHECK(made.kind == TensorFileKind::kLightning);
+    for (const auto& [name, tensor] : real.content.tensors) {
+      CAPTURE(name);
+      CHECK(at::allclose(made.content.tensors.at(name), tensor, 1e-5, 1e-6));
+    }
+    for (const char* key : {"epoch", "global_step", "loops"})
+      CHECK(made.content.manifest.at(key) == real.content.manifest.at(key));
+    const auto last_lr = [](const TensorFile& file) {
+      return file.content.manifest.at("lr_schedulers").as_list()[0].at("_last_lr");
+    };
+    CHECK(last_lr(made) == last_lr(real));
+    // And levin goes on from what it has exported, as from its own.
+    LightningRegression resumed(optimizer);
+    Trainer(epochs(4)).fit(resumed, lightning_batches(), {}, {.ckpt_path = (folder / "lightning.ckpt").string()});
+    CHECK(distance(resumed, kTorchFiles / ("lightning_" + optimizer + "_later.pt")) < 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace levin::test
