@@ -60,6 +60,7 @@ bench: build ## Run the benchmarks
 	@$(BUILD)/bin/step_overhead
 	@$(BUILD)/bin/log_cost
 	@$(BUILD)/bin/csv_logger_benchmark
+	@$(BUILD)/bin/scale
 	@OMP_NUM_THREADS=1 $(BUILD)/bin/synced_metrics
 
 format: ## Format the sources

@@ -12,33 +12,14 @@
 
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "support/counting_group.h"
 #include "support/simulated_ranks.h"
 
 namespace {
 
 using levin::ControlGroup;
 using levin::MetricStore;
-
-/// Counts what passes through it.
-class CountingGroup final : public ControlGroup {
- public:
-  explicit CountingGroup(ControlGroup& group) : group_(group) {}
-  int rank() const override { return group_.rank(); }
-  int size() const override { return group_.size(); }
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override {
-    ++exchanges;
-    given += mine.size();
-    got += all.size();
-    group_.all_gather(mine, all, what);
-  }
-
-  std::size_t exchanges = 0;
-  std::size_t given = 0;
-  std::size_t got = 0;
-
- private:
-  ControlGroup& group_;
-};
+using levin::testing::CountingGroup;
 
 /// What one rank does.
 struct Scenario {
@@ -90,24 +71,21 @@ double thread_seconds() {
 
 void print_row(const Scenario& scenario, int ranks) {
   levin::testing::SimulatedRanks simulation;
-  std::size_t exchanges = 0;
-  std::size_t given = 0;
-  std::size_t got = 0;
+  levin::testing::ExchangeCounts counts;
   double seconds = 0;
   simulation.run(ranks, /*seed=*/1, [&](ControlGroup& group) {
     CountingGroup counting(group);
     MetricStore store(counting, {});
     scenario.before(counting, store);
-    const CountingGroup before = counting;
+    counting.take();
     const double begin = thread_seconds();
     scenario.act(counting, store);
     if (group.rank() != 0) return;
     seconds = thread_seconds() - begin;
-    exchanges = counting.exchanges - before.exchanges;
-    given = counting.given - before.given;
-    got = counting.got - before.got;
+    counts = counting.take();
   });
-  std::printf("| %s | %d | %zu | %zu | %zu | %.0f |\n", scenario.name.c_str(), ranks, exchanges, given, got, seconds * 1e6);
+  std::printf("| %s | %d | %zu | %zu | %zu | %.0f |\n", scenario.name.c_str(), ranks, counts.exchanges, counts.given,
+              counts.got, seconds * 1e6);
 }
 
 }  // namespace
