@@ -7,6 +7,7 @@
 #include "levin/cli/annotated_yaml.h"
 #include "levin/cli/command_line.h"
 #include "levin/cli/environment.h"
+#include "levin/cli/file_commands.h"
 #include "levin/cli/help_text.h"
 #include "levin/cli/json_schema.h"
 #include "levin/cli/load_config.h"
@@ -38,6 +39,15 @@ int execute(const CommandLine& line) {
   }
   if (line.command == "new") {
     std::cout << new_project(line.project, line.template_name);
+    return 0;
+  }
+  if (line.command == "inspect") {
+    const Inspection inspection = inspect(line.file);
+    std::cout << inspection.text;
+    return inspection.is_whole ? 0 : 1;
+  }
+  if (line.command == "export") {
+    std::cout << export_weights(line.file);
     return 0;
   }
   // Before anything of the user's runs.

@@ -20,7 +20,7 @@ namespace {
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = run_command_names();
-    all.insert(all.end(), {"list", "schema", "new"});
+    all.insert(all.end(), {"list", "schema", "new", "inspect", "export"});
     return all;
   }();
   return names;
@@ -133,6 +133,22 @@ void add_run_command(CLI::App& app, const std::string& name, const std::string& 
   command->footer(run_command_footer());
 }
 
+void add_file_commands(CLI::App& app, FileCommand& command) {
+  CLI::App* inspect =
+      app.add_subcommand("inspect", "Print what a checkpoint or another file of weights holds, and whether it is whole");
+  inspect->add_option("file", command.file, "The file, or a folder of Hugging Face's")->required();
+  inspect->add_flag("--json", command.as_json, "As JSON");
+  CLI::App* save =
+      app.add_subcommand("export", "Write the weights of a checkpoint, or of another file, as other programs read them");
+  save->add_option("file", command.file, "The file, or a folder of Hugging Face's")->required();
+  save->add_option("--to", command.format, "safetensors, state_dict (torch.load) or lightning (ckpt_path of Lightning's fit)")
+      ->required()
+      ->check(CLI::IsMember({"safetensors", "state_dict", "lightning"}));
+  save->add_option("-o,--output", command.output, "The file to write; beside FILE when left out");
+  save->add_option("--prefix", command.prefix, "Only weights whose names begin with this, without it");
+  save->add_option("--add_prefix", command.add_prefix, "What stands before each name then, such as model.");
+}
+
 void check_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) return;
@@ -184,6 +200,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
       ->required();
   project->add_option("-t,--template", line.template_name, "What to begin with: " + join(template_names()))
       ->default_val("classifier");
+  add_file_commands(app, line.file);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
 
   try {
@@ -199,7 +216,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   check_extras(app);
   if (line.help_topic) return line;
   if (app.get_subcommands().empty())
-    throw ConfigError("a command is needed: levin fit, validate, test, predict, list, schema or new; see levin --help");
+    throw ConfigError(
+        "a command is needed: levin fit, validate, test, predict, list, schema, new, inspect or export; see levin --help");
   if (app.get_subcommands().size() > 1)
     throw ConfigError(Mark{"command line"}, format("one command at a time: both '{}' and '{}' are given",
                                                    app.get_subcommands()[0]->get_name(), app.get_subcommands()[1]->get_name()));

@@ -17,15 +17,26 @@ struct ConfigFile {
 /// What configures a run, in the order of the command line: later ones win.
 using ConfigSource = std::variant<ConfigFile, Override>;
 
+/// What `levin inspect` and `levin export` are given.
+struct FileCommand {
+  std::string file;
+  bool as_json = false;         ///< of inspect
+  std::string format = {};      ///< of export: safetensors, state_dict or lightning
+  std::string output = {};      ///< empty: beside the file
+  std::string prefix = {};      ///< only weights with it, without it
+  std::string add_prefix = {};  ///< before each
+};
+
 /// The command line, taken apart.
 struct CommandLine {
-  std::string
-      command;  ///< "fit", "validate", "test", "predict", "list", "schema", "new"; empty when `output` is all there is to do
+  std::string command;  ///< "fit", "validate", "test", "predict", "list", "schema", "new", "inspect", "export"; empty when
+                        ///< `output` is all there is to do
   std::vector<ConfigSource> sources;
   std::vector<std::string> plugins;
   bool print_config = false;
   std::string project;                    ///< of `levin new`: the folder to make
   std::string template_name;              ///< what it is made of
+  FileCommand file;                       ///< of `levin inspect` and `levin export`
   std::string list_kind;                  ///< of `levin list callbacks`; empty for all
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
   std::vector<std::string> words;         ///< all of it as it was typed, the program first; set by run()

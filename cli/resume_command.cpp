@@ -15,17 +15,20 @@ std::string shell_quoted(const std::string& word) {
 
 }  // namespace
 
-std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint) {
-  constexpr std::string_view kOption = "--ckpt_path";
+std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint, bool has_init_from) {
+  const std::string kOption = "--ckpt_path";
+  const std::string kInitFrom = "--init_from";
   std::vector<std::string> command;
   for (std::size_t index = 0; index < words.size(); ++index) {
-    if (words[index] == kOption) {
+    const std::string& word = words[index];
+    if (word == kOption || word == kInitFrom) {
       ++index;  // its value
-    } else if (!words[index].starts_with(std::string(kOption) + "=")) {
-      command.push_back(shell_quoted(words[index]));
+    } else if (!word.starts_with(kOption + "=") && !word.starts_with(kInitFrom + "=")) {
+      command.push_back(shell_quoted(word));
     }
   }
-  command.push_back(shell_quoted(std::string(kOption) + "=" + checkpoint.string()));
+  command.push_back(shell_quoted(kOption + "=" + checkpoint.string()));
+  if (has_init_from) command.push_back(kInitFrom + "=null");
   return join(command, " ");
 }
 

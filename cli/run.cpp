@@ -72,9 +72,13 @@ void run_command(const CommandLine& line, const RunConfig& config) {
                "some itself. To {} what was trained, add --ckpt_path=best (or last, or a file).",
                command, command));
   }
+  const bool has_init_from = config.init_from.value.has_value();
+  const auto how_to_resume = [&](const auto& file) { return resume_command(line.words, file, has_init_from); };
   const RunOptions options{.ckpt_path = config.ckpt_path.value,
+                           .init_from = config.init_from.value,
+                           .map_location = config.map_location,
                            .return_predictions = false,
-                           .resume_command = [&line](const auto& file) { return resume_command(line.words, file); }};
+                           .resume_command = how_to_resume};
   if (command == "fit") data ? trainer.fit(*module, *data, options) : trainer.fit(*module, options);
   if (command == "validate") data ? trainer.validate(*module, *data, options) : trainer.validate(*module, {}, options);
   if (command == "test") data ? trainer.test(*module, *data, options) : trainer.test(*module, {}, options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 
 #include "levin/core/base/format.h"
 #include "levin/core/options/registry.h"
@@ -10,6 +11,26 @@
 namespace levin {
 
 namespace cli {
+
+namespace {
+
+/// `init_from:` as a map.
+struct InitFromOptions {
+  std::filesystem::path path;
+  bool strict = true;
+  std::string prefix;
+  std::map<std::string, std::string> rename;
+
+  static void declare(OptionList<InitFromOptions>& options) {
+    using T = InitFromOptions;
+    options.add("path", &T::path, "The file").required().input_file();
+    options.add("strict", &T::strict, "A name that only the file or the model has, or another shape, is an error");
+    options.add("prefix", &T::prefix, "Only weights whose names begin with this are read, without it");
+    options.add("rename", &T::rename, "Beginnings of names, and what stands in their place");
+  }
+};
+
+}  // namespace
 
 void SchedulerSettings::declare(OptionList<SchedulerSettings>& options) {
   using T = SchedulerSettings;
@@ -30,6 +51,11 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
   options.add("lr_scheduler", &T::lr_scheduler, "Learning rate schedule of that optimizer");
   options.add("ckpt_path", &T::ckpt_path,
               "Checkpoint to start from: a file; best or last of this experiment, or of a run (logs/version_3:best)");
+  options.add(
+      "init_from", &T::init_from,
+      "Weights that fit begins with, of any file that ckpt_path takes; a path, or a map with path, strict, prefix and rename");
+  options.add("map_location", &T::map_location,
+              "Device onto which a checkpoint's tensors go when they are read (cpu, cuda:1); empty: at once to the model's");
   options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
   options.rule({"lr_scheduler"}, [](const T& config) {
     return !config.lr_scheduler.scheduler.empty() && config.optimizer.optimizer.empty()
@@ -129,6 +155,27 @@ cli::CheckpointPath OptionType<cli::CheckpointPath>::read(const Value& value) {
   Value place = names_run ? Value(text.substr(0, text.size() - which.size())) : value;
   place.set_mark(value.mark());
   return {detail::resolve_input_file(place).as_string() + which};
+}
+
+cli::InitFrom OptionType<cli::InitFrom>::read(const Value& value) {
+  if (value.is_null()) return {};
+  if (!value.is_map()) return {InitialWeights{.path = detail::resolve_input_file(value).as_string()}};
+  const auto options = read_options<cli::InitFromOptions>(value);
+  return {InitialWeights{.path = options.path,
+                         .options = {.strict = options.strict, .prefix = options.prefix, .rename = options.rename}}};
+}
+
+Value OptionType<cli::InitFrom>::write(const cli::InitFrom& init_from) {
+  if (!init_from.value) return Value();
+  const WeightsOptions& options = init_from.value->options;
+  return write_options(cli::InitFromOptions{
+      .path = init_from.value->path, .strict = options.strict, .prefix = options.prefix, .rename = options.rename});
+}
+
+Value OptionType<cli::InitFrom>::schema() {
+  const Value path = detail::schema_of_type("string");
+  return detail::any_of(
+      {path, detail::schema_of_options(describe_options<cli::InitFromOptions>()), detail::schema_of_type("null")});
 }
 
 cli::OptimizerSection OptionType<cli::OptimizerSection>::read(const Value& value) {

@@ -9,6 +9,7 @@
 #include "levin/core/options/component.h"
 #include "levin/core/options/options.h"
 #include "levin/core/trainer_options.h"
+#include "levin/core/weights.h"
 
 namespace levin::cli {
 
@@ -20,6 +21,11 @@ struct Seed {
 /// `ckpt_path`: a file or a run's folder, which must exist, with ":best" or ":last" behind it; "best", "last" or null.
 struct CheckpointPath {
   std::optional<std::string> value;
+};
+
+/// `init_from`: a file of weights, a map with how they become the model's, or null.
+struct InitFrom {
+  std::optional<InitialWeights> value;
 };
 
 /// How the Trainer drives a scheduler that `lr_scheduler:` names.
@@ -53,6 +59,8 @@ struct RunConfig {
   OptimizerSection optimizer;
   SchedulerSection lr_scheduler;
   CheckpointPath ckpt_path;
+  InitFrom init_from;
+  std::string map_location;
   std::vector<std::string> plugins;
 
   static void declare(OptionList<RunConfig>& options);
@@ -85,6 +93,14 @@ struct OptionType<cli::CheckpointPath> {
   static Value write(const cli::CheckpointPath& path) { return path.value ? Value(*path.value) : Value(); }
   static std::string name() { return "path, best, last, FOLDER:best, FOLDER:last or null"; }
   static Value schema() { return OptionType<std::optional<std::string>>::schema(); }
+};
+
+template <>
+struct OptionType<cli::InitFrom> {
+  static cli::InitFrom read(const Value& value);
+  static Value write(const cli::InitFrom& init_from);
+  static std::string name() { return "path, map with path, strict, prefix and rename, or null"; }
+  static Value schema();
 };
 
 template <>

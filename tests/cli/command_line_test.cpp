@@ -48,6 +48,18 @@ TEST_CASE("an empty checkpoint is an error, as of a variable that is unset") {
   CHECK_THAT(error_of({"test", "--ckpt_path", ""}), Catch::Contains("command line: --ckpt_path: it is empty"));
 }
 
+TEST_CASE("a file that is looked into or exported is taken with its options") {
+  CHECK(parse_command_line({"inspect", "a.ckpt", "--json"}).file.as_json);
+  const auto save = parse_command_line({"export", "a.ckpt", "--to", "lightning", "-o", "b.ckpt", "--add_prefix=model."});
+  CHECK(save.command == "export");
+  CHECK(save.file.file == "a.ckpt");
+  CHECK(save.file.format == "lightning");
+  CHECK(save.file.output == "b.ckpt");
+  CHECK(save.file.add_prefix == "model.");
+  CHECK_THAT(error_of({"export", "a.ckpt", "--to", "onnx"}), Catch::Contains("safetensors"));
+  CHECK_THAT(error_of({"inspect"}), Catch::Contains("file"));
+}
+
 TEST_CASE("the command may stand behind its options") {
   const CommandLine line = parse_command_line({"--config", "a.yaml", "--plugin", "libmine.so", "test", "--plugin=other.so"});
   CHECK(line.command == "test");

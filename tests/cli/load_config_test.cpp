@@ -153,6 +153,17 @@ TEST_CASE("seed and checkpoint take their special words") {
   const std::string whole = std::filesystem::path(folder).lexically_normal().string();
   CHECK(fixture.load({{"ckpt_path", folder + ":best"}}).ckpt_path.value == whole + ":best");
   CHECK(fixture.load({{"ckpt_path", folder}}).ckpt_path.value == whole);
+  CHECK(fixture.load({{"init_from", fixture.path("table.csv")}}).init_from.value->path == fixture.path("table.csv"));
+  const auto init_from =
+      fixture.load({{"init_from", "{path: " + fixture.path("table.csv") + ", strict: false, prefix: a., rename: {b: c}}"}})
+          .init_from;
+  CHECK(init_from.value->path == fixture.path("table.csv"));
+  CHECK_FALSE(init_from.value->options.strict);
+  CHECK(init_from.value->options.prefix == "a.");
+  CHECK(init_from.value->options.rename.at("b") == "c");
+  CHECK_FALSE(fixture.load({{"init_from", "null"}}).init_from.value.has_value());
+  CHECK_THAT(fixture.error({{"init_from", "missing.pt"}}), Catch::Contains("init_from: there is no such file"));
+  CHECK_THAT(fixture.error({{"init_from", "{strict: false}"}}), Catch::Contains("path"));
   CHECK_THAT(fixture.error({{"ckpt_path", "no/run:last"}}),
              Catch::Contains("ckpt_path: there is no such file") && Catch::Contains("no/run'"));
 }

@@ -11,6 +11,8 @@ TEST_CASE("the command that resumes is the one that was typed, with the checkpoi
         "levin fit --trainer.max_epochs=2 --ckpt_path=c.ckpt");
   CHECK(resume_command({"levin", "fit", "--model.text=it's $HOME", "--trainer.callbacks+=[Timer]", ""}, "a b.ckpt") ==
         "levin fit '--model.text=it'\\''s $HOME' '--trainer.callbacks+=[Timer]' '' '--ckpt_path=a b.ckpt'");
+  CHECK(resume_command({"levin", "fit", "--init_from=w.pt", "--init_from", "v.pt"}, "c.ckpt", /*has_init_from=*/true) ==
+        "levin fit --ckpt_path=c.ckpt --init_from=null");
 }
 
 }  // namespace levin::cli
