@@ -1,6 +1,7 @@
 #include "levin/core/checkpoint/lightning_checkpoint.h"
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/torch_file.h"
 #include "levin/core/error.h"
@@ -165,12 +166,12 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
   Checkpoint checkpoint;
   Value& manifest = checkpoint.manifest;
   manifest[kLightningVersion] = Value();
-  std::string not_read;
+  std::vector<std::string> not_read;
   const auto lenient = [&](const char* what, const auto& read) {
     try {
       read();
     } catch (const IoError& error) {
-      not_read += format("{}{}: {}", not_read.empty() ? "" : "; ", what, error.what());
+      not_read.push_back(format("{}: {}", what, error.what()));
     }
   };
   for (const std::string_view key : {kLightningVersion, std::string_view("epoch"), std::string_view("global_step")}) {
@@ -181,7 +182,7 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
     lenient("hyper_parameters", [&] { manifest["hyper_parameters"] = plain_value(*saved); });
   }
   lenient("what fit needs", [&] { read_training(file, manifest, tensors); });
-  if (!not_read.empty()) manifest["not_read"] = not_read;
+  if (!not_read.empty()) manifest["not_read"] = join(not_read, "; ");
 
   for (auto& [name, tensor] : tensors) {
     if (checkpoint.tensors.emplace(name, tensor).second) names.push_back(name);

@@ -57,6 +57,8 @@ Value lightning_loops(const Value& manifest) {
   const bool is_at_end = place != nullptr && *place == Value(place_name(Place::kEpochEnd));
   const bool is_within = place != nullptr && number_or_zero(loops, "batches_done") > 0 && !is_at_end &&
                          *place != Value(place_name(Place::kEpochStart)) && *place != Value(place_name(Place::kEpochDone));
+  // Saved in the validation at an epoch's end.
+  const bool had_last = is_within && loops.at("turn").at("is_last") == Value(true);
   const std::int64_t done = number_or_zero(loops, "epochs_done") + (is_at_end ? 1 : 0);
   const std::int64_t begun = done + (is_within ? 1 : 0);
   const std::int64_t steps = number_or_zero(manifest, "global_step");
@@ -68,7 +70,7 @@ Value lightning_loops(const Value& manifest) {
   const Value empty(Value::Map{});
   const Value fit_loop(Value::Map{{"state_dict", empty},
                                   {"epoch_loop.state_dict", Value(Value::Map{{"_batches_that_stepped", Value(steps)}})},
-                                  {"epoch_loop.batch_progress", batch_progress(batches, in_epoch, !is_within && done > 0)},
+                                  {"epoch_loop.batch_progress", batch_progress(batches, in_epoch, is_within ? had_last : done > 0)},
                                   {"epoch_loop.scheduler_progress", no_steps},
                                   {"epoch_loop.automatic_optimization.state_dict", empty},
                                   {"epoch_loop.automatic_optimization.optim_progress", optimizer_progress(steps)},

@@ -168,7 +168,7 @@ std::vector<std::pair<std::string, at::Tensor>> TensorFile::weights() const {
   return ordered;
 }
 
-bool is_model_folder(const fs::path& folder) {
+bool TensorFile::is_model_folder(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / kIndex, ignored) || fs::exists(folder / kWhole, ignored);
 }

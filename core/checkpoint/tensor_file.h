@@ -38,11 +38,10 @@ struct LEVIN_API TensorFile {
   static TensorFile open(const std::filesystem::path& path, const std::string& map_location = {});
   /// The file itself, or the one in a folder of Hugging Face's. Throws IoError when there is none in it.
   static std::filesystem::path place(const std::filesystem::path& path);
+  /// There is such a file in this folder.
+  static bool is_model_folder(const std::filesystem::path& folder);
   /// The weights by their names in the module, in order.
   std::vector<std::pair<std::string, at::Tensor>> weights() const;
 };
-
-/// Whether a folder is a model of Hugging Face's, which TensorFile opens.
-bool is_model_folder(const std::filesystem::path& folder);
 
 }  // namespace levin

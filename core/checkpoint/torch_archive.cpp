@@ -7,11 +7,9 @@
 namespace levin {
 namespace {
 
-using namespace std::string_view_literals;
-
 constexpr std::string_view kZip = "PK\x03\x04";
 /// The pickle of the number with which torch's older files begin.
-constexpr std::string_view kBeforeZip = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv;
+constexpr std::string_view kBeforeZip("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14);
 
 std::string_view checked_kind(std::string_view bytes) {
   if (bytes.starts_with(kBeforeZip)) {

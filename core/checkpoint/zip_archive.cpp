@@ -95,6 +95,7 @@ void ZipArchive::read_entry(std::uint64_t& place) {
   entry.offset =
       header + kFileSize + number<std::uint16_t>(header + 26, what.c_str()) + number<std::uint16_t>(header + 28, what.c_str());
   take(entry.offset, packed_size, what.c_str());
+  numbers_.emplace(entry.name, entries_.size());
   entries_.push_back(std::move(entry));
   place += kEntrySize + name_size + extra_size + comment_size;
 }
@@ -118,8 +119,8 @@ void ZipArchive::read_large_sizes(std::string_view extra, std::uint64_t& packed_
 }
 
 const ZipEntry* ZipArchive::find(std::string_view name) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const ZipEntry& entry) { return entry.name == name; });
-  return found == entries_.end() ? nullptr : &*found;
+  const auto found = numbers_.find(std::string(name));
+  return found == numbers_.end() ? nullptr : &entries_[found->second];
 }
 
 std::string_view ZipArchive::bytes(const ZipEntry& entry) const {

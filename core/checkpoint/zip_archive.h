@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace levin {
@@ -40,6 +41,7 @@ class ZipArchive {
 
   std::string_view bytes_;
   std::vector<ZipEntry> entries_;
+  std::unordered_map<std::string, std::size_t> numbers_;  ///< of entries, by name
 };
 
 }  // namespace levin

@@ -110,7 +110,7 @@ std::string score_of(const Checkpoint& checkpoint) {
 CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
   if (ckpt_path.empty()) throw ConfigError("ckpt_path: it is empty; give a file, the folder of a run, best or last.");
   if (ckpt_path == "best" || ckpt_path == "last") return {{}, ckpt_path};
-  if (is_model_folder(ckpt_path)) return {ckpt_path, ""};
+  if (TensorFile::is_model_folder(ckpt_path)) return {ckpt_path, ""};
   if (fs::is_directory(ckpt_path)) return {ckpt_path, "last"};
   if (fs::exists(ckpt_path)) return {ckpt_path, ""};
   const std::size_t colon = ckpt_path.rfind(':');

@@ -82,7 +82,7 @@ void frozen_part(const Settings& settings) {
   for (const std::string& weights : by_epoch) report.add("weights", weights);
 }
 
-/// Loads weights.safetensors, whose second weight has another name.
+/// Loads weights.safetensors, whose second weight has another name: by itself, or as init_from.
 void loads_weights(const Settings& settings) {
   const std::filesystem::path folder = settings.text("folder");
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), folder);
@@ -95,10 +95,17 @@ void loads_weights(const Settings& settings) {
   }
   struct Loads final : TwoLayers {
     explicit Loads(std::filesystem::path file) : file_(std::move(file)) {}
-    void setup(Stage) override { load_weights(*this, file_, {.strict = false}); }
+    void setup(Stage) override {
+      if (!file_.empty()) load_weights(*this, file_, {.strict = false});
+    }
     std::filesystem::path file_;
-  } module(folder / "weights.safetensors");
-  trainer.fit(module, numbers_of(trainer));
+  };
+  const std::filesystem::path file = folder / "weights.safetensors";
+  const bool by_fit = settings.text("by") == "init_from";
+  Loads module(by_fit ? std::filesystem::path() : file);
+  RunOptions run;
+  if (by_fit) run.init_from = InitialWeights{.path = file, .options = {.strict = false}};
+  trainer.fit(module, numbers_of(trainer), {}, run);
   Report(folder, trainer.rank()).add("weights", module.weights());
 }
 

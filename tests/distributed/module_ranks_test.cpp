@@ -41,7 +41,8 @@ TEST_CASE("a part that is frozen in one epoch and taken back in the next trains 
 }
 
 TEST_CASE("every rank loads weights, and rank 0 says so") {
-  const Run run("loads_weights", 2);
+  const std::string by = GENERATE("setup", "init_from");
+  const Run run("loads_weights", 2, {"by=" + by});
   INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   for (std::size_t rank = 0; rank < 2; ++rank) CHECK(run.text(rank, "weights") == "2,0.5");
