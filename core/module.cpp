@@ -133,6 +133,8 @@ void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
   ManualOptimization(trainer()).backward(loss, synchronize);
 }
 void Module::step_optimizer(std::size_t index) { ManualOptimization(trainer()).step(index); }
+void Module::toggle_optimizer(std::size_t index) { ManualOptimization(trainer()).toggle(index); }
+void Module::untoggle_optimizer(std::size_t index) { ManualOptimization(trainer()).untoggle(index); }
 torch::optim::Optimizer& Module::optimizer(std::size_t index) const {
   const auto& optimizers = trainer().optimizers();
   if (index >= optimizers.size()) {

@@ -308,6 +308,17 @@ class LEVIN_API Module : public torch::nn::Module {
   void manual_backward(const at::Tensor& loss, bool synchronize = true);
   /// Takes an optimizer's step with its hooks, and counts it as a global step.
   void step_optimizer(std::size_t index = 0);
+  /// Until untoggle_optimizer(), of the parameters that optimizers have only this one's require gradients: the others cost no
+  /// backward pass and keep the gradients that they have, and nothing that a loss leaves out is missed on several ranks. Call
+  /// it before the loss is computed, on all ranks alike. Throws MisuseError when another optimizer is toggled.
+  ///
+  ///     toggle_optimizer(kGenerator);
+  ///     manual_backward(loss(discriminator_->forward(generator_->forward(noise)), 1));
+  ///     step_optimizer(kGenerator);
+  ///     untoggle_optimizer(kGenerator);
+  void toggle_optimizer(std::size_t index = 0);
+  /// What required gradients before does so again. Throws MisuseError when this optimizer is not toggled.
+  void untoggle_optimizer(std::size_t index = 0);
   torch::optim::Optimizer& optimizer(std::size_t index = 0) const;
   LrScheduler& lr_scheduler(std::size_t index = 0) const;
   /// Clips as the Trainer's options would, from manual optimization.

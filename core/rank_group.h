@@ -12,6 +12,10 @@
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/vote_channel.h"
 
+namespace torch::nn {
+class Module;
+}
+
 namespace levin {
 
 /// The processes of a run, as one of them sees them: which rank it is, how ranks exchange values, and what happens when one
@@ -43,6 +47,9 @@ class LEVIN_API RankGroup {
   virtual at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) = 0;
   virtual at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) = 0;
   virtual void barrier(const std::string& what, SourceLocation where) = 0;
+  /// From here to end_entry_point(), the BatchNorm layers of a module take the statistics of a training batch over all ranks. A
+  /// later call replaces what an earlier one said. Throws ConfigError for layers that cannot. Nothing to do for one rank.
+  virtual void synchronize_batch_norms(const torch::nn::Module& module);
 
   /// Where this rank is now. Cheap: called at every hook.
   virtual void post_whereabouts(const Whereabouts& whereabouts) = 0;

@@ -50,6 +50,9 @@ void Strategy::parameters_changed(Module& module, bool) { setup_module(module, /
 void Strategy::before_backward(const at::Tensor&, bool) {}
 void Strategy::after_backward(Module&) {}
 void Strategy::synchronize_buffers(Module&) {}
+void Strategy::before_optimizer_step(torch::optim::Optimizer&) {}
+void Strategy::after_optimizer_step(torch::optim::Optimizer&) {}
+void Strategy::keep_optimizer(const torch::optim::Optimizer&, std::size_t) {}
 void Strategy::release_module() noexcept {}
 
 void Strategy::backward_without_batch(Module& module) {

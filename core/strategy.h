@@ -108,6 +108,12 @@ class LEVIN_API Strategy {
   virtual void backward_without_batch(Module& module);
   /// Buffers (running statistics) of all ranks become rank 0's, before a forward pass in training.
   virtual void synchronize_buffers(Module& module);
+  /// Called: in training, before an optimizer steps, when gradients are complete and clipped, and when it has stepped. An
+  /// optimizer passes over parameters without a gradient: a strategy that divides its state over ranks takes the gradients of
+  /// other ranks' parameters away before, and brings the new weights to all after. Under automatic optimization a step may be
+  /// begun anew before it has ended, when optimizer_step() calls its closure twice.
+  virtual void before_optimizer_step(torch::optim::Optimizer& optimizer);
+  virtual void after_optimizer_step(torch::optim::Optimizer& optimizer);
 
   /// What a checkpoint holds of the module and of optimizer number `index`, and takes back. By default the module's and the
   /// optimizer's own, whole on every rank. A strategy that leaves parts to ranks gathers them here: rank 0 writes the file.
@@ -115,6 +121,9 @@ class LEVIN_API Strategy {
   virtual void save_module(const Module& module, Checkpoint& checkpoint, bool all_ranks);
   virtual void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
                               bool all_ranks);
+  /// All ranks end alike, for a signal, and from here on rank 0 alone saves: what other ranks have of the optimizer's state,
+  /// and save_optimizer() will need, is gathered here.
+  virtual void keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index);
   /// Throw ConfigError when the checkpoint does not fit.
   virtual void load_module(Module& module, const Checkpoint& checkpoint);
   virtual void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint);

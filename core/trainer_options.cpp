@@ -97,7 +97,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS");
 
   options.add("accelerator", &T::accelerator, "Where tensors live: auto, cpu, cuda");
-  options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp");
+  options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp, ddp_sharded");
   options.add("devices", &T::devices, "auto, a count, -1 for all, or indices such as \"0,3\"");
   options.add("num_nodes", &T::num_nodes, "Number of hosts").min(1);
   options
@@ -145,6 +145,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("on_nan", &T::on_nan, "When a loss or gradient is NaN or infinite: warn once, end the run, or skip the step");
   options.add("detect_anomaly", &T::detect_anomaly, "Find the operation that made a gradient NaN (slow)");
   options.add("barebones", &T::barebones, "Nothing but the loop: no logging, bar, summary, checkpoints, sanity check");
+  options.add("sync_batchnorm", &T::sync_batchnorm, "Let BatchNorm layers take the statistics of a batch over all ranks");
   options.add("reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never")
       .min(0);
   options.add("default_root_dir", &T::default_root_dir, "Where everything is written. Unset: the current folder");

@@ -63,6 +63,7 @@ struct LEVIN_API TrainerOptions {
   OnNan on_nan = OnNan::kWarn;   ///< when a loss, a gradient or a logged metric is NaN or infinite
   bool detect_anomaly = false;
   bool barebones = false;
+  bool sync_batchnorm = false;  ///< BatchNorm layers take a batch's statistics over all ranks
   std::int64_t reload_dataloaders_every_n_epochs = 0;
   std::optional<std::filesystem::path> default_root_dir = std::nullopt;
   bool enable_autolog_hparams = true;

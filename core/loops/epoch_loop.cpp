@@ -230,6 +230,10 @@ StepOutput EpochLoop::forward_only(const Iteration& iteration, const Batch* batc
   run_.strategy().synchronize_buffers(run_.module());
   const Precision::Forward forward(precision_);
   StepOutput output = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, iteration.index);
+  if (const auto toggled = run_.trained.toggled()) {
+    throw MisuseError(format("training_step ended while optimizer {} was toggled: end each turn with untoggle_optimizer({}).",
+                             *toggled, *toggled));
+  }
   if (output.loss.defined()) output.loss = output.loss.detach();
   return output;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/optimization.h"
@@ -50,8 +51,27 @@ void ManualOptimization::step(std::size_t index) {
   if (run_.nan.skips_step(optimizer, run_.module())) return;
   run_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
                  optimizer);
+  run_.strategy().before_optimizer_step(optimizer);
   optimizer.step();
+  run_.strategy().after_optimizer_step(optimizer);
   ++run_.progress.global_step;
+}
+
+void ManualOptimization::toggle(std::size_t index) {
+  run_.module().optimizer(index);  // throws for one that there is not
+  if (const auto other = run_.trained.toggled()) {
+    throw MisuseError(
+        format("toggle_optimizer({}): optimizer {} is toggled. Call untoggle_optimizer({}) first.", index, *other, *other));
+  }
+  run_.trained.toggle(index);
+}
+
+void ManualOptimization::untoggle(std::size_t index) {
+  if (run_.trained.toggled() != index) {
+    throw MisuseError(
+        format("untoggle_optimizer({}): this optimizer is not toggled. Call toggle_optimizer({}) before.", index, index));
+  }
+  run_.trained.untoggle();
 }
 
 }  // namespace levin

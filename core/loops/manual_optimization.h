@@ -15,6 +15,8 @@ class ManualOptimization {
   explicit ManualOptimization(const Trainer& trainer);
   void backward(const at::Tensor& loss, bool synchronize);
   void step(std::size_t index);
+  void toggle(std::size_t index);
+  void untoggle(std::size_t index);
 
  private:
   TrainerState& run_;

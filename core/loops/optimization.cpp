@@ -57,6 +57,7 @@ StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx
                   prepare_step(optimizer);
                   return loss;
                 }));
+  strategy_.after_optimizer_step(optimizer);
   window = {};
   ++progress_.global_step;
   return std::move(output_);
@@ -110,6 +111,7 @@ void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
   nan_.skips_step(optimizer, *parts_.module);  // gradients that are cleared change nothing
   hooks_.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step, optimizer);
   hooks_.module(Hook::kConfigureGradientClipping, &Module::configure_gradient_clipping, optimizer);
+  strategy_.before_optimizer_step(optimizer);
 }
 
 }  // namespace levin

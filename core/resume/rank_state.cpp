@@ -285,6 +285,9 @@ void keep_rank_states(TrainerState& run) {
   if (run.resume.replaying) return;
   try {
     run.resume.rank_states_at_end = gather_rank_states(run);
+    for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
+      run.strategy().keep_optimizer(*run.parts.optimizers[index], index);
+    }
   } catch (const std::exception&) {
     // Another rank has failed meanwhile, which others report; a checkpoint then has rank 0's state.
   }

@@ -291,6 +291,7 @@ void EntryPoint::set_up_module() {
   precision_->convert_module(module);
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
   run_.strategy().setup_module(module, fitting());
+  if (run_.options().sync_batchnorm && fitting()) run_.strategy().ranks().synchronize_batch_norms(module);
   run_.trained.remember_parameters();
   // Parts that are frozen stay in evaluation mode.
   if (fitting() && !module.is_training()) module.train();
@@ -356,6 +357,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   // Kept: the hooks that run from here on are not where this rank failed.
   const Whereabouts where = run_.tracker.fail();
   run_.entry.failing = true;
+  run_.trained.untoggle();
   run_.progress.batch.loaders.clear();
   // An agreed signal is known to every rank already; any other error the others must hear of at once. It is the one that is
   // being handled: its type says where it comes from, and `error` may only stand for it.

@@ -2,10 +2,12 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <unordered_set>
 #include <utility>
 
 #include "levin/core/loops/parameter_warnings.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/run/precision.h"
 #include "levin/core/run/rank_agreement.h"
 
@@ -28,6 +30,11 @@ bool each_parameter(const torch::nn::Module& module, const Visit& visit) {
     if (!each_parameter(*child, visit)) return false;
   }
   return true;
+}
+
+template <class ToggledOff>
+void require_gradients(const ToggledOff& toggled_off, bool required) {
+  for (const auto& [key, off] : toggled_off) off.parameter.requires_grad_(required);
 }
 
 bool are_as(const torch::optim::Optimizer& optimizer, const ParameterSet::Groups& groups) {
@@ -55,7 +62,7 @@ bool TrainedParameters::is_as(const ParameterSet& set) const {
   std::size_t index = 0;
   const auto is_next = [&](const at::Tensor& parameter) {
     const std::size_t at = index++;
-    return at < set.parameters.size() && parameter.is_same(set.parameters[at]) && parameter.requires_grad() == set.trained[at];
+    return at < set.parameters.size() && parameter.is_same(set.parameters[at]) && is_trained(parameter) == set.trained[at];
   };
   if (!each_parameter(*parts_.module, is_next) || index != set.parameters.size()) return false;
   if (parts_.optimizers.size() != set.optimizers.size()) return false;
@@ -69,7 +76,7 @@ ParameterSet TrainedParameters::taken() const {
   ParameterSet set;
   each_parameter(*parts_.module, [&](const at::Tensor& parameter) {
     set.parameters.push_back(parameter);
-    set.trained.push_back(parameter.requires_grad());
+    set.trained.push_back(is_trained(parameter));
     return true;
   });
   for (const auto& optimizer : parts_.optimizers) set.optimizers.push_back(ParameterSet::groups_of(*optimizer));
@@ -94,10 +101,44 @@ void TrainedParameters::agree(bool after_reduction) {
   Strategy& strategy = *setup_.strategy;
   Precision(setup_.options.precision, strategy.accelerator(), strategy.device()).convert_module(module);
   if (!strategy.device().is_cpu()) module.to(strategy.device());
-  strategy.parameters_changed(module, after_reduction);
+  if (setup_.options.sync_batchnorm) strategy.ranks().synchronize_batch_norms(module);
+  {
+    // The reduction is set up for all that is trained, whichever optimizer's turn it is.
+    require_gradients(toggled_off_, true);
+    strategy.parameters_changed(module, after_reduction);
+    require_gradients(toggled_off_, false);
+  }
   check_same_changes_of_optimizers(setup_, parts_);
   warn_of_idle_parameters(parts_);
   agreed_ = now();
+}
+
+bool TrainedParameters::is_trained(const at::Tensor& parameter) const {
+  return parameter.requires_grad() || (!toggled_off_.empty() && toggled_off_.contains(parameter.unsafeGetTensorImpl()));
+}
+
+void TrainedParameters::toggle(std::size_t optimizer) {
+  const std::vector<at::Tensor> own = all_parameters(*parts_.optimizers.at(optimizer));
+  std::unordered_set<const at::TensorImpl*> stays;
+  for (const at::Tensor& parameter : own) stays.insert(parameter.unsafeGetTensorImpl());
+  for (const auto& other : parts_.optimizers) {
+    for (const at::Tensor& parameter : all_parameters(*other)) {
+      if (!parameter.requires_grad() || stays.contains(parameter.unsafeGetTensorImpl())) continue;
+      toggled_off_.emplace(parameter.unsafeGetTensorImpl(), ToggledOff{parameter, parameter.grad().defined()});
+    }
+  }
+  toggled_ = optimizer;
+  require_gradients(toggled_off_, false);
+}
+
+void TrainedParameters::untoggle() {
+  require_gradients(toggled_off_, true);
+  for (auto& [key, off] : toggled_off_) {
+    // Where several ranks reduce gradients, it took part with zeros.
+    if (!off.had_gradient) off.parameter.mutable_grad().reset();
+  }
+  toggled_off_.clear();
+  toggled_.reset();
 }
 
 }  // namespace levin

@@ -2,7 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "levin/core/run/run_parts.h"
@@ -45,7 +48,20 @@ class TrainedParameters {
   /// Throws DesyncError on every rank, naming the first that differs, when they are not alike.
   void agree(bool after_reduction);
 
+  /// Module::toggle_optimizer(). It is no change of parameters: what does not require a gradient for it counts as trained.
+  void toggle(std::size_t optimizer);
+  /// Does nothing when no optimizer is toggled.
+  void untoggle();
+  std::optional<std::size_t> toggled() const { return toggled_; }
+
  private:
+  /// A parameter that requires no gradient while an optimizer is toggled.
+  struct ToggledOff {
+    at::Tensor parameter;
+    bool had_gradient = false;
+  };
+  bool is_trained(const at::Tensor& parameter) const;
+
   bool is_as(const ParameterSet& set) const;
   ParameterSet taken() const;
 
@@ -53,6 +69,8 @@ class TrainedParameters {
   const RunParts& parts_;
   std::shared_ptr<const ParameterSet> latest_;
   std::shared_ptr<const ParameterSet> agreed_;
+  std::optional<std::size_t> toggled_;
+  std::unordered_map<const at::TensorImpl*, ToggledOff> toggled_off_;
 };
 
 }  // namespace levin

@@ -256,6 +256,39 @@ TEST_CASE("fast_dev_run takes its number of batches of each stage, once") {
   CHECK(module.validated_after == std::vector<std::int64_t>{2, 2});
 }
 
+TEST_CASE("toggled optimizers take turns, and a turn that is not ended or begun is an error") {
+  struct Toggled : OneWeight {
+    Toggled() {
+      other = register_parameter("other", torch::ones({1}));
+      set_automatic_optimization(false);
+    }
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      act(*this);
+      return (other * batch[0]).mean();
+    }
+    OptimizerSetups configure_optimizers() override {
+      return {std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{parameters()[0]}, 1.0),
+              std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{other}, 1.0)};
+    }
+    at::Tensor other;
+    std::function<void(Toggled&)> act;
+  };
+  const auto [act, message] = GENERATE(table<std::function<void(Toggled&)>, std::string>({
+      {[](Toggled& module) { module.toggle_optimizer(1), module.toggle_optimizer(0); },
+       "optimizer 1 is toggled. Call untoggle_optimizer(1) first"},
+      {[](Toggled& module) { module.untoggle_optimizer(1); }, "untoggle_optimizer(1): this optimizer is not toggled"},
+      {[](Toggled& module) { module.toggle_optimizer(1), module.untoggle_optimizer(0); },
+       "untoggle_optimizer(0): this optimizer is not toggled"},
+      {[](Toggled& module) { module.toggle_optimizer(1); }, "training_step ended while optimizer 1 was toggled"},
+      {[](Toggled& module) { module.toggle_optimizer(2); }, "configure_optimizers returned 2 optimizers"},
+  }));
+  Toggled module;
+  module.act = act;
+  Trainer trainer(quiet_options());
+  CHECK_THROWS_WITH(trainer.fit(module, numbers({1})), Catch::Contains(message));
+  for (const at::Tensor& parameter : module.parameters()) CHECK(parameter.requires_grad());
+}
+
 TEST_CASE("manual optimization counts the module's own steps") {
   struct Manual : OneWeight {
     Manual() { set_automatic_optimization(false); }
