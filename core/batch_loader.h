@@ -64,6 +64,9 @@ class LEVIN_API BatchLoader {
   virtual std::optional<SampleShare> sample_share() const { return std::nullopt; }
   /// True: two epochs differ in order.
   virtual bool shuffles() const { return false; }
+  /// Threads that read ahead; 0: the training thread reads. Default: nullopt, the loader has no such number, so that a run
+  /// which waits for its batches can name none to try.
+  virtual std::optional<int> num_workers() const { return std::nullopt; }
   /// True: give batches in page-locked memory. The default does nothing.
   virtual void set_pin_memory(bool /*pin*/) {}
 };

@@ -142,6 +142,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("inference_mode", &T::inference_mode, "Evaluate in inference mode rather than without gradients");
   options.add("use_distributed_sampler", &T::use_distributed_sampler, "Divide data over ranks");
   options.add("uneven", &T::uneven, "Training samples that do not divide over ranks: repeat some, leave some out, or keep all");
+  options.add("allow_same_batches", &T::allow_same_batches,
+              "All ranks may begin with the same training batch, which is an error else: they would train on the same samples");
   options.add("on_nan", &T::on_nan, "When a loss or gradient is NaN or infinite: warn once, end the run, or skip the step");
   options.add("detect_anomaly", &T::detect_anomaly, "Find the operation that made a gradient NaN (slow)");
   options.add("barebones", &T::barebones, "Nothing but the loop: no logging, bar, summary, checkpoints, sanity check");

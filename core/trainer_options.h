@@ -60,7 +60,9 @@ struct LEVIN_API TrainerOptions {
   bool inference_mode = true;
   bool use_distributed_sampler = true;
   Uneven uneven = Uneven::kPad;  ///< training samples that do not divide over ranks
-  OnNan on_nan = OnNan::kWarn;   ///< when a loss, a gradient or a logged metric is NaN or infinite
+  bool allow_same_batches =
+      false;                    ///< ranks may all begin with the same training batch, where a loader of the user's own divides
+  OnNan on_nan = OnNan::kWarn;  ///< when a loss, a gradient or a logged metric is NaN or infinite
   bool detect_anomaly = false;
   bool barebones = false;
   bool sync_batchnorm = false;  ///< BatchNorm layers take a batch's statistics over all ranks

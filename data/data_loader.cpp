@@ -17,6 +17,8 @@
 #include "levin/data/check_indices.h"
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"
+#include "levin/data/reading_options.h"
+#include "levin/data/sample_generator.h"
 
 namespace levin {
 
@@ -32,10 +34,8 @@ void DataLoaderOptions::declare(OptionList<DataLoaderOptions>& options) {
   using O = DataLoaderOptions;
   options.add("batch_size", &O::batch_size, "Samples in a batch of one rank").min(1);
   options.add("shuffle", &O::shuffle, "A new order in each epoch");
-  options.add("num_workers", &O::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
   options.add("drop_last", &O::drop_last, "Leave out a last batch that is not full");
-  options.add("pin_memory", &O::pin_memory, "Batches in page-locked memory");
-  options.add("prefetch_factor", &O::prefetch_factor, "Batches that may lie ready, for each worker").min(1);
+  declare_reading(options);
   options.add("seed", &O::seed, "Seed of the order; null: that of seed_everything");
   options.rule({"shuffle"}, [](const O& loader) {
     return loader.shuffle && loader.sampler ? "shuffle and sampler exclude each other; the sampler alone decides the order"
@@ -49,6 +49,7 @@ struct DataLoader::Epoch {
   std::vector<std::int64_t> indices;
   std::int64_t padding;  ///< how many of the indices, at their end, repeat others to make ranks even
   std::int64_t number;
+  std::int64_t seed;
   std::int64_t batch_size;
   std::int64_t batches;
   bool pin_memory;
@@ -57,6 +58,7 @@ struct DataLoader::Epoch {
     const std::int64_t begin = batch * batch_size;
     const std::int64_t length = std::min(batch_size, static_cast<std::int64_t>(indices.size()) - begin);
     const std::span<const std::int64_t> samples(indices.data() + begin, static_cast<std::size_t>(length));
+    const SampleSeedScope random(seed, number);
     try {
       Batch read = dataset->get_batch(samples);
       warn_of_size(read.batch_size(), length);
@@ -91,6 +93,7 @@ struct DataLoader::Epoch {
 DataLoader::DataLoader(DatasetPtr dataset, DataLoaderOptions options)
     : dataset_(std::move(dataset)), options_(checked("DataLoader", std::move(options))) {
   if (!dataset_) throw MisuseError("DataLoader: the dataset is a null pointer");
+  pins_memory_ = options_.pin_memory.value_or(false);
   shard_.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));  // outside of a Trainer, which says it itself
 }
 
@@ -152,13 +155,12 @@ void DataLoader::set_shard(const Shard& shard) {
              samples, options_.batch_size, counted(static_cast<std::size_t>(shard.world_size), "rank")));
 }
 
-void DataLoader::set_pin_memory(bool pin) { options_.pin_memory = pin; }
+std::int64_t DataLoader::seed() const { return options_.seed.value_or(shard_.default_seed); }
 
 std::vector<std::int64_t> DataLoader::epoch_order(std::int64_t epoch) const {
   const std::int64_t samples = dataset_size();
   const std::int64_t expected = sampler().size(samples);
-  const std::int64_t seed = options_.seed.value_or(shard_.default_seed);
-  std::vector<std::int64_t> order = sampler().order({.dataset_size = samples, .seed = seed, .epoch = epoch});
+  std::vector<std::int64_t> order = sampler().order({.dataset_size = samples, .seed = seed(), .epoch = epoch});
   if (static_cast<std::int64_t>(order.size()) != expected) {
     throw MisuseError(
         format("the sampler gave {} samples for epoch {}, and says that an epoch has {}", order.size(), epoch, expected));
@@ -183,9 +185,10 @@ void DataLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
                                                .indices = part.select(order),
                                                .padding = part.padding(),
                                                .number = epoch,
+                                               .seed = seed(),
                                                .batch_size = options_.batch_size,
                                                .batches = part.batches(options_.batch_size, options_.drop_last),
-                                               .pin_memory = options_.pin_memory});
+                                               .pin_memory = pins_memory_});
   next_batch_ = 0;
   if (options_.num_workers == 0) return;
   if (!workers_) start_workers();
@@ -215,7 +218,14 @@ void DataLoader::start_workers() {
 
 std::optional<Batch> DataLoader::next() {
   if (!epoch_) throw MisuseError("DataLoader::next(): call start_epoch() first");
-  if (workers_) return workers_->next();
+  if (workers_) {
+    std::optional<Batch> batch = workers_->next();
+    if (!batch && !options_.persistent_workers) {
+      workers_.reset();
+      next_batch_ = epoch_->batches;
+    }
+    return batch;
+  }
   if (next_batch_ == epoch_->batches) return std::nullopt;
   return epoch_->read(next_batch_++);
 }

@@ -21,8 +21,9 @@ struct LEVIN_API DataLoaderOptions {
   bool shuffle = false;                      ///< a new order in each epoch: RandomSampler
   int num_workers = 0;                       ///< threads that read ahead; 0: the training thread reads
   bool drop_last = false;                    ///< leave out a last batch that is not full
-  bool pin_memory = false;                   ///< page-locked memory; the Trainer asks for it when a GPU is used
+  std::optional<bool> pin_memory{};          ///< page-locked memory; unset: when the Trainer uses a GPU
   int prefetch_factor = 2;                   ///< batches that may lie ready, for each worker
+  bool persistent_workers = true;            ///< false: threads end with each epoch, and their memory with them
   std::optional<std::int64_t> seed{};        ///< of the order; default: the seed of seed_everything
   std::shared_ptr<const Sampler> sampler{};  ///< an order of your own, in place of `shuffle`
 
@@ -37,7 +38,7 @@ struct LEVIN_API DataLoaderOptions {
 /// Which samples a batch holds, and in which order, depends on dataset size, seed, epoch, batch size and shard, and on nothing
 /// else: not on the number of workers. With ranks, the Trainer sets the shard; the loader divides the samples itself.
 /// Workers are started by the first epoch and live as long as the loader. Each works with one thread (at::get_num_threads() is
-/// 1).
+/// 1). Random numbers of a sample come from sample_generator().
 class LEVIN_API DataLoader final : public BatchLoader {
  public:
   /// Throws ConfigError as checked() does, MisuseError when the dataset is a null pointer.
@@ -58,7 +59,9 @@ class LEVIN_API DataLoader final : public BatchLoader {
   std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t batches) const override;
   void set_shard(const Shard& shard) override;
   bool shuffles() const override;
-  void set_pin_memory(bool pin) override;
+  std::optional<int> num_workers() const override { return options_.num_workers; }
+  /// What the options say comes first.
+  void set_pin_memory(bool pin) override { pins_memory_ = options_.pin_memory.value_or(pin); }
 
   const Dataset& dataset() const { return *dataset_; }
   std::optional<SampleShare> sample_share() const override;
@@ -71,6 +74,7 @@ class LEVIN_API DataLoader final : public BatchLoader {
   /// Samples in an epoch's order, over all ranks: the dataset's, or as many as the sampler takes.
   std::int64_t dataset_size() const;
   std::int64_t order_size() const;
+  std::int64_t seed() const;
   std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
   void start_workers();
 
@@ -80,6 +84,7 @@ class LEVIN_API DataLoader final : public BatchLoader {
   std::shared_ptr<const Epoch> epoch_;  ///< shared with the workers; null before the first epoch
   std::int64_t first_sample_ = 0;       ///< of the epoch's global order
   std::int64_t next_batch_ = 0;
+  bool pins_memory_ = false;
   std::unique_ptr<OrderedPrefetcher<Batch>> workers_;
 };
 

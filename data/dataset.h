@@ -1,9 +1,11 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "levin/core/batch.h"
@@ -32,7 +34,7 @@ class LEVIN_API SampleDataset : public Dataset {
   Batch get_batch(std::span<const std::int64_t> indices) const final;
 
  protected:
-  /// One sample; its tensors have no batch dimension.
+  /// One sample; its tensors have no batch dimension. Random numbers: from sample_generator(index).
   virtual Batch get_sample(std::int64_t index) const = 0;
   /// Makes a batch of samples. The default is stack_samples(); override it for samples of different shapes.
   virtual Batch collate(std::span<const Batch> samples) const;
@@ -64,15 +66,25 @@ class LEVIN_API TransformDataset final : public Dataset {
  public:
   /// Threading: called by several workers at the same time.
   using Function = std::function<Batch(Batch)>;
+  /// The same with the samples' indices, row by row: for sample_generator(), with which augmentation is reproducible.
+  using IndexedFunction = std::function<Batch(Batch, std::span<const std::int64_t>)>;
 
   /// Throws MisuseError when dataset or function is empty.
   TransformDataset(DatasetPtr dataset, Function function);
+  template <std::invocable<Batch, std::span<const std::int64_t>> F>
+  TransformDataset(DatasetPtr dataset, F function) : dataset_(std::move(dataset)), function_(std::move(function)) {
+    check();
+  }
   std::int64_t size() const override { return dataset_->size(); }
-  Batch get_batch(std::span<const std::int64_t> indices) const override { return function_(dataset_->get_batch(indices)); }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    return function_(dataset_->get_batch(indices), indices);
+  }
 
  private:
+  void check() const;
+
   DatasetPtr dataset_;
-  Function function_;
+  IndexedFunction function_;
 };
 
 /// Some samples of another dataset, in the order of a list of indices.

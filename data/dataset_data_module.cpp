@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "levin/data/data_loader.h"
+#include "levin/data/reading_options.h"
 
 namespace levin {
 
@@ -16,7 +17,7 @@ void DatasetDataOptions::declare(OptionList<DatasetDataOptions>& options) {
   options.add("shuffle", &D::shuffle, "Training data in a new order in each epoch");
   options.add("sampler", &D::sampler, "Order of the training samples, in place of shuffle");
   options.add("drop_last", &D::drop_last, "Leave out a last training batch that is not full");
-  options.add("num_workers", &D::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
+  declare_reading(options);
 }
 
 DatasetDataModule::DatasetDataModule(DatasetDataOptions options) : options_(checked("DatasetDataModule", std::move(options))) {
@@ -26,18 +27,13 @@ DatasetDataModule::DatasetDataModule(DatasetDataOptions options) : options_(chec
 LoaderPtr DatasetDataModule::train_dataloader() {
   const DatasetPtr dataset = options_.train_dataset.get();
   if (!dataset) return nullptr;
-  return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = options_.batch_size,
-                                                                 .shuffle = options_.shuffle && options_.sampler.empty(),
-                                                                 .num_workers = options_.num_workers,
-                                                                 .drop_last = options_.drop_last,
-                                                                 .sampler = options_.sampler.get()});
+  return std::make_shared<DataLoader>(dataset, training_options(options_));
 }
 
 LoaderList DatasetDataModule::evaluation_loaders(const Component<Dataset>& component) const {
   const DatasetPtr dataset = component.get();
   if (!dataset) return {};
-  return {std::make_shared<DataLoader>(
-      dataset, DataLoaderOptions{.batch_size = options_.batch_size, .num_workers = options_.num_workers})};
+  return {std::make_shared<DataLoader>(dataset, reading_options(options_))};
 }
 
 LoaderList DatasetDataModule::val_dataloaders() { return evaluation_loaders(options_.val_dataset); }

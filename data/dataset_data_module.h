@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "levin/core/data_module.h"
 #include "levin/core/options/component.h"
@@ -21,6 +22,9 @@ struct DatasetDataOptions {
   Component<Sampler> sampler = {};  ///< order of the training samples, in place of `shuffle`
   bool drop_last = false;
   int num_workers = 0;
+  int prefetch_factor = 2;
+  bool persistent_workers = true;
+  std::optional<bool> pin_memory = std::nullopt;  ///< unset: when the run computes on a GPU
 
   static void declare(OptionList<DatasetDataOptions>& options);
 };

@@ -17,6 +17,7 @@
 #include "levin/core/error.h"
 #include "levin/data/array_bytes.h"
 #include "levin/data/dataset.h"
+#include "levin/data/reading_options.h"
 #include "levin/data/table_reader.h"
 
 namespace levin {
@@ -49,7 +50,7 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("batch_size", &T::batch_size, "Samples in a batch of one rank").min(1);
   options.add("shuffle", &T::shuffle, "Training data in a new order in each epoch");
   options.add("drop_last", &T::drop_last, "Leave out a last training batch that is not full");
-  options.add("num_workers", &T::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
+  declare_reading(options);
   options.add("sampler", &T::sampler, "Order of the training samples, in place of shuffle");
   options.rule({"delimiter"},
                [](const T& table) { return table.delimiter.size() == 1 ? "" : "delimiter must be one character"; });
@@ -177,18 +178,12 @@ DatasetPtr TableDataModule::dataset_of(const std::shared_ptr<detail::LabelledTab
 }
 
 LoaderPtr TableDataModule::train_dataloader() {
-  return std::make_shared<DataLoader>(dataset_of(train_),
-                                      DataLoaderOptions{.batch_size = options_.batch_size,
-                                                        .shuffle = options_.shuffle && options_.sampler.empty(),
-                                                        .num_workers = options_.num_workers,
-                                                        .drop_last = options_.drop_last,
-                                                        .sampler = options_.sampler.get()});
+  return std::make_shared<DataLoader>(dataset_of(train_), training_options(options_));
 }
 
 LoaderList TableDataModule::evaluation_loaders(const std::shared_ptr<detail::LabelledTable>& part) const {
   if (!part || part->features.size(0) == 0) return {};
-  return {std::make_shared<DataLoader>(
-      dataset_of(part), DataLoaderOptions{.batch_size = options_.batch_size, .num_workers = options_.num_workers})};
+  return {std::make_shared<DataLoader>(dataset_of(part), reading_options(options_))};
 }
 
 LoaderList TableDataModule::val_dataloaders() { return evaluation_loaders(val_); }

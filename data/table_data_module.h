@@ -51,7 +51,10 @@ struct LEVIN_API TableDataOptions {
   bool shuffle = true;
   bool drop_last = false;
   int num_workers = 0;
-  Component<Sampler> sampler = {};  ///< order of the training samples, in place of `shuffle`
+  int prefetch_factor = 2;
+  bool persistent_workers = true;
+  std::optional<bool> pin_memory = std::nullopt;  ///< unset: when the run computes on a GPU
+  Component<Sampler> sampler = {};                ///< order of the training samples, in place of `shuffle`
 
   static void declare(OptionList<TableDataOptions>& options);
 };

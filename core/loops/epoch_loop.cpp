@@ -9,6 +9,7 @@
 #include "levin/core/loops/failed_batch_scope.h"
 #include "levin/core/loops/take_over.h"
 #include "levin/core/resume/parameter_state.h"
+#include "levin/core/run/data_agreement.h"
 
 namespace levin {
 
@@ -81,7 +82,7 @@ void EpochLoop::start(const ResumePoint& resume) {
   } else {
     data_.start_epoch(progress_.epoch);
   }
-  agree_on_parameters();
+  agree_on_start();
   if (inside) resume.parameters->restore_place(run_);
   position_.before_reading = data_.before_reading();
   position_.batches_done = resume.batches_done;
@@ -89,14 +90,18 @@ void EpochLoop::start(const ResumePoint& resume) {
   begin_place(run_, Place::kBatch);
 }
 
-void EpochLoop::agree_on_parameters() {
+void EpochLoop::agree_on_start() {
   const bool changed = run_.trained.changed();
   if (run_.world_size() == 1) {
     if (changed) run_.trained.agree(/*after_reduction=*/false);
     return;
   }
   // Every rank reaches this because all begin the same epochs, and run the same hooks before.
-  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0});
+  const BoundaryOutcome outcome =
+      run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0, data_.fingerprint_of_next()});
+  std::vector<std::int64_t> first_batches;
+  for (const BoundaryPayload& payload : outcome.payloads) first_batches.push_back(payload[1]);
+  check_different_batches(first_batches, progress_.epoch);
   const auto says_so = [](const BoundaryPayload& payload) { return payload[0] != 0; };
   // Every rank reaches this because each knows what all said.
   if (std::any_of(outcome.payloads.begin(), outcome.payloads.end(), says_so)) run_.trained.agree(/*after_reduction=*/false);

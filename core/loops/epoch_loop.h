@@ -32,8 +32,9 @@ class EpochLoop {
 
  private:
   void start(const ResumePoint& resume);
-  /// Ranks: all. What hooks have frozen, unfrozen or added since the last step is known to all from here on.
-  void agree_on_parameters();
+  /// Ranks: all. What hooks have frozen, unfrozen or added since the last step is known to all from here on, and that they do
+  /// not all read the same.
+  void agree_on_start();
   /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
   bool resume_behind_step(const ResumePoint& resume);
   bool any_rank_has_batch();

@@ -32,6 +32,8 @@ class LoaderCursor {
     fetch();
     return batch;
   }
+  /// What take() will give; unset when there is none.
+  const std::optional<Batch>& next_batch() const { return next_; }
   /// Random numbers as they were before the next batch was read: a run that resumes reads it again. Unset when there is none.
   const std::optional<RandomSnapshot>& before_reading() const { return before_reading_; }
 

@@ -4,9 +4,12 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/usable_cores.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/epoch_plan.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/run/data_agreement.h"
 
 namespace levin {
 namespace {
@@ -46,6 +49,7 @@ std::int64_t agreed_epoch_batches(TrainerState& run) {
 
 void TrainingData::set_up() {
   loader_ = source_.train(module_, setup_, hooks_);
+  compared_ = false;
   batches_ = epoch_batches_ = batches_of(*loader_, setup_.options);
   cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, setup_.options.limit_train_batches));
 }
@@ -94,6 +98,7 @@ void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random) {
     progress.skipped = progress.batches;
   }
   progress_.loaders = {progress};
+  watch_.begin_epoch();
   origin_ = samples_before_ ? batches_before_ : 0;
   batches_before_ = 0;
   samples_before_.reset();
@@ -106,9 +111,26 @@ std::optional<std::int64_t> TrainingData::samples_done(std::int64_t batches) con
 
 Batch TrainingData::take() {
   const auto scope = hooks_.enter(Hook::kTrainDataloader);
+  watch_.begin_reading();
   Batch batch = cursor_->take();
+  watch_.end_reading();
+  warn_of_waiting();
   ++progress_.loaders.front().batches;
   return batch;
+}
+
+void TrainingData::warn_of_waiting() const {
+  if (!watch_.is_bottleneck()) return;
+  const auto ranks_of_host = static_cast<int>(std::max<std::int64_t>(1, setup_.world_size() / setup_.options.num_nodes));
+  Console::instance().warn_once(watch_.advice(loader_->num_workers(), usable_cores(), ranks_of_host),
+                                "loader is the bottleneck");
+}
+
+std::int64_t TrainingData::fingerprint_of_next() {
+  const auto share = loader_->sample_share();
+  const bool divides_itself = share && share->ranks > 1;
+  if (std::exchange(compared_, true) || divides_itself || setup_.options.allow_same_batches || !cursor_->has_next()) return 0;
+  return batch_fingerprint(*cursor_->next_batch());
 }
 
 }  // namespace levin

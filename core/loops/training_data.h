@@ -6,6 +6,7 @@
 
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/loader_cursor.h"
+#include "levin/core/loops/loader_watch.h"
 #include "levin/core/resume/resume_point.h"
 #include "levin/core/run/progress.h"
 #include "levin/core/run/trainer_state.h"
@@ -41,11 +42,15 @@ class TrainingData {
 
   bool has_next() const { return cursor_->has_next(); }
   Batch take();
+  /// Of the batch that comes, for check_different_batches(): 0 but for the first of a loader that divides its data by itself.
+  std::int64_t fingerprint_of_next();
   /// Samples of the epoch's global order that its first `batches` batches take; unset when the loader cannot tell.
   std::optional<std::int64_t> samples_done(std::int64_t batches) const;
   const std::optional<RandomSnapshot>& before_reading() const { return cursor_->before_reading(); }
 
  private:
+  void warn_of_waiting() const;
+
   DataSource& source_;
   Module& module_;
   const RunSetup& setup_;
@@ -53,6 +58,8 @@ class TrainingData {
   BatchProgress& progress_;
   LoaderPtr loader_;
   std::unique_ptr<LoaderCursor> cursor_;
+  LoaderWatch watch_;
+  bool compared_ = false;  ///< with what other ranks begin with
   std::optional<std::int64_t> batches_;
   std::optional<std::int64_t> epoch_batches_;
   std::int64_t origin_ = 0;                     ///< batches of the epoch under way that lie before the loader's first

@@ -13,7 +13,8 @@ namespace levin {
 /// Points of the loop that every rank reaches in the same order.
 enum class BoundaryKind : std::uint8_t {
   kSetup,          ///< start of an entry point: configuration and parameters are compared
-  kEpochStart,     ///< lengths of the loaders are agreed; after the hooks of an epoch's start, whether parameters have changed
+  kEpochStart,     ///< lengths of the loaders are agreed; after the hooks of an epoch's start, whether parameters have changed,
+                   ///< and what batch a rank begins with
   kBatch,          ///< before a batch, when lengths are unknown and gradients accumulate: who has a batch
   kTrainStep,      ///< a training step on which step metrics are due
   kEpochReached,   ///< the last batch of an epoch is done, before the epoch-end hooks

@@ -1,6 +1,10 @@
 #include "levin/core/run/data_agreement.h"
 
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "levin/core/base/format.h"
@@ -48,7 +52,46 @@ void compare(const std::string& what, const std::vector<std::int64_t>& first, co
   }
 }
 
+/// FNV-1a, which is the same on every host.
+class Hash {
+ public:
+  void add(std::string_view bytes) {
+    for (const char byte : bytes) value_ = (value_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
 }  // namespace
+
+std::int64_t batch_fingerprint(const Batch& batch) {
+  Hash hash;
+  for (const auto& [name, tensor] : batch.items()) {
+    std::ostringstream kind;
+    kind << name << '|';
+    if (tensor.defined()) kind << tensor.sizes() << '|' << tensor.scalar_type() << '|';
+    hash.add(kind.str());
+    if (!tensor.defined() || tensor.is_sparse()) continue;
+    const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
+    hash.add({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+  }
+  const auto fingerprint = static_cast<std::int64_t>(hash.value());
+  return fingerprint == 0 ? 1 : fingerprint;
+}
+
+void check_different_batches(const std::vector<std::int64_t>& first_batches, std::int64_t epoch) {
+  const std::int64_t first = first_batches.front();
+  const auto is_first = [first](std::int64_t fingerprint) { return fingerprint == first; };
+  if (first == 0 || first_batches.size() == 1 || !std::all_of(first_batches.begin(), first_batches.end(), is_first)) return;
+  throw MisuseError(format(
+      "All {} ranks begin epoch {} with the same training batch: they would train on the same samples, {} times as slowly "
+      "as one rank alone. Divide the samples over ranks: with trainer.use_distributed_sampler: true a DataLoader does so by "
+      "itself; a loader or a sampler of your own takes every {}th from its rank on (BatchLoader::set_shard). If it is "
+      "meant, set trainer.allow_same_batches: true.",
+      first_batches.size(), epoch, first_batches.size(), first_batches.size()));
+}
 
 void check_same_data(ControlGroup& group, const std::string& what, const LoaderList& loaders) {
   if (group.size() == 1) return;

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "levin/core/batch.h"
 #include "levin/core/data_module.h"
 #include "levin/core/protocol/control_group.h"
 
@@ -12,5 +15,13 @@ namespace levin {
 /// are not compared. `what` names the loaders ("training").
 /// Ranks: all, with one collective where ranks agree. Throws MisuseError on every rank, naming ranks and numbers.
 void check_same_data(ControlGroup& group, const std::string& what, const LoaderList& loaders);
+
+/// A number for what a batch holds: names, shapes, types and values. Batches that are equal have the same, others hardly ever;
+/// never 0.
+std::int64_t batch_fingerprint(const Batch& batch);
+
+/// `first_batches`: the fingerprint of each rank's first training batch of an epoch, 0 where it is not compared. Throws
+/// MisuseError when there are several ranks and all have the same: each would train on the same samples as the others.
+void check_different_batches(const std::vector<std::int64_t>& first_batches, std::int64_t epoch);
 
 }  // namespace levin

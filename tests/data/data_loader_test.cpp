@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <mutex>
 #include <stdexcept>
 
@@ -212,6 +214,61 @@ TEST_CASE("padded and dropped epochs have as many batches on each rank") {
   }
 }
 
+TEST_CASE("padded, dropped and kept epochs are the same global batches on 1, 2 and 4 ranks, one epoch after another") {
+  const auto global_batches = [](int ranks, Uneven uneven, std::int64_t samples, std::int64_t epochs) {
+    std::vector<Indices> global;
+    std::vector<std::unique_ptr<DataLoader>> loaders;
+    for (int rank = 0; rank < ranks; ++rank) {
+      loaders.push_back(std::make_unique<DataLoader>(
+          numbers(samples), DataLoaderOptions{.batch_size = 8 / ranks, .shuffle = true, .num_workers = rank % 2, .seed = 9}));
+      loaders.back()->set_shard({.rank = rank, .world_size = ranks, .uneven = uneven});
+    }
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+      std::vector<std::vector<Indices>> of_rank;
+      for (const auto& loader : loaders) of_rank.push_back(read_epoch(*loader, epoch));
+      for (std::size_t step = 0; step < of_rank[0].size(); ++step) {
+        global.emplace_back();
+        for (std::size_t row = 0; row < of_rank[0][step].size(); ++row) {
+          for (const auto& batches : of_rank) {
+            if (step < batches.size() && row < batches[step].size()) global.back().push_back(batches[step][row]);
+          }
+        }
+      }
+    }
+    return global;
+  };
+  for (const Uneven uneven : {Uneven::kPad, Uneven::kDrop, Uneven::kKeep}) {
+    for (const std::int64_t samples : {40, 44, 47}) {
+      // What pad repeats and drop leaves out depends on the number of ranks, which here is divided by 1, 2 and 4.
+      if (samples == 47 && uneven != Uneven::kKeep) continue;
+      CAPTURE(samples, static_cast<int>(uneven));
+      const std::vector<Indices> alone = global_batches(1, uneven, samples, 3);
+      CHECK(alone.size() == (samples == 40 ? 15 : 18));
+      CHECK(global_batches(2, uneven, samples, 3) == alone);
+      CHECK(global_batches(4, uneven, samples, 3) == alone);
+    }
+  }
+}
+
+TEST_CASE("workers that do not persist end with the epoch, and come back with the next") {
+  // Of this process, by the kernel.
+  const auto threads = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}); };
+  DataLoader loader(numbers(10), {.batch_size = 3, .num_workers = 2, .persistent_workers = false});
+  DataLoader lasting(numbers(10), {.batch_size = 3, .num_workers = 2});
+  const auto before = threads();
+  for (const std::int64_t epoch : {0, 1}) {
+    loader.start_epoch(epoch);
+    CHECK(threads() == before + 2);
+    std::size_t batches = 0;
+    while (loader.next()) ++batches;
+    CHECK(batches == 4);
+    CHECK_FALSE(loader.next());
+    CHECK(threads() == before);
+  }
+  CHECK(read_epoch(lasting, 0).size() == 4);
+  CHECK(threads() == before + 2);
+}
+
 TEST_CASE("an error of the dataset names the batch, the epoch and the samples, and the loader goes on") {
   for (const int workers : {0, 1, 3}) {
     DataLoader loader(std::make_shared<Faulty>(13), {.batch_size = 5, .num_workers = workers});
@@ -303,6 +360,11 @@ TEST_CASE("pinned memory is asked for only where there is a GPU") {
   loader.start_epoch(0);
   const Batch batch = *loader.next();
   REQUIRE(batch[0].is_pinned() == at::hasCUDA());
+  // What the user says comes before what the run asks for.
+  DataLoader pageable(numbers(4), {.batch_size = 4, .pin_memory = false});
+  pageable.set_pin_memory(true);
+  pageable.start_epoch(0);
+  REQUIRE_FALSE((*pageable.next())[0].is_pinned());
 }
 
 TEST_CASE("a dataset of a size below 0, and drop_last that leaves nothing, are errors that say so") {

@@ -12,7 +12,8 @@
 
 namespace levin::test {
 
-/// Options of a quiet run of one epoch on so many ranks that logs every step and writes below `folder`.
+/// Options of a quiet run of one epoch on so many ranks that logs every step and writes below `folder`; loaders may give
+/// every rank the same.
 inline TrainerOptions rank_options(int ranks, const std::filesystem::path& folder) {
   TrainerOptions options;
   options.max_epochs = 1;
@@ -25,6 +26,7 @@ inline TrainerOptions rank_options(int ranks, const std::filesystem::path& folde
   options.num_sanity_val_steps = 0;
   options.log_every_n_steps = 1;
   options.use_distributed_sampler = false;
+  options.allow_same_batches = true;
   options.default_root_dir = folder;
   return options;
 }

@@ -77,6 +77,16 @@ void uneven_data(const Settings& settings) {
   trainer.fit(module, loader(settings.text("more") == "train"), {loader(false), loader(settings.text("more") == "val")});
 }
 
+/// allow=0 or 1; differs=0: the loader gives every rank the same batches; 1: the last rank has others
+void same_batches(const Settings& settings) {
+  TrainerOptions options = options_for(settings);
+  options.allow_same_batches = settings.number("allow") == 1;
+  Trainer trainer(options);
+  OneWeight module;
+  const bool differs = settings.number("differs") == 1 && trainer.rank() == trainer.world_size() - 1;
+  trainer.fit(module, numbers(2, differs ? 2 : 1));
+}
+
 /// Each rank has a batch more than the one before it, or its part of samples=, as uneven= says, in batches of 2. A schedule
 /// that steps with the optimizer takes all of training, and the bias has no weight decay. Reports how long a rank thinks
 /// training is, before ranks have agreed and after.
@@ -339,6 +349,7 @@ int main(int argc, char** argv) {
                                                                    {"loss_is_nan", loss_is_nan},
                                                                    {"stops", stops},
                                                                    {"uneven_data", uneven_data},
+                                                                   {"same_batches", same_batches},
                                                                    {"different_keys", different_keys},
                                                                    {"skips_epoch", skips_epoch}};
   const Settings settings(argc, argv);

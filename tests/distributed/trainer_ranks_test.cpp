@@ -131,6 +131,15 @@ TEST_CASE("data that ranks share and that has another size on one of them is an 
   CHECK(own.outcome.ok());
 }
 
+TEST_CASE("ranks that all read the same are an error on each, unless it is meant") {
+  const Run same("same_batches", 3, {"allow=0", "differs=0"});
+  CHECK_FALSE(same.outcome.ok());
+  CHECK_THAT(same.outcome.text(), Catch::Contains("All 3 ranks begin epoch 0 with the same training batch") &&
+                                      Catch::Contains("trainer.allow_same_batches: true"));
+  CHECK(Run("same_batches", 3, {"allow=0", "differs=1"}).outcome.ok());
+  CHECK(Run("same_batches", 2, {"allow=1", "differs=0"}).outcome.ok());
+}
+
 TEST_CASE("a broken pipe does not end a rank, and ends a program that a rank has started") {
   const Run run("starts_programs", 2);
   INFO(run.outcome.text());

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "levin/core/options/options.h"
+#include "levin/data/data_loader.h"
+
+namespace levin {
+
+/// What a DataLoader and each data module with loaders of its own let the user say of how batches are read.
+template <class O>
+void declare_reading(OptionList<O>& options) {
+  options.add("num_workers", &O::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
+  options.add("prefetch_factor", &O::prefetch_factor, "Batches that may lie ready, for each worker").min(1);
+  options.add("persistent_workers", &O::persistent_workers, "Workers live on between epochs");
+  options.add("pin_memory", &O::pin_memory, "Batches in page-locked memory; null: where the run computes on a GPU");
+}
+
+/// The same of a data module's loader.
+template <class O>
+DataLoaderOptions reading_options(const O& options) {
+  return {.batch_size = options.batch_size,
+          .num_workers = options.num_workers,
+          .pin_memory = options.pin_memory,
+          .prefetch_factor = options.prefetch_factor,
+          .persistent_workers = options.persistent_workers};
+}
+
+/// Of its training loader.
+template <class O>
+DataLoaderOptions training_options(const O& options) {
+  DataLoaderOptions loader = reading_options(options);
+  loader.shuffle = options.shuffle && options.sampler.empty();
+  loader.sampler = options.sampler.get();
+  loader.drop_last = options.drop_last;
+  return loader;
+}
+
+}  // namespace levin

@@ -1,0 +1,41 @@
+#include "levin/core/run/data_agreement.h"
+
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "levin/core/error.h"
+
+using namespace levin;
+using Catch::Matchers::Contains;
+
+TEST_CASE("a batch's fingerprint is of its names, shapes, types and values") {
+  const at::Tensor rows = torch::arange(6, torch::kFloat).reshape({3, 2});
+  const std::int64_t fingerprint = batch_fingerprint(Batch{{"x", rows}});
+  CHECK(batch_fingerprint(Batch{{"x", rows.clone()}}) == fingerprint);
+  CHECK(batch_fingerprint(Batch{{"x", rows.t().contiguous().t()}}) == fingerprint);
+  at::Tensor other = rows.clone();
+  other[2][1] = 5.5;
+  const std::set<std::int64_t> all = {fingerprint,
+                                      batch_fingerprint({}),
+                                      batch_fingerprint(Batch{{"y", rows}}),
+                                      batch_fingerprint(Batch{{"x", rows.reshape({2, 3})}}),
+                                      batch_fingerprint(Batch{{"x", rows.to(torch::kDouble)}}),
+                                      batch_fingerprint(Batch{{"x", at::Tensor()}}),
+                                      batch_fingerprint(Batch{{"x", rows}, {"y", rows}}),
+                                      batch_fingerprint(Batch{{"x", other}})};
+  CHECK(all.size() == 8);
+  CHECK_FALSE(all.contains(0));
+}
+
+TEST_CASE("ranks that all begin with the same batch are an error; those that do not, or do not say, are none") {
+  CHECK_THROWS_WITH(check_different_batches({7, 7}, 3),
+                    Contains("All 2 ranks begin epoch 3 with the same training batch") && Contains("2 times as slowly") &&
+                        Contains("use_distributed_sampler") && Contains("allow_same_batches"));
+  CHECK_THROWS_AS(check_different_batches({7, 7, 7}, 0), MisuseError);
+  CHECK_NOTHROW(check_different_batches({7}, 0));
+  CHECK_NOTHROW(check_different_batches({7, 7, 8}, 0));
+  CHECK_NOTHROW(check_different_batches({0, 0}, 0));
+  CHECK_NOTHROW(check_different_batches({7, 0}, 0));
+}

@@ -1,0 +1,122 @@
+#include "levin/core/loops/loader_watch.h"
+
+#include <catch2/catch.hpp>
+
+#include "levin/core/base/steady_seconds.h"
+#include "support/file_text.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+
+namespace {
+
+/// A watch on a clock that tests move, after an epoch of so many batches.
+class Epochs {
+ public:
+  LoaderWatch& run(int batches, double waits, double works) {
+    watch.begin_epoch();
+    for (int batch = 0; batch < batches; ++batch) {
+      watch.begin_reading();
+      now += waits;
+      watch.end_reading();
+      now += works;
+    }
+    return watch;
+  }
+
+  double now = 100;
+  LoaderWatch watch{[this] { return now; }};
+};
+
+std::string advice(double waits, double works, std::optional<int> workers, int cores = 8, int ranks = 1) {
+  return Epochs().run(101, waits, works).advice(workers, cores, ranks);
+}
+
+}  // namespace
+
+TEST_CASE("a loader is the bottleneck when waiting for it takes a fifth of the time, and more than a second") {
+  CHECK_FALSE(Epochs().run(101, 0.009, 0.001).is_bottleneck());
+  CHECK(Epochs().run(102, 0.010, 0.001).is_bottleneck());
+  CHECK_FALSE(Epochs().run(1001, 0.010, 0.041).is_bottleneck());
+  CHECK(Epochs().run(1001, 0.010, 0.039).is_bottleneck());
+  CHECK_FALSE(Epochs().run(3, 10, 0.1).is_bottleneck());
+}
+
+TEST_CASE("the first batch of an epoch, and what lies between epochs, does not count") {
+  Epochs epochs;
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    epochs.run(1, 100, 0.1);
+    epochs.now += 50;
+  }
+  CHECK_FALSE(epochs.watch.is_bottleneck());
+  CHECK_THAT(epochs.run(101, 0.3, 0.1).advice(0, 8, 1),
+             Contains("waited 30.0 of 40.0 s") && Contains("300.0 ms for each") && Contains("step itself takes 100.0 ms"));
+}
+
+TEST_CASE("the advice is the number of workers that read as fast as training works") {
+  CHECK_THAT(advice(0.3, 0.1, 0), EndsWith("Try num_workers: 3 (now 0)."));
+  CHECK_THAT(advice(0.29, 0.1, 0), EndsWith("Try num_workers: 3 (now 0)."));
+  CHECK_THAT(advice(0.05, 0.1, 0), EndsWith("Try num_workers: 1 (now 0)."));
+  // Two workers give two batches in the time of two steps and two waits.
+  CHECK_THAT(advice(0.1, 0.1, 2), EndsWith("Try num_workers: 4 (now 2)."));
+  CHECK_THAT(advice(0.3, 0.1, std::nullopt),
+             EndsWith("Let the loader read ahead on threads of its own, or make reading cheaper."));
+}
+
+TEST_CASE("the advice says when there are no cores for so many workers") {
+  CHECK_THAT(advice(0.9, 0.1, 0),
+             EndsWith("It would take num_workers: 9 (now 0), more than the 8 cores: try 8, and make reading cheaper."));
+  CHECK_THAT(advice(0.3, 0.1, 0, 8, 4),
+             EndsWith("num_workers: 3 (now 0), more than the 8 cores, which 4 ranks share: try 2, and make reading cheaper."));
+  CHECK_THAT(advice(0.9, 0.1, 8),
+             EndsWith("more than the 8 cores: make reading cheaper, by preparing the data once, before training."));
+  CHECK_THAT(advice(1, 0, 1), Contains("No number of workers would do (num_workers is 1), more than"));
+}
+
+namespace {
+
+/// Takes a fixed time for each batch, in which it works.
+class SlowLoader final : public FixedLoader {
+ public:
+  explicit SlowLoader(double seconds) : FixedLoader(rows()), seconds_(seconds) {}
+  std::optional<int> num_workers() const override { return 0; }
+  std::optional<Batch> next() override {
+    const double end = steady_seconds() + seconds_;
+    while (steady_seconds() < end) continue;
+    return FixedLoader::next();
+  }
+
+ private:
+  static std::vector<Batch> rows() { return std::vector<Batch>(8, Batch{{"rows", torch::ones({2, 2})}}); }
+  double seconds_;
+};
+
+std::string console_of_fit(double seconds_for_batch) {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  options.log_file = folder.path() / "console.txt";
+  Trainer trainer(options);
+  struct Counts final : Module {
+    Counts() : weight(register_parameter("weight", torch::ones({1}))) {}
+    StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).sum(); }
+    OptimizerSetups configure_optimizers() override { return {std::make_shared<torch::optim::SGD>(parameters(), 0.1)}; }
+    at::Tensor weight;
+  } module;
+  trainer.fit(module, std::make_shared<SlowLoader>(seconds_for_batch));
+  return read_text(folder.path() / "console.txt");
+}
+
+}  // namespace
+
+TEST_CASE("a fit that waits for its data says so, once") {
+  const std::string text = console_of_fit(0.1);
+  const std::size_t first = text.find("The data loader is the bottleneck");
+  REQUIRE(first != std::string::npos);
+  CHECK(text.find("The data loader is the bottleneck", first + 1) == std::string::npos);
+  CHECK_THAT(console_of_fit(0), !Contains("bottleneck"));
+}
