@@ -1,7 +1,9 @@
 // Loaded before all other libraries (LD_PRELOAD): the call of the kernel with the number LEVIN_FAULT_AT that concerns a file in
-// LEVIN_FAULT_FOLDER fails with LEVIN_FAULT_ERRNO. Counted are open, write, fsync, rename and symlink, from 1 on.
+// LEVIN_FAULT_FOLDER fails with LEVIN_FAULT_ERRNO, and a folder LEVIN_FAULT_MARK then says that it has. Counted are open,
+// write, fsync, rename and symlink, from 1 on.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -28,6 +30,7 @@ bool fails(const char* path) {
   if (!std::string(path).starts_with(folder)) return false;
   static std::atomic<int> calls{0};
   if (++calls != std::atoi(at)) return false;
+  if (const char* mark = std::getenv("LEVIN_FAULT_MARK")) mkdir(mark, 0700);
   errno = std::atoi(error);
   return true;
 }
