@@ -2,6 +2,7 @@
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/callbacks/gradient_sync_check.h"
 #include "levin/callbacks/learning_rate_monitor.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/model_summary.h"
@@ -18,6 +19,7 @@ void register_builtin_callbacks() {
   registry.add<EarlyStopping>("EarlyStopping", "Stop training when a metric no longer improves");
   registry.add<GradientAccumulationScheduler>("GradientAccumulationScheduler",
                                               "Change accumulate_grad_batches at given epochs");
+  registry.add<GradientSyncCheck>("GradientSyncCheck", "Find weights and gradients that differ between ranks");
   registry.add<LearningRateMonitor>("LearningRateMonitor", "Hand learning rates to the loggers");
   registry.add<ModelCheckpoint>("ModelCheckpoint", "Save the best or the newest checkpoints");
   registry.add<ModelSummary>("ModelSummary", "Print what the model is made of");

@@ -6,6 +6,7 @@
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/callbacks/gradient_sync_check.h"
 #include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/learning_rate_monitor.h"
 #include "levin/callbacks/model_checkpoint.h"

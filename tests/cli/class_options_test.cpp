@@ -114,6 +114,9 @@ TEST_CASE("wrong arguments of a callback are errors at their place") {
   check("LearningRateMonitor", {{"logging_interval: batch", at + "35" + where +
                                                                 "logging_interval: must be one of 'step', 'epoch', got string "
                                                                 "'batch'"}});
+  check("GradientSyncCheck",
+        {{"every_n_steps: 0", at + "32" + where + "every_n_steps: must be at least 1, got int 0"},
+         {"on_difference: fix", at + "32" + where + "on_difference: must be one of 'warn', 'error', got string 'fix'"}});
   check("OnExceptionCheckpoint",
         {{"dirpath: ''", at + "26" + where + "dirpath: is an empty string"},
          {"dirpath: a, filename: ../b",

@@ -10,6 +10,8 @@
 #include "distributed/rank_report.h"
 #include "levin/core/callback.h"
 #include "levin/core/error.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "support/mean_gradients.h"
 #include "support/recording.h"
 
 namespace {
@@ -149,6 +151,17 @@ class TwoLosses final : public Module {
  private:
   void take_step(std::size_t index, at::Tensor& other, bool freezes, const std::function<at::Tensor()>& loss) {
     optimizer(index).zero_grad();
+    if (frozen_ == "toggled") {
+      const bool had_gradient = other.grad().defined();
+      toggle_optimizer(index);
+      if (other.requires_grad()) throw std::logic_error("the other optimizer's weight requires a gradient");
+      manual_backward(loss());
+      step_optimizer(index);
+      untoggle_optimizer(index);
+      if (!other.requires_grad()) throw std::logic_error("the other optimizer's weight is left frozen");
+      if (other.grad().defined() != had_gradient) throw std::logic_error("the other optimizer's weight has got a gradient");
+      return;
+    }
     other.requires_grad_(!freezes);
     manual_backward(loss());
     other.requires_grad_(true);
@@ -160,19 +173,73 @@ class TwoLosses final : public Module {
   at::Tensor second_;
 };
 
-/// frozen=none, one or both: weights that are frozen while the other's loss is computed. unused=: ddp, 1 with
-/// find_unused_parameters.
+/// ddp that counts how often ranks agree on other parameters.
+class CountedChanges final : public MeanGradients {
+ public:
+  void parameters_changed(Module& module, bool after_reduction) override {
+    ++changes;
+    MeanGradients::parameters_changed(module, after_reduction);
+  }
+  int changes = 0;
+};
+
+/// frozen=none, one or both: weights that are frozen while the other's loss is computed; toggled: with toggle_optimizer().
+/// unused=: ddp, 1 with find_unused_parameters. counted=1: with a strategy that counts changes.
 void two_losses(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = 2;
   const Value find_unused(Value::Map{{"find_unused_parameters", Value(settings.number("unused", 0) == 1)}});
   if (settings.has("unused")) options.strategy = {Value("ddp"), find_unused};
+  const auto counted = std::make_shared<CountedChanges>();
+  if (settings.number("counted") == 1) options.strategy = counted;
   Trainer trainer(options);
   Report report(settings.text("folder"), trainer.rank());
   TwoLosses module(settings.text("frozen"));
   const int ranks = settings.number("ranks");
   trainer.fit(module, numbers(4, ranks == 1 ? 6 : trainer.rank() * 12.0 / (ranks - 1)));
   report.add("weights", module.weights());
+  report.add("changes", counted->changes);
+}
+
+/// Weights that a callback looks at. what=rates: rank 1 steps with a rate of its own from the third step on; local: rank 1 has
+/// a backward pass of its own in the third step; no_gradient: rank 2 takes its gradient away; unused: a weight that no loss
+/// uses.
+class Watched final : public Module {
+ public:
+  explicit Watched(std::string what) : what_(std::move(what)) {
+    first_ = register_parameter("first", torch::full({3}, 2.0f));
+    second_ = register_parameter("second", torch::ones({1}));
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    const at::Tensor loss = (first_ * batch[0] / 100).mean();
+    return what_ == "unused" ? loss : loss + (second_ * batch[0]).mean();
+  }
+  void on_after_backward() override {
+    if (what_ == "local" && trainer().rank() == 1 && global_step() == 2) (first_ * 0.5).sum().backward();
+    if (what_ == "no_gradient" && trainer().rank() == 2 && global_step() == 2) second_.mutable_grad().reset();
+    if (what_ == "rates" && trainer().rank() == 1 && global_step() == 2) set_lr(optimizer().param_groups()[0], 2);
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
+
+ private:
+  std::string what_;
+  at::Tensor first_;
+  at::Tensor second_;
+};
+
+/// on=: on_difference.
+void watched(const Settings& settings) {
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  const Value find_unused(Value::Map{{"find_unused_parameters", Value(true)}});
+  options.strategy = {Value("ddp"), find_unused};
+  options.callbacks = {Component<Callback>(
+      Value("GradientSyncCheck"),
+      Value(Value::Map{{"every_n_steps", Value(1)}, {"on_difference", Value(settings.text("on", "error"))}}))};
+  Trainer trainer(options);
+  Report report(settings.text("folder"), trainer.rank());
+  Watched module(settings.text("what"));
+  trainer.fit(module, numbers(5, trainer.rank()));
+  report.add("steps", trainer.global_step());
 }
 
 }  // namespace
@@ -180,5 +247,9 @@ void two_losses(const Settings& settings) {
 int main(int argc, char** argv) {
   levin::test::become_copy(argc, argv);
   const Settings settings(argc, argv);
-  levin::test::run_program([&] { settings.text("scenario") == "two_losses" ? two_losses(settings) : in_every_hook(settings); });
+  levin::test::run_program([&] {
+    const std::string scenario = settings.text("scenario");
+    if (scenario == "two_losses") return two_losses(settings);
+    scenario == "watched" ? watched(settings) : in_every_hook(settings);
+  });
 }

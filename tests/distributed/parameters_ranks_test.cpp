@@ -49,6 +49,61 @@ TEST_CASE("what a step's losses have in common, and freeze by turns, is reduced 
   }
 }
 
+TEST_CASE("toggled optimizers train by turns to the weights of one process, and nothing is set up anew for it") {
+  const int ranks = GENERATE(2, 3);
+  const std::string how = GENERATE("unused=0", "unused=1", "counted=1");
+  levin::test::RankRun one("parameters_program", "two_losses", 1, {"frozen=both"});
+  INFO(one.outcome.text());
+  REQUIRE(one.outcome.ok());
+  levin::test::RankRun alone("parameters_program", "two_losses", 1, {"frozen=toggled"});
+  INFO(alone.outcome.text());
+  REQUIRE(alone.outcome.ok());
+  CHECK(alone.text(0, "weights") == one.text(0, "weights"));
+  const levin::test::RankRun several("parameters_program", "two_losses", ranks, {"frozen=toggled", how});
+  INFO(how << ", " << ranks << " ranks\n" << several.outcome.text());
+  REQUIRE(several.outcome.ok());
+  const std::vector<double> expected = levin::test::numbers_in(one.text(0, "weights"));
+  for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
+    CHECK(several.text(rank, "weights") == several.text(0, "weights"));
+    CHECK(several.number(rank, "changes") == 0);
+    const std::vector<double> found = levin::test::numbers_in(several.text(rank, "weights"));
+    for (std::size_t index = 0; index < expected.size(); ++index) CHECK(found[index] == Approx(expected[index]));
+  }
+  const levin::test::RankRun by_hand("parameters_program", "two_losses", ranks, {"frozen=both", "counted=1"});
+  CHECK(by_hand.number(0, "changes") > 0);
+}
+
+TEST_CASE("a check of gradients names what differs, on which rank and by how much") {
+  const auto [what, message] = GENERATE(table<std::string, std::string>(
+      {{"rates", "before step 3 of SGD, ranks do not have the same as rank 0:\n  weights of first: rank 1 by up to "},
+       {"local", "before step 2 of SGD, ranks do not have the same as rank 0:\n  gradient of first: rank 1 by up to 0.5"},
+       {"no_gradient", "before step 2 of SGD, ranks do not have the same as rank 0:\n  gradient of second: rank 2 has none"}}));
+  const levin::test::RankRun error("parameters_program", "watched", 3, {"what=" + what});
+  INFO(error.outcome.text());
+  CHECK(error.outcome.status != 0);
+  CHECK_THAT(error.outcome.err, Catch::Contains("GradientSyncCheck: " + message));
+  CHECK(!error.has(0, "steps"));
+  const levin::test::RankRun warning("parameters_program", "watched", 3, {"what=" + what, "on=warn"});
+  INFO(warning.outcome.text());
+  REQUIRE(warning.outcome.ok());
+  CHECK_THAT(warning.outcome.err, Catch::Contains("warning: GradientSyncCheck: " + message));
+  CHECK(warning.number(2, "steps") == 5);
+}
+
+TEST_CASE("a check of gradients is content with equal ranks, and names parameters without a gradient once") {
+  const int ranks = GENERATE(1, 3);
+  const levin::test::RankRun good("parameters_program", "watched", ranks, {"what=nothing"});
+  INFO(good.outcome.text());
+  REQUIRE(good.outcome.ok());
+  CHECK_THAT(good.outcome.err, !Catch::Contains("GradientSyncCheck"));
+  const levin::test::RankRun unused("parameters_program", "watched", ranks, {"what=unused"});
+  INFO(unused.outcome.text());
+  REQUIRE(unused.outcome.ok());
+  const std::string text = "GradientSyncCheck: SGD steps without a gradient of second.";
+  CHECK_THAT(unused.outcome.err, Catch::Contains(text));
+  CHECK(unused.outcome.err.find(text) == unused.outcome.err.rfind(text));
+}
+
 TEST_CASE("parameters that change on one rank alone end all ranks with an error that names the first") {
   const std::string hook = GENERATE("on_train_start", "on_train_batch_start", "on_before_backward", "on_validation_end");
   const auto [change, message] = GENERATE(table<std::string, std::string>(
