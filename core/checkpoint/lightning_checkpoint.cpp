@@ -33,7 +33,7 @@ Value loops_of(const Value& manifest, const PickleValue* lightning_loops) {
   own["epochs_done"] =
       fit_loop == nullptr ? manifest.at("epoch") : Value(ready > processed && had_last_batch ? ready : processed);
   own["batches_done"] = 0;
-  own["total_batches_done"] = number_at(loops, "epoch_loop.batch_progress", "total", "completed");
+  own["total_batches_done"] = number_at(loops, "epoch_loop.batch_progress", "total", "processed");
   own["logging_step"] = manifest.at("global_step");
   own["turn"] = Value(Value::Map{
       {"iteration", Value(0)}, {"ends_window", Value(true)}, {"is_last", Value(false)}, {"end_epoch", Value(false)}});

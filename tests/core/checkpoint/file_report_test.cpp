@@ -122,5 +122,31 @@ TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own
   }
 }
 
+/// Saves after a step.
+class SavesAtStep : public Callback {
+ public:
+  SavesAtStep(std::int64_t step, std::filesystem::path file) : step_(step), file_(std::move(file)) {}
+  void on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) override {
+    if (trainer.global_step() == step_) trainer.save_checkpoint(file_);
+  }
+
+ private:
+  std::int64_t step_;
+  std::filesystem::path file_;
+};
+
+TEST_CASE("a checkpoint of within an epoch is so for Lightning, too") {
+  const TemporaryFolder folder;
+  LightningRegression module("SGD");
+  TrainerOptions options = epochs(2);
+  options.callbacks = {std::make_shared<SavesAtStep>(6, folder / "own.ckpt")};
+  Trainer(options).fit(module, lightning_batches());
+  export_file(folder / "own.ckpt", folder / "lightning.ckpt", {.format = ExportFormat::kLightning});
+  const Value loops = TensorFile::open(folder / "lightning.ckpt").content.manifest.at("loops");
+  CHECK(loops.at("epochs_done").as_int() == 1);
+  CHECK(loops.at("begins_epoch_again").as_bool());
+  CHECK(loops == TensorFile::open(kTorchFiles / "lightning_within_epoch.ckpt").content.manifest.at("loops"));
+}
+
 }  // namespace
 }  // namespace levin::test

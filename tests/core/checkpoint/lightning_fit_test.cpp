@@ -67,6 +67,46 @@ TEST_CASE("test takes weights of any kind of file, and fit says that weights onl
                     Contains("state_dict of torch.save(), holds weights only") && Contains("init_from"));
 }
 
+struct HiddenOptions {
+  std::int64_t hidden = 8;
+  double lr = 1;
+  static void declare(OptionList<HiddenOptions>& options) {
+    options.add("hidden", &HiddenOptions::hidden, "Width of the first layer");
+    options.add("lr", &HiddenOptions::lr, "Learning rate");
+  }
+};
+
+/// Made of hyper-parameters.
+class HiddenRegression : public LightningRegression {
+ public:
+  using Options = HiddenOptions;
+  explicit HiddenRegression(const HiddenOptions& options)
+      : LightningRegression("SGD", options.lr, options.hidden), options(options) {}
+  HiddenOptions options;
+};
+
+TEST_CASE("a module is made of the hyper-parameters in a Lightning checkpoint") {
+  const auto module = Module::load_from_checkpoint<HiddenRegression>(kTorchFiles / "lightning_within_epoch.ckpt");
+  CHECK(module->options.hidden == 3);
+  CHECK(module->options.lr == 0.05);
+  const auto tensors = TensorFile::open(kTorchFiles / "lightning_within_epoch.ckpt").content.tensors;
+  CHECK(at::equal(module->named_parameters()["second.weight"], tensors.at("state_dict.second.weight")));
+  CHECK_THROWS_WITH(Module::load_from_checkpoint<HiddenRegression>(kTorchFiles / "state_dict.pt"),
+                    Contains("is a state_dict of torch.save(), no checkpoint, and has no hyper-parameters"));
+}
+
+TEST_CASE("map_location that is no device is an error of the run, and of loading weights") {
+  LightningRegression module("SGD");
+  Trainer trainer(epochs(1));
+  RunOptions run = from("lightning_SGD.ckpt");
+  run.map_location = "abacus";
+  CHECK_THROWS_WITH(trainer.test(module, {lightning_batches()}, run), Contains("map_location: 'abacus'"));
+  CHECK_THROWS_WITH(load_weights(module, kTorchFiles / "lightning_SGD.ckpt", {.map_location = "abacus"}),
+                    Contains("map_location: 'abacus'"));
+  load_weights(module, kTorchFiles / "lightning_SGD.ckpt", {.map_location = "cpu"});
+  CHECK(distance(module, kTorchFiles / "lightning_SGD_later.pt") > 0);
+}
+
 TEST_CASE("fit begins with weights of a file, and nothing else of it") {
   LightningRegression module("SGD", kOtherLr);
   TrainerOptions none = epochs(0);

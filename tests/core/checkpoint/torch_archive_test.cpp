@@ -58,6 +58,21 @@ TEST_CASE("the archive of torch.save() shows its files and its pickle") {
   for (const levin::ZipEntry& entry : archive.zip().entries()) CHECK(archive.zip().is_whole(entry));
 }
 
+TEST_CASE("a pickle or a storage with a changed byte is found by its checksum") {
+  const std::string whole = levin::test::read_text(kData / "training_loop.pt");
+  std::string changed = whole;
+  changed[whole.find("epoch")] = 'E';
+  CHECK_THAT(error_of(changed),
+             Contains("checksum shows that 'training_loop/data.pkl'") && Contains("from byte 64 on, is damaged"));
+
+  changed = whole;
+  changed[whole.find("\0\0\x80\x3f\0\0\x80\x3f"s)] = 1;
+  const TorchArchive archive(changed);
+  const auto* tensor = archive.root().find("model_state_dict")->find("weight")->as<levin::PickleTensor>();
+  REQUIRE(tensor != nullptr);
+  CHECK_THROWS_WITH(archive.checked_bytes(archive.storage(*tensor, 4)), Contains("'training_loop/data/0', 8 bytes from byte"));
+}
+
 TEST_CASE("archives that torch.save() has not written are errors") {
   CHECK(error_of(zip({{"a/data.pkl", "\x80\x02N."}})).empty());
   CHECK_THAT(error_of(zip({{"a/other", "x"}})), Contains("no data.pkl"));
