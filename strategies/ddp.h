@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "levin/core/options/options.h"
 #include "levin/core/strategy.h"
+#include "levin/strategies/distributed/gradient_hook.h"
+#include "levin/strategies/distributed/power_sgd.h"
 #include "levin/strategies/join_ranks.h"
 
 namespace levin {
@@ -24,6 +28,13 @@ struct DdpOptions {
   GradientTransport process_group_backend = GradientTransport::kAuto;
   ControlTransport control_group = ControlTransport::kAuto;
   bool find_unused_parameters = false;
+  bool static_graph = false;
+  CommHook comm_hook = CommHook::kNone;
+  std::int64_t matrix_approximation_rank = 1;  ///< this and the next four: PowerSgdOptions
+  std::int64_t start_power_sgd_iter = 1000;
+  double min_compression_rate = 2;
+  bool use_error_feedback = true;
+  bool warm_start = true;
   bool gradient_as_bucket_view = false;
   double bucket_cap_mb = 25;
   bool broadcast_buffers = true;
@@ -34,7 +45,7 @@ struct DdpOptions {
 
 /// Data parallel training: every rank holds the whole module, works on its own batches, and gradients become their mean over
 /// ranks while backward runs. The name in YAML is "ddp".
-class DdpStrategy final : public Strategy {
+class DdpStrategy : public Strategy {
  public:
   using Options = DdpOptions;
   explicit DdpStrategy(Options options = {});
@@ -53,6 +64,11 @@ class DdpStrategy final : public Strategy {
   void after_backward(Module& module) override;
   void backward_without_batch(Module& module) override;
   void synchronize_buffers(Module& module) override;
+  /// The state of PowerSGD goes with the first optimizer's.
+  void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
+                      bool all_ranks) override;
+  void keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) override;
+  void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) override;
 
  protected:
   Launched join(const LaunchRequest& request) override;
@@ -60,9 +76,12 @@ class DdpStrategy final : public Strategy {
 
  private:
   ModuleSynchronizer& synchronizer() const;
+  std::map<std::string, at::Tensor> power_sgd_state(bool all_ranks) const;
 
   Options options_;
   std::shared_ptr<ProcessWorld> world_;
+  std::optional<PowerSgd> power_sgd_;
+  std::map<std::string, at::Tensor> kept_;      ///< of power_sgd_, all ranks', when they end for a signal
   std::unique_ptr<ModuleSynchronizer> module_;  ///< set between setup_module and teardown
 };
 

@@ -12,7 +12,6 @@
 
 #include "levin/core/base/join.h"
 #include "levin/core/error.h"
-#include "levin/strategies/distributed/bucket_vote_channel.h"
 
 namespace levin {
 
@@ -47,39 +46,6 @@ std::unique_ptr<Reducer> make_reducer(std::vector<std::int64_t> size_limits, Arg
   }
 }
 
-/// Sums buckets over ranks and divides them by their number, as LibTorch does by itself; the first bucket takes the votes
-/// along.
-class VotesInFirstBucket final : public c10d::CommHookInterface {
- public:
-  VotesInFirstBucket(c10::intrusive_ptr<c10d::ProcessGroup> process_group, BucketVoteChannel& votes)
-      : process_group_(std::move(process_group)), votes_(votes) {}
-
-  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-    // Divided first, as overflow is nearer than underflow.
-    const at::Tensor gradients = bucket.getBufferRef().div_(process_group_->getSize());
-    if (bucket.getIndex() != 0) return all_reduce(gradients);
-    const std::int64_t size = gradients.numel();
-    return all_reduce(torch::cat({gradients, votes_.elements(gradients)}))
-        ->then(
-            [this, size](c10::ivalue::Future& done) {
-              const at::Tensor sum = parseHookResult(done.value());
-              votes_.take(sum.narrow(0, size, sum.numel() - size));
-              return c10::IValue(sum.narrow(0, 0, size));
-            },
-            c10::TensorType::get());
-  }
-  at::Tensor parseHookResult(const c10::IValue& result) override { return c10d::detail::parseCppCommHookResult(result); }
-
- private:
-  c10::intrusive_ptr<c10::ivalue::Future> all_reduce(const at::Tensor& tensor) {
-    std::vector<at::Tensor> tensors = {tensor};
-    return process_group_->allreduce(tensors)->getFuture();
-  }
-
-  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
-  BucketVoteChannel& votes_;
-};
-
 }  // namespace
 
 /// Which parameters got a gradient in the backward pass under way.
@@ -94,7 +60,8 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
                                  const Options& options, BucketVoteChannel* votes)
     : options_(options) {
   for (const auto& entry : module.named_parameters()) {
-    if (!entry.value().requires_grad()) continue;
+    const auto is_it = [&](const at::Tensor& left_out) { return left_out.is_same(entry.value()); };
+    if (!entry.value().requires_grad() || std::any_of(options.left_out.begin(), options.left_out.end(), is_it)) continue;
     names_.push_back(entry.key());
     parameters_.push_back(entry.value());
   }
@@ -109,8 +76,13 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
                                          std::min<std::int64_t>(c10d::kDefaultFirstBucketBytes, cap_bytes),
                                          /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
   if (!options.find_unused_parameters) settle_buckets();
-  if (votes != nullptr) reducer_->register_comm_hook(std::make_unique<VotesInFirstBucket>(process_group, *votes));
   if (!options.find_unused_parameters) watch_gradients();
+  const auto on_wait = [this](bool waits) {
+    if (tells_last_gradient() && options_.on_wait) options_.on_wait(waits);
+  };
+  if (auto hook = make_gradient_hook(options.comm_hook, process_group, votes, options.power_sgd, on_wait)) {
+    reducer_->register_comm_hook(std::move(hook));
+  }
 }
 
 GradientReducer::~GradientReducer() {
@@ -136,7 +108,7 @@ void GradientReducer::watch_gradients() {
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const auto note = [this, index](const at::Tensor&) {
       if (std::exchange(arrivals_->last_pass[index], arrivals_->pass) == arrivals_->pass) return;
-      if (++arrivals_->count == parameters_.size() && options_.on_last_gradient) options_.on_last_gradient();
+      if (++arrivals_->count == parameters_.size() && tells_last_gradient() && options_.on_wait) options_.on_wait(true);
     };
     arrivals_->hooks.push_back(parameters_[index].register_hook(note));
   }
@@ -171,13 +143,19 @@ void GradientReducer::finish(const torch::nn::Module& module) {
   for (const std::size_t index : missing) {
     const at::Tensor& parameter = parameters_[index];
     const bool is_own = std::any_of(own.begin(), own.end(), [&](const at::Tensor& other) { return other.is_same(parameter); });
-    if (is_own && parameter.requires_grad()) {
+    if (is_own && parameter.requires_grad() && !options_.learns_unused) {
       names.push_back(names_[index]);
     } else {
       let_go.push_back(parameter);
     }
   }
   if (names.empty()) return add_zeros(let_go, /*prepares=*/false);
+  if (options_.static_graph) {
+    throw MisuseError(
+        "strategy ddp: with static_graph each step must use what the first one used, but the backward pass gave "
+        "no gradient to " +
+        join(names) + ", so its reduction could not end. Set find_unused_parameters in its place.");
+  }
   throw MisuseError("strategy ddp: the backward pass gave no gradient to " + join(names) +
                     ", so its reduction could not end. Use every parameter in the loss, freeze those that are not used "
                     "(requires_grad_(false)), or set the strategy to {class_path: ddp, init_args: {find_unused_parameters: "

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/strategies/distributed/gradient_hook.h"
+
 namespace c10d {
 class Reducer;
 }
@@ -15,6 +17,7 @@ class Reducer;
 namespace levin {
 
 class BucketVoteChannel;
+class PowerSgd;
 
 /// Makes gradients the mean over ranks while backward runs: LibTorch's own reducer of DistributedDataParallel, with its
 /// buckets.
@@ -24,9 +27,16 @@ class GradientReducer {
     bool find_unused_parameters = false;
     bool gradient_as_bucket_view = false;
     double bucket_cap_mb = 25;
-    /// Called when a backward pass has given this rank its last gradient: from here on it waits for other ranks. Not called
-    /// with find_unused_parameters, where nobody knows which gradient is the last.
-    std::function<void()> on_last_gradient = nullptr;
+    /// Parameters that the backward pass leaves out take part with zeros, and are no error, until a reducer is made without
+    /// them: for a static graph.
+    bool learns_unused = false;
+    std::vector<at::Tensor> left_out = {};  ///< what that reducer does not reduce
+    bool static_graph = false;
+    CommHook comm_hook = CommHook::kNone;
+    PowerSgd* power_sgd = nullptr;  ///< for CommHook::kPowerSgd
+    /// Called with true when this rank waits for others inside of a backward pass, as it does once it has its last gradient,
+    /// and with false when it goes on. Not called while tells_last_gradient() is false.
+    std::function<void(bool)> on_wait = nullptr;
   };
 
   /// `module` has at least one parameter that requires a gradient. `votes`: travel along with the gradients; null when they go
@@ -39,8 +49,8 @@ class GradientReducer {
 
   /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
   void prepare(const at::Tensor& loss);
-  /// True when on_last_gradient is called.
-  bool tells_last_gradient() const { return arrivals_ != nullptr; }
+  /// False with find_unused_parameters, and while a static graph is learnt: nobody knows which gradient is the last.
+  bool tells_last_gradient() const { return arrivals_ != nullptr && !options_.learns_unused; }
   /// After that backward pass, without which the reduction does not end. Parameters that are not trained any more, or no more
   /// the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has not ended
   /// then, here or on other ranks, and gradients are not what they should be.
@@ -49,6 +59,7 @@ class GradientReducer {
   void reduce_zeros();
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const std::string& name(std::size_t index) const { return names_[index]; }
   /// Those that took part in the last reduction with zeros, and had no gradient before.
   const std::vector<at::Tensor>& given_zeros() const { return given_zeros_; }
 

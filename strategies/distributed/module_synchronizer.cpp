@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "levin/core/error.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/strategies/distributed/bucket_vote_channel.h"
 #include "levin/strategies/distributed/parameter_check.h"
@@ -21,13 +22,6 @@ constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
 
 /// As the table of a stalled run calls it.
 constexpr const char* kReduction = "the gradient reduction";
-
-bool has_trained_parameters(const torch::nn::Module& module) {
-  for (const at::Tensor& parameter : module.parameters()) {
-    if (parameter.requires_grad()) return true;
-  }
-  return false;
-}
 
 std::vector<at::Tensor> tensors_of(const torch::nn::Module& module) {
   std::vector<at::Tensor> tensors = module.parameters();
@@ -46,13 +40,20 @@ ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& m
     : world_(world), module_(module), options_(options), known_(tensors_of(module)) {
   check_same_parameters(module, world.control_group());
   broadcast(known_);
-  options_.on_last_gradient = [&board = world.board()] { board.post_waiting(kReduction); };
+  options_.on_wait = [&board = world.board()](bool waits) { board.post_waiting(waits ? kReduction : nullptr); };
+  learns_unused_ = options.static_graph;
   if (training) make_reducer();
 }
 
 void ModuleSynchronizer::make_reducer() {
   reducer_.reset();
-  if (!has_trained_parameters(module_)) return;
+  options_.left_out = left_out_;
+  options_.learns_unused = learns_unused_;
+  const std::vector<at::Tensor> parameters = module_.parameters();
+  const auto is_reduced = [&](const at::Tensor& parameter) {
+    return parameter.requires_grad() && !contains(left_out_, parameter);
+  };
+  if (std::none_of(parameters.begin(), parameters.end(), is_reduced)) return;
   world_.board().begin_reduction();
   reducer_ = std::make_unique<GradientReducer>(module_, world_.process_group(), options_, world_.bucket_votes());
   world_.board().end_reduction();
@@ -74,6 +75,12 @@ void ModuleSynchronizer::parameters_changed(bool after_reduction) {
     drop_zeros();
   }
   known_ = std::move(tensors);
+  left_out_.clear();
+  learns_unused_ = options_.static_graph;
+  make_reducer_beside_gradients();
+}
+
+void ModuleSynchronizer::make_reducer_beside_gradients() {
   // A new reducer begins with a pass over zeros.
   std::vector<at::Tensor> parameters = module_.parameters();
   std::vector<at::Tensor> gradients;
@@ -151,7 +158,48 @@ void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
 }
 
 void ModuleSynchronizer::finish_reduction() {
-  if (reducer_) reducer_->finish(module_);
+  if (!reducer_) return;
+  reducer_->finish(module_);
+  if (learns_unused_) return learn_unused(/*has_batch=*/true);
+  for (const auto& entry : module_.named_parameters()) {
+    if (left_out_.empty()) return;
+    if (!entry.value().grad().defined() || !contains(left_out_, entry.value())) continue;
+    throw MisuseError("strategy ddp: with static_graph each step must use what the first one used, but " + entry.key() +
+                      " has got a gradient, which it had not in the first. Set find_unused_parameters in its place.");
+  }
+}
+
+void ModuleSynchronizer::learn_unused(bool has_batch) {
+  enum Mark : unsigned char { kUsed, kUnused, kNotKnown };
+  const std::vector<at::Tensor>& parameters = reducer_->parameters();
+  std::vector<std::byte> mine;
+  for (const at::Tensor& parameter : parameters) {
+    const bool unused = contains(reducer_->given_zeros(), parameter);
+    mine.push_back(std::byte{static_cast<unsigned char>(!has_batch ? kNotKnown : unused ? kUnused : kUsed)});
+  }
+  const Meeting meeting("learning a static graph", "all have reduced the gradients of its first step");
+  const std::vector<std::byte> all = RankExchange(world_.control_group()).gather_bytes(mine, meeting);
+  std::vector<at::Tensor> left_out;
+  bool is_known = false;
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    bool used = false;
+    bool unused = false;
+    for (std::size_t at = index; at < all.size(); at += parameters.size()) {
+      used |= all[at] == std::byte{kUsed};
+      unused |= all[at] == std::byte{kUnused};
+    }
+    is_known |= used || unused;
+    if (used && unused) {
+      throw DesyncError("strategy ddp: with static_graph all ranks must use the same parameters, but " + reducer_->name(index) +
+                        " was used on some ranks only. Set find_unused_parameters in its place.");
+    }
+    if (unused) left_out.push_back(parameters[index]);
+  }
+  if (!is_known) return;  // no rank has had a batch
+  learns_unused_ = false;
+  left_out_ = std::move(left_out);
+  for (at::Tensor& parameter : left_out_) parameter.mutable_grad().reset();
+  make_reducer_beside_gradients();
 }
 
 void ModuleSynchronizer::backward_without_batch() {
@@ -159,6 +207,7 @@ void ModuleSynchronizer::backward_without_batch() {
   world_.board().begin_reduction();
   reducer_->reduce_zeros();
   world_.board().end_reduction();
+  if (learns_unused_) learn_unused(/*has_batch=*/false);
 }
 
 void ModuleSynchronizer::synchronize_buffers() { broadcast(module_.buffers()); }

@@ -32,6 +32,11 @@ class ModuleSynchronizer {
 
  private:
   void make_reducer();
+  /// The same while parameters have gradients, which they keep.
+  void make_reducer_beside_gradients();
+  /// After the first reduction of a static graph: agrees on the parameters that it leaves out, and reduces the others from then
+  /// on. Throws DesyncError on every rank when they differ.
+  void learn_unused(bool has_batch);
   void broadcast(const std::vector<at::Tensor>& tensors);
   /// Gradients of parameters that the reduction lacked become the mean over ranks; where no rank has one, there is none.
   void reduce_late(const std::vector<at::Tensor>& parameters);
@@ -44,6 +49,8 @@ class ModuleSynchronizer {
   torch::nn::Module& module_;
   GradientReducer::Options options_;
   std::vector<at::Tensor> known_;             ///< parameters and buffers that are equal on all ranks
+  bool learns_unused_ = false;                ///< of a static graph, until its first step is reduced
+  std::vector<at::Tensor> left_out_;          ///< which a static graph does not use
   std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
 };
 

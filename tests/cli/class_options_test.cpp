@@ -149,7 +149,17 @@ TEST_CASE("wrong arguments of loggers, strategies, data, optimizers and schedule
              {"every_n_steps: 0", "run.yaml:4:32: trainer: logger: every_n_steps: must be at least 1, got int 0"}},
             "}\n");
   check_all("trainer:\n  strategy:\n    class_path: ddp\n    init_args: {",
-            {{"control_group: pigeon",
+            {{"comm_hook: fp8",
+              "run.yaml:4:28: trainer: strategy: comm_hook: must be one of 'none', 'fp16_compress', 'bf16_compress', "
+              "'power_sgd', got string 'fp8'"},
+             {"comm_hook: power_sgd, matrix_approximation_rank: 0",
+              "run.yaml:4:66: trainer: strategy: matrix_approximation_rank: must be at least 1, got int 0"},
+             {"comm_hook: power_sgd, min_compression_rate: 0",
+              "run.yaml:4:61: trainer: strategy: min_compression_rate: must be above 0, got int 0"},
+             {"static_graph: true, find_unused_parameters: true",
+              "run.yaml:4:31: trainer: strategy: static_graph finds unused parameters once and find_unused_parameters at each "
+              "step; set one of them"},
+             {"control_group: pigeon",
               "run.yaml:4:32: trainer: strategy: control_group: must be one of 'auto', 'shared_memory', 'gloo', got string "
               "'pigeon'"},
              {"timeout: 0", "run.yaml:4:26: trainer: strategy: timeout: must be at least 0.1, got int 0"}},

@@ -1,45 +1,12 @@
 #include <catch2/catch.hpp>
 #include <memory>
-#include <set>
-#include <sstream>
 
-#include "strategies/support/child_program.h"
+#include "strategies/support/distributed_run.h"
 
 using levin_test::ChildProgram;
-
-namespace {
-
-struct Distributed : ChildProgram {
-  Distributed(const std::string& scenario, int ranks, const std::string& control_group = "auto")
-      : ChildProgram({LEVIN_BINARY_DIR "/bin/strategies_distributed_program", scenario, std::to_string(ranks), control_group},
-                     {{"OMP_NUM_THREADS", "1"}}) {}
-
-  /// The texts after "name " at the beginning of lines.
-  std::vector<std::string> values(const std::string& name) const {
-    std::vector<std::string> found;
-    std::istringstream lines(output());
-    for (std::string line; std::getline(lines, line);) {
-      if (line.rfind(name + " ", 0) == 0) found.push_back(line.substr(name.size() + 1));
-    }
-    return found;
-  }
-};
-
-constexpr auto kLimit = std::chrono::seconds(60);
-
-/// Runs a training on so many ranks; all must end with the same bits. Gives the sum of the weights.
-double train(const std::string& scenario, int ranks, const std::string& control_group = "auto") {
-  Distributed program(scenario, ranks, control_group);
-  const int status = program.wait(kLimit);
-  INFO(scenario << " on " << ranks << " ranks:\n" << program.output());
-  REQUIRE(status == 0);
-  const auto bits = program.values("bits");
-  REQUIRE(bits.size() == static_cast<std::size_t>(ranks));
-  CHECK(std::set<std::string>(bits.begin(), bits.end()).size() == 1);
-  return std::stod(program.values("sum")[0]);
-}
-
-}  // namespace
+using levin_test::Distributed;
+using levin_test::kLimit;
+using levin_test::train;
 
 TEST_CASE("ranks end with equal weights, which are those of one process with the global batch") {
   const double one = train("train", 1);

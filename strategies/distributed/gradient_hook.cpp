@@ -1,0 +1,114 @@
+#include "levin/strategies/distributed/gradient_hook.h"
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <optional>
+#include <utility>
+
+#include "levin/strategies/distributed/bucket_vote_channel.h"
+#include "levin/strategies/distributed/power_sgd.h"
+
+namespace levin {
+
+namespace {
+
+using Future = c10::ivalue::Future;
+
+class GradientHook : public c10d::CommHookInterface {
+ public:
+  GradientHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes)
+      : group_(std::move(group)), votes_(votes) {}
+  at::Tensor parseHookResult(const c10::IValue& result) override { return c10d::detail::parseCppCommHookResult(result); }
+
+ protected:
+  int ranks() const { return group_->getSize(); }
+  bool carries_votes(const c10d::GradBucket& bucket) const { return votes_ != nullptr && bucket.getIndex() == 0; }
+  BucketVoteChannel& votes() const { return *votes_; }
+  c10::intrusive_ptr<c10d::Work> all_reduce(const at::Tensor& tensor) const {
+    std::vector<at::Tensor> tensors = {tensor};
+    return group_->allreduce(tensors);
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  BucketVoteChannel* votes_;
+};
+
+/// Sums buckets over ranks and divides them by their number, as LibTorch does by itself, in a type of fewer bits if one is
+/// given.
+class MeanHook final : public GradientHook {
+ public:
+  MeanHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes, std::optional<at::ScalarType> type)
+      : GradientHook(std::move(group), votes), type_(type) {}
+
+  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
+    const at::Tensor buffer = bucket.getBufferRef();
+    // Divided first, as overflow is nearer than underflow.
+    const at::Tensor gradients = (type_ ? buffer.to(*type_) : buffer).div_(ranks());
+    const bool carries = carries_votes(bucket);
+    const auto done = all_reduce(carries ? torch::cat({gradients, votes().elements(gradients)}) : gradients)->getFuture();
+    if (!carries && !type_) return done;
+    const auto take = [this, buffer, carries](Future& future) {
+      at::Tensor sum = c10d::detail::parseCppCommHookResult(future.value());
+      const std::int64_t size = buffer.numel();
+      if (carries) {
+        votes().take(sum.narrow(0, size, sum.numel() - size));
+        sum = sum.narrow(0, 0, size);
+      }
+      return c10::IValue(type_ ? buffer.copy_(sum) : sum);
+    };
+    return done->then(take, c10::TensorType::get());
+  }
+
+ private:
+  std::optional<at::ScalarType> type_;
+};
+
+/// Waits for each exchange in the thread of the backward pass: one that waited where another ends would keep Gloo's threads
+/// from ending it.
+class PowerSgdHook final : public GradientHook {
+ public:
+  PowerSgdHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes, PowerSgd& power_sgd,
+               std::function<void(bool)> on_wait)
+      : GradientHook(std::move(group), votes), power_sgd_(power_sgd), on_wait_(std::move(on_wait)) {}
+
+  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
+    const auto sum = [this](at::Tensor& tensor) {
+      if (on_wait_) on_wait_(true);
+      all_reduce(tensor)->wait();
+      if (on_wait_) on_wait_(false);
+    };
+    const bool carries = carries_votes(bucket);
+    const at::Tensor elements = carries ? votes().elements(bucket.getBufferRef()) : at::Tensor();
+    const at::Tensor summed = power_sgd_.reduce(bucket, ranks(), sum, elements);
+    if (carries) votes().take(summed);
+    auto done = c10::make_intrusive<Future>(c10::TensorType::get());
+    done->markCompleted(c10::IValue(bucket.getBufferRef()));
+    return done;
+  }
+
+ private:
+  PowerSgd& power_sgd_;
+  std::function<void(bool)> on_wait_;
+};
+
+}  // namespace
+
+std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(CommHook hook, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                            BucketVoteChannel* votes, PowerSgd* power_sgd,
+                                                            std::function<void(bool)> on_wait) {
+  switch (hook) {
+    case CommHook::kFp16Compress:
+      return std::make_unique<MeanHook>(group, votes, at::kHalf);
+    case CommHook::kBf16Compress:
+      return std::make_unique<MeanHook>(group, votes, at::kBFloat16);
+    case CommHook::kPowerSgd:
+      return std::make_unique<PowerSgdHook>(group, votes, *power_sgd, std::move(on_wait));
+    case CommHook::kNone:
+      break;
+  }
+  return votes == nullptr ? nullptr : std::make_unique<MeanHook>(group, votes, std::nullopt);
+}
+
+}  // namespace levin

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "strategies/support/child_program.h"
+
+namespace levin_test {
+
+/// A scenario of strategies_distributed_program.
+struct Distributed : ChildProgram {
+  Distributed(const std::string& scenario, int ranks, const std::string& control_group = "auto")
+      : ChildProgram({LEVIN_BINARY_DIR "/bin/strategies_distributed_program", scenario, std::to_string(ranks), control_group},
+                     {{"OMP_NUM_THREADS", "1"}}) {}
+
+  /// The texts after "name " at the beginning of lines.
+  std::vector<std::string> values(const std::string& name) const {
+    std::vector<std::string> found;
+    std::istringstream lines(output());
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind(name + " ", 0) == 0) found.push_back(line.substr(name.size() + 1));
+    }
+    return found;
+  }
+};
+
+inline constexpr auto kLimit = std::chrono::seconds(60);
+
+/// Runs a training on so many ranks; all must end with the same bits. Gives the sum of the weights.
+inline double train(const std::string& scenario, int ranks, const std::string& control_group = "auto") {
+  Distributed program(scenario, ranks, control_group);
+  const int status = program.wait(kLimit);
+  INFO(scenario << " on " << ranks << " ranks:\n" << program.output());
+  REQUIRE(status == 0);
+  const auto bits = program.values("bits");
+  REQUIRE(bits.size() == static_cast<std::size_t>(ranks));
+  CHECK(std::set<std::string>(bits.begin(), bits.end()).size() == 1);
+  return std::stod(program.values("sum")[0]);
+}
+
+}  // namespace levin_test
