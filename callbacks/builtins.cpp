@@ -4,6 +4,7 @@
 #include "levin/callbacks/gradient_accumulation_scheduler.h"
 #include "levin/callbacks/gradient_sync_check.h"
 #include "levin/callbacks/learning_rate_monitor.h"
+#include "levin/callbacks/memory_monitor.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/callbacks/model_summary.h"
 #include "levin/callbacks/on_exception_checkpoint.h"
@@ -21,6 +22,7 @@ void register_builtin_callbacks() {
                                               "Change accumulate_grad_batches at given epochs");
   registry.add<GradientSyncCheck>("GradientSyncCheck", "Find weights and gradients that differ between ranks");
   registry.add<LearningRateMonitor>("LearningRateMonitor", "Hand learning rates to the loggers");
+  registry.add<MemoryMonitor>("MemoryMonitor", "Log the memory of each rank, and warn when it grows");
   registry.add<ModelCheckpoint>("ModelCheckpoint", "Save the best or the newest checkpoints");
   registry.add<ModelSummary>("ModelSummary", "Print what the model is made of");
   registry.add<OnExceptionCheckpoint>("OnExceptionCheckpoint", "Save the state of a run that ends with an error");

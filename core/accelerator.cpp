@@ -62,6 +62,8 @@ void Accelerator::synchronize(const at::Device& device) const {
 
 std::optional<DeviceMemory> Accelerator::memory(const at::Device&) const { return std::nullopt; }
 
+void Accelerator::clear_memory(const at::Device&) const {}
+
 std::optional<at::Generator> Accelerator::generator(const at::Device& device) const {
   if (device.is_cpu()) return std::nullopt;
   return at::globalContext().defaultGenerator(device);

@@ -22,8 +22,9 @@ namespace levin {
 
 /// Memory of a device that this process holds, in bytes.
 struct LEVIN_API DeviceMemory {
-  std::int64_t allocated = 0;  ///< in tensors
-  std::int64_t reserved = 0;   ///< taken from the device
+  std::int64_t allocated = 0;                       ///< in tensors
+  std::int64_t reserved = 0;                        ///< taken from the device
+  std::optional<std::int64_t> used = std::nullopt;  ///< of the device, by all processes; unset where it does not say
 };
 
 /// Everything that depends on the kind of device that a run computes on. `cpu` and `cuda` are built in (strategies/); one of
@@ -57,6 +58,8 @@ class LEVIN_API Accelerator {
   virtual void synchronize(const at::Device& device) const;
   /// Unset where nobody counts it.
   virtual std::optional<DeviceMemory> memory(const at::Device& device) const;
+  /// Gives what LibTorch keeps for later tensors back to the device. By default nothing is kept. Called: by clear_memory().
+  virtual void clear_memory(const at::Device& device) const;
   /// The device's own random numbers: seeded by seed_everything(), and kept in checkpoints. Unset where there are only the
   /// CPU's.
   virtual std::optional<at::Generator> generator(const at::Device& device) const;

@@ -7,6 +7,7 @@
 #include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
+#include "levin/core/run/current_device.h"
 
 namespace levin {
 
@@ -14,7 +15,10 @@ int LaunchRequest::ranks_per_host() const { return static_cast<int>(accelerator.
 
 Strategy::~Strategy() = default;
 std::shared_ptr<Strategy> Strategy::resolve(const LaunchRequest&) { return nullptr; }
-void Strategy::launch(const LaunchRequest& request) { launched_ = join(request); }
+void Strategy::launch(const LaunchRequest& request) {
+  launched_ = join(request);
+  set_current_device({launched_.accelerator, launched_.device});
+}
 
 void Strategy::teardown() noexcept {
   release_module();

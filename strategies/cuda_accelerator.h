@@ -16,6 +16,7 @@ class CudaAccelerator final : public Accelerator {
   at::Device select(int index) const override;
   void synchronize(const at::Device& device) const override;
   std::optional<DeviceMemory> memory(const at::Device& device) const override;
+  void clear_memory(const at::Device& device) const override;
   std::optional<at::Generator> generator(const at::Device& device) const override;
   std::string backend_name() const override { return "nccl"; }
   c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

@@ -31,6 +31,7 @@
 #include "levin/core/export.h"
 #include "levin/core/fwd.h"
 #include "levin/core/logger.h"
+#include "levin/core/memory.h"
 #include "levin/core/metric_row.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/lr_scheduler.h"

@@ -20,7 +20,18 @@ void synchronize(int index) {
 DeviceMemory memory(int index) {
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return {stats.allocated_bytes[kAll].current, stats.reserved_bytes[kAll].current};
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
+  std::size_t free = 0;
+  std::size_t total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return {.allocated = stats.allocated_bytes[kAll].current,
+          .reserved = stats.reserved_bytes[kAll].current,
+          .used = static_cast<std::int64_t>(total - free)};
+}
+
+void clear_memory(int index) {
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
+  c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
 at::Generator generator(int index) { return at::cuda::detail::getDefaultCUDAGenerator(static_cast<c10::DeviceIndex>(index)); }
@@ -36,6 +47,7 @@ constexpr CudaApi kApi = {[]() -> int { return c10::cuda::device_count(); },
                           [](int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); },
                           synchronize,
                           memory,
+                          clear_memory,
                           generator,
                           make_nccl_backend};
 

@@ -17,6 +17,8 @@ struct CudaApi {
   void (*select_device)(int index);
   void (*synchronize)(int index);
   DeviceMemory (*memory)(int index);
+  /// Gives LibTorch's unused memory back to the GPU.
+  void (*clear_memory)(int index);
   /// LibTorch's own for this GPU.
   at::Generator (*generator)(int index);
   /// NCCL among all ranks. Ranks: all.

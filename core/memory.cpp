@@ -1,0 +1,49 @@
+#include "levin/core/memory.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/allocator_interface.h>
+#endif
+
+#include <algorithm>
+#include <fstream>
+
+#include "levin/core/accelerator.h"
+#include "levin/core/run/current_device.h"
+
+namespace levin {
+namespace {
+
+CurrentDevice current_device;
+
+}  // namespace
+
+void set_current_device(CurrentDevice device) { current_device = std::move(device); }
+
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  memory.resident = pages * sysconf(_SC_PAGESIZE);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  // The kernel counts it apart, and not to the page.
+  memory.peak = std::max<std::int64_t>(memory.resident, std::int64_t{usage.ru_maxrss} * 1024);
+#if defined(__SANITIZE_ADDRESS__)
+  memory.in_use = static_cast<std::int64_t>(__sanitizer_get_current_allocated_bytes());
+#else
+  const struct mallinfo2 heap = mallinfo2();
+  memory.in_use = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd);
+#endif
+  return memory;
+}
+
+void clear_memory() {
+  if (current_device.accelerator) current_device.accelerator->clear_memory(current_device.device);
+  malloc_trim(0);
+}
+
+}  // namespace levin

@@ -1,0 +1,181 @@
+#include "levin/callbacks/memory_monitor.h"
+
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+
+#include "levin/core/error.h"
+#include "levin/core/logger.h"
+#include "support/file_text.h"
+#include "support/fixed_loader.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr std::int64_t kHalfMb = 1 << 17;  // of floats
+
+/// Keeps what a test tells it to.
+class Keeper final : public Module {
+ public:
+  Keeper() : weight(register_parameter("weight", torch::ones({2}))) {}
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    if (on_step) on_step(*this);
+    return (weight * batch[0]).sum();
+  }
+  StepOutput validation_step(const Batch&, std::int64_t) override {
+    if (on_validation) on_validation(*this);
+    return {};
+  }
+  void on_train_epoch_end() override {
+    if (on_epoch) on_epoch(*this);
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+
+  void keep(std::int64_t floats = kHalfMb) { kept.push_back(torch::zeros({floats})); }
+
+  std::function<void(Keeper&)> on_step, on_validation, on_epoch;
+  at::Tensor weight;
+  std::vector<at::Tensor> kept;
+  std::vector<std::vector<float>> objects;
+};
+
+std::string console_of_fit(Keeper& module, std::int64_t epochs = 8, MemoryMonitorOptions monitor = {}) {
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = epochs;
+  options.log_file = folder.path() / "console.txt";
+  options.callbacks = {std::make_shared<MemoryMonitor>(monitor)};
+  Trainer trainer(options);
+  trainer.fit(module, FixedLoader::of_rows(4, 2), {FixedLoader::of_rows(3, 2)});
+  return read_text(folder.path() / "console.txt");
+}
+
+std::size_t times(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+// First: a warning is given once in a process.
+TEST_CASE("memory that is allocated once, or in one epoch, is no reason to warn") {
+  Keeper once;
+  once.on_epoch = [](Keeper& module) {
+    if (module.kept.empty() || module.trainer().current_epoch() == 4) module.keep(100 * kHalfMb);
+  };
+  CHECK_THAT(console_of_fit(once), !Contains("Memory grows"));
+  Keeper never;
+  never.on_epoch = [](Keeper& module) { module.keep(4 * kHalfMb); };
+  CHECK_THAT(console_of_fit(never, 8, {.warn_after_epochs = 0}), !Contains("Memory grows"));
+}
+
+TEST_CASE("memory that grows in a hook is told, with the hook and once") {
+  Keeper in_step;
+  // Tensors that live for a while only are no growth, nor are those that are the same in every epoch.
+  in_step.on_step = [](Keeper& module) {
+    module.keep();
+    const at::Tensor passing = torch::zeros({8 * kHalfMb});
+  };
+  const std::string step = console_of_fit(in_step);
+  CHECK_THAT(step, Contains("Memory grows: by 2.0 MB in each of the last 4 epochs") &&
+                       Contains("2.0 MB of it are tensors made in training_step that stay alive"));
+  CHECK(times(step, "Memory grows") == 1);
+
+  Keeper in_validation;
+  in_validation.on_step = [](Keeper& module) { module.kept.assign(1, torch::zeros({8 * kHalfMb})); };
+  std::vector<at::Tensor> leaked;
+  in_validation.on_validation = [&](Keeper&) { leaked.push_back(torch::zeros({kHalfMb})); };
+  CHECK_THAT(console_of_fit(in_validation), Contains("1.5 MB of it are tensors made in validation_step"));
+
+  Keeper at_end;
+  at_end.on_epoch = [](Keeper& module) { module.keep(4 * kHalfMb); };
+  CHECK_THAT(console_of_fit(at_end), Contains("2.0 MB of it are tensors made in on_train_epoch_end"));
+}
+
+TEST_CASE("memory that grows in other objects than tensors is told as such") {
+  Keeper module;
+  module.on_epoch = [](Keeper& keeper) { keeper.objects.emplace_back(4 * kHalfMb); };
+  CHECK_THAT(console_of_fit(module), Contains("Memory grows") && Contains("It is not in tensors, but in other objects"));
+}
+
+TEST_CASE("the memory of each rank is in the rows of an epoch") {
+  struct Rows final : Logger {
+    void log_metrics(const MetricRow& row) override { rows.push_back(row); }
+    std::vector<MetricRow> rows;
+  };
+  const auto rows = std::make_shared<Rows>();
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  options.logger = std::static_pointer_cast<Logger>(rows);
+  options.callbacks = {std::make_shared<MemoryMonitor>()};
+  Keeper module;
+  Trainer trainer(options);
+  trainer.fit(module, FixedLoader::of_rows(2, 2));
+  std::vector<double> resident;
+  for (const MetricRow& row : rows->rows) {
+    const auto found = row.values.find("memory_resident");
+    if (found == row.values.end()) continue;
+    resident.push_back(found->second);
+    // A process with LibTorch has some hundred MB, and never had less than it has.
+    CHECK(found->second > 10);
+    CHECK(row.values.at("memory_peak") >= found->second);
+    CHECK_FALSE(row.values.contains("memory_allocated"));
+  }
+  CHECK(resident.size() == 2);
+}
+
+TEST_CASE("the least number of epochs leaves two to count tensors in") {
+  CHECK_THROWS_WITH(MemoryMonitor({.warn_after_epochs = 2}), Contains("warn_after_epochs must be 0, or at least 3"));
+  CHECK_THROWS_AS(MemoryMonitor({.least_growth_mb = 0}), ConfigError);
+}
+
+TEST_CASE("validation holds no output, batch or loss that the user does not keep") {
+  struct Weak final : Module {
+    Weak() : weight(register_parameter("weight", torch::ones({1}))) {}
+    StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).sum(); }
+    StepOutput validation_step(const Batch& batch, std::int64_t) override {
+      for (const auto& tensor : outputs) alive += tensor.expired() ? 0 : 1;
+      const at::Tensor loss = (weight * batch[0]).mean();
+      const at::Tensor extra = batch[0] * 2;
+      log("val_loss", loss);
+      for (const at::Tensor& tensor : {loss, extra}) outputs.emplace_back(tensor.getIntrusivePtr());
+      return {loss, Batch{{"extra", extra}}};
+    }
+    void on_validation_end() override {
+      for (const auto& tensor : outputs) alive += tensor.expired() ? 0 : 1;
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+    at::Tensor weight;
+    std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> outputs;
+    int alive = 0;
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  Trainer trainer(options);
+  trainer.fit(module, FixedLoader::of_rows(2, 2), {FixedLoader::of_rows(4, 2)});
+  trainer.validate(module, {FixedLoader::of_rows(4, 2)});
+  CHECK(module.outputs.size() == 2 * 4 * 3);
+  CHECK(module.alive == 0);
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps what is freed, to find who still uses it
+TEST_CASE("memory that is given back is no more resident") {
+  clear_memory();  // what earlier tests have freed would be used again
+  const std::int64_t before = process_memory().resident;
+  {
+    // Small blocks, which the system's allocator keeps.
+    std::vector<std::unique_ptr<char[]>> blocks;
+    for (int block = 0; block < 20000; ++block) blocks.push_back(std::make_unique<char[]>(1000));
+    CHECK(process_memory().resident > before + 10'000'000);
+  }
+  clear_memory();
+  CHECK(process_memory().resident < before + 10'000'000);
+  CHECK(process_memory().peak > before);
+}
+#endif
