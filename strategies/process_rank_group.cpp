@@ -1,6 +1,7 @@
 #include "levin/strategies/process_rank_group.h"
 
 #include "levin/strategies/distributed/failure_report.h"
+#include "levin/strategies/distributed/synchronized_layers.h"
 
 namespace levin {
 
@@ -26,7 +27,12 @@ std::optional<std::string> ProcessRankGroup::failure_elsewhere() const {
   return consequence_;
 }
 
+void ProcessRankGroup::synchronize_batch_norms(const torch::nn::Module& module) {
+  if (world_size() > 1) set_synchronized_layers(module);
+}
+
 void ProcessRankGroup::end_entry_point() noexcept {
+  clear_synchronized_layers();
   world_->board().end_reduction();
   world_->board().post_busy(false);
 }

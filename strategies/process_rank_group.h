@@ -33,6 +33,8 @@ class ProcessRankGroup final : public RankGroup {
   }
   void barrier(const std::string& what, SourceLocation where) override { collectives_.barrier(what, where); }
 
+  void synchronize_batch_norms(const torch::nn::Module& module) override;
+
   void post_whereabouts(const Whereabouts& whereabouts) override;
   void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
   std::optional<std::string> failure_elsewhere() const override;

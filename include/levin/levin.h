@@ -83,3 +83,4 @@
 #include "levin/strategies/processes/run_inputs.h"
 #include "levin/strategies/rank_start.h"
 #include "levin/strategies/single_device.h"
+#include "levin/strategies/sync_batch_norm.h"

@@ -12,6 +12,7 @@
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/strategies/distributed/bucket_vote_channel.h"
 #include "levin/strategies/distributed/parameter_check.h"
+#include "levin/strategies/distributed/synchronized_layers.h"
 
 namespace levin {
 
@@ -158,6 +159,10 @@ void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
 }
 
 void ModuleSynchronizer::finish_reduction() {
+  if (took_synchronized_forward() && options_.find_unused_parameters) {
+    // A rank whose loss leaves a layer out would wait in the reduction for those that wait for it in that layer.
+    world_.control_group().all_gather({}, {}, "the end of a backward pass through synchronized BatchNorm layers");
+  }
   if (!reducer_) return;
   reducer_->finish(module_);
   if (learns_unused_) return learn_unused(/*has_batch=*/true);
@@ -203,6 +208,12 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
 }
 
 void ModuleSynchronizer::backward_without_batch() {
+  if (has_synchronized_layers(module_)) {
+    throw MisuseError(
+        "this rank has no batch, while others have one, whose BatchNorm layers take the statistics of all ranks. Give all "
+        "ranks "
+        "as many batches: set trainer.uneven to pad or drop.");
+  }
   if (!reducer_) return before_backward({});
   world_.board().begin_reduction();
   reducer_->reduce_zeros();

@@ -36,6 +36,7 @@ class ProcessWorld {
 
   /// That membership. Throws MisuseError before join().
   static std::shared_ptr<ProcessWorld> current();
+  static bool is_joined() { return membership() != nullptr; }
 
   const ClusterEnvironment& environment() const { return environment_; }
   ControlGroup& control_group() { return *control_group_; }
