@@ -20,7 +20,7 @@ namespace {
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = run_command_names();
-    all.insert(all.end(), {"list", "schema", "new"});
+    all.insert(all.end(), {"list", "schema", "new", "bench"});
     return all;
   }();
   return names;
@@ -133,6 +133,29 @@ void add_run_command(CLI::App& app, const std::string& name, const std::string& 
   command->footer(run_command_footer());
 }
 
+void add_bench_command(CLI::App& app, CommandLine& line) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure what ranks say to one another, or the parts of a training step");
+  bench->require_subcommand(1);
+  bench->fallthrough();
+  bench->allow_extras();
+  const auto add = [&](const char* what, const char* help) {
+    CLI::App* command = bench->add_subcommand(what, help);
+    command->fallthrough();
+    command->allow_extras();
+    command->add_option("--csv", line.bench.csv, "Also write the numbers to this file")->type_name("FILE");
+    declare_source_options(*command);
+    command->parse_complete_callback([&line, what] { line.bench.what = what; });
+    return command;
+  };
+  CLI::App* comm = add("comm", "Time all-reduce, all-gather, broadcast and reduce-scatter among --trainer.devices ranks");
+  comm->add_option("--min_bytes", line.bench.min_bytes, "Smallest tensor")->check(CLI::PositiveNumber)->capture_default_str();
+  comm->add_option("--max_bytes", line.bench.max_bytes, "Largest tensor")->check(CLI::PositiveNumber)->capture_default_str();
+  CLI::App* ddp = add("ddp", "Time forward, backward, reduction and optimizer of a configuration's steps on each rank");
+  ddp->add_option("--steps", line.bench.steps, "Steps of each measurement")
+      ->check(CLI::Range(4, 1'000'000))
+      ->capture_default_str();
+}
+
 void check_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) return;
@@ -184,6 +207,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
       ->required();
   project->add_option("-t,--template", line.template_name, "What to begin with: " + join(template_names()))
       ->default_val("classifier");
+  add_bench_command(app, line);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
 
   try {
@@ -199,7 +223,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   check_extras(app);
   if (line.help_topic) return line;
   if (app.get_subcommands().empty())
-    throw ConfigError("a command is needed: levin fit, validate, test, predict, list, schema or new; see levin --help");
+    throw ConfigError("a command is needed: levin fit, validate, test, predict, list, schema, new or bench; see levin --help");
   if (app.get_subcommands().size() > 1)
     throw ConfigError(Mark{"command line"}, format("one command at a time: both '{}' and '{}' are given",
                                                    app.get_subcommands()[0]->get_name(), app.get_subcommands()[1]->get_name()));
