@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "levin/cli/annotated_yaml.h"
+#include "levin/cli/bench.h"
 #include "levin/cli/command_line.h"
 #include "levin/cli/environment.h"
 #include "levin/cli/file_commands.h"
@@ -57,7 +58,15 @@ int execute(const CommandLine& line) {
     std::cout << config_text(config);
     return 0;
   }
+  if (line.command == "bench" && line.bench.what == "comm") {
+    bench_comm(line, config);
+    return 0;
+  }
   require_model(config);
+  if (line.command == "bench") {
+    bench_ddp(line, config);
+    return 0;
+  }
   run_command(line, config);
   return 0;
 }

@@ -20,7 +20,7 @@ namespace {
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = run_command_names();
-    all.insert(all.end(), {"list", "schema", "new", "inspect", "export"});
+    all.insert(all.end(), {"list", "schema", "new", "inspect", "export", "bench"});
     return all;
   }();
   return names;
@@ -149,6 +149,29 @@ void add_file_commands(CLI::App& app, FileCommand& command) {
   save->add_option("--add_prefix", command.add_prefix, "What stands before each name then, such as model.");
 }
 
+void add_bench_command(CLI::App& app, CommandLine& line) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure what ranks say to one another, or the parts of a training step");
+  bench->require_subcommand(1);
+  bench->fallthrough();
+  bench->allow_extras();
+  const auto add = [&](const char* what, const char* help) {
+    CLI::App* command = bench->add_subcommand(what, help);
+    command->fallthrough();
+    command->allow_extras();
+    command->add_option("--csv", line.bench.csv, "Also write the numbers to this file")->type_name("FILE");
+    declare_source_options(*command);
+    command->parse_complete_callback([&line, what] { line.bench.what = what; });
+    return command;
+  };
+  CLI::App* comm = add("comm", "Time all-reduce, all-gather, broadcast and reduce-scatter among --trainer.devices ranks");
+  comm->add_option("--min_bytes", line.bench.min_bytes, "Smallest tensor")->check(CLI::PositiveNumber)->capture_default_str();
+  comm->add_option("--max_bytes", line.bench.max_bytes, "Largest tensor")->check(CLI::PositiveNumber)->capture_default_str();
+  CLI::App* ddp = add("ddp", "Time forward, backward, reduction and optimizer of a configuration's steps on each rank");
+  ddp->add_option("--steps", line.bench.steps, "Steps of each measurement")
+      ->check(CLI::Range(4, 1'000'000))
+      ->capture_default_str();
+}
+
 void check_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) return;
@@ -201,6 +224,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   project->add_option("-t,--template", line.template_name, "What to begin with: " + join(template_names()))
       ->default_val("classifier");
   add_file_commands(app, line.file);
+  add_bench_command(app, line);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
 
   try {
@@ -217,7 +241,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (line.help_topic) return line;
   if (app.get_subcommands().empty())
     throw ConfigError(
-        "a command is needed: levin fit, validate, test, predict, list, schema, new, inspect or export; see levin --help");
+        "a command is needed: levin fit, validate, test, predict, list, schema, new, inspect, export or bench; see levin "
+        "--help");
   if (app.get_subcommands().size() > 1)
     throw ConfigError(Mark{"command line"}, format("one command at a time: both '{}' and '{}' are given",
                                                    app.get_subcommands()[0]->get_name(), app.get_subcommands()[1]->get_name()));

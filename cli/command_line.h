@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -27,16 +28,26 @@ struct FileCommand {
   std::string add_prefix = {};  ///< before each
 };
 
+/// What follows `levin bench`.
+struct BenchLine {
+  std::string what;  ///< "comm", "ddp"
+  std::string csv;   ///< a file; empty: none
+  std::int64_t min_bytes = 1024;
+  std::int64_t max_bytes = std::int64_t{256} << 20;
+  std::int64_t steps = 30;
+};
+
 /// The command line, taken apart.
 struct CommandLine {
-  std::string command;  ///< "fit", "validate", "test", "predict", "list", "schema", "new", "inspect", "export"; empty when
-                        ///< `output` is all there is to do
+  std::string command;  ///< "fit", "validate", "test", "predict", "list", "schema", "new", "inspect", "export", "bench"; empty
+                        ///< when `output` is all there is to do
   std::vector<ConfigSource> sources;
   std::vector<std::string> plugins;
   bool print_config = false;
   std::string project;                    ///< of `levin new`: the folder to make
   std::string template_name;              ///< what it is made of
   FileCommand file;                       ///< of `levin inspect` and `levin export`
+  BenchLine bench;                        ///< of `levin bench`
   std::string list_kind;                  ///< of `levin list callbacks`; empty for all
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
   std::vector<std::string> words;         ///< all of it as it was typed, the program first; set by run()

@@ -38,6 +38,16 @@ std::string sources_text(const CommandLine& line) {
 
 }  // namespace
 
+void override_optimizers(Trainer& trainer, const RunConfig& config) {
+  const auto& [optimizer, groups] = config.optimizer;
+  if (optimizer.empty()) return;
+  Value settings = write_options(config.lr_scheduler.settings);
+  settings.set_mark(config.lr_scheduler.scheduler.class_path().mark());
+  const auto factory =
+      groups.empty() ? optimizer.get() : grouped_optimizer_factory(optimizer.class_path(), optimizer.init_args(), groups);
+  trainer.override_optimizers(factory, config.lr_scheduler.scheduler.get(), settings);
+}
+
 void run_command(const CommandLine& line, const RunConfig& config) {
   const std::string& command = line.command;
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
@@ -59,13 +69,7 @@ void run_command(const CommandLine& line, const RunConfig& config) {
       [complete = write_options(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
-  if (const auto& [optimizer, groups] = config.optimizer; !optimizer.empty()) {
-    Value settings = write_options(config.lr_scheduler.settings);
-    settings.set_mark(config.lr_scheduler.scheduler.class_path().mark());
-    const auto factory =
-        groups.empty() ? optimizer.get() : grouped_optimizer_factory(optimizer.class_path(), optimizer.init_args(), groups);
-    trainer.override_optimizers(factory, config.lr_scheduler.scheduler.get(), settings);
-  }
+  override_optimizers(trainer, config);
   if (command != "fit" && !config.ckpt_path.value && !config.trainer.fast_dev_run) {
     rank_zero_warn(
         format("{} without a checkpoint: the weights are those that the model begins with, untrained unless it loads "

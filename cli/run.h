@@ -2,6 +2,7 @@
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/run_config.h"
+#include "levin/core/fwd.h"
 
 namespace levin::cli {
 
@@ -9,5 +10,8 @@ namespace levin::cli {
 /// makes the Trainer (which starts the other ranks), the module and its data, and calls the entry point.
 /// Ranks: all.
 void run_command(const CommandLine& line, const RunConfig& config);
+
+/// The configuration's `optimizer:` and `lr_scheduler:` take the place of the module's own.
+void override_optimizers(Trainer& trainer, const RunConfig& config);
 
 }  // namespace levin::cli

@@ -85,4 +85,10 @@ c10::intrusive_ptr<c10d::Work> GlooBackend::allgather(std::vector<std::vector<at
   return start([&] { return gloo_->allgather(all, mine, options); });
 }
 
+c10::intrusive_ptr<c10d::Work> GlooBackend::reduce_scatter(std::vector<at::Tensor>& mine,
+                                                           std::vector<std::vector<at::Tensor>>& all,
+                                                           const c10d::ReduceScatterOptions& options) {
+  return start([&] { return gloo_->reduce_scatter(mine, all, options); });
+}
+
 }  // namespace levin

@@ -15,8 +15,6 @@ namespace levin {
 namespace {
 
 constexpr std::size_t kMostDimensions = 16;
-/// Up to this size a tensor travels over the control group, which answers within microseconds.
-constexpr std::size_t kSmallBytes = 32 * 1024;
 
 /// What all ranks must say alike before data moves.
 struct TensorHeader {
@@ -72,7 +70,7 @@ at::Tensor reduce_rows(const at::Tensor& rows, Reduce op) {
   return rows.sum(0, /*keepdim=*/false, rows.scalar_type());
 }
 
-bool is_small(const at::Tensor& tensor) { return tensor.nbytes() <= kSmallBytes; }
+bool is_small(const at::Tensor& tensor) { return tensor.nbytes() <= UserCollectives::kSmallBytes; }
 
 }  // namespace
 

@@ -15,6 +15,9 @@ namespace levin {
 /// over the control group, large ones over the process group.
 class UserCollectives {
  public:
+  /// Up to this size a tensor travels over the control group, which answers within microseconds.
+  static constexpr std::size_t kSmallBytes = 32 * 1024;
+
   explicit UserCollectives(ProcessWorld& world) : world_(world) {}
 
   at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where);

@@ -1,0 +1,72 @@
+#include <iostream>
+
+#include "levin/cli/bench.h"
+#include "levin/core/base/float_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/console/table.h"
+#include "levin/core/error.h"
+#include "levin/strategies/distributed/collective_bench.h"
+#include "levin/strategies/join_ranks.h"
+
+namespace levin::cli {
+namespace {
+
+std::string size_text(std::int64_t bytes) {
+  if (bytes >= 1 << 20) return format("{:.4g} MB", static_cast<double>(bytes) / (1 << 20));
+  return bytes >= 1 << 10 ? format("{:.4g} KB", static_cast<double>(bytes) / (1 << 10)) : format("{} B", bytes);
+}
+
+std::string time_text(double seconds) {
+  return seconds < 1e-3 ? format("{:.1f} us", seconds * 1e6) : format("{:.2f} ms", seconds * 1e3);
+}
+
+std::string table_of(const std::vector<CollectiveTime>& times) {
+  TextTable table{.header = {"group", "collective", "size", "time", "GB/s", "bus GB/s"},
+                  .rows = {},
+                  .align = {Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight}};
+  for (const CollectiveTime& time : times) {
+    table.rows.push_back({time.group, std::string(choice_name(time.collective)), size_text(time.bytes), time_text(time.seconds),
+                          format("{:.3g}", time.throughput()), format("{:.3g}", time.bus_bandwidth())});
+  }
+  return table.str();
+}
+
+std::string csv_of(const std::vector<CollectiveTime>& times) {
+  std::string text = "group,collective,ranks,bytes,seconds,gb_per_second,bus_gb_per_second\n";
+  for (const CollectiveTime& time : times) {
+    text += format("{},{},{},{},{},{},{}\n", time.group, choice_name(time.collective), time.ranks, time.bytes,
+                   float_text(time.seconds), float_text(time.throughput()), float_text(time.bus_bandwidth()));
+  }
+  return text;
+}
+
+LaunchRequest request_of(const TrainerOptions& options) {
+  return {.accelerator = options.accelerator,
+          .devices = options.devices,
+          .num_nodes = static_cast<int>(options.num_nodes),
+          .stall_report_seconds = options.stall_report_seconds,
+          .timeout_seconds = options.timeout_seconds};
+}
+
+}  // namespace
+
+void bench_comm(const CommandLine& line, const RunConfig& config) {
+  const Launched launched = join_ranks(request_of(config.trainer));
+  const int ranks = launched.ranks->world_size();
+  if (ranks == 1) throw ConfigError("bench comm: one rank has nobody to talk to: give --trainer.devices=2 or more");
+  try {
+    const std::vector<CollectiveTime> times =
+        CollectiveBench(*launched.accelerator, launched.device).sweep(line.bench.min_bytes, line.bench.max_bytes);
+    if (launched.ranks->rank() == 0) {
+      std::cout << format("{} ranks, {}. Bus bandwidth as nccl-tests define it.\n\n", ranks, launched.ranks->description())
+                << table_of(times) << std::endl;
+      if (!line.bench.csv.empty()) write_bench_file(line.bench.csv, csv_of(times));
+    }
+  } catch (...) {
+    launched.ranks->report_failure({}, std::current_exception());
+    throw;
+  }
+  launched.ranks->end_entry_point();
+}
+
+}  // namespace levin::cli

@@ -1,0 +1,85 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "acceptance/digits_run.h"
+#include "support/csv_table.h"
+#include "support/program.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+Outcome bench(const fs::path& folder, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {levin_program(), "bench"});
+  return run({.arguments = std::move(arguments), .folder = folder, .environment = {{"OMP_NUM_THREADS", "1"}}});
+}
+
+TEST_CASE("bench comm times each collective of each group for each size, and writes what it prints") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      bench(folder.path(), {"comm", "--trainer.devices=2", "--trainer.accelerator=cpu", "--max_bytes=70000", "--csv=comm.csv"});
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  CHECK_THAT(outcome.out, Contains("2 ranks") && Contains("group") && Contains("bus GB/s") && Contains("64 KB"));
+  const CsvTable table = CsvTable::read(folder / "comm.csv");
+  const std::vector<double> bytes = table.values("bytes");
+  // 1 KB, 4 KB, 16 KB and 64 KB, over gloo in each of four ways and over shared memory in one.
+  REQUIRE(bytes.size() == 4 * 4 + 4);
+  const std::vector<double> seconds = table.values("seconds");
+  const std::vector<double> throughput = table.values("gb_per_second");
+  const std::vector<double> bus = table.values("bus_gb_per_second");
+  for (std::size_t row = 0; row < bytes.size(); ++row) {
+    CAPTURE(row);
+    CHECK(bytes[row] == 1024 * std::pow(4, row % 4));
+    CHECK(seconds[row] > 0);
+    CHECK(throughput[row] == Approx(bytes[row] / seconds[row] / 1e9));
+    // Of two ranks: 2 (n - 1) / n of all_reduce and broadcast are 1, (n - 1) / n of what is gathered and scattered 1/2.
+    const bool whole = row < 4 || (row >= 8 && row < 12);
+    CHECK(bus[row] == Approx(throughput[row] * (whole ? 1.0 : 0.5)));
+  }
+}
+
+TEST_CASE("bench comm needs ranks, and bench what to measure") {
+  const TemporaryFolder folder;
+  const Outcome alone = bench(folder.path(), {"comm", "--trainer.devices=1", "--trainer.accelerator=cpu"});
+  CHECK_FALSE(alone.ok());
+  CHECK_THAT(alone.err, Contains("--trainer.devices=2"));
+  CHECK_FALSE(bench(folder.path(), {}).ok());
+  CHECK_FALSE(bench(folder.path(), {"comm", "--max_bytes=none"}).ok());
+}
+
+TEST_CASE("bench ddp times the parts of a step on each rank, and leaves nothing behind") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      bench(folder.path(), {"ddp", "--config", digits_config(), "--trainer.devices=2", "--trainer.accelerator=cpu",
+                            "--trainer.default_root_dir=" + folder.path().string(), "--steps=6", "--csv=ddp.csv"});
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  CHECK_THAT(outcome.out, Contains("rank | forward ms | backward ms") && Contains("bucket_cap_mb | step ms") &&
+                              Contains("bucket_cap_mb: 25") && (Contains("is the slowest") || Contains("No rank is slower")));
+  const CsvTable table = CsvTable::read(folder / "ddp.csv");
+  REQUIRE(table.values("rank") == std::vector<double>{0, 1});
+  for (const std::size_t rank : {0, 1}) {
+    double sum = 0;
+    for (const char* part : {"forward", "backward", "exposed", "optimizer", "rest"}) {
+      const double seconds = table.values(std::string(part) + "_seconds").at(rank);
+      CHECK(seconds >= 0);
+      sum += seconds;
+    }
+    CHECK(sum == Approx(table.values("step_seconds").at(rank)));
+    CHECK(table.values("forward_seconds").at(rank) > 0);
+    CHECK(table.values("overlapped_seconds").at(rank) >= 0);
+  }
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder.path())) files.push_back(entry.path().filename());
+  CHECK(files == std::vector<std::string>{"ddp.csv"});
+}
+
+}  // namespace
+}  // namespace levin::test
