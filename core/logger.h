@@ -72,7 +72,7 @@ class LEVIN_API Logger {
   /// What a checkpoint remembers of this logger, so that a resumed run keeps these rows and no others. Called: on every rank,
   /// often. Default: not counted.
   virtual RowCounts rows_written() const { return {}; }
-  /// Called: on every rank after each epoch and at the end; brings buffered rows to the disk.
+  /// Called: on every rank after each epoch, before each checkpoint and at the end; brings buffered rows to the disk.
   virtual void save() {}
   /// Called: on every rank at the end of a run. status is "success", "failed" or "interrupted".
   virtual void finalize(const std::string& /*status*/) {}
