@@ -5,6 +5,7 @@
 #include "levin/strategies/cpu_accelerator.h"
 #include "levin/strategies/cuda_accelerator.h"
 #include "levin/strategies/ddp.h"
+#include "levin/strategies/ddp_sharded.h"
 #include "levin/strategies/single_device.h"
 
 namespace levin {
@@ -35,6 +36,7 @@ void register_builtin_strategies() {
   registry.add<DdpStrategy>("ddp", "One process a device, each with its own batches; gradients are averaged");
   add_ddp_variant(registry, "ddp_find_unused_parameters_true", true);
   add_ddp_variant(registry, "ddp_find_unused_parameters_false", false);
+  registry.add<ShardedDdpStrategy>("ddp_sharded", "ddp in which each rank keeps a share of the optimizers' state (ZeRO-1)");
   registry.add<SingleDeviceStrategy>("single_device", "One process on one device");
   auto& accelerators = Registry<Accelerator>::instance();
   accelerators.add<CpuAccelerator>("auto", "The CPU");

@@ -1,0 +1,141 @@
+// A user's program that trains a small network under a strategy of its choice, saves it and goes on. Run by sharded_ranks_test.
+// Arguments: scenario=… ranks=… folder=… and those below, as name=value.
+#include <signal.h>
+#include <torch/torch.h>
+
+#include <sstream>
+
+#include "distributed/one_weight.h"
+#include "distributed/rank_program.h"
+#include "distributed/rank_report.h"
+#include "levin/core/callback.h"
+#include "levin/core/error.h"
+
+namespace {
+
+using namespace levin;
+using levin::test::numbers;
+using levin::test::Report;
+using levin::test::Settings;
+
+/// optimizer=; two groups with rates of their own; unused=1: every second batch leaves `spare` out; change=freeze, add: in the
+/// second epoch; by_hand=1: manual optimization.
+class Network final : public Module {
+ public:
+  explicit Network(const Settings& settings) : settings_(settings) {
+    torch::manual_seed(11);
+    first_ = register_module("first", torch::nn::Linear(3, 7));
+    second_ = register_module("second", torch::nn::Linear(7, 4));
+    spare_ = register_module("spare", torch::nn::Linear(7, 4));
+    last_ = register_module("last", torch::nn::Linear(4, 1));
+    set_automatic_optimization(settings.number("by_hand") != 1);
+  }
+
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+    const at::Tensor x = batch[0].view({-1, 1}) / 5;
+    at::Tensor hidden = torch::tanh(first_->forward(torch::cat({x, x * x, torch::ones_like(x)}, 1)));
+    if (added_.defined()) hidden = hidden * added_;
+    const bool leaves_out = settings_.number("unused") == 1 && batch_idx % 2 == 1;
+    const at::Tensor inner = leaves_out ? second_->forward(hidden) : second_->forward(hidden) + spare_->forward(hidden);
+    const at::Tensor loss = (last_->forward(torch::tanh(inner)) - torch::sin(x * 3)).square().mean();
+    if (settings_.number("fails") == 1 && trainer().global_step() == 3) throw std::runtime_error("the sensor returned garbage");
+    if (automatic_optimization()) return loss;
+    manual_backward(loss);
+    step_optimizer();
+    optimizer().zero_grad();
+    return {};
+  }
+  void on_train_epoch_start() override {
+    if (current_epoch() != 1) return;
+    if (settings_.text("change") == "freeze") first_->weight.requires_grad_(false);
+    if (settings_.text("change") == "add") {
+      added_ = register_parameter("added", torch::full({7}, 1.5f));
+      optimizer().add_param_group({{added_}});
+    }
+  }
+  void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) override {
+    if (settings_.number("signal") == 1 && trainer().global_step() == 5 && trainer().rank() == 0) raise(SIGTERM);
+  }
+
+  OptimizerSetups configure_optimizers() override {
+    const std::string name = settings_.text("optimizer", "Adam");
+    namespace optim = torch::optim;
+    if (name == "SGD") return make<optim::SGD>(optim::SGDOptions(0.05).momentum(0.9));
+    if (name == "Adam") return make<optim::Adam>(optim::AdamOptions(0.01).amsgrad(true));
+    if (name == "AdamW") return make<optim::AdamW>(optim::AdamWOptions(0.01));
+    if (name == "RMSprop") return make<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true));
+    if (name == "Adagrad") return make<optim::Adagrad>(optim::AdagradOptions(0.05));
+    return std::make_shared<optim::LBFGS>(parameters(), optim::LBFGSOptions(0.1));
+  }
+
+  std::string weights() const {
+    std::ostringstream text;
+    text.precision(9);
+    for (const auto& parameter : parameters()) {
+      const at::Tensor flat = parameter.detach().flatten();
+      for (std::int64_t index = 0; index < flat.numel(); ++index) text << flat[index].item<float>() << ',';
+    }
+    return text.str();
+  }
+
+ private:
+  template <class Optimizer, class Options>
+  OptimizerSetups make(const Options& options) {
+    std::vector<at::Tensor> rest = second_->parameters();
+    for (const auto& part : {spare_, last_}) {
+      for (const at::Tensor& parameter : part->parameters()) rest.push_back(parameter);
+    }
+    auto slow = std::make_unique<Options>(options);
+    slow->lr(options.lr() / 2);
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(first_->parameters(), std::move(slow));
+    groups.emplace_back(rest, std::make_unique<Options>(options));
+    return std::make_shared<Optimizer>(groups, options);
+  }
+
+  const Settings& settings_;
+  torch::nn::Linear first_{nullptr}, second_{nullptr}, spare_{nullptr}, last_{nullptr};
+  at::Tensor added_;
+};
+
+/// strategy=; clip=, accumulate=, uneven=1: rank 1 has fewer batches; epochs=; save= and resume=: a file in the folder;
+/// on_exception=1: saves with OnExceptionCheckpoint; power=1: with PowerSGD.
+void fit(const Settings& settings) {
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
+  options.max_epochs = settings.number("epochs", 3);
+  options.accumulate_grad_batches = settings.number("accumulate", 1);
+  if (settings.has("clip")) options.gradient_clip_val = std::stod(settings.text("clip"));
+  if (settings.has("strategy")) {
+    Value arguments(Value::Map{});
+    if (settings.number("unused") == 1) arguments["find_unused_parameters"] = true;
+    if (settings.number("power") == 1) {
+      arguments["comm_hook"] = "power_sgd";
+      arguments["start_power_sgd_iter"] = 2;
+      arguments["min_compression_rate"] = 0.1;
+    }
+    options.strategy = {Value(settings.text("strategy")), arguments};
+  }
+  const std::string folder = settings.text("folder") + "/";
+  if (settings.number("on_exception") == 1) {
+    options.enable_checkpointing = std::nullopt;
+    Value saving(Value::Map{{"dirpath", Value(settings.text("folder"))}});
+    options.callbacks = {Component<Callback>(Value("OnExceptionCheckpoint"), saving)};
+  }
+  Trainer trainer(options);
+  Report report(settings.text("folder"), trainer.rank());
+  Network module(settings);
+  RunOptions run;
+  if (settings.has("resume")) run.ckpt_path = folder + settings.text("resume");
+  const int batches = settings.number("uneven") == 1 && trainer.rank() == 1 ? 3 : 4;
+  trainer.fit(module, numbers(batches, settings.number("first", 0) + 4.0 * trainer.rank()), {}, run);
+  if (settings.has("save")) trainer.save_checkpoint(folder + settings.text("save"));
+  report.add("weights", module.weights());
+  report.add("states", trainer.optimizers().at(0)->state().size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings settings(argc, argv);
+  levin::test::run_program([&] { fit(settings); });
+}

@@ -1,0 +1,123 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "distributed/rank_run.h"
+
+namespace {
+
+using Settings = std::vector<std::string>;
+
+/// sharded_program, which trains a small network.
+struct Run : levin::test::RankRun {
+  Run(int ranks, const Settings& settings) : RankRun("sharded_program", "fit", ranks, settings) {}
+  void again(int ranks, const Settings& settings) { start("sharded_program", "fit", ranks, settings); }
+};
+
+/// The weights that all ranks have.
+std::vector<double> weights(const Run& run) {
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  for (std::size_t rank = 1; rank < run.by_rank.size(); ++rank) CHECK(run.text(rank, "weights") == run.text(0, "weights"));
+  return levin::test::numbers_in(run.text(0, "weights"));
+}
+
+void check_equal(const std::vector<double>& found, const std::vector<double>& expected) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t index = 0; index < found.size(); ++index) CHECK(found[index] == Approx(expected[index]).margin(1e-6));
+}
+
+Settings with(Settings settings, const std::string& more) {
+  settings.push_back(more);
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("ranks with shares of an optimizer's state train to the weights of ddp") {
+  const auto [ranks, settings] = GENERATE(table<int, Settings>({
+      {2, {"optimizer=SGD"}},
+      {4, {"optimizer=Adam", "clip=0.1"}},
+      {2, {"optimizer=AdamW", "accumulate=3", "uneven=1"}},
+      {3, {"optimizer=RMSprop", "change=add"}},
+      {2, {"optimizer=Adagrad", "change=freeze"}},
+      {3, {"optimizer=Adam", "unused=1", "uneven=1"}},
+      {2, {"optimizer=Adam", "by_hand=1", "change=add"}},
+  }));
+  INFO(settings.front() << " " << settings.back() << " on " << ranks);
+  const Run plain(ranks, with(settings, "strategy=ddp"));
+  const std::vector<double> expected = weights(plain);
+  const Run sharded(ranks, with(settings, "strategy=ddp_sharded"));
+  check_equal(weights(sharded), expected);
+  double states = 0;
+  for (std::size_t rank = 0; rank < sharded.by_rank.size(); ++rank) {
+    CHECK(sharded.number(rank, "states") >= 1);
+    CHECK(sharded.number(rank, "states") <= plain.number(rank, "states") - 2);
+    states += sharded.number(rank, "states");
+    CHECK_THAT(sharded.outcome.text(),
+               Catch::Contains("[rank " + std::to_string(rank) + "] " + settings.front().substr(10) + " keeps the state of "));
+  }
+  CHECK(states == plain.number(0, "states"));
+}
+
+TEST_CASE("a checkpoint of shares is loaded by any number of ranks, with ddp and on one process, and back") {
+  const std::string optimizer = GENERATE("optimizer=Adam", "optimizer=RMSprop", "optimizer=SGD", "optimizer=Adagrad");
+  Run plain(2, {optimizer, "strategy=ddp", "epochs=1", "save=plain.ckpt"});
+  weights(plain);
+  plain.again(3, {optimizer, "strategy=ddp_sharded", "epochs=1", "first=1", "save=three.ckpt"});
+  weights(plain);
+  plain.again(2, {optimizer, "strategy=ddp_sharded", "epochs=1", "save=sharded.ckpt"});
+  weights(plain);
+  for (const int ranks : {1, 2, 3}) {
+    const std::string strategy = ranks == 1 ? "strategy=single_device" : "strategy=ddp";
+    plain.again(ranks, {optimizer, strategy, "resume=plain.ckpt"});
+    const std::vector<double> expected = weights(plain);
+    INFO(optimizer << ", on " << ranks);
+    plain.again(ranks, {optimizer, strategy, "resume=sharded.ckpt"});
+    check_equal(weights(plain), expected);
+    if (ranks == 1) continue;
+    plain.again(ranks, {optimizer, "strategy=ddp_sharded", "resume=plain.ckpt"});
+    check_equal(weights(plain), expected);
+    plain.again(ranks, {optimizer, "strategy=ddp", "resume=three.ckpt"});
+    const std::vector<double> of_three = weights(plain);
+    plain.again(ranks, {optimizer, "strategy=ddp_sharded", "resume=three.ckpt"});
+    check_equal(weights(plain), of_three);
+  }
+}
+
+TEST_CASE("a run of shares that a signal ends is saved whole, and goes on as if nothing had been") {
+  Run run(2, {"strategy=ddp_sharded"});
+  const std::vector<double> expected = weights(run);
+  run.again(2, {"strategy=ddp_sharded", "signal=1", "on_exception=1"});
+  INFO(run.outcome.text());
+  CHECK(run.outcome.status == 128 + 15);
+  REQUIRE(std::filesystem::exists(run.folder.path() / "on_exception.ckpt"));
+  run.again(2, {"strategy=ddp_sharded", "resume=on_exception.ckpt"});
+  check_equal(weights(run), expected);
+}
+
+TEST_CASE("rank 0 cannot save other ranks' shares after an error, and says so") {
+  const Run run(2, {"strategy=ddp_sharded", "fails=1", "on_exception=1"});
+  CHECK(run.outcome.status == 1);
+  CHECK_THAT(run.outcome.err, Catch::Contains("rank 0 alone cannot save it while an error ends the run"));
+  CHECK(!std::filesystem::exists(run.folder.path() / "on_exception.ckpt"));
+}
+
+TEST_CASE("an optimizer whose state cannot be divided is an error that names it") {
+  const Run run(2, {"strategy=ddp_sharded", "optimizer=LBFGS"});
+  CHECK(run.outcome.status != 0);
+  CHECK_THAT(run.outcome.err, Catch::Contains("strategy ddp_sharded: the state of LBFGS cannot be divided over ranks"));
+}
+
+TEST_CASE("a run with PowerSGD resumes with what its approximations have left out") {
+  Run run(2, {"strategy=ddp", "power=1"});
+  const std::vector<double> expected = weights(run);
+  run.again(2, {"strategy=ddp", "power=1", "epochs=2", "save=two.ckpt"});
+  weights(run);
+  run.again(2, {"strategy=ddp", "power=1", "resume=two.ckpt"});
+  check_equal(weights(run), expected);
+  run.again(3, {"strategy=ddp", "power=1", "resume=two.ckpt"});
+  weights(run);
+  run.again(2, {"strategy=ddp", "resume=two.ckpt"});
+  const std::vector<double> without = weights(run);
+  CHECK(without != expected);
+}
