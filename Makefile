@@ -43,6 +43,7 @@ test-asan: setup ## Run every unit test under AddressSanitizer, LeakSanitizer an
 	@ctest --test-dir build-asan --output-on-failure --no-tests=error -L unit -j 2
 
 test-all: build ## Run every test, whole matrices instead of samples (tens of minutes), then test-tsan and test-asan
+	@scripts/setup.sh launchers
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 -C whole -LE sample
 	@$(MAKE) --no-print-directory test-tsan
 	@$(MAKE) --no-print-directory test-asan

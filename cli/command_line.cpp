@@ -86,6 +86,8 @@ class Splitter {
     std::string key = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     const bool append = key.ends_with('+');
     if (append) key.pop_back();
+    // What the launcher is told is not the run's own, and may be said without its section.
+    if (key == "max_restarts" || key == "min_devices") key.insert(0, "trainer.");
     const std::vector<std::string> sections = section_names();
     if (std::find(sections.begin(), sections.end(), key.substr(0, key.find('.'))) == sections.end()) return false;
     if (key.ends_with(".help")) {

@@ -3,22 +3,38 @@
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstdlib>
+#include <numeric>
+
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/error.h"
 
 namespace levin {
 
 namespace {
 
-[[noreturn]] void throw_no_such_device(const Accelerator& accelerator, int index) {
+/// "; visible are 0, 1 and 2 (CUDA_VISIBLE_DEVICES=4,5,6)": what this process can choose from, and who said so.
+std::string visible_devices(const Accelerator& accelerator) {
+  std::vector<int> visible(static_cast<std::size_t>(accelerator.device_count()));
+  std::iota(visible.begin(), visible.end(), 0);
+  std::string text = visible.empty() ? "; none is visible"
+                                     : "; visible are " + join(visible, ", ", [](int index) { return std::to_string(index); });
+  const std::string variable = accelerator.visibility_variable();
+  const char* chosen = variable.empty() ? nullptr : std::getenv(variable.c_str());
+  return chosen == nullptr ? text : text + format(" ({}={})", variable, chosen);
+}
+
+[[noreturn]] void throw_no_such_device(const Accelerator& accelerator, int index, const std::string& who_asks = "") {
   throw ConfigError(
-      format("devices: {} {} does not exist; this host has {}", accelerator.device_noun(), index, accelerator.device_count()));
+      format("devices: {} {}{} does not exist{}", accelerator.device_noun(), index, who_asks, visible_devices(accelerator)));
 }
 
 }  // namespace
 
 Accelerator::~Accelerator() = default;
 std::string Accelerator::device_noun() const { return name() + " device"; }
+std::string Accelerator::visibility_variable() const { return ""; }
 std::string Accelerator::describe(const at::Device& device) const { return device.str(); }
 
 int Accelerator::device_count() const { return c10::impl::VirtualGuardImpl(device_type()).deviceCount(); }
@@ -30,7 +46,9 @@ std::vector<int> Accelerator::devices_of_ranks(const Devices& devices) const {
     const int count = devices.is_all() ? present : (devices.is_auto() ? 1 : devices.count());
     for (int index = 0; index < count; ++index) indices.push_back(index);
   }
-  if (indices.empty()) throw ConfigError("devices: at least one " + device_noun() + " is needed");
+  if (indices.empty()) {
+    throw ConfigError(format("devices: at least one {} is needed{}", device_noun(), visible_devices(*this)));
+  }
   for (const int index : indices) {
     if (index < 0 || index >= present) throw_no_such_device(*this, index);
   }
@@ -38,15 +56,16 @@ std::vector<int> Accelerator::devices_of_ranks(const Devices& devices) const {
 }
 
 at::Device Accelerator::choose(const Devices& devices, int local_rank) const {
-  const std::vector<int> indices = devices_of_ranks(devices);
+  const std::vector<int> indices = devices.is_auto() ? std::vector{local_rank} : devices_of_ranks(devices);
   const auto place = static_cast<std::size_t>(local_rank);
   if (!devices.is_auto() && place >= indices.size()) {
-    throw ConfigError(
-        format("devices: {} of this host are asked for, but this is its rank {}, counted from 0: a rank needs a {} of its own",
-               indices.size(), local_rank, device_noun()));
+    throw ConfigError(format(
+        "devices: {} of this host are asked for, but this is its rank {} (LOCAL_RANK), counted from 0: a rank needs a {} "
+        "of its own{}",
+        indices.size(), local_rank, device_noun(), visible_devices(*this)));
   }
   const int index = devices.is_auto() ? local_rank : indices[place];
-  if (index >= device_count()) throw_no_such_device(*this, index);
+  if (index >= device_count()) throw_no_such_device(*this, index, format(" for the rank with LOCAL_RANK={}", local_rank));
   return select(index);
 }
 

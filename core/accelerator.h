@@ -44,6 +44,9 @@ class LEVIN_API Accelerator {
   /// A device, for the line that says what a rank runs on: "cuda:1".
   virtual std::string describe(const at::Device& device) const;
 
+  /// The environment variable that chooses which devices this process can see, for messages: "CUDA_VISIBLE_DEVICES"; "" for
+  /// none.
+  virtual std::string visibility_variable() const;
   /// How many devices this process can see. Throws ConfigError that says what is missing when it cannot use them at all.
   virtual int device_count() const;
   /// The devices of the ranks of this host, by local rank, as `trainer.devices` asks for them; `auto` is one. Throws

@@ -33,6 +33,9 @@ struct LEVIN_API RunInfo {
   /// What rows_written() of this logger gave when the checkpoint was written: the rows after these will be logged anew. -1
   /// where that is not known; resume_step then tells.
   RowCounts resume_rows = {};
+  /// What open() of this logger gave in an earlier attempt of this very run, which has failed: the run goes on there. Rows
+  /// that the checkpoint does not know are logged anew; without a checkpoint all are. Empty in a first attempt.
+  std::string earlier_token = {};
 };
 
 /// Writes metrics and hyper-parameters somewhere. Derive from it, override what you need, and register the class.
@@ -69,7 +72,7 @@ class LEVIN_API Logger {
   /// What a checkpoint remembers of this logger, so that a resumed run keeps these rows and no others. Called: on every rank,
   /// often. Default: not counted.
   virtual RowCounts rows_written() const { return {}; }
-  /// Called: on every rank after each epoch and at the end; brings buffered rows to the disk.
+  /// Called: on every rank after each epoch, before each checkpoint and at the end; brings buffered rows to the disk.
   virtual void save() {}
   /// Called: on every rank at the end of a run. status is "success", "failed" or "interrupted".
   virtual void finalize(const std::string& /*status*/) {}

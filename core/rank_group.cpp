@@ -1,11 +1,20 @@
 #include "levin/core/rank_group.h"
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 
 RankGroup::~RankGroup() = default;
 std::string RankGroup::description() const { return ""; }
 void RankGroup::synchronize_batch_norms(const torch::nn::Module&) {}
 std::optional<std::string> RankGroup::failure_elsewhere() const { return std::nullopt; }
+int RankGroup::restarts() const { return 0; }
+std::string RankGroup::kept_for_restarts() const { return ""; }
+void RankGroup::keep_for_restarts(const std::string&) {}
+std::optional<BatchJob> RankGroup::batch_job() const { return std::nullopt; }
+void RankGroup::requeue(const BatchJob& job) {
+  throw MisuseError(format("job {} of {}: this kind of ranks cannot put it back into its queue", job.number, job.scheduler));
+}
 void RankGroup::end_entry_point() noexcept {}
 
 }  // namespace levin

@@ -18,6 +18,13 @@ class Module;
 
 namespace levin {
 
+/// The job of a scheduler that a run is part of, and that can go back into the scheduler's queue.
+struct LEVIN_API BatchJob {
+  std::string scheduler;  ///< "Slurm"
+  std::string number;
+  int restarts = 0;  ///< how often it has come out of the queue again
+};
+
 /// The processes of a run, as one of them sees them: which rank it is, how ranks exchange values, and what happens when one
 /// fails. One process alone and several: strategies/. It knows nothing of gradients, which are a Strategy's.
 /// Ranks: collectives are called on all of them in the same order; every other method on one rank alone.
@@ -59,6 +66,19 @@ class LEVIN_API RankGroup {
   /// What happened, when another rank was the first to fail: "rank 1 failed in training_step (…): …". This rank's own error is
   /// then a consequence. Never waits.
   virtual std::optional<std::string> failure_elsewhere() const;
+
+  /// How often the launcher has started all ranks again after a failure; 0 in the first attempt.
+  virtual int restarts() const;
+  /// What earlier attempts of this run have kept for later ones: the last text; "" where there is none, or nobody keeps it.
+  /// Ranks: all may read; rank 0 keeps.
+  virtual std::string kept_for_restarts() const;
+  virtual void keep_for_restarts(const std::string& text);
+  /// The job that this run is part of; unset where no scheduler runs it. Ranks: all have the same.
+  virtual std::optional<BatchJob> batch_job() const;
+  /// Puts that job back into its queue, which ends this process soon. Called: on rank 0, once the run's state is saved. Throws
+  /// IoError when the scheduler refuses.
+  virtual void requeue(const BatchJob& job);
+
   /// Called: at the end of an entry point. From here to the first hook of the next, a process may end without having failed.
   virtual void end_entry_point() noexcept;
 };

@@ -22,6 +22,9 @@ struct LEVIN_API LaunchRequest {
   Component<Accelerator> accelerator = "auto";
   Devices devices;
   int num_nodes = 1;
+  int max_restarts = 0;
+  std::optional<int> min_devices = std::nullopt;
+  double connect_timeout_seconds = 300;
   double stall_report_seconds = 60;
   double timeout_seconds = 1800;
 

@@ -63,6 +63,13 @@ void declare_rules(OptionList<TrainerOptions>& options) {
                  "of batches (an int), not a share of an epoch"
                : "";
   });
+  options.rule({"min_devices", "max_restarts"}, [](const T& trainer) {
+    return trainer.min_devices && trainer.max_restarts == 0 ? "min_devices is for restarts: set max_restarts too" : "";
+  });
+  options.rule({"min_devices", "num_nodes"}, [](const T& trainer) {
+    return trainer.min_devices && trainer.num_nodes > 1 ? "min_devices is for a run on one host: all hosts have as many ranks"
+                                                        : "";
+  });
   declare_barebones_rule(options, "enable_checkpointing",
                          [](const T& trainer) { return trainer.enable_checkpointing == true; });
   declare_barebones_rule(options, "enable_progress_bar", [](const T& trainer) { return trainer.enable_progress_bar == true; });
@@ -100,6 +107,14 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp, ddp_sharded");
   options.add("devices", &T::devices, "auto, a count, -1 for all, or indices such as \"0,3\"");
   options.add("num_nodes", &T::num_nodes, "Number of hosts").min(1);
+  options
+      .add("max_restarts", &T::max_restarts,
+           "After a failure start all ranks again, so often at most, from the run's newest checkpoint")
+      .min(0);
+  options
+      .add("min_devices", &T::min_devices,
+           "With max_restarts: go on with fewer ranks when devices are gone, down to so many. Unset: with all or not at all")
+      .min(1);
   options
       .add("threads", &T::threads,
            "Threads with which each rank computes on the CPU. Unset: OMP_NUM_THREADS, or else the cores, divided among ranks")
@@ -156,6 +171,10 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("log_level", &T::log_level, "Show console lines from this level on");
   options.add("log_file", &T::log_file,
               "Also write the console's lines to this file, one for each rank: {rank} becomes the rank");
+  options
+      .add("connect_timeout_seconds", &T::connect_timeout_seconds,
+           "Ranks that have not found one another after this time end with an error that names who is missing")
+      .min(0.1);
   options.add("stall_report_seconds", &T::stall_report_seconds, "A wait for other ranks longer than this prints where each is")
       .min(0);
   options.add("timeout_seconds", &T::timeout_seconds, "A wait for other ranks longer than this ends the run").min(1);

@@ -30,7 +30,9 @@ struct LEVIN_API TrainerOptions {
   Component<Strategy> strategy = "auto";
   Devices devices = {};
   std::int64_t num_nodes = 1;
-  std::optional<std::int64_t> threads = std::nullopt;  ///< of each rank, on the CPU; unset: OMP_NUM_THREADS, else the cores
+  std::int64_t max_restarts = 0;                           ///< after a failure levin's launcher starts all ranks again
+  std::optional<std::int64_t> min_devices = std::nullopt;  ///< a restart may lack devices down to so many; unset: none
+  std::optional<std::int64_t> threads = std::nullopt;      ///< of each rank, on the CPU; unset: OMP_NUM_THREADS, else the cores
   PrecisionFormat precision = PrecisionFormat::kFloat32;
 
   Loggers logger = {};
@@ -74,8 +76,9 @@ struct LEVIN_API TrainerOptions {
   /// Also write the console's lines there, with time and level: a file of its own for each rank, `{rank}` in the name becoming
   /// the rank (without it, `.rank_{rank}` goes before the extension when there are several ranks).
   std::optional<std::filesystem::path> log_file = std::nullopt;
-  double stall_report_seconds = 60;  ///< a boundary that waits longer prints where each rank is
-  double timeout_seconds = 1800;     ///< and after this ends the run
+  double connect_timeout_seconds = 300;  ///< that ranks have to find one another when a run starts
+  double stall_report_seconds = 60;      ///< a boundary that waits longer prints where each rank is
+  double timeout_seconds = 1800;         ///< and after this ends the run
 
   static void declare(OptionList<TrainerOptions>& options);
 };

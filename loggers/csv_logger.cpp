@@ -45,6 +45,10 @@ CsvLogger::~CsvLogger() = default;
 
 std::string CsvLogger::open(const RunInfo& run) {
   // A second run with the same logger (a test after a fit) goes on in the same folder.
+  if (folder_.empty() && !run.earlier_token.empty()) {
+    make_folder(run.earlier_token);  // an attempt that wrote nothing has left none
+    use_folder(run.earlier_token);
+  }
   if (folder_.empty()) use_folder(choose_folder(run));
   prepare(metrics_, "metrics.csv", run, run.resume_rows.rows);
   return folder_.string();
@@ -99,6 +103,8 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
   const bool exists = std::filesystem::exists(path);
   if (run.resuming && exists) {
     file->start_from(path, earlier);
+  } else if (!run.earlier_token.empty() && exists && !used_before) {
+    file->start_from(path, {.end_step = {}, .rows = 0});  // an attempt that failed before its first checkpoint
   } else if (run.resuming && !run.resume_checkpoint.empty()) {
     const std::filesystem::path history = earlier_folder(run, file_name) / file_name;
     if (std::filesystem::exists(history)) file->start_from(history, earlier);

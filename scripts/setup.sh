@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build of levin needs and is missing: Debian packages, and LibTorch into a folder outside the clone.
-# Usage: scripts/setup.sh [lint|fuzz]   With `lint`, clang, clang-format and clang-tidy too; with `fuzz`, clang and libFuzzer. A
-# run that finds everything in place takes milliseconds.
+# Usage: scripts/setup.sh [lint|fuzz|launchers]   With `lint`, clang, clang-format and clang-tidy too; with `fuzz`, clang and
+# libFuzzer; with `launchers`, Open MPI and Slurm, which some tests start. A run that finds everything in place takes milliseconds.
 #
 # Environment:
 #   LEVIN_CACHE          where LibTorch is kept, shared by all clones (default ~/.cache/levin)
@@ -26,6 +26,7 @@ fail() {
 packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev libgloo-dev catch2
   librapidcheck-dev python3 python3-jsonschema python3-yaml)
 [[ ${1:-} != lint ]] || packages+=(clang-format-14 clang-14 clang-tidy-14)
+[[ ${1:-} != launchers ]] || packages+=(openmpi-bin slurmctld slurmd slurm-client munge iproute2)
 [[ ${1:-} != fuzz ]] || packages+=(clang-14 libclang-rt-14-dev)
 
 # Prints those of the given packages that are not installed.

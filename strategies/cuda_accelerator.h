@@ -12,6 +12,7 @@ class CudaAccelerator final : public Accelerator {
   std::string name() const override { return "cuda"; }
   at::DeviceType device_type() const override { return at::kCUDA; }
   std::string device_noun() const override { return "GPU"; }
+  std::string visibility_variable() const override { return "CUDA_VISIBLE_DEVICES"; }
   int device_count() const override;
   at::Device select(int index) const override;
   void synchronize(const at::Device& device) const override;

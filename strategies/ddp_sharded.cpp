@@ -239,10 +239,10 @@ void ShardedDdpStrategy::tell_memory(const torch::optim::Optimizer& optimizer) {
                    all_parameters(optimizer).size(), static_cast<double>(bytes) * 1e-6));
 }
 
-Checkpoint ShardedDdpStrategy::gathered(const torch::optim::Optimizer& optimizer, std::size_t index) const {
+Checkpoint ShardedDdpStrategy::gathered(const torch::optim::Optimizer& optimizer, std::size_t index) {
   Checkpoint own;
   for (std::size_t before = 0; before < index; ++before) own.manifest[kStates].push_back(Value());
-  const_cast<ShardedDdpStrategy*>(this)->Strategy::save_optimizer(optimizer, index, own, /*all_ranks=*/true);  // NOLINT
+  Strategy::save_optimizer(optimizer, index, own, /*all_ranks=*/true);
   const std::vector<std::string> descriptions =
       RankExchange(control_group())
           .gather_text(describe(own, index), {"gathering the state of a sharded optimizer", "all ranks save it"});

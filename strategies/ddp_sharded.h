@@ -48,7 +48,7 @@ class ShardedDdpStrategy final : public DdpStrategy {
   void gather_weights() const;
   void tell_memory(const torch::optim::Optimizer& optimizer);
   /// Own state and, on rank 0, that of the others. Ranks: all.
-  Checkpoint gathered(const torch::optim::Optimizer& optimizer, std::size_t index) const;
+  Checkpoint gathered(const torch::optim::Optimizer& optimizer, std::size_t index);
 
   struct Owner {
     at::Tensor parameter;  ///< held, so that no other can be at its address

@@ -1,5 +1,7 @@
 #include "levin/strategies/join_ranks.h"
 
+#include <fcntl.h>
+
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
@@ -7,31 +9,58 @@
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/fork_server.h"
 #include "levin/strategies/processes/launcher.h"
+#include "levin/strategies/processes/run_segment.h"
 
 namespace levin {
 
 namespace {
 
+/// Where this host stands among those of the run.
+LaunchPlan plan_for(const LaunchRequest& request) {
+  LaunchPlan plan{.local_ranks = request.ranks_per_host(), .hosts = request.num_nodes, .max_restarts = request.max_restarts};
+  plan.min_devices = request.min_devices;
+  plan.host = detect_host_environment(request.num_nodes, plan.local_ranks).node_rank;
+  if (plan.min_devices && *plan.min_devices > plan.local_ranks) {
+    throw ConfigError(format("min_devices: {} is above devices, which are {}", *plan.min_devices, plan.local_ranks));
+  }
+  return plan;
+}
+
 /// Starts the ranks when nobody else did; comes back in a rank only.
 void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRequest& request) {
   if (environment.kind == ClusterKind::kLevin || environment.world_size > 1) return;
-  if (request.num_nodes > 1) {
-    throw ConfigError(
-        format("num_nodes: {} hosts need a launcher on each of them: start the program with torchrun, srun or mpirun",
-               request.num_nodes));
-  }
-  const int ranks = request.ranks_per_host();
-  if (ranks == 1) return;
+  const LaunchPlan plan = plan_for(request);
+  const bool torchrun_starts_again = environment.kind == ClusterKind::kTorchrun;
+  if (plan.local_ranks * plan.hosts == 1 && (plan.max_restarts == 0 || torchrun_starts_again)) return;
   if (environment.kind == ClusterKind::kTorchrun) {
     throw ConfigError(
         format("devices: {} asked for, but torchrun started 1 rank (WORLD_SIZE=1): give it --nproc-per-node={}, or start "
                "without it",
-               ranks, ranks));
+               plan.local_ranks, plan.local_ranks));
   }
-  launch_ranks(ranks);
+  launch_ranks(plan);
+}
+
+/// The devices that this rank chooses among. Where some are gone since the run began, its place is not that of its rank.
+at::Device choose_device(const Accelerator& accelerator, const LaunchRequest& request, const ClusterEnvironment& environment) {
+  if (environment.restarts == 0 || environment.kind != ClusterKind::kLevin) {
+    return accelerator.choose(request.devices, environment.local_rank);
+  }
+  try {
+    const std::vector<int>& indices = request.devices.indices();
+    const auto place = static_cast<std::size_t>(environment.device);
+    return accelerator.choose(Devices(std::vector{indices.empty() ? environment.device : indices.at(place)}), 0);
+  } catch (const ConfigError&) {
+    // The launcher may go on without it.
+    const auto segment = RunSegment::attach(fcntl(*environment.shared_memory_fd, F_DUPFD_CLOEXEC, 0));
+    segment->slot(environment.rank).device_missing.store(1, std::memory_order_release);
+    throw;
+  }
 }
 
 void check_request(const ClusterEnvironment& environment, const LaunchRequest& request) {
+  // Of devices that were there once, some may be gone: the launcher knows.
+  if (environment.kind == ClusterKind::kLevin && environment.restarts > 0) return;
   const int ranks = request.ranks_per_host() * request.num_nodes;
   if (request.devices.is_auto() || request.devices.is_all() || ranks == environment.world_size) return;
   throw ConfigError(format(
@@ -48,11 +77,12 @@ Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
   start_ranks_if_needed(environment, request);
   ForkServer::instance().end();
   check_request(environment, request);
-  const at::Device device = accelerator->choose(request.devices, environment.local_rank);
+  const at::Device device = choose_device(*accelerator, request, environment);
   ProcessWorld::Options world;
   world.control_group = options.control_group;
   if (accelerator->backend_name() != "gloo" && !options.gradients_over_gloo) world.own_backend = accelerator;
   world.timeouts.stall_report_seconds = request.stall_report_seconds;
+  world.connect_timeout_seconds = request.connect_timeout_seconds;
   world.timeouts.timeout_seconds = options.timeout_seconds.value_or(request.timeout_seconds);
   return {std::make_shared<ProcessRankGroup>(ProcessWorld::join(environment, world)), accelerator, device};
 }

@@ -2,6 +2,7 @@
 
 #include "levin/strategies/distributed/failure_report.h"
 #include "levin/strategies/distributed/synchronized_layers.h"
+#include "levin/strategies/processes/slurm_job.h"
 
 namespace levin {
 
@@ -36,5 +37,12 @@ void ProcessRankGroup::end_entry_point() noexcept {
   world_->board().end_reduction();
   world_->board().post_busy(false);
 }
+
+std::optional<BatchJob> ProcessRankGroup::batch_job() const {
+  const auto job = slurm_job();
+  return job ? std::optional(BatchJob{"Slurm", job->number, job->restarts}) : std::nullopt;
+}
+
+void ProcessRankGroup::requeue(const BatchJob& job) { requeue_slurm_job(job.number); }
 
 }  // namespace levin

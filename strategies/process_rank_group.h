@@ -19,6 +19,12 @@ class ProcessRankGroup final : public RankGroup {
   int node_rank() const override { return world_->environment().node_rank; }
   std::string description() const override { return world_size() == 1 ? "" : world_->transports(); }
 
+  int restarts() const override { return world_->environment().restarts; }
+  std::string kept_for_restarts() const override { return world_->kept_for_restarts(); }
+  void keep_for_restarts(const std::string& text) override { world_->keep_for_restarts(text); }
+
+  std::optional<BatchJob> batch_job() const override;
+  void requeue(const BatchJob& job) override;
   ControlGroup& control_group() override { return world_->control_group(); }
   VoteChannel& vote_channel() override { return votes_; }
 

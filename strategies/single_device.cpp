@@ -20,6 +20,9 @@ Launched SingleDeviceStrategy::join(const LaunchRequest& request) {
     throw ConfigError(
         "strategy single_device: one device of one host is used, but more are asked for; use strategy ddp (or auto)");
   }
+  if (request.max_restarts > 0) {
+    throw ConfigError("strategy single_device: nobody starts its one process again (max_restarts); use strategy auto or ddp");
+  }
   const std::shared_ptr<Accelerator> accelerator = request.accelerator.get();
   return {std::make_shared<SingleRankGroup>(), accelerator, accelerator->choose(request.devices, 0)};
 }

@@ -5,6 +5,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/error_file.h"
+#include "levin/strategies/processes/slurm_job.h"
 #include "levin/strategies/reduce_op.h"
 
 namespace levin {
@@ -49,5 +50,12 @@ void SingleRankGroup::report_failure(const Whereabouts& whereabouts, const std::
     // Out of memory while reporting: the error itself is on its way.
   }
 }
+
+std::optional<BatchJob> SingleRankGroup::batch_job() const {
+  const auto job = slurm_job();
+  return job ? std::optional(BatchJob{"Slurm", job->number, job->restarts}) : std::nullopt;
+}
+
+void SingleRankGroup::requeue(const BatchJob& job) { requeue_slurm_job(job.number); }
 
 }  // namespace levin

@@ -12,6 +12,8 @@ class SingleRankGroup final : public RankGroup {
   int local_rank() const override { return 0; }
   int node_rank() const override { return 0; }
 
+  std::optional<BatchJob> batch_job() const override;
+  void requeue(const BatchJob& job) override;
   ControlGroup& control_group() override { return group_; }
   VoteChannel& vote_channel() override { return votes_; }
 

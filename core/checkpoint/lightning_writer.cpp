@@ -68,17 +68,18 @@ Value lightning_loops(const Value& manifest) {
   const Value no_steps = both(Value(Value::Map{{"ready", Value(0)}, {"completed", Value(0)}}),
                               Value(Value::Map{{"ready", Value(0)}, {"completed", Value(0)}}));
   const Value empty(Value::Map{});
-  const Value fit_loop(Value::Map{{"state_dict", empty},
-                                  {"epoch_loop.state_dict", Value(Value::Map{{"_batches_that_stepped", Value(steps)}})},
-                                  {"epoch_loop.batch_progress", batch_progress(batches, in_epoch, is_within ? had_last : done > 0)},
-                                  {"epoch_loop.scheduler_progress", no_steps},
-                                  {"epoch_loop.automatic_optimization.state_dict", empty},
-                                  {"epoch_loop.automatic_optimization.optim_progress", optimizer_progress(steps)},
-                                  {"epoch_loop.manual_optimization.state_dict", empty},
-                                  {"epoch_loop.manual_optimization.optim_step_progress", no_steps},
-                                  {"epoch_loop.val_loop.state_dict", empty},
-                                  {"epoch_loop.val_loop.batch_progress", batch_progress(0, 0, false)},
-                                  {"epoch_progress", both(epochs, epochs)}});
+  const Value fit_loop(
+      Value::Map{{"state_dict", empty},
+                 {"epoch_loop.state_dict", Value(Value::Map{{"_batches_that_stepped", Value(steps)}})},
+                 {"epoch_loop.batch_progress", batch_progress(batches, in_epoch, is_within ? had_last : done > 0)},
+                 {"epoch_loop.scheduler_progress", no_steps},
+                 {"epoch_loop.automatic_optimization.state_dict", empty},
+                 {"epoch_loop.automatic_optimization.optim_progress", optimizer_progress(steps)},
+                 {"epoch_loop.manual_optimization.state_dict", empty},
+                 {"epoch_loop.manual_optimization.optim_step_progress", no_steps},
+                 {"epoch_loop.val_loop.state_dict", empty},
+                 {"epoch_loop.val_loop.batch_progress", batch_progress(0, 0, false)},
+                 {"epoch_progress", both(epochs, epochs)}});
   return Value(Value::Map{{"fit_loop", fit_loop},
                           {"validate_loop", evaluation_loop(true)},
                           {"test_loop", evaluation_loop(true)},

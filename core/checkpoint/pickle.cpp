@@ -19,7 +19,7 @@ std::string name_text(const std::string& name) {
 }
 
 /// A few bytes may stand for as many: less than a manifest of levin's own may have.
-constexpr std::size_t kMostPlainValues = 1'000'000;
+constexpr std::size_t kMostPlainValues = 500'000;
 constexpr std::size_t kBytesOfValue = 64;
 
 /// Walks through values that may be shared and hold themselves, so that it counts how many it has made, and how deep it is.

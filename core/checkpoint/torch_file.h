@@ -26,8 +26,8 @@ class TorchFile {
   const PickleValue& root() const { return archive_.root(); }
   /// On the CPU, mapped copy-on-write: tensors of one storage share it. Throws IoError, such as when the storage is damaged.
   at::Tensor tensor(const PickleTensor& described);
-  /// The tensors of a dict, in its order; what is plain beside them is left out. Throws IoError for a value that only the file's own
-  /// code could make a tensor of.
+  /// The tensors of a dict, in its order; what is plain beside them is left out. Throws IoError for a value that only the
+  /// file's own code could make a tensor of.
   Tensors tensors(const PickleValue& dict);
 
  private:

@@ -101,6 +101,10 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
     for (const SchedulerConfig& config : run.parts.schedulers)
       manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
   }
+  if (!run.resume.queued_job.empty()) {
+    manifest["queued_job"] =
+        Value(Value::Map{{"number", Value(run.resume.queued_job)}, {"notes", Value(run.resume.notes.text())}});
+  }
   const auto scope = run.hooks.enter(Hook::kOnSaveCheckpoint);
   for (const auto& callback : run.parts.callbacks) callback->on_save_checkpoint(run.trainer, run.module(), checkpoint);
   run.module().on_save_checkpoint(checkpoint);
@@ -225,6 +229,22 @@ std::filesystem::path chosen_file(const TrainerState& run, const std::string& ck
   return find_checkpoint(folders_of_experiment(run), choice.which);
 }
 
+/// A process that is killed after a checkpoint must not take rows with it that the checkpoint counts.
+void bring_rows_to_disk(TrainerState& run) {
+  const auto scope = run.hooks.enter(Hook::kLogMetrics);
+  for (const auto& logger : run.setup.loggers) logger->save();
+}
+
+/// For attempts after this one: a whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
+void note_checkpoint(TrainerState& run, const std::filesystem::path& file, bool alone) {
+  run.resume.notes.note_checkpoint(run.strategy().ranks(), file, alone);
+}
+
+void note_written(TrainerState& run, const std::filesystem::path& file, bool alone) {
+  run.resume.newest_file = file;
+  if (run.progress.fitting) note_checkpoint(run, file, alone);
+}
+
 }  // namespace
 
 void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions options) {
@@ -236,21 +256,25 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
     if (!run.is_global_zero()) return;
     // Rather without the gradients of a window than with those of one batch twice.
     if (gradients_are_between(run)) run.accumulation.window = {};
+    const bool alone = run.resume.rank_states_at_end.empty();
     put_together(run, weights_only, [&] {
-      const bool alone = run.resume.rank_states_at_end.empty();
       return alone ? std::vector{own_rank_state(run)} : run.resume.rank_states_at_end;
     }).save(file);
-    if (!weights_only) run.resume.newest_file = file;
+    if (!weights_only) note_written(run, file, alone && run.world_size() > 1);
     return;
   }
   check_moment(run, weights_only);
   // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
   run.boundaries.meet(BoundaryKind::kCheckpoint);
+  if (!weights_only) bring_rows_to_disk(run);
   Checkpoint checkpoint = put_together(run, weights_only, [&] { return gather_rank_states(run); });
   if (options.in_background) {
     if (!run.is_global_zero()) return;
     run.files.write(std::move(checkpoint), file);
-    if (!weights_only) run.files.when_done([&run, file] { run.resume.newest_file = file; });
+    if (weights_only) return;
+    // Before anything else happens to files: an attempt after this one must not look for one that is gone.
+    if (run.progress.fitting) run.files.then([&run, file] { note_checkpoint(run, file, /*alone=*/false); });
+    run.files.when_done([&run, file] { run.resume.newest_file = file; });
     return;
   }
   std::string problem;
@@ -265,7 +289,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   problem = RankExchange(run.strategy().control_group())
                 .broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
   if (!problem.empty()) throw IoError(problem);
-  if (!weights_only) run.resume.newest_file = file;
+  if (!weights_only) note_written(run, file, /*alone=*/false);
 }
 
 std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path) {

@@ -8,6 +8,7 @@
 
 #include "levin/core/fwd.h"
 #include "levin/core/resume/loop_position.h"
+#include "levin/core/resume/restart_notes.h"
 
 namespace levin {
 
@@ -27,6 +28,8 @@ struct ResumeState {
   std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
   std::filesystem::path newest_file;  ///< the whole checkpoint that was written last
+  RestartNotes notes;                 ///< of fits, for attempts after this one
+  std::string queued_job;             ///< set: the checkpoint that is written is for this job's way through its queue
 
   void arrive() {
     replaying = false;

@@ -50,8 +50,11 @@ std::string batch_share(const LoaderInUse& used) {
 
 void announce_build(const Strategy& strategy) {
   static std::once_flag once;
-  std::call_once(once,
-                 [&] { rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")"); });
+  std::call_once(once, [&] {
+    const int restarts = strategy.ranks().restarts();
+    rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")",
+                   restarts == 0 ? "" : format(", attempt {}", restarts + 1));
+  });
 }
 
 void warn_of_few_cores(const Strategy& strategy, std::int64_t hosts) {

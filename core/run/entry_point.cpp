@@ -87,6 +87,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
   } catch (const Interrupted& interrupted) {
     keep_rank_states(run_);
     fail(interrupted, "interrupted");
+    continuation_.go_back_to_queue();
     throw;
   } catch (c10::Error& error) {
     explain(error);
@@ -123,12 +124,13 @@ void EntryPoint::set_up() {
         "ckpt_path and init_from are both given: a checkpoint has weights of its own. Leave one out (--init_from=null, "
         "--ckpt_path=null).");
   }
+  if (fitting()) options_.ckpt_path = continuation_.checkpoint(options_.ckpt_path);
   if (options_.ckpt_path) load_checkpoint();
   prepare_data();
   open_loggers();
   set_up_parts();
   if (checkpoint_) take_over([&] { restore_module(run_, *checkpoint_); });
-  if (fitting() && options_.init_from) load_initial_weights();
+  if (fitting() && options_.init_from && !options_.ckpt_path) load_initial_weights();
   // A loader that setup() asked for may be made of what the checkpoint has replaced.
   if (checkpoint_) source_.forget_ahead();
   set_up_module();
@@ -257,14 +259,19 @@ void EntryPoint::open_loggers() {
   if (info.resuming) info.resume_checkpoint = checkpoint_file_;
   info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
   const auto scope = run_.hooks.enter(Hook::kSetup);
+  const std::vector<std::string> earlier = fitting() ? run_.resume.notes.logger_tokens() : std::vector<std::string>();
+  std::vector<std::string> tokens;
   for (std::size_t index = 0; index < run_.setup.loggers.size(); ++index) {
     const auto& logger = run_.setup.loggers[index];
+    info.earlier_token = index < earlier.size() ? earlier[index] : "";
     if (info.resuming) info.resume_rows = logger_rows_of(*checkpoint_, info.rank, index);
     const std::string token = run_.is_global_zero() ? logger->open(info) : std::string();
     const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
-    logger->attach(info, RankExchange(run_.strategy().control_group()).broadcast_text(token, meeting));
+    tokens.push_back(RankExchange(run_.strategy().control_group()).broadcast_text(token, meeting));
+    logger->attach(info, tokens.back());
   }
   run_.entry.loggers_open = true;
+  if (fitting()) run_.resume.notes.note_loggers(run_.strategy().ranks(), std::move(tokens));
   announce_folder();
 }
 
@@ -317,7 +324,8 @@ void EntryPoint::log_hyperparams() {
   if (!run_.options().enable_autolog_hparams || run_.entry.hyperparams_logged || !run_.is_global_zero()) return;
   run_.entry.hyperparams_logged = true;
   const auto scope = run_.hooks.enter(Hook::kLogMetrics);
-  const Value hyperparams = merged_hyperparams(run_.parts);
+  Value hyperparams = merged_hyperparams(run_.parts);
+  if (fitting()) continuation_.add_to(hyperparams);
   for (const auto& logger : run_.setup.loggers) {
     if (hyperparams.size() > 0) logger->log_hyperparams(hyperparams);
     logger->save();
@@ -337,6 +345,7 @@ void EntryPoint::finish() {
   set_up_parts_done_ = false;
   tear_down_hooks();
   finalize_loggers("success");
+  if (fitting()) continuation_.forget_queue();
   // Every rank reaches this because none leaves before: one that fails or stalls in the hooks above does not go unnoticed.
   run_.boundaries.meet(BoundaryKind::kEnd);
   throw_if_signalled("after ");
@@ -383,6 +392,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
     }
     if (run_.parts.data != nullptr) guarded([&] { run_.parts.data->on_exception(error); });
     guarded([&] { run_.module().on_exception(error); });
+    if (status == "interrupted" && fitting() && set_up_done_) guarded([&] { continuation_.save_for_queue(); });
   }
   if (set_up_parts_done_) guarded([&] { tear_down_hooks(); });
   for (const auto& logger : run_.setup.loggers) {

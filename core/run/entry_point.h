@@ -9,6 +9,7 @@
 #include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/fit_loop.h"
+#include "levin/core/run/fit_continuation.h"
 #include "levin/core/run/module_attachment.h"
 #include "levin/core/run/precision.h"
 #include "levin/core/run/trainer_state.h"
@@ -75,6 +76,7 @@ class EntryPoint {
   std::filesystem::path checkpoint_file_;
   std::shared_ptr<const Checkpoint> checkpoint_;
   ResumePoint resume_;
+  FitContinuation continuation_{run_};
   bool set_up_parts_done_ = false;
   bool set_up_done_ = false;
   bool loggers_final_ = false;

@@ -107,6 +107,9 @@ std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
   request.accelerator = options.accelerator;
   request.devices = options.devices;
   request.num_nodes = static_cast<int>(options.num_nodes);
+  request.max_restarts = static_cast<int>(options.max_restarts);
+  if (options.min_devices) request.min_devices = static_cast<int>(*options.min_devices);
+  request.connect_timeout_seconds = options.connect_timeout_seconds;
   request.stall_report_seconds = options.stall_report_seconds;
   request.timeout_seconds = options.timeout_seconds;
   if (std::shared_ptr<Strategy> resolved = strategy->resolve(request)) strategy = std::move(resolved);

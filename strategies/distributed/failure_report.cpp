@@ -9,6 +9,7 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
+#include "levin/core/error.h"
 #include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/processes/lost_links.h"
 #include "levin/strategies/processes/peer_errors.h"
@@ -24,6 +25,7 @@ struct Origin {
   bool is_lost_connection = false;
   bool is_closed_by_peer = false;    ///< the other host has said so: it is there
   bool is_recorded_failure = false;  ///< it only says what was written down before
+  bool is_final = false;             ///< of the configuration or the program: it would come again
 };
 
 Origin origin_of(const std::exception_ptr& error) {
@@ -35,6 +37,10 @@ Origin origin_of(const std::exception_ptr& error) {
     return {.is_lost_connection = true};  // NCCL's
   } catch (const RecordedFailure&) {
     return {.is_recorded_failure = true};
+  } catch (const ConfigError&) {
+    return {.is_final = true};
+  } catch (const MisuseError&) {
+    return {.is_final = true};
   } catch (...) {
     return {};
   }
@@ -74,8 +80,8 @@ std::string text_after(const FailureRecord& first, const FailureRecord& own, con
 std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
                                               const std::exception_ptr& error) noexcept {
   try {
-    const FailureRecord own{board.rank(), where, error_text(error)};
     const Origin origin = origin_of(error);
+    const FailureRecord own{board.rank(), where, error_text(error), origin.is_final};
     if (!board.failure() && origin.is_lost_connection) wait_for_the_cause(board, own, origin);
     board.report_failure(own);
     wait_for_record(board);
@@ -85,6 +91,7 @@ std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabo
       write_error_file(first);
       return std::nullopt;
     }
+    if (own.error == first.error) board.post_failed_alike();
     const std::string text = text_after(first, own, origin);
     board.keep_explanation(text);
     write_consequence_file(text, first);

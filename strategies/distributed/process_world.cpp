@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "levin/strategies/distributed/rendezvous.h"
 #include "levin/strategies/distributed/store_status_board.h"
 #include "levin/strategies/distributed/store_text.h"
+#include "levin/strategies/processes/attempt_notes.h"
 #include "levin/strategies/processes/shared_memory_group.h"
 #include "levin/strategies/processes/shared_memory_vote_channel.h"
 #include "levin/strategies/store/store_server.h"
@@ -26,6 +28,8 @@
 namespace levin {
 
 namespace {
+
+constexpr const char* kNotesKey = "notes";
 
 void ignore_broken_pipes() {
   struct sigaction action {};
@@ -36,6 +40,12 @@ void ignore_broken_pipes() {
   action.sa_handler = [](int) {};
   action.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &action, nullptr);
+}
+
+/// Of the ranks that share this memory one shows a warning.
+void warn_once_in(const std::shared_ptr<RunSegment>& segment) {
+  Console::instance().ask_before_warning(
+      [segment](std::string_view key) { return segment->header().warnings.insert(std::hash<std::string_view>{}(key)); });
 }
 
 /// Memory for ranks that nobody launched together: rank 0 makes it, the others open it by the name it left in the store, and
@@ -84,32 +94,53 @@ std::shared_ptr<ProcessWorld> ProcessWorld::current() {
 ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options& options) : environment_(environment) {
   // A connection to a rank that is gone shall be an error, not the end of this process without a word.
   if (environment.world_size > 1) ignore_broken_pipes();
+  times_ = {.connect_seconds = std::min(options.connect_timeout_seconds, options.timeouts.timeout_seconds),
+            .wait_seconds = options.timeouts.timeout_seconds};
   try {
-    if (environment.shared_memory_fd) meet_in_segment(RunSegment::attach(*environment.shared_memory_fd), options);
-    JoinedStore joined = join_store(environment, options.timeouts.timeout_seconds);
+    if (environment.shared_memory_fd) join_launcher(RunSegment::attach(*environment.shared_memory_fd), options);
+    JoinedStore joined = join_store(environment, times_.connect_seconds);
     store_server_ = joined.server;
     store_ = joined.store;
-    const bool one_host = environment.world_size == 1 || board_ != nullptr || all_on_one_host(*store_, environment);
+    notes_ = joined.notes;
+    const bool meets_on_one_host = environment.world_size == 1 || board_ != nullptr || all_on_one_host(*store_, environment);
+    // Launchers of several hosts may as well share one machine.
+    const bool one_host = meets_on_one_host && host_board_ == nullptr;
     if (options.control_group == ControlTransport::kSharedMemory && !one_host) {
       throw ConfigError("strategy ddp: control_group: shared_memory needs all ranks on one host; leave it out, or use gloo");
     }
     join_control_group(options, one_host);
     join_process_group(options, one_host);
   } catch (const std::exception& error) {
-    const auto consequence = board_ ? report_own_failure(*board_, kBeforeFirstHook, std::current_exception()) : std::nullopt;
+    // Who waits in the store learns why it ends, before this host's launcher ends its ranks.
+    const std::shared_ptr<StatusBoard> board = board_ ? board_ : host_board_;
+    if (!board_ && store_server_) store_server_->end(error_text(error));
+    const auto consequence = board ? report_own_failure(*board, kBeforeFirstHook, std::current_exception()) : std::nullopt;
     if (consequence) {
-      board_->post_explained();
+      board->post_explained();
       throw DesyncError(*consequence);
     }
-    // Who waits in the store learns why it ends, and not only that it does.
-    if (!board_ && store_server_) store_server_->end(error_text(error));
     throw;
   }
 }
 
+void ProcessWorld::join_launcher(const std::shared_ptr<RunSegment>& segment, const Options& options) {
+  if (segment->ranks() == environment_.world_size) return meet_in_segment(segment, options);
+  host_board_ = std::make_shared<SharedMemoryStatusBoard>(segment, environment_.rank);
+  warn_once_in(segment);
+}
+
+std::string ProcessWorld::kept_for_restarts() const {
+  if (environment_.notes_fd) return AttemptNotes(*environment_.notes_fd).read();
+  return notes_ && notes_->check({kNotesKey}) ? get_text(*notes_, kNotesKey) : "";
+}
+
+void ProcessWorld::keep_for_restarts(const std::string& text) const {
+  if (environment_.notes_fd) return AttemptNotes(*environment_.notes_fd).write(text);
+  if (notes_) set_text(*notes_, kNotesKey, text);
+}
+
 void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options) {
-  Console::instance().ask_before_warning(
-      [segment](std::string_view key) { return segment->header().warnings.insert(std::hash<std::string_view>{}(key)); });
+  warn_once_in(segment);
   const auto board = std::make_shared<SharedMemoryStatusBoard>(segment, environment_.rank);
   board_ = board;
   watch_ = std::make_unique<FailureWatch>(board_,
@@ -133,33 +164,32 @@ void ProcessWorld::join_control_group(const Options& options, bool one_host) {
 }
 
 void ProcessWorld::join_process_group(const Options& options, bool one_host) {
-  const double timeout = options.timeouts.timeout_seconds;
   const std::string backend = options.own_backend ? options.own_backend->backend_name() : "gloo";
   transports_ += ", gradients over " + backend;
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
   process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
-                             make_gloo_backend(store_, "gradients", environment_, one_host, timeout));
+                             make_gloo_backend(store_, "gradients", environment_, one_host, times_));
   if (!options.own_backend) return;
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(backend, store_);
-  process_group_->setBackend(options.own_backend->device_type(), c10d::ProcessGroup::strToBackendType(backend),
-                             options.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, timeout));
+  process_group_->setBackend(
+      options.own_backend->device_type(), c10d::ProcessGroup::strToBackendType(backend),
+      options.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds));
 }
 
 void ProcessWorld::join_over_network(const Options& options, bool one_host) {
-  const double timeout = options.timeouts.timeout_seconds;
   if (!board_) {
     board_ = std::make_shared<StoreStatusBoard>(store_, environment_.rank, environment_.world_size,
-                                                /*rank_zero_serves=*/!environment_.agent_store_key);
+                                                /*rank_zero_serves=*/!environment_.agent_store_key, host_board_);
     watch_ = std::make_unique<FailureWatch>(
         board_, FailureWatch::Settings{.timeouts = options.timeouts, .print = {}, .end_process = {}});
   }
-  control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, timeout),
-                                                      board_, timeout);
+  control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, times_),
+                                                      board_, times_.wait_seconds);
   transports_ = "metrics over gloo";
   if (options.own_backend) {
     // Gradients are on devices: to read votes out of a bucket would wait for them.
     vote_channel_ =
-        std::make_unique<GlooVoteChannel>(make_gloo_backend(store_, "votes", environment_, one_host, timeout), board_);
+        std::make_unique<GlooVoteChannel>(make_gloo_backend(store_, "votes", environment_, one_host, times_), board_);
   } else {
     auto votes = std::make_unique<BucketVoteChannel>(board_);
     bucket_votes_ = votes.get();

@@ -7,6 +7,7 @@
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/vote_channel.h"
+#include "levin/strategies/distributed/rendezvous.h"
 #include "levin/strategies/join_ranks.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/failure_watch.h"
@@ -18,6 +19,7 @@ namespace levin {
 class Accelerator;
 class BucketVoteChannel;
 class RunSegment;
+class SharedMemoryStatusBoard;
 class StoreServer;
 
 /// This process's membership in the run: everything through which it talks to the other ranks. A process joins once; it stays a
@@ -28,6 +30,7 @@ class ProcessWorld {
     ControlTransport control_group = ControlTransport::kAuto;
     std::shared_ptr<const Accelerator> own_backend;  ///< gradients travel over this accelerator's backend; null: over Gloo
     Timeouts timeouts;
+    double connect_timeout_seconds = 300;  ///< to find one another; where a wait may be shorter, no longer than that
   };
 
   /// Ranks: all. The membership of this process, joined on the first call; options of later calls do not count.
@@ -46,12 +49,17 @@ class ProcessWorld {
   StatusBoard& board() { return *board_; }
   /// "metrics over shared memory, gradients over gloo"
   const std::string& transports() const { return transports_; }
+  /// What attempts of this run tell later ones; see RankGroup.
+  std::string kept_for_restarts() const;
+  void keep_for_restarts(const std::string& text) const;
   /// Gradients, parameters and large tensors travel here.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }
 
  private:
   ProcessWorld(const ClusterEnvironment& environment, const Options& options);
   static std::shared_ptr<ProcessWorld>& membership();
+  /// The launcher's memory is that of this host's ranks: of all, or, between hosts, for the launcher alone to see them.
+  void join_launcher(const std::shared_ptr<RunSegment>& segment, const Options& options);
   void meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options);
   void join_control_group(const Options& options, bool one_host);
   void join_process_group(const Options& options, bool one_host);
@@ -60,6 +68,10 @@ class ProcessWorld {
   ClusterEnvironment environment_;
   std::shared_ptr<StoreServer> store_server_;  ///< rank 0's, where no launcher serves the store
   c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::Store> notes_;  ///< torchrun's agent's, where it serves one
+  std::shared_ptr<SharedMemoryStatusBoard>
+      host_board_;  ///< of this host's ranks, for the launcher, where there are other hosts
+  MeetingTimes times_;
   std::shared_ptr<StatusBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;
   std::unique_ptr<VoteChannel> vote_channel_;

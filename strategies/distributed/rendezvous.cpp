@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <torch/version.h>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/error.h"
+#include "levin/core/version.h"
 #include "levin/strategies/distributed/deaf_listeners.h"
 #include "levin/strategies/distributed/gloo_backend.h"
 #include "levin/strategies/distributed/limited_store.h"
@@ -27,10 +29,17 @@ namespace levin {
 
 namespace {
 
-constexpr double kLongestRendezvous = 300;
-
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+/// Which levin and which LibTorch: those of different builds speak to one another, and mean different things.
+std::string build_of_rank() { return format("levin {}, LibTorch {}", kVersion, TORCH_VERSION); }
+
+std::string process_of_rank() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return format("process {} on {}", getpid(), name.data());
 }
 
 /// Differs between hosts, and between containers that do not share /dev/shm.
@@ -41,7 +50,10 @@ std::string host_identity() {
   gethostname(name.data(), name.size() - 1);
   struct stat shared_memory {};
   stat("/dev/shm", &shared_memory);
-  return format("{} {} {}", boot_id, name.data(), shared_memory.st_dev);
+  // A host of its own, too, is who has a network of its own: its loopback leads nowhere else.
+  struct stat network {};
+  stat("/proc/self/ns/net", &network);
+  return format("{} {} {} {}", boot_id, name.data(), shared_memory.st_dev, network.st_ino);
 }
 
 std::string host_key(int rank) { return format("host/{}", rank); }
@@ -70,6 +82,8 @@ JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::m
   StoreAddress address = environment.store_fd ? inherited_address(*environment.store_fd)
                                               : tcp_address(environment.master_address, environment.master_port);
   std::shared_ptr<StoreServer> server;
+  const StoreMember member{environment.rank, environment.world_size, token,
+                           build_of_rank(),  process_of_rank(),      environment.restarts};
   if (environment.rank == 0) {
     std::vector<Descriptor> listeners;
     Descriptor inherited;
@@ -77,13 +91,13 @@ JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::m
       // The environment's own stays, for who joins again after an error.
       inherited = Descriptor(fcntl(*environment.store_fd, F_DUPFD_CLOEXEC, 0));
     } else {
-      listeners = listen_at(environment.master_address, environment.master_port);
+      listeners = listen_at(environment.master_address, environment.master_port, std::chrono::steady_clock::now() + timeout);
     }
-    server = std::make_shared<StoreServer>(StoreServer::Settings{.world_size = environment.world_size, .token = token},
-                                           std::move(listeners), std::move(inherited));
+    const StoreServer::Settings settings{
+        .world_size = member.world_size, .token = token, .build = member.build, .attempt = member.attempt};
+    server = std::make_shared<StoreServer>(settings, std::move(listeners), std::move(inherited));
     address = server->address();
   }
-  const StoreMember member{environment.rank, environment.world_size, token};
   return {server, c10::make_intrusive<RunStore>(std::move(address), member, server, timeout)};
 }
 
@@ -105,10 +119,11 @@ JoinedStore join_store(const ClusterEnvironment& environment, double timeout_sec
   // Programs that this rank starts must not keep it open.
   if (environment.store_fd) fcntl(*environment.store_fd, F_SETFD, FD_CLOEXEC);
   if (environment.world_size == 1) return {nullptr, c10::make_intrusive<c10d::HashStore>()};
-  const auto timeout = milliseconds(std::min(timeout_seconds, kLongestRendezvous));
+  const auto timeout = milliseconds(timeout_seconds);
   try {
     JoinedStore joined =
         environment.agent_store_key ? join_agent_store(environment, timeout) : join_run_store(environment, timeout);
+    if (environment.agent_store_key) joined.notes = c10::make_intrusive<c10d::PrefixStore>("/levin-notes", joined.store);
     joined.store = c10::make_intrusive<c10d::PrefixStore>(environment.agent_store_key.value_or("") + "/levin", joined.store);
     return joined;
   } catch (const std::exception& error) {
@@ -130,28 +145,35 @@ bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment) 
   } catch (const std::exception&) {
     const std::string missing = missing_ranks(store, keys, environment);
     if (missing.empty()) throw;
-    throw DesyncError(format("{} did not come within {} s", missing, store.getTimeout().count() / 1000));
+    throw DesyncError(
+        format("{} did not come within {} s (connect_timeout_seconds)", missing, store.getTimeout().count() / 1000));
   }
 }
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                     const ClusterEnvironment& environment, bool one_host,
-                                                    double timeout_seconds) {
+                                                    const MeetingTimes& times) {
   const DeafListeners listeners;
-  auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
+  const auto connect_timeout = milliseconds(times.connect_seconds);
+  auto options = c10d::ProcessGroupGloo::Options::create(connect_timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   if (one_host) {
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
   } else if (interface != nullptr && *interface != '\0') {
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface));
   } else {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
+    // The host's own name may lead to a loopback address, or to an interface that other hosts do not see.
+    const std::string address = own_address_towards(environment.master_address, environment.master_port,
+                                                    std::chrono::steady_clock::now() + connect_timeout);
+    options->devices.push_back(address.empty() ? c10d::ProcessGroupGloo::createDefaultDevice()
+                                               : c10d::ProcessGroupGloo::createDeviceForHostname(address));
   }
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(name, store);
   auto gloo = call_gloo([&] {
     return c10::make_intrusive<c10d::ProcessGroupGloo>(own_store, environment.rank, environment.world_size, options);
   });
   listeners.deafen();
+  gloo->setTimeout(milliseconds(times.wait_seconds));
   return c10::make_intrusive<GlooBackend>(std::move(gloo));
 }
 

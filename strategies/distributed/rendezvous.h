@@ -16,12 +16,19 @@ class StoreServer;
 struct JoinedStore {
   std::shared_ptr<StoreServer> server;  ///< set where this process serves it
   c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::Store> notes{};  ///< where torchrun's agent serves it: keys that all attempts of the run share
+};
+
+/// How long ranks wait for one another.
+struct MeetingTimes {
+  double connect_seconds = 300;  ///< to find one another
+  double wait_seconds = 1800;    ///< in a call, afterwards
 };
 
 /// Joins the run's store. Under levin's launcher it is reached over inherited sockets; else rank 0 serves it at the address of
 /// MASTER_ADDR, to whom knows LEVIN_RUN_TOKEN, where that is set; under torchrun it is its agent's. Ranks: all.
 /// Throws DesyncError, naming the place and this rank, when rank 0 or the agent cannot be reached within `timeout_seconds`,
-/// five minutes at most.
+/// or when ranks contradict one another: two that are the same, or different builds.
 JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds);
 
 /// Whether all ranks run on one host, told by comparing what hosts say of themselves. Ranks: all. Throws DesyncError, naming
@@ -29,10 +36,10 @@ JoinedStore join_store(const ClusterEnvironment& environment, double timeout_sec
 bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment);
 
 /// Gloo among all ranks. On one host it uses the loopback interface; between hosts the one that GLOO_SOCKET_IFNAME names, or
-/// the one that the host's name resolves to. Ranks: all. `name` keeps several groups of one run apart.
+/// the one that leads to MASTER_ADDR. Ranks: all. `name` keeps several groups of one run apart.
 /// Its errors are those of GlooBackend, and its ports are deaf when this returns.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                     const ClusterEnvironment& environment, bool one_host,
-                                                    double timeout_seconds);
+                                                    const MeetingTimes& times);
 
 }  // namespace levin

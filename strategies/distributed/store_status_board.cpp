@@ -27,6 +27,11 @@ std::string seconds_since(std::chrono::steady_clock::time_point since) {
   return format("{:.1f} s", std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count());
 }
 
+/// Where a launcher of ours sees this host's ranks, it is told here once.
+void announce(const std::shared_ptr<SharedMemoryStatusBoard>& host, const FailureRecord& record) {
+  host ? host->report_failure(record) : print_failure(record);
+}
+
 /// Whoever writes such a value is no rank of this build, and the run goes on without it.
 void note_unreadable(const std::string& key) {
   print_report(format("levin: what the run's store holds under '{}' cannot be read, and is left out", key));
@@ -34,10 +39,25 @@ void note_unreadable(const std::string& key) {
 
 }  // namespace
 
-StoreStatusBoard::StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves)
-    : store_(store->clone()), rank_(rank), size_(size), rank_zero_serves_(rank_zero_serves) {}
+StoreStatusBoard::StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves,
+                                   std::shared_ptr<SharedMemoryStatusBoard> host)
+    : store_(store->clone()), rank_(rank), size_(size), rank_zero_serves_(rank_zero_serves), host_(std::move(host)) {}
+
+void StoreStatusBoard::post_busy(bool busy) noexcept {
+  if (host_) host_->post_busy(busy);
+}
+
+void StoreStatusBoard::post_explained() noexcept {
+  StatusBoard::post_explained();
+  if (host_) host_->post_explained();
+}
+
+void StoreStatusBoard::post_failed_alike() noexcept {
+  if (host_) host_->post_failed_alike();
+}
 
 void StoreStatusBoard::post_whereabouts(const Whereabouts& where) noexcept {
+  if (host_) host_->post_whereabouts(where);
   const std::lock_guard lock(mutex_);
   where_ = where;
   where_since_ = Clock::now();
@@ -171,7 +191,7 @@ void StoreStatusBoard::report_failure(const FailureRecord& failure) noexcept {
   }
 }
 
-void StoreStatusBoard::write_down(FailureRecord record) {
+void StoreStatusBoard::write_down(FailureRecord record) const {
   if (record.rank != rank_) {
     const auto all = posts();
     const std::lock_guard lock(mutex_);
@@ -179,16 +199,20 @@ void StoreStatusBoard::write_down(FailureRecord record) {
                    : record.rank == 0 ? rank_zero_was_
                                       : kBeforeFirstHook;
   }
+  publish(record);
+}
+
+void StoreStatusBoard::publish(const FailureRecord& record) const {
   const auto first = std::make_shared<std::atomic<bool>>(false);
-  const bool answered = ask([record, first](c10d::Store& store) {
+  const bool answered = ask([record, first, host = host_](c10d::Store& store) {
     // Printed before the others can read it, so that this is the first line.
     *first = store.add(kClaimKey, 1) == 1;
     if (!*first) return;
-    print_failure(record);
+    announce(host, record);
     set_text(store, kFailureKey, to_text(record));
   });
   // The store went with its process: this rank still knows what it has seen itself.
-  if (!answered && !*first) print_failure(record);
+  if (!answered && !*first) announce(host_, record);
   if (!answered || *first) return keep(record);
   // Another rank was first, and is about to write down what happened.
   for (int tries = 0; tries < kTries && !this->failure(); ++tries) {
@@ -199,8 +223,12 @@ void StoreStatusBoard::write_down(FailureRecord record) {
 }
 
 void StoreStatusBoard::keep(const FailureRecord& failure) const {
-  const std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = failure;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = failure;
+  }
+  // Who is first on this host to hear of it tells it here.
+  if (host_) announce(host_, failure);
 }
 
 std::optional<FailureRecord> StoreStatusBoard::failure() const {
@@ -217,6 +245,7 @@ void StoreStatusBoard::wait_for_failure(std::chrono::milliseconds limit) const {
 
 void StoreStatusBoard::exchange() const {
   if (failure()) return;
+  if (const auto seen_here = host_ ? host_->failure() : std::nullopt) return publish(*seen_here);
   struct Answer {
     std::string failure;
     std::string rank_zero;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/strategies/processes/status_board.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
 #include "levin/strategies/store/call_thread.h"
 #include "levin/strategies/store/store_values.h"
 
@@ -20,14 +20,19 @@ namespace levin {
 class StoreStatusBoard final : public StatusBoard {
  public:
   /// `rank_zero_serves`: the store ends with rank 0's process, not with a launcher's.
-  StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves);
+  /// `host`: what the launcher of this host sees of its ranks, where it is levin's; the failure of a run is then told once on
+  /// each host, and what the launcher writes down of a rank of its own goes to all.
+  StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves,
+                   std::shared_ptr<SharedMemoryStatusBoard> host = nullptr);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void post_whereabouts(const Whereabouts& where) noexcept override;
   Whereabouts own_whereabouts() const override;
   void post_waiting(const char* what) noexcept override;
-  void post_busy(bool) noexcept override {}
+  void post_busy(bool busy) noexcept override;
+  void post_explained() noexcept override;
+  void post_failed_alike() noexcept override;
   void begin_reduction() noexcept override;
   void end_reduction() noexcept override;
   std::optional<int> rank_in_later_reduction() const override;
@@ -52,7 +57,8 @@ class StoreStatusBoard final : public StatusBoard {
   std::optional<std::vector<RankPost>> posts() const;
   std::optional<int> silent_rank() const;
   RankPost own_post() const;
-  void write_down(FailureRecord record);
+  void write_down(FailureRecord record) const;
+  void publish(const FailureRecord& record) const;
   void exchange() const;
   void keep(const FailureRecord& failure) const;
 
@@ -61,7 +67,8 @@ class StoreStatusBoard final : public StatusBoard {
   int rank_;
   int size_;
   bool rank_zero_serves_;
-  mutable CallThread thread_;  ///< makes every call to store_
+  std::shared_ptr<SharedMemoryStatusBoard> host_;  ///< may be null
+  mutable CallThread thread_;                      ///< makes every call to store_
   mutable std::atomic<bool> store_is_gone_{false};
   mutable std::mutex mutex_;
   mutable std::int64_t number_of_posts_ = 0;

@@ -86,12 +86,25 @@ void check_agreement(const Variables& variables, const ClusterEnvironment& envir
 ClusterEnvironment read_levin(const Variables& variables) {
   ClusterEnvironment environment;
   environment.kind = ClusterKind::kLevin;
-  variables.require({"LEVIN_LAUNCHED", "LEVIN_SHM_FD", "LEVIN_STORE_FD", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-                    "levin's launcher", "Do not set LEVIN_LAUNCHED by hand.");
+  variables.require({"LEVIN_LAUNCHED", "LEVIN_SHM_FD", "RANK", "WORLD_SIZE", "LOCAL_RANK"}, "levin's launcher",
+                    "Do not set LEVIN_LAUNCHED by hand.");
   read_ranks(variables, "WORLD_SIZE", "RANK", "LOCAL_RANK", environment);
-  environment.shared_memory_fd = variables.number("LEVIN_SHM_FD", 0, kNoLimit);
-  environment.store_fd = variables.number("LEVIN_STORE_FD", 0, kNoLimit);
-  if (variables.has("LEVIN_INPUTS_FD")) environment.inputs_fd = variables.number("LEVIN_INPUTS_FD", 0, kNoLimit);
+  const auto number = [&](const char* name) {
+    return variables.has(name) ? std::optional(variables.number(name, 0, kNoLimit)) : std::nullopt;
+  };
+  environment.shared_memory_fd = number("LEVIN_SHM_FD");
+  environment.store_fd = number("LEVIN_STORE_FD");
+  environment.notes_fd = number("LEVIN_NOTES_FD");
+  environment.inputs_fd = number("LEVIN_INPUTS_FD");
+  environment.local_world_size = number("LOCAL_WORLD_SIZE");
+  environment.node_rank = number("GROUP_RANK").value_or(0);
+  environment.device = number("LEVIN_DEVICE").value_or(environment.local_rank);
+  environment.restarts = number("LEVIN_RESTARTS").value_or(0);
+  environment.max_restarts = number("LEVIN_MAX_RESTARTS").value_or(0);
+  if (environment.store_fd) return environment;
+  variables.require({"LEVIN_LAUNCHED", "MASTER_ADDR", "MASTER_PORT"}, "levin's launcher", "Do not set LEVIN_LAUNCHED by hand.");
+  environment.master_address = *variables.text("MASTER_ADDR");
+  environment.master_port = variables.number("MASTER_PORT", 1, kMaxPort);
   return environment;
 }
 
@@ -114,9 +127,10 @@ ClusterEnvironment read_torchrun(const Variables& variables) {
                     "Ranks meet at MASTER_ADDR:MASTER_PORT; set both, or start with torchrun.");
   environment.master_address = *variables.text("MASTER_ADDR");
   environment.master_port = variables.number("MASTER_PORT", 1, kMaxPort);
+  environment.restarts = variables.number_or("TORCHELASTIC_RESTART_COUNT", 0, 0, kNoLimit);
   // torchrun's agent keeps its store open at that address; its ranks use it under a prefix that changes with each restart.
   if (variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True") {
-    environment.agent_store_key = "/worker/attempt_" + variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    environment.agent_store_key = format("/worker/attempt_{}", environment.restarts);
   }
   return environment;
 }
@@ -212,6 +226,45 @@ std::string first_slurm_host(const std::string& node_list) {
   return node_list.substr(0, bracket) + node_list.substr(bracket + 1, end - bracket - 1) + tail;
 }
 
+HostEnvironment detect_host_environment(int hosts, int local_ranks, const EnvironmentLookup& lookup) {
+  const Variables variables(lookup);
+  const char* node_rank = variables.has("NODE_RANK") || !variables.has("GROUP_RANK") ? "NODE_RANK" : "GROUP_RANK";
+  if (hosts == 1) {
+    if (!variables.has(node_rank) || variables.number(node_rank, 0, kNoLimit) == 0) return {};
+    throw ConfigError(
+        format("environment variable {}={} contradicts num_nodes: 1: say how many hosts there are "
+               "(--trainer.num_nodes=2), or unset it",
+               node_rank, *variables.text(node_rank)));
+  }
+  std::vector<std::string> missing;
+  for (const char* name : {node_rank, "MASTER_ADDR", "MASTER_PORT"}) {
+    if (!variables.has(name)) missing.emplace_back(name);
+  }
+  if (!missing.empty()) {
+    throw ConfigError(
+        format("num_nodes: {}: each host must know its place, and not set is {}. Start levin on each host with "
+               "NODE_RANK=0, 1, … and with host 0's address and a free port of it as MASTER_ADDR and MASTER_PORT; "
+               "or start it with torchrun, srun or mpirun.",
+               hosts, join(missing)));
+  }
+  HostEnvironment host;
+  host.node_rank = variables.number(node_rank, 0, kNoLimit);
+  if (host.node_rank >= hosts) {
+    throw ConfigError(
+        format("environment variable {}={} contradicts num_nodes: {}; hosts count from 0", node_rank, host.node_rank, hosts));
+  }
+  variables.require_equal("GROUP_RANK", host.node_rank, node_rank);
+  if (variables.has("WORLD_SIZE") && variables.number("WORLD_SIZE", 1, kNoLimit) != hosts * local_ranks) {
+    throw ConfigError(format(
+        "environment variable WORLD_SIZE={} contradicts num_nodes: {} with {} on each, which are {}. Unset "
+        "it, or make both the same.",
+        *variables.text("WORLD_SIZE"), hosts, counted(static_cast<std::size_t>(local_ranks), "rank"), hosts * local_ranks));
+  }
+  host.master_address = *variables.text("MASTER_ADDR");
+  host.master_port = variables.number("MASTER_PORT", 1, kMaxPort);
+  return host;
+}
+
 ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup) {
   const Variables variables(lookup);
   if (variables.has("LEVIN_LAUNCHED")) {
@@ -224,7 +277,9 @@ ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup) {
     return read_slurm(variables);
   }
   if (variables.has("OMPI_COMM_WORLD_SIZE") || variables.has("OMPI_COMM_WORLD_RANK")) return read_open_mpi(variables);
-  if (torchrun_variables > 0) {
+  // WORLD_SIZE may accompany NODE_RANK, as with Lightning: levin starts the ranks of this host.
+  const bool is_host_of_several = variables.has("NODE_RANK") && !variables.has("RANK") && !variables.has("LOCAL_RANK");
+  if (torchrun_variables > 0 && !is_host_of_several) {
     variables.require({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}, "torchrun",
                       "Set all of them, or start with torchrun, or unset them to run one process.");
   }

@@ -22,10 +22,21 @@ struct ClusterEnvironment {
   std::string master_address = "127.0.0.1";    ///< where rank 0, or the launcher, serves the store
   int master_port = 0;                         ///< 0: world_size is 1, or levin's launcher
   std::optional<std::string> agent_store_key;  ///< set: the launcher serves the rendezvous store, and this is our key prefix
-  std::optional<int> shared_memory_fd;         ///< kLevin: the inherited segment of this run
+  std::optional<int> shared_memory_fd;         ///< kLevin: the inherited segment of this host's ranks
   std::optional<int> inputs_fd;                ///< kLevin: the inherited file of RunInputs, where the launcher read any
-  std::optional<int> store_fd;                 ///< kLevin: this rank's end of the inherited StoreSockets
-  std::optional<int> local_world_size;         ///< how many ranks each host has, where the launcher says it
+  std::optional<int> store_fd;  ///< kLevin: this rank's end of the inherited StoreSockets; unset: ranks meet at MASTER_PORT
+  std::optional<int> notes_fd;  ///< kLevin: the inherited AttemptNotes, where failed runs are started again
+  int device = 0;               ///< kLevin: which of this host's devices
+  int restarts = 0;             ///< how often all ranks have been started again
+  int max_restarts = 0;         ///< kLevin
+  std::optional<int> local_world_size;  ///< how many ranks each host has, where the launcher says it
+};
+
+/// Where one of several hosts stands that each start ranks of their own, as Lightning's variables tell.
+struct HostEnvironment {
+  int node_rank = 0;
+  std::string master_address;
+  int master_port = 0;
 };
 
 /// The value of an environment variable; unset when it is not set or empty.
@@ -38,6 +49,11 @@ std::optional<std::string> process_environment(const char* name);
 /// starts is not itself a rank: the launcher's variables count in the launcher's own children only. Throws ConfigError, naming
 /// the variables, when they are set by half, contradict one another or are no numbers in range.
 ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup = process_environment);
+
+/// What NODE_RANK (or GROUP_RANK), MASTER_ADDR and MASTER_PORT say for a run on `hosts` hosts with `local_ranks` ranks on each,
+/// where no launcher started this process. Throws ConfigError, naming the variables, when one is missing, they contradict what
+/// is asked for, or are no numbers in range.
+HostEnvironment detect_host_environment(int hosts, int local_ranks, const EnvironmentLookup& lookup = process_environment);
 
 /// The first host of a Slurm node list: "node[07-09,12],login" gives "node07".
 std::string first_slurm_host(const std::string& node_list);

@@ -9,7 +9,7 @@
 namespace levin {
 
 /// As many as one message carries.
-inline constexpr std::size_t kMostDescriptors = 3;
+inline constexpr std::size_t kMostDescriptors = 4;
 
 /// Sends bytes over a socket of this host together with open descriptors, of which whoever receives them gets copies. What
 /// sendmsg() gives; `flags` are its own.

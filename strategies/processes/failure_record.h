@@ -11,6 +11,8 @@ struct FailureRecord {
   int rank = 0;
   Whereabouts where;
   std::string error;
+  /// Starting again would lead there again: the configuration or the program is wrong.
+  bool is_final = false;
 
   /// "rank 1 failed in training_step (train, epoch 0, step 3)"
   std::string place() const;

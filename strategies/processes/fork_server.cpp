@@ -27,16 +27,18 @@ namespace {
 
 constexpr int kRankMilliseconds = 10'000;  // until the next rank has said that it is there
 
-/// What a rank is to become; its files come with it: segment, store and, where there are any, inputs.
+/// What a rank is to become. Its files come with it: the segment, and those of store, notes and inputs that there are.
 struct Request {
-  std::int32_t rank = 0;
-  std::int32_t ranks = 0;
+  RankPlace place;
   std::int32_t launcher = 0;
+  bool has_store = false;
+  bool has_notes = false;
+  bool has_inputs = false;
 };
 
 /// What a rank says when it is there.
 struct Arrival {
-  std::int32_t rank = 0;
+  std::int32_t local_rank = 0;
   std::int32_t process = 0;
 };
 
@@ -59,14 +61,21 @@ void become_forked_rank(int socket, pid_t maker, const Request& request, const s
   // Its maker ends at once, and it becomes the launcher's child.
   while (getppid() == maker) usleep(100);
   if (!tie_to_launcher(request.launcher)) _exit(1);
-  InheritedFiles inherited{.segment = files[0], .store = files[1], .inputs = std::nullopt};
-  if (files.size() == 3) inherited.inputs = files[2];
-  unsetenv("LEVIN_INPUTS_FD");
-  for (const std::string& change : rank_environment(request.rank, request.ranks, request.launcher, inherited)) {
+  auto next = files.begin();
+  const auto take = [&](bool has) { return has ? std::optional(*next++) : std::nullopt; };
+  InheritedFiles inherited{.segment = *next++, .store = {}, .notes = {}, .inputs = {}};
+  inherited.store = take(request.has_store);
+  inherited.notes = take(request.has_notes);
+  inherited.inputs = take(request.has_inputs);
+  for (const std::string& change : rank_environment(request.place, request.launcher, inherited)) {
     const std::size_t equals = change.find('=');
-    setenv(change.substr(0, equals).c_str(), change.c_str() + equals + 1, /*overwrite=*/1);
+    if (equals == std::string::npos) {
+      unsetenv(change.c_str());
+    } else {
+      setenv(change.substr(0, equals).c_str(), change.c_str() + equals + 1, /*overwrite=*/1);
+    }
   }
-  const Arrival arrival{request.rank, getpid()};
+  const Arrival arrival{request.place.local_rank, getpid()};
   if (send(socket, &arrival, sizeof(arrival), MSG_NOSIGNAL) != sizeof(arrival)) _exit(1);
   close(socket);
 }
@@ -77,7 +86,8 @@ bool receive_request(int socket, Request& request, std::vector<int>& files) {
   do {
     received = receive_descriptors(socket, std::as_writable_bytes(std::span(&request, 1)), files, 0);
   } while (received < 0 && errno == EINTR);
-  return received == sizeof(request) && files.size() >= 2;
+  const int expected = 1 + request.has_store + request.has_notes + request.has_inputs;
+  return received == sizeof(request) && files.size() == static_cast<std::size_t>(expected);
 }
 
 /// Makes ranks until none is asked for any more, and then ends the process; comes back in each rank.
@@ -106,10 +116,13 @@ void serve(int socket, pid_t program) {
   }
 }
 
-bool ask_for(int socket, int rank, int ranks, const InheritedFiles& inherited) {
-  std::vector<int> files = {inherited.segment, inherited.store};
-  if (inherited.inputs) files.push_back(*inherited.inputs);
-  const Request request{rank, ranks, getpid()};
+bool ask_for(int socket, const RankPlace& place, const InheritedFiles& inherited) {
+  std::vector<int> files = {inherited.segment};
+  for (const auto& file : {inherited.store, inherited.notes, inherited.inputs}) {
+    if (file) files.push_back(*file);
+  }
+  const Request request{place, getpid(), inherited.store.has_value(), inherited.notes.has_value(),
+                        inherited.inputs.has_value()};
   return send_descriptors(socket, std::as_bytes(std::span(&request, 1)), files, 0) == sizeof(request);
 }
 
@@ -118,7 +131,7 @@ bool await_rank(int socket, std::vector<pid_t>& processes) {
   pollfd entry{socket, POLLIN, 0};
   Arrival arrival;
   if (poll(&entry, 1, kRankMilliseconds) != 1 || recv(socket, &arrival, sizeof(arrival), 0) != sizeof(arrival)) return false;
-  processes.at(static_cast<std::size_t>(arrival.rank)) = arrival.process;
+  processes.at(static_cast<std::size_t>(arrival.local_rank)) = arrival.process;
   return true;
 }
 
@@ -162,17 +175,18 @@ bool ForkServer::start() {
   return false;
 }
 
-std::optional<std::vector<pid_t>> ForkServer::make_ranks(int ranks, const std::function<InheritedFiles(int)>& files_of) {
+std::optional<std::vector<pid_t>> ForkServer::make_ranks(const std::vector<RankPlace>& places,
+                                                         const std::function<InheritedFiles(const RankPlace&)>& files_of) {
   if (socket_ < 0) return std::nullopt;
-  std::vector<pid_t> processes(static_cast<std::size_t>(ranks), 0);
+  std::vector<pid_t> processes(places.size(), 0);
   bool all = true;
   {
     const OrphanParent takes_in_orphans;
-    for (int rank = 0; rank < ranks && all; ++rank) all = ask_for(socket_, rank, ranks, files_of(rank));
-    for (int rank = 0; rank < ranks && all; ++rank) all = await_rank(socket_, processes);
+    for (std::size_t i = 0; i < places.size() && all; ++i) all = ask_for(socket_, places[i], files_of(places[i]));
+    for (std::size_t i = 0; i < places.size() && all; ++i) all = await_rank(socket_, processes);
   }
-  end();
   if (all) return processes;
+  end();
   kill_processes(processes);
   return std::nullopt;
 }

@@ -22,9 +22,10 @@ class ForkServer {
   /// process is a rank already, has other threads, or cannot fork.
   bool start();
 
-  /// Makes the ranks of a run of this process, with what `files_of` gives for each: their processes, by rank. Nothing where no
-  /// server runs, or where it cannot do it; then no rank is left behind. The server has ended in any case.
-  std::optional<std::vector<pid_t>> make_ranks(int ranks, const std::function<InheritedFiles(int rank)>& files_of);
+  /// Makes ranks of this process, with what `files_of` gives for each: their processes, in order. Nothing where no server
+  /// runs, or where it cannot do it; then no rank is left behind, and no server. `places`: by local rank.
+  std::optional<std::vector<pid_t>> make_ranks(const std::vector<RankPlace>& places,
+                                               const std::function<InheritedFiles(const RankPlace&)>& files_of);
 
   /// Ends the server, if there is one: no ranks are needed any more.
   void end();

@@ -57,10 +57,10 @@ std::vector<std::string> with_changes(std::vector<std::string> changes) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name = name_of(*entry);
     const bool replaced =
-        name == "LEVIN_INPUTS_FD" ||
         std::any_of(changes.begin(), changes.end(), [&](const std::string& change) { return name_of(change) == name; });
     if (!replaced) entries.emplace_back(*entry);
   }
+  std::erase_if(changes, [](const std::string& change) { return change.find('=') == std::string::npos; });
   entries.insert(entries.end(), std::make_move_iterator(changes.begin()), std::make_move_iterator(changes.end()));
   return entries;
 }
@@ -87,7 +87,8 @@ struct ChildPlan {
 [[noreturn]] void become_rank(const ChildPlan& plan) {
   if (!tie_to_launcher(plan.launcher)) _exit(1);
   fcntl(plan.files.segment, F_SETFD, 0);
-  fcntl(plan.files.store, F_SETFD, 0);
+  if (plan.files.store) fcntl(*plan.files.store, F_SETFD, 0);
+  if (plan.files.notes) fcntl(*plan.files.notes, F_SETFD, 0);
   if (plan.files.inputs) fcntl(*plan.files.inputs, F_SETFD, 0);
   // The launcher's handlers write into its pipe; between here and exec, which resets them, none may run.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD}) {
@@ -103,17 +104,17 @@ struct ChildPlan {
 }
 
 /// Starts the program anew for each rank. Gives the error's number, with no process left behind, when it cannot be done.
-int exec_ranks(int ranks, const std::function<InheritedFiles(int rank)>& files_of, const sigset_t& signal_mask,
-               std::vector<pid_t>& processes) {
+int exec_ranks(const std::vector<RankPlace>& places, const std::function<InheritedFiles(const RankPlace&)>& files_of,
+               const sigset_t& signal_mask, std::vector<pid_t>& processes) {
   ChildPlan plan;
   plan.program = own_program();
   plan.arguments = own_arguments();
   plan.argument_pointers = pointers_to(plan.arguments);
   plan.launcher = getpid();
   plan.signal_mask = signal_mask;
-  for (int rank = 0; rank < ranks; ++rank) {
-    plan.files = files_of(rank);
-    plan.environment = with_changes(rank_environment(rank, ranks, plan.launcher, plan.files));
+  for (const RankPlace& place : places) {
+    plan.files = files_of(place);
+    plan.environment = with_changes(rank_environment(place, plan.launcher, plan.files));
     plan.environment_pointers = pointers_to(plan.environment);
     const pid_t process = fork();
     if (process == 0) become_rank(plan);
@@ -130,13 +131,17 @@ int exec_ranks(int ranks, const std::function<InheritedFiles(int rank)>& files_o
 
 }  // namespace
 
-StartedRanks start_ranks(int ranks) {
-  StartedRanks started{RunSegment::create(ranks), {}};
+StartedRanks start_ranks(const std::vector<RankPlace>& places, std::optional<int> notes) {
+  StartedRanks started{RunSegment::create(static_cast<int>(places.size()), places.front().rank()), {}};
   started.segment->set_launcher(ProcessId::self());
-  const StoreSockets store_sockets;
+  // Ranks of several hosts meet at a port.
+  std::optional<StoreSockets> store_sockets;
+  if (places.front().hosts == 1) store_sockets.emplace();
   const std::optional<int> inputs = RunInputs::instance().to_file();
-  const auto files_of = [&](int rank) {
-    return InheritedFiles{.segment = started.segment->descriptor(), .store = store_sockets.of(rank), .inputs = inputs};
+  const auto files_of = [&](const RankPlace& place) {
+    InheritedFiles files{.segment = started.segment->descriptor(), .store = {}, .notes = notes, .inputs = inputs};
+    if (store_sockets) files.store = store_sockets->of(place.rank());
+    return files;
   };
   // Whoever is told to stop stops a run whose ranks are known.
   sigset_t all;
@@ -144,10 +149,10 @@ StartedRanks start_ranks(int ranks) {
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);
   int error = 0;
-  if (auto processes = ForkServer::instance().make_ranks(ranks, files_of)) {
+  if (auto processes = ForkServer::instance().make_ranks(places, files_of)) {
     started.processes = std::move(*processes);
   } else {
-    error = exec_ranks(ranks, files_of, before, started.processes);
+    error = exec_ranks(places, files_of, before, started.processes);
   }
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (inputs) close(*inputs);

@@ -14,18 +14,30 @@
 
 namespace levin {
 
-std::vector<std::string> rank_environment(int rank, int ranks, pid_t launcher, const InheritedFiles& files) {
-  std::vector<std::string> changes = {format("RANK={}", rank),
-                                      format("LOCAL_RANK={}", rank),
-                                      format("WORLD_SIZE={}", ranks),
-                                      format("LOCAL_WORLD_SIZE={}", ranks),
-                                      "GROUP_RANK=0",
+namespace {
+
+std::string with_number(const char* name, const std::optional<int>& number) {
+  return number ? format("{}={}", name, *number) : name;
+}
+
+}  // namespace
+
+std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher, const InheritedFiles& files) {
+  std::vector<std::string> changes = {format("RANK={}", place.rank()),
+                                      format("LOCAL_RANK={}", place.local_rank),
+                                      format("WORLD_SIZE={}", place.world_size()),
+                                      format("LOCAL_WORLD_SIZE={}", place.local_ranks),
+                                      format("GROUP_RANK={}", place.host),
                                       format("LEVIN_LAUNCHED={}", launcher),
+                                      format("LEVIN_DEVICE={}", place.device),
+                                      format("LEVIN_RESTARTS={}", place.restarts),
+                                      format("LEVIN_MAX_RESTARTS={}", place.max_restarts),
                                       format("LEVIN_SHM_FD={}", files.segment),
-                                      format("LEVIN_STORE_FD={}", files.store)};
-  if (files.inputs) changes.push_back(format("LEVIN_INPUTS_FD={}", *files.inputs));
+                                      with_number("LEVIN_STORE_FD", files.store),
+                                      with_number("LEVIN_NOTES_FD", files.notes),
+                                      with_number("LEVIN_INPUTS_FD", files.inputs)};
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    changes.push_back(format("OMP_NUM_THREADS={}", std::max(1, usable_cores() / ranks)));
+    changes.push_back(format("OMP_NUM_THREADS={}", std::max(1, usable_cores() / place.local_ranks)));
   }
   if (!has_openmp_waits()) changes.push_back(format("{}={}", kOpenMpSpinsVariable, kOpenMpSpins));
   return changes;

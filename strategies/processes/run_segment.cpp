@@ -19,9 +19,7 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x6c6576696e303031;  // "levin001"
 
-std::size_t segment_bytes(int world_size) {
-  return sizeof(SegmentHeader) + sizeof(RankSlot) * static_cast<std::size_t>(world_size);
-}
+std::size_t segment_bytes(int ranks) { return sizeof(SegmentHeader) + sizeof(RankSlot) * static_cast<std::size_t>(ranks); }
 
 [[noreturn]] void throw_segment_failed(const std::string& what) {
   throw IoError(format("shared memory of the run: {} failed: {}", what, std::strerror(errno)));
@@ -59,8 +57,8 @@ RunSegment::~RunSegment() {
   close(descriptor_);
 }
 
-std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int world_size) {
-  const std::size_t bytes = segment_bytes(world_size);
+std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int ranks, int first_rank) {
+  const std::size_t bytes = segment_bytes(ranks);
   if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
     const int error = errno;
     close(descriptor);
@@ -68,25 +66,26 @@ std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int world_size) {
     throw_segment_failed(format("ftruncate to {} bytes", bytes));
   }
   std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
-  segment->header().world_size = world_size;
+  segment->header().ranks = ranks;
+  segment->header().first_rank = first_rank;
   segment->header().layout = sizeof(RankSlot);
   segment->header().magic = kMagic;
   return segment;
 }
 
-std::shared_ptr<RunSegment> RunSegment::create(int world_size) {
+std::shared_ptr<RunSegment> RunSegment::create(int ranks, int first_rank) {
   open_standard_descriptors();
   const int descriptor = memfd_create("levin", MFD_CLOEXEC);
   if (descriptor < 0) throw_segment_failed("memfd_create");
-  return make(descriptor, world_size);
+  return make(descriptor, ranks, first_rank);
 }
 
-std::shared_ptr<RunSegment> RunSegment::create_named(const std::string& name, int world_size) {
+std::shared_ptr<RunSegment> RunSegment::create_named(const std::string& name, int ranks) {
   open_standard_descriptors();
   const int descriptor = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (descriptor < 0) throw_segment_failed("shm_open of " + name);
   try {
-    return make(descriptor, world_size);
+    return make(descriptor, ranks, /*first_rank=*/0);
   } catch (...) {
     remove_name(name);
     throw;
@@ -101,8 +100,7 @@ std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
   if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is no segment of levin");
   std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
   const SegmentHeader& header = segment->header();
-  if (header.magic != kMagic || header.layout != sizeof(RankSlot) || header.world_size < 1 ||
-      bytes != segment_bytes(header.world_size)) {
+  if (header.magic != kMagic || header.layout != sizeof(RankSlot) || header.ranks < 1 || bytes != segment_bytes(header.ranks)) {
     throw IoError("shared memory of the run: made by another version of levin; all ranks must run the same program");
   }
   return segment;
@@ -119,7 +117,7 @@ void RunSegment::remove_name(const std::string& name) noexcept { shm_unlink(name
 
 RankSlot& RunSegment::slot(int rank) const {
   auto* first = reinterpret_cast<RankSlot*>(static_cast<std::byte*>(memory_) + sizeof(SegmentHeader));
-  return first[rank];
+  return first[rank - first_rank()];
 }
 
 ProcessId RunSegment::process_of(int rank) const {

@@ -40,8 +40,12 @@ struct Chunk {
 struct alignas(64) RankSlot {
   std::atomic<std::int32_t> process;  ///< 0 until the rank has joined
   std::atomic<std::uint64_t> process_start;
-  std::atomic<std::uint32_t> busy;       ///< inside an entry point: ending now is a failure, whatever the exit status
-  std::atomic<std::uint32_t> explained;  ///< the rank says itself why it ends
+  std::atomic<std::uint32_t> busy;            ///< inside an entry point: ending now is a failure, whatever the exit status
+  std::atomic<std::uint32_t> explained;       ///< the rank says itself why it ends
+  std::atomic<std::uint32_t> failed_alike;    ///< with the very error of the rank that failed first
+  std::atomic<std::uint32_t> device_missing;  ///< started again, it found that its device is gone
+  std::atomic<std::uint32_t> entered;         ///< an entry point has begun
+  std::atomic<std::uint32_t> trained;         ///< a training batch has ended
 
   std::atomic<std::uint32_t> where_version;  ///< odd while the next five are being written
   std::atomic<std::uint32_t> stage;
@@ -71,13 +75,15 @@ struct FailureSlot {
   std::uint32_t hook;
   std::int64_t epoch;
   std::int64_t step;
+  std::uint32_t is_final;
   std::array<char, 16 * 1024> error;
 };
 
 struct alignas(64) SegmentHeader {
   std::uint64_t magic;
   std::uint64_t layout;  ///< size of a slot: programs of different builds do not fit together
-  std::int32_t world_size;
+  std::int32_t ranks;
+  std::int32_t first_rank;
   std::atomic<std::int32_t> launcher;  ///< process that supervises the ranks and writes down how they end; 0: none
   std::atomic<std::uint64_t> launcher_start;
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
@@ -92,9 +98,10 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std:
 class RunSegment {
  public:
   /// Memory without a name; a child inherits it by descriptor(). Throws IoError.
-  static std::shared_ptr<RunSegment> create(int world_size);
+  /// For `ranks` ranks from `first_rank` on: those of this host.
+  static std::shared_ptr<RunSegment> create(int ranks, int first_rank = 0);
   /// Memory with a name, for processes that are no relatives. Throws IoError when the name is taken.
-  static std::shared_ptr<RunSegment> create_named(const std::string& name, int world_size);
+  static std::shared_ptr<RunSegment> create_named(const std::string& name, int ranks);
   /// Joins memory that another process made. Takes over the descriptor. Throws IoError when it is no segment of this levin.
   static std::shared_ptr<RunSegment> attach(int descriptor);
   static std::shared_ptr<RunSegment> attach_named(const std::string& name);
@@ -105,7 +112,11 @@ class RunSegment {
   RunSegment& operator=(const RunSegment&) = delete;
 
   int descriptor() const { return descriptor_; }
-  int world_size() const { return header().world_size; }
+  /// The ranks that it is for: one host's, where a launcher on each of several hosts starts them, and otherwise all.
+  int first_rank() const { return header().first_rank; }
+  int end_rank() const { return header().first_rank + header().ranks; }
+  int ranks() const { return header().ranks; }
+  bool has(int rank) const { return rank >= first_rank() && rank < end_rank(); }
   SegmentHeader& header() const { return *static_cast<SegmentHeader*>(memory_); }
   RankSlot& slot(int rank) const;
   /// The process of a rank; number 0 while it has not joined.
@@ -116,7 +127,7 @@ class RunSegment {
 
  private:
   RunSegment(int descriptor, std::size_t bytes);
-  static std::shared_ptr<RunSegment> make(int descriptor, int world_size);
+  static std::shared_ptr<RunSegment> make(int descriptor, int ranks, int first_rank);
 
   int descriptor_;
   std::size_t bytes_;

@@ -51,6 +51,7 @@ void SharedMemoryStatusBoard::post_whereabouts(const Whereabouts& where) noexcep
   slot_.epoch.store(where.epoch, std::memory_order_release);
   slot_.step.store(where.step, std::memory_order_release);
   slot_.where_since.store(monotonic_nanoseconds(), std::memory_order_release);
+  if (where.hook == Hook::kOnTrainBatchEnd) slot_.trained.store(1, std::memory_order_relaxed);
   slot_.where_version.store(version + 2, std::memory_order_release);
 }
 
@@ -61,12 +62,17 @@ void SharedMemoryStatusBoard::post_waiting(const char* what) noexcept {
   slot_.waiting_since.store(what == nullptr ? 0 : monotonic_nanoseconds(), std::memory_order_release);
 }
 
-void SharedMemoryStatusBoard::post_busy(bool busy) noexcept { slot_.busy.store(busy ? 1 : 0, std::memory_order_release); }
+void SharedMemoryStatusBoard::post_busy(bool busy) noexcept {
+  if (busy) slot_.entered.store(1, std::memory_order_relaxed);
+  slot_.busy.store(busy ? 1 : 0, std::memory_order_release);
+}
 
 void SharedMemoryStatusBoard::post_explained() noexcept {
   StatusBoard::post_explained();
   slot_.explained.store(1, std::memory_order_release);
 }
+
+void SharedMemoryStatusBoard::post_failed_alike() noexcept { slot_.failed_alike.store(1, std::memory_order_release); }
 
 void SharedMemoryStatusBoard::begin_reduction() noexcept {
   slot_.reductions.fetch_add(1, std::memory_order_relaxed);
@@ -99,7 +105,7 @@ std::optional<RankWait> SharedMemoryStatusBoard::waiting() const {
 
 std::optional<int> SharedMemoryStatusBoard::rank_in_later_reduction() const {
   const std::int64_t own = slot_.reductions.load(std::memory_order_relaxed);
-  for (int peer = 0; peer < size(); ++peer) {
+  for (int peer = segment_->first_rank(); peer < segment_->end_rank(); ++peer) {
     const RankSlot& slot = segment_->slot(peer);
     const bool reduces = slot.in_reduction.load(std::memory_order_acquire) != 0;
     if (reduces && slot.reductions.load(std::memory_order_relaxed) > own) return peer;
@@ -108,7 +114,7 @@ std::optional<int> SharedMemoryStatusBoard::rank_in_later_reduction() const {
 }
 
 std::optional<int> SharedMemoryStatusBoard::ended_rank() const {
-  for (int rank = 0; rank < size(); ++rank) {
+  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
     const ProcessId process = segment_->process_of(rank);
     const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
     if (busy && process.number != 0 && process_state(process) == ProcessState::kGone) return rank;
@@ -124,7 +130,7 @@ std::optional<int> SharedMemoryStatusBoard::unattended_rank() const {
 
 std::optional<int> SharedMemoryStatusBoard::stalled_rank() const {
   std::optional<int> waits_for_nobody;
-  for (int rank = 0; rank < size(); ++rank) {
+  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
     const ProcessId process = segment_->process_of(rank);
     if (process.number == 0 || process_state(process) == ProcessState::kStopped) return rank;
     if (!waits_for_nobody && segment_->slot(rank).waiting_since.load(std::memory_order_acquire) == 0) waits_for_nobody = rank;
@@ -133,15 +139,16 @@ std::optional<int> SharedMemoryStatusBoard::stalled_rank() const {
 }
 
 void SharedMemoryStatusBoard::report_failure(const FailureRecord& failure) noexcept {
-  const Whereabouts where = failure.rank == rank_ ? failure.where : whereabouts_of(*segment_, failure.rank);
-  if (record_failure(*segment_, {failure.rank, where, failure.error})) kill_stopped_ranks();
+  FailureRecord record = failure;
+  if (record.rank != rank_ && segment_->has(record.rank)) record.where = whereabouts_of(*segment_, record.rank);
+  if (record_failure(*segment_, record)) kill_stopped_ranks();
 }
 
 void SharedMemoryStatusBoard::kill_stopped_ranks() const noexcept {
   // A stopped process cannot end by itself. Our own launcher kills it, unless it is stopped too; another may wait for long.
   const ProcessId launcher = segment_->launcher();
   if (launcher.number != 0 && process_state(launcher) == ProcessState::kRunning) return;
-  for (int rank = 0; rank < size(); ++rank) {
+  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
     const ProcessId process = segment_->process_of(rank);
     if (process.number != 0 && process_state(process) == ProcessState::kStopped) kill(process.number, SIGKILL);
   }
@@ -175,7 +182,7 @@ std::string whereabouts_table(const RunSegment& segment) {
   TextTable table;
   table.header = {"rank", "process", "state", "in", "for", "waits in", "since"};
   table.align = {Align::kRight, Align::kRight, Align::kLeft, Align::kLeft, Align::kRight, Align::kLeft, Align::kRight};
-  for (int rank = 0; rank < segment.world_size(); ++rank) {
+  for (int rank = segment.first_rank(); rank < segment.end_rank(); ++rank) {
     const RankSlot& slot = segment.slot(rank);
     const ProcessId process = segment.process_of(rank);
     if (process.number == 0) {
@@ -200,6 +207,7 @@ bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept 
   slot.hook = static_cast<std::uint32_t>(failure.where.hook);
   slot.epoch = failure.where.epoch;
   slot.step = failure.where.step;
+  slot.is_final = failure.is_final ? 1 : 0;
   const std::size_t length = std::min(failure.error.size(), slot.error.size() - 1);
   std::memcpy(slot.error.data(), failure.error.data(), length);
   slot.error[length] = '\0';
@@ -215,6 +223,7 @@ std::optional<FailureRecord> recorded_failure(const RunSegment& segment) {
   failure.rank = slot.rank;
   failure.where = {static_cast<Stage>(slot.stage), static_cast<Hook>(slot.hook), slot.epoch, slot.step};
   failure.error.assign(slot.error.data(), strnlen(slot.error.data(), slot.error.size()));
+  failure.is_final = slot.is_final != 0;
   return failure;
 }
 

@@ -7,19 +7,20 @@
 
 namespace levin {
 
-/// The board of ranks on one host.
+/// The board of ranks on one host; what is asked of others is asked of those of this host.
 class SharedMemoryStatusBoard : public StatusBoard {
  public:
   /// Joins: from now on others see when this process ends.
   SharedMemoryStatusBoard(std::shared_ptr<RunSegment> segment, int rank);
 
   int rank() const override { return rank_; }
-  int size() const override { return segment_->world_size(); }
+  int size() const override { return segment_->ranks(); }
   void post_whereabouts(const Whereabouts& where) noexcept override;
   Whereabouts own_whereabouts() const override;
   void post_waiting(const char* what) noexcept override;
   void post_busy(bool busy) noexcept override;
   void post_explained() noexcept override;
+  void post_failed_alike() noexcept override;
   void begin_reduction() noexcept override;
   void end_reduction() noexcept override;
   std::string table() const override;

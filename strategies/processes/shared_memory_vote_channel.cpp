@@ -16,7 +16,7 @@ std::vector<Votes> SharedMemoryVoteChannel::read(std::int64_t sequence) {
   board_->end_reduction();
   const std::size_t parity = static_cast<std::size_t>(sequence) % 2;
   std::vector<Votes> votes;
-  for (int rank = 0; rank < segment_->world_size(); ++rank) {
+  for (int rank = 0; rank < segment_->ranks(); ++rank) {
     const RankSlot& slot = segment_->slot(rank);
     const std::int64_t published = slot.vote_sequence[parity].load(std::memory_order_acquire) - 1;
     if (published != sequence) {

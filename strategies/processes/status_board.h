@@ -45,6 +45,8 @@ class StatusBoard {
   /// This rank says itself, in one line, why it ends, and does so now: nobody else needs to.
   virtual void post_explained() noexcept { explained_ = true; }
   bool has_explained() const noexcept { return explained_; }
+  /// This rank has failed with the very error of the rank that was first.
+  virtual void post_failed_alike() noexcept {}
   /// This rank begins a gradient reduction, which ends only when all ranks have begun it. Ends are cheap and may repeat.
   virtual void begin_reduction() noexcept = 0;
   virtual void end_reduction() noexcept = 0;

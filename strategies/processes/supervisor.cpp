@@ -8,6 +8,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
+#include "levin/core/error.h"
 #include "levin/strategies/processes/error_file.h"
 #include "levin/strategies/processes/print_report.h"
 #include "levin/strategies/processes/shared_memory_status_board.h"
@@ -52,6 +53,7 @@ void Supervisor::send(int signal) const {
 }
 
 void Supervisor::pass_on(int signal) {
+  told_to_stop_ |= signal != SIGTSTP && signal != SIGUSR2;
   if (signal != SIGTSTP) return send(signal);
   send(SIGSTOP);
   kill(getpid(), SIGSTOP);
@@ -64,24 +66,23 @@ void Supervisor::look() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     int wait_status = 0;
     if (!ranks_[i].wait_status && waitpid(ranks_[i].process, &wait_status, WNOHANG) == ranks_[i].process) {
-      note_end(static_cast<int>(i), wait_status);
+      note_end(segment_->first_rank() + static_cast<int>(i), wait_status);
     }
   }
   note_failure();
   if (!failed_rank_) return;
   const bool time_is_over = std::chrono::steady_clock::now() >= kill_time_;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const int rank = static_cast<int>(i);
+  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
     // A rank that has failed by being stopped will not end by itself.
     const bool hopeless = rank == *failed_rank_ && process_state(segment_->process_of(rank)) == ProcessState::kStopped;
-    if (ranks_[i].wait_status || ranks_[i].killed || !(time_is_over || hopeless)) continue;
-    kill(ranks_[i].process, SIGKILL);
-    ranks_[i].killed = true;
+    if (at(rank).wait_status || at(rank).killed || !(time_is_over || hopeless)) continue;
+    kill(at(rank).process, SIGKILL);
+    at(rank).killed = true;
   }
 }
 
 void Supervisor::note_end(int rank, int wait_status) {
-  ranks_[static_cast<std::size_t>(rank)].wait_status = wait_status;
+  at(rank).wait_status = wait_status;
   const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
   const int status = status_of(wait_status);
   // After a signal all ranks stop at the same step and end with 128 + signal, each when it has cleaned up.
@@ -90,7 +91,9 @@ void Supervisor::note_end(int rank, int wait_status) {
   if (ended_in_order) return;
   std::string error = "its process " + text_of(wait_status);
   if (status == 0) error += has_joined ? " in the middle of the run (was exit called?)" : " without taking part in the run";
-  const FailureRecord failure{rank, whereabouts_of(*segment_, rank), error};
+  // A program whose configuration is wrong says so before it takes part.
+  const bool is_final = !has_joined && status == ConfigError("").exit_code();
+  const FailureRecord failure{rank, whereabouts_of(*segment_, rank), error, is_final};
   if (record_failure(*segment_, failure)) {
     write_error_file(failure);
   } else if (!recorded_failure(*segment_) && !failed_rank_) {
@@ -109,7 +112,7 @@ void Supervisor::note_failure() {
 }
 
 bool Supervisor::has_said_why(int rank) const {
-  const Rank& ended = ranks_[static_cast<std::size_t>(rank)];
+  const Rank& ended = at(rank);
   if (ended.killed || segment_->slot(rank).explained.load(std::memory_order_acquire) == 0) return false;
   const int status = status_of(*ended.wait_status);
   // What a program does not catch is printed too, by the runtime library, which then aborts.
@@ -117,10 +120,14 @@ bool Supervisor::has_said_why(int rank) const {
 }
 
 std::string Supervisor::end_of(int rank) const {
-  const Rank& ended = ranks_[static_cast<std::size_t>(rank)];
+  const Rank& ended = at(rank);
   const std::string place = ", " + describe_place(whereabouts_of(*segment_, rank));
   if (ended.killed) return format("did not end within {} s and was killed{}", kGrace.count(), place);
   return text_of(*ended.wait_status) + place;
+}
+
+FailureRecord Supervisor::unrecorded_failure() const {
+  return {*failed_rank_, whereabouts_of(*segment_, *failed_rank_), "its process " + text_of(*at(*failed_rank_).wait_status)};
 }
 
 int Supervisor::finish() {
@@ -132,18 +139,58 @@ int Supervisor::finish() {
   if (!failed_rank_) return status;
   // What a rank has started itself, which would keep files, ports and this program's output open.
   for (const Rank& rank : ranks_) kill(-rank.process, SIGKILL);
-  const Rank& failed = ranks_[static_cast<std::size_t>(*failed_rank_)];
-  if (!recorded_failure(*segment_)) {
-    print_failure({*failed_rank_, whereabouts_of(*segment_, *failed_rank_), "its process " + text_of(*failed.wait_status)});
-  }
+  if (!recorded_failure(*segment_)) print_failure(unrecorded_failure());
   std::vector<std::string> lines;
-  for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
+  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
     if (rank == *failed_rank_ || has_said_why(rank)) continue;
     lines.push_back(format("levin:   rank {} {}", rank, end_of(rank)));
   }
   if (!lines.empty()) print_report(join(lines, "\n"));
-  const int failed_status = failed.killed ? 1 : status_of(*failed.wait_status);
+  const bool is_here = segment_->has(*failed_rank_);
+  const int failed_status = !is_here || at(*failed_rank_).killed ? 1 : status_of(*at(*failed_rank_).wait_status);
   return failed_status == 0 ? 1 : failed_status;
+}
+
+std::optional<FailureRecord> Supervisor::failure() const {
+  if (!failed_rank_) return std::nullopt;
+  const auto recorded = recorded_failure(*segment_);
+  return recorded ? recorded : unrecorded_failure();
+}
+
+std::vector<int> Supervisor::ranks_without_device() const {
+  std::vector<int> without;
+  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
+    if (segment_->slot(rank).device_missing.load(std::memory_order_acquire) != 0) {
+      without.push_back(rank - segment_->first_rank());
+    }
+  }
+  return without;
+}
+
+bool Supervisor::any_slot(std::atomic<std::uint32_t> RankSlot::*flag) const {
+  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
+    if ((segment_->slot(rank).*flag).load(std::memory_order_acquire) != 0) return true;
+  }
+  return false;
+}
+
+std::string Supervisor::why_not_again(bool is_first, bool spans_hosts) const {
+  if (told_to_stop_) return "it was told to end by a signal";
+  if (failure()->is_final) return "the error is of the configuration or the program, and would come again";
+  if (is_first && !any_slot(&RankSlot::entered)) return "it failed before it began";
+  // What the ranks of other hosts have failed with is not known here, and all hosts must decide alike.
+  return !spans_hosts && !any_slot(&RankSlot::trained) && have_all_failed_alike()
+             ? "all ranks failed alike before the first step"
+             : "";
+}
+
+bool Supervisor::have_all_failed_alike() const {
+  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
+    const bool alike = rank == *failed_rank_ ? WIFEXITED(*at(rank).wait_status)
+                                             : segment_->slot(rank).failed_alike.load(std::memory_order_acquire) != 0;
+    if (!alike) return false;
+  }
+  return true;
 }
 
 }  // namespace levin

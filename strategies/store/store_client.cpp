@@ -42,14 +42,20 @@ bool StoreClient::join_once(Deadline deadline, std::string& problem) {
   try {
     reader_ = {};
     connection_ = address_.connect(deadline);
-    const auto answer =
-        exchange({StoreCall::kHello, member_.rank, {std::to_string(member_.world_size)}, {member_.token}}, deadline);
+    const auto answer = exchange({StoreCall::kHello,
+                                  member_.rank,
+                                  {std::to_string(member_.world_size), std::to_string(member_.attempt)},
+                                  {member_.token, member_.build, member_.process}},
+                                 deadline);
     if (!answer) {
       throw DesyncError(format("who listens there did not answer within {}: another program may have the port",
                                seconds_text(deadline - begin)));
     }
     if (answer->call == StoreCall::kDone) return true;
-    throw DesyncError("rank 0 refused: " + (answer->values.empty() ? "it does not say why" : answer->values.front()));
+    const std::string refusal = "rank 0 refused: " + (answer->values.empty() ? "it does not say why" : answer->values.front());
+    if (answer->number != 1) throw DesyncError(refusal);
+    problem = refusal;
+    return false;
   } catch (const LostConnection& error) {
     // What the last, hurried try says is of less use than what was wrong before.
     if (problem.empty() || Clock::now() < deadline) problem = error.what();

@@ -15,7 +15,10 @@ namespace levin {
 struct StoreMember {
   int rank = 0;
   int world_size = 1;
-  std::string token{};  ///< what only the run's processes know; empty: nothing is asked for
+  std::string token{};    ///< what only the run's processes know; empty: nothing is asked for
+  std::string build{};    ///< "levin 0.1.0, LibTorch 2.13.0": all ranks have the same
+  std::string process{};  ///< tells apart two processes that both say they are this rank: "4711 on apollo"
+  int attempt = 0;        ///< how often the run has been started again
 };
 
 /// A rank's connection to the run's store. Every call has a deadline. Threading: any thread; one call at a time, others wait.

@@ -11,7 +11,7 @@ namespace levin {
 
 /// What a connection to the run's store asks for, or is told.
 enum class StoreCall : std::uint8_t {
-  kHello = 1,   ///< number: the rank; keys: the number of ranks; values: the run's token
+  kHello = 1,   ///< number: the rank; keys: the number of ranks, the attempt; values: the run's token, build, process
   kSet,         ///< values[i] under keys[i]
   kGet,         ///< all keys' values, once they are there; number: milliseconds to wait for them
   kWait,        ///< the same without the values
@@ -23,7 +23,7 @@ enum class StoreCall : std::uint8_t {
   kCount,       ///< how many keys are there
   kDone = 64,   ///< an answer: number and values are what was asked for
   kMissing,     ///< an answer to kGet and kWait: the time is over; keys are those that are not there
-  kRefused      ///< an answer, the last one: values says why
+  kRefused      ///< an answer, the last one: values says why; number: 1 when a later try may be welcome
 };
 
 /// One message in either direction.

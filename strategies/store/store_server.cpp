@@ -14,6 +14,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
+#include "levin/core/console/text.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/print_report.h"
 #include "levin/strategies/store/store_limits.h"
@@ -61,7 +62,8 @@ StoreServer::StoreServer(Settings settings, std::vector<Descriptor> listeners, D
       inherited_(std::move(inherited)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       table_(largest_store(settings_.world_size)),
-      connections_of_(static_cast<std::size_t>(settings_.world_size)) {
+      connections_of_(static_cast<std::size_t>(settings_.world_size)),
+      process_of_(static_cast<std::size_t>(settings_.world_size)) {
   if (!wake_.is_open()) throw IoError("the run's store cannot start: " + std::generic_category().message(errno));
   if (!settings_.print) {
     settings_.print = print_report;
@@ -242,29 +244,62 @@ void StoreServer::handle(Connection& connection, StoreMessage message) {
 }
 
 void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
-  const auto refuse = [&](const std::string& why, const std::string& advice) {
-    note_stranger(connection, why);
-    answer(connection, {.call = StoreCall::kRefused, .values = {advice}});
+  const auto refuse = [&](const std::string& why, const std::string& advice, bool may_come_again = false) {
+    if (!why.empty()) note_stranger(connection, why);
+    answer(connection, {.call = StoreCall::kRefused, .number = may_come_again ? 1 : 0, .values = {advice}});
     connection.closing = true;
   };
-  if (hello.call != StoreCall::kHello || hello.keys.size() != 1 || hello.values.size() != 1) {
+  if (hello.call != StoreCall::kHello || hello.keys.size() != 2 || hello.values.size() != 3) {
     throw DesyncError("it did not begin by saying who it is");
   }
   if (!same_token(hello.values[0], settings_.token)) {
     return refuse("it does not know the run's token", "LEVIN_RUN_TOKEN is not the one that rank 0 has");
   }
+  const std::string who = format("rank {} of {}", hello.number, hello.keys[0].substr(0, 20));
   if (hello.keys[0] != std::to_string(settings_.world_size) || hello.number < 0 || hello.number >= settings_.world_size) {
-    const std::string who = format("rank {} of {}", hello.number, hello.keys[0].substr(0, 20));
     return refuse("it says that it is " + who,
-                  format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT?", settings_.world_size, who));
+                  format("its run has {} ranks, and this is {}: do two runs use one MASTER_PORT, or have hosts different "
+                         "devices or num_nodes?",
+                         settings_.world_size, who));
+  }
+  if (hello.keys[1] != std::to_string(settings_.attempt)) {
+    // The other host is about to start its ranks again, or has not noticed yet that it must.
+    return refuse("", format("it is in attempt {} of the run, and this rank in another", settings_.attempt + 1),
+                  /*may_come_again=*/true);
   }
   const auto rank = static_cast<std::size_t>(hello.number);
+  // Other hosts print what is said here.
+  const auto plain = [](const std::string& text) { return one_line(text).substr(0, 200); };
+  const std::string process = plain(hello.values[2]);
+  const std::string problem = contradiction(rank, connection.peer, plain(hello.values[1]), process);
+  if (!problem.empty()) {
+    refuse("it says that it is " + who, problem);
+    // While ranks gather, one that does not fit means that another one will not come.
+    if (std::any_of(process_of_.begin(), process_of_.end(), [](const std::string& process) { return process.empty(); })) {
+      const std::lock_guard lock(mutex_);
+      if (end_reason_.empty()) end_reason_ = problem;
+    }
+    return;
+  }
+  process_of_[rank] = process;
   if (connections_of_[rank] >= kMostOfARank) {
     return refuse(format("rank {} has {} connections already", rank, kMostOfARank), "this rank has too many connections");
   }
   ++connections_of_[rank];
   connection.rank = static_cast<int>(rank);
   answer(connection, {});
+}
+
+std::string StoreServer::contradiction(std::size_t rank, const std::string& peer, const std::string& build,
+                                       const std::string& process) const {
+  if (build != settings_.build) {
+    return format("rank {} at {} runs {}, and rank 0 runs {}: install the same on all hosts", rank, peer, build,
+                  settings_.build);
+  }
+  const std::string& first = process_of_[rank];
+  if (first.empty() || first == process) return "";
+  return format("two processes say that they are rank {}: {}, and {}: give each host a NODE_RANK (or RANK) of its own", rank,
+                first, process);
 }
 
 void StoreServer::begin_wait(Connection& connection, StoreMessage request) {

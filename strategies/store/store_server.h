@@ -22,6 +22,8 @@ class StoreServer {
   struct Settings {
     int world_size = 1;
     std::string token{};                              ///< what a connection must know; empty: nothing
+    std::string build{};                              ///< StoreMember::build of this process
+    int attempt = 0;                                  ///< of the run
     std::chrono::milliseconds patience{5000};         ///< how long a connection may keep to itself who it is
     std::function<void(const std::string&)> print{};  ///< takes what is said of strangers; default: a line on stderr
   };
@@ -53,6 +55,9 @@ class StoreServer {
   void receive(Connection& connection);
   void handle(Connection& connection, StoreMessage message);
   void greet(Connection& connection, const StoreMessage& hello);
+  /// Why the run cannot be with this member of it; empty when it can. It then ends for all.
+  std::string contradiction(std::size_t rank, const std::string& peer, const std::string& build,
+                            const std::string& process) const;
   void begin_wait(Connection& connection, StoreMessage request);
   /// Answers those whose keys are there, or whose time is over.
   void look_after_waits();
@@ -69,8 +74,9 @@ class StoreServer {
   Descriptor wake_;
   StoreTable table_;
   Connections connections_;
-  std::vector<int> connections_of_;  ///< by rank
-  Deadline no_accept_before_{};      ///< no descriptors are left
+  std::vector<int> connections_of_;      ///< by rank
+  std::vector<std::string> process_of_;  ///< by rank: who came first
+  Deadline no_accept_before_{};          ///< no descriptors are left
   std::int64_t strangers_ = 0;
 
   std::mutex mutex_;  ///< guards what follows

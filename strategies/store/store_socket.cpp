@@ -136,6 +136,17 @@ Descriptor listen_on(const Endpoint& endpoint, int& error) {
   return listens ? std::move(listener) : Descriptor();
 }
 
+bool is_listened_to(const std::vector<Endpoint>& endpoints) {
+  constexpr auto kPatience = std::chrono::seconds(1);
+  return std::any_of(endpoints.begin(), endpoints.end(), [&](const Endpoint& endpoint) {
+    try {
+      return connect_to(endpoint, std::chrono::steady_clock::now() + kPatience).is_open();
+    } catch (const LostConnection&) {
+      return false;
+    }
+  });
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -190,11 +201,31 @@ Descriptor take_handed_over(int socket) {
   return owned.empty() ? Descriptor() : std::move(owned.front());
 }
 
-std::vector<Descriptor> listen_at(const std::string& host, int port) {
+std::string own_address_towards(const std::string& host, int port, Deadline deadline) {
+  try {
+    for (const Endpoint& endpoint : resolve(host, port, deadline)) {
+      const Descriptor datagrams(socket(endpoint.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      sockaddr_storage own{};
+      socklen_t size = sizeof(own);
+      auto* generic = reinterpret_cast<sockaddr*>(&own);
+      std::array<char, NI_MAXHOST> text{};
+      if (connect(datagrams.number(), endpoint.generic(), endpoint.size) == 0 &&
+          getsockname(datagrams.number(), generic, &size) == 0 &&
+          getnameinfo(generic, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0) {
+        return text.data();
+      }
+    }
+  } catch (const LostConnection&) {
+    // Whoever needs the other host says that it cannot be reached.
+  }
+  return "";
+}
+
+std::vector<Descriptor> listen_at(const std::string& host, int port, Deadline deadline) {
   const std::string place = format("{}:{}", host, port);
   std::vector<Endpoint> endpoints;
   try {
-    endpoints = resolve(host, port, std::chrono::steady_clock::now() + std::chrono::seconds(30));
+    endpoints = resolve(host, port, deadline);
   } catch (const LostConnection& error) {
     throw DesyncError(format("rank 0 cannot listen at {}: {}", place, error.what()));
   }
@@ -211,12 +242,20 @@ std::vector<Descriptor> listen_at(const std::string& host, int port) {
     not_ours |= error == EADDRNOTAVAIL;
   }
   if (listeners.empty() && not_ours && error != EADDRINUSE && error != EACCES) {
+    if (!only_here && is_listened_to(endpoints)) {
+      throw DesyncError(
+          format("rank 0 cannot listen at {}: that is no address of this host, and somebody listens there "
+                 "already. Is another host rank 0, or has it the same NODE_RANK?",
+                 place));
+    }
     Descriptor listener = listen_on(any_interface(port), error);
     if (listener.is_open()) listeners.push_back(std::move(listener));
   }
   if (listeners.empty() || error == EADDRINUSE) {
     throw DesyncError(format("rank 0 cannot listen at {}: {}{}", place, error_text(error),
-                             error == EADDRINUSE ? ". Give the run another MASTER_PORT" : ""));
+                             error == EADDRINUSE ? ". Another program has the port, or a second process is rank 0: give the "
+                                                   "run another MASTER_PORT, or each host a NODE_RANK of its own"
+                                                 : ""));
   }
   return listeners;
 }

@@ -49,8 +49,12 @@ StoreAddress tcp_address(const std::string& host, int port);
 StoreAddress inherited_address(int socket);
 
 /// Listens at the addresses of `host` only, or, where none of them is this machine's own (as behind a router), or they cannot
-/// be reached from elsewhere although the name is not "localhost", at all. Throws DesyncError: the port is taken, say.
-std::vector<Descriptor> listen_at(const std::string& host, int port);
+/// be reached from elsewhere although the name is not "localhost", at all. Throws DesyncError: the port is taken, here or
+/// where the address leads to. Looks the name up until the deadline.
+std::vector<Descriptor> listen_at(const std::string& host, int port,
+                                  Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30));
+/// The address of this host from which it reaches another: that of the interface to it. "" when there is no way. Sends nothing.
+std::string own_address_towards(const std::string& host, int port, Deadline deadline);
 /// The next connection that was handed over on an inherited socket; not open when there is none now.
 Descriptor take_handed_over(int socket);
 /// The two ends of a new connection between threads or processes of this host. Throws LostConnection.

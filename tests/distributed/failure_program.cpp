@@ -272,6 +272,8 @@ TrainerOptions options_for(const Arguments& arguments, Plan& plan) {
   Value checkpoints(Value::Map{});
   checkpoints["save_on_exception"] = arguments.setting("save_on_exception", "0") == "1";
   checkpoints["save_top_k"] = options.max_epochs == 2 ? -1 : 1;
+  // What is written in the background when rank 0's process dies is not there.
+  checkpoints["async"] = plan.rank != 0;
   // The loggers' folder on other ranks than 0 is known once the run is set up.
   checkpoints["dirpath"] = (plan.folder / "checkpoints").string();
   options.callbacks = {std::make_shared<FailingCallback>(plan), Component<Callback>(Value("ModelCheckpoint"), checkpoints)};

@@ -136,6 +136,7 @@ void fit(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  levin::test::become_copy(argc, argv);
   const Settings settings(argc, argv);
   levin::test::run_program([&] { fit(settings); });
 }

@@ -228,7 +228,7 @@ TEST_CASE("each rank has a device of an accelerator of the program's own, or is 
   two.check_everywhere("drawn", one.number(0, "drawn"));
   const Run missing("own_accelerator", 2, {"devices=1,3"});
   CHECK(missing.outcome.status == 2);
-  CHECK(missing.outcome.err == "devices: toy device 3 does not exist; this host has 3\n");
+  CHECK(missing.outcome.err == "devices: toy device 3 does not exist; visible are 0, 1, 2\n");
 }
 
 TEST_CASE("a strategy gathers what a checkpoint holds from all ranks, and gives each its part back") {

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <set>
 
 #include "levin/core/checkpoint/checkpoint.h"
@@ -68,15 +69,38 @@ TEST_CASE("devices become those of the ranks of this host") {
   CHECK(toy.devices_of_ranks(2) == std::vector{0, 1});
   CHECK(toy.devices_of_ranks(-1) == std::vector{0, 1, 2});
   CHECK(toy.devices_of_ranks("2,0") == std::vector{2, 0});
-  CHECK_THROWS_WITH(toy.devices_of_ranks(4), "devices: toy device 3 does not exist; this host has 3");
+  CHECK_THROWS_WITH(toy.devices_of_ranks(4), "devices: toy device 3 does not exist; visible are 0, 1, 2");
   CHECK_THROWS_AS(toy.devices_of_ranks("1,3"), levin::ConfigError);
 
   toy.choose("2,0", 1);
   CHECK(toy.selected == 0);
   toy.choose({}, 2);  // under a launcher, which says how many ranks this host has
   CHECK(toy.selected == 2);
-  CHECK_THROWS_WITH(toy.choose({}, 3), "devices: toy device 3 does not exist; this host has 3");
+  CHECK_THROWS_WITH(toy.choose({}, 3),
+                    "devices: toy device 3 for the rank with LOCAL_RANK=3 does not exist; visible are 0, 1, 2");
   CHECK_THROWS_WITH(toy.choose("1", 1), Catch::Contains("1 of this host are asked for") && Catch::Contains("rank 1"));
+}
+
+TEST_CASE("a device that does not exist is an error with those that are visible, and the variable that chose them") {
+  /// Sees the devices that a variable names, as GPUs do.
+  struct Chosen : Toy {
+    std::string visibility_variable() const override { return "TOY_VISIBLE_DEVICES"; }
+    int device_count() const override {
+      const std::string chosen = std::getenv("TOY_VISIBLE_DEVICES");
+      return chosen.empty() ? 0 : static_cast<int>(std::count(chosen.begin(), chosen.end(), ',')) + 1;
+    }
+  } toy;
+  setenv("TOY_VISIBLE_DEVICES", "4,6", 1);
+  CHECK(toy.devices_of_ranks(-1) == std::vector{0, 1});
+  CHECK_THROWS_WITH(toy.devices_of_ranks("0,4"),
+                    "devices: toy device 4 does not exist; visible are 0, 1 (TOY_VISIBLE_DEVICES=4,6)");
+  CHECK_THROWS_WITH(toy.choose({}, 2),
+                    Catch::Contains("LOCAL_RANK=2 does not exist; visible are 0, 1 (TOY_VISIBLE_DEVICES=4,6)"));
+  CHECK_THROWS_WITH(toy.choose(2, 2), Catch::Contains("its rank 2 (LOCAL_RANK)") && Catch::Contains("visible are 0, 1 ("));
+  setenv("TOY_VISIBLE_DEVICES", "", 1);
+  CHECK_THROWS_WITH(toy.devices_of_ranks(-1),
+                    Catch::Contains("one toy device is needed; none is visible (TOY_VISIBLE_DEVICES=)"));
+  unsetenv("TOY_VISIBLE_DEVICES");
 }
 
 TEST_CASE("any number of ranks share the CPU, which has no indices") {

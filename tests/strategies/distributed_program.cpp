@@ -467,8 +467,7 @@ const std::map<std::string, Scenario> kScenarios = {
 }  // namespace
 
 // Arguments: a scenario, the number of ranks (0: those of the environment), the control group, and, where it is not 30, the
-// time limit in seconds; or agent, a port, and, if it is to write
-// garbage, garbage.
+// time limit in seconds; or agent, a port, and, if it is to write garbage, garbage.
 int main(int argc, char** argv) {
   levin::start_ranks_here();
   if (argc >= 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]), argc > 3);

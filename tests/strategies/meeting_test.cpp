@@ -88,8 +88,10 @@ TEST_CASE("rank 0 says at once that its port is taken") {
   const OddListener listener(Oddity::kSilent);
   Rank rank(0, 2, listener.port());
   CHECK(rank.wait(kLimit) == 1);
-  CHECK(rank.count(beginning(0, 2, listener.port()) + "rank 0 cannot listen at 127.0.0.1:" + std::to_string(listener.port()) +
-                   ": Address already in use. Give the run another MASTER_PORT") == 1);
+  CHECK(
+      rank.count(beginning(0, 2, listener.port()) + "rank 0 cannot listen at 127.0.0.1:" + std::to_string(listener.port()) +
+                 ": Address already in use. Another program has the port, or a second process is rank 0: give the run another "
+                 "MASTER_PORT") == 1);
 }
 
 TEST_CASE("a rank that does not come is named by those that did") {

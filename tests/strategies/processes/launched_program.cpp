@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   start_fork_server();
   const auto environment = levin::detect_cluster_environment();
-  if (environment.kind == levin::ClusterKind::kNone) levin::launch_ranks(std::atoi(argv[2]));
+  if (environment.kind == levin::ClusterKind::kNone) levin::launch_ranks({.local_ranks = std::atoi(argv[2])});
   World world(environment);
   try {
     const int status = kScenarios.at(argv[1])(world);

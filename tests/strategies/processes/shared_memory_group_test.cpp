@@ -293,14 +293,14 @@ TEST_CASE("a gradient reduction that does not end is reported, and then fails th
 TEST_CASE("memory of a run is refused when it is not what this program lays out") {
   const auto segment = RunSegment::create(2);
   const int copy = dup(segment->descriptor());
-  CHECK(RunSegment::attach(copy)->world_size() == 2);
+  CHECK(RunSegment::attach(copy)->ranks() == 2);
   segment->header().layout = 1;
   CHECK_THROWS_AS(RunSegment::attach(dup(segment->descriptor())), IoError);
   CHECK_THROWS_AS(RunSegment::attach(open("/dev/null", O_RDWR)), IoError);
   const std::string name = "/levin_test_" + std::to_string(getpid());
   const auto named = RunSegment::create_named(name, 3);
   CHECK_THROWS_AS(RunSegment::create_named(name, 3), IoError);
-  CHECK(RunSegment::attach_named(name)->world_size() == 3);
+  CHECK(RunSegment::attach_named(name)->ranks() == 3);
   RunSegment::remove_name(name);
   CHECK_THROWS_AS(RunSegment::attach_named(name), IoError);
 }

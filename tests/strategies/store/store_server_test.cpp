@@ -148,7 +148,7 @@ TEST_CASE("who does not know the run's token, or is of another run, is refused w
   CHECK_THAT(error_of([&] {
                StoreClient(store.server.address(), {1, 4, "secret"}, in(10s));
              }),
-             Catch::Contains("its run has 3 ranks, and this is rank 1 of 4: do two runs use one MASTER_PORT?"));
+             Catch::Contains("its run has 3 ranks, and this is rank 1 of 4: do two runs use one MASTER_PORT"));
 }
 
 TEST_CASE("one rank cannot take all connections") {
@@ -201,7 +201,48 @@ TEST_CASE("rank 0 listens where MASTER_ADDR says and nowhere else, and says when
   const auto listeners = listen_at("127.0.0.1", port);
   CHECK(listeners.size() == 1);
   CHECK(error_of([&] { listen_at("127.0.0.1", port); }) == "rank 0 cannot listen at 127.0.0.1:" + std::to_string(port) +
-                                                               ": Address already in use. Give the run another MASTER_PORT");
+                                                               ": Address already in use. Another program has the port, or a "
+                                                               "second process is rank 0: give the run another MASTER_PORT, or "
+                                                               "each host a NODE_RANK of its own");
   // The port of another address of this host is free.
   CHECK(listen_at("127.0.0.2", port).size() == 1);
+}
+
+TEST_CASE("a member that contradicts the run ends it for all while ranks gather, and is alone refused once all have come") {
+  const auto [member, text] = GENERATE(table<StoreMember, std::string>({
+      {{.rank = 1, .world_size = 3, .build = "new", .process = "process 1 on b"},
+       "rank 1 at this host runs new, and rank 0 runs old: install the same on all hosts"},
+      {{.rank = 0, .world_size = 3, .build = "old", .process = "process 2 on b"},
+       "two processes say that they are rank 0: process 1 on a, and process 2 on b: give each host a NODE_RANK (or RANK) of "
+       "its "
+       "own"},
+  }));
+  StoreServer server({.world_size = 3, .build = "old", .print = [](const std::string&) {}}, {}, Descriptor());
+  const auto join = [&](const StoreMember& who) { return std::make_unique<StoreClient>(server.address(), who, in(10s)); };
+  const auto fitting = [](int rank) {
+    return StoreMember{
+        .rank = rank, .world_size = 3, .build = "old", .process = "process " + std::to_string(rank + 1) + " on a"};
+  };
+  const auto zero = join(fitting(0));
+  SECTION("while they gather") {
+    CHECK(error_of([&] { join(member); }) == "rank 0 refused: " + text);
+    CHECK(error_of([&] { zero->ask({StoreCall::kCount}, in(10s)); }) == "the run's store at this process: " + text);
+  }
+  SECTION("once all have come") {
+    const auto one = join(fitting(1));
+    const auto two = join(fitting(2));
+    CHECK(error_of([&] { join(member); }) == "rank 0 refused: " + text);
+    CHECK(zero->ask({StoreCall::kCount}, in(10s)).call == StoreCall::kDone);
+    // Another connection of the same process is no contradiction.
+    CHECK(join(fitting(1))->ask({StoreCall::kCount}, in(10s)).call == StoreCall::kDone);
+  }
+}
+
+TEST_CASE("a rank of another attempt comes again until the attempts are the same, or its time is over") {
+  StoreServer server({.world_size = 2, .attempt = 1, .print = [](const std::string&) {}}, {}, Descriptor());
+  const StoreMember late{.rank = 1, .world_size = 2, .attempt = 0};
+  CHECK_THAT(error_of([&] { StoreClient(server.address(), late, in(200ms)); }),
+             Catch::Contains("it is in attempt 2 of the run, and this rank in another"));
+  const StoreMember member{.rank = 1, .world_size = 2, .attempt = 1};
+  CHECK(StoreClient(server.address(), member, in(10s)).ask({StoreCall::kCount}, in(10s)).call == StoreCall::kDone);
 }

@@ -108,8 +108,8 @@ TEST_CASE("a stranger is dropped with a line, whatever it says") {
       {"GET / HTTP/1.1\r\n", "it does not speak levin's language"},
       {std::string("LEVS\xff\xff\xff\x7f", 8), "it announced a message of 2147483647 bytes, where 1024 are the most"},
       {encode({StoreCall::kSet, 0, {"failure"}, {"x"}}), "it did not begin by saying who it is"},
-      {encode({StoreCall::kHello, 1, {"2"}, {""}}), "it does not know the run's token"},
-      {encode({StoreCall::kHello, 1, {"2"}, {"secret"}}) + encode({StoreCall::kAdd, 0, {"x", "y"}, {}}),
+      {encode({StoreCall::kHello, 1, {"2", "0"}, {"", "", ""}}), "it does not know the run's token"},
+      {encode({StoreCall::kHello, 1, {"2", "0"}, {"secret", "", ""}}) + encode({StoreCall::kAdd, 0, {"x", "y"}, {}}),
        "it says more than it was asked for"},
       {"LE", "it did not say who it is within 0 s"},
   }));
@@ -145,7 +145,7 @@ TEST_CASE("a thousand strangers do not keep a rank out, nor take memory, and giv
 TEST_CASE("what a rank says is held against limits too") {
   Store store;
   const Descriptor rank = stranger(store.port);
-  REQUIRE(send_until(rank.number(), encode({StoreCall::kHello, 1, {"2"}, {"secret"}}), in(10s)));
+  REQUIRE(send_until(rank.number(), encode({StoreCall::kHello, 1, {"2", "0"}, {"secret", "", ""}}), in(10s)));
   REQUIRE(!receive_until(rank.number(), in(10s)).empty());
   REQUIRE(send_until(rank.number(), std::string("LEVS\xff\xff\xff\x7f", 8), in(10s)));
   CHECK(is_closed(rank));

@@ -1,0 +1,137 @@
+// Jobs of Slurm: their tasks as ranks, and their way through the queue again.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+
+#include "distributed/own_slurm.h"
+#include "distributed/start_run.h"
+#include "support/file_text.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+Left undisturbed() {
+  const TemporaryFolder folder;
+  const Outcome outcome = run(start_command(folder.path(), {"ranks=2"}));
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  return left_by(folder.path());
+}
+
+/// A folder with a `scontrol` that writes down what it is asked for.
+struct FakeScontrol {
+  explicit FakeScontrol(const std::string& also = "") {
+    const std::filesystem::path file = folder / "scontrol";
+    std::ofstream(file) << "#!/bin/sh\necho \"$@\" >> " << (folder / "asked").string() << "\n" << also << "\n";
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  Environment job(int restarts) const {
+    Environment environment = {{"PATH", folder.path().string() + ":" + std::getenv("PATH")}, {"SLURM_JOB_ID", "77"}};
+    if (restarts > 0) environment.emplace_back("SLURM_RESTART_COUNT", std::to_string(restarts));
+    return environment;
+  }
+  std::string asked() const { return std::filesystem::exists(folder / "asked") ? read_text(folder / "asked") : ""; }
+
+  TemporaryFolder folder;
+};
+
+}  // namespace
+
+TEST_CASE("a job that Slurm warns with SIGUSR1 saves itself, goes back into the queue, and goes on from there") {
+  const std::string ranks = GENERATE("ranks=2", "ranks=1");
+  const FakeScontrol scontrol;
+  const TemporaryFolder whole;
+  REQUIRE(run(start_command(whole.path(), {ranks})).ok());
+  const TemporaryFolder folder;
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    // No periodic checkpoints: only those of the job count.
+    const std::string rank = ranks == "ranks=2" ? "1" : "0";
+    const Outcome outcome = run(start_command(
+        folder.path(),
+        {ranks, "save_every=0", "save_on_exception=0", "fail=0:" + rank + ":" + std::to_string(4 * restarts + 4) + ":sigusr1"},
+        scontrol.job(restarts)));
+    INFO(outcome.text());
+    CHECK(outcome.status == 128 + SIGUSR1);
+    CHECK(std::filesystem::exists(folder / ("hpc_ckpt_" + std::to_string(restarts + 1) + ".ckpt")));
+    CHECK_THAT(outcome.out, Catch::Contains("Job 77 went back into the queue of Slurm"));
+  }
+  CHECK(scontrol.asked() == "requeue 77\nrequeue 77\n");
+  const Outcome last = run(start_command(folder.path(), {ranks, "save_every=0"}, scontrol.job(2)));
+  INFO(last.text());
+  REQUIRE(last.ok());
+  CHECK_THAT(last.out, Catch::Contains("fit goes on from ") && Catch::Contains("hpc_ckpt_2.ckpt"));
+  CHECK(left_by(folder.path()) == left_by(whole.path()));
+  CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
+  CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_2.ckpt"));
+  CHECK_FALSE(std::filesystem::exists(folder / "logs/version_1"));
+}
+
+TEST_CASE("a job that Slurm does not take back says so, and how it goes on") {
+  const FakeScontrol scontrol("echo 'slurm_requeue error: Requested operation is presently disabled' >&2; exit 1");
+  const TemporaryFolder folder;
+  const Outcome outcome = run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1"}, scontrol.job(0)));
+  INFO(outcome.text());
+  CHECK(outcome.status == 128 + SIGUSR1);
+  CHECK_THAT(outcome.err, Catch::Contains("job 77 could not be put back into Slurm's queue: scontrol requeue says: "
+                                          "slurm_requeue error: Requested operation is presently disabled. Start it again "
+                                          "with --ckpt_path="));
+}
+
+TEST_CASE("another job's checkpoint, and SIGUSR1 outside of Slurm, mean nothing") {
+  const FakeScontrol scontrol;
+  const TemporaryFolder folder;
+  const Outcome outside = run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1"}));
+  INFO(outside.text());
+  CHECK(outside.status == 128 + SIGUSR1);
+  CHECK_FALSE(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
+  REQUIRE(run(start_command(folder.path(), {"ranks=2", "fail=0:0:4:sigusr1"}, scontrol.job(0))).status == 128 + SIGUSR1);
+  Environment other = scontrol.job(1);
+  other.emplace_back("SLURM_JOB_ID", "78");
+  const Outcome begun_anew = run(start_command(folder.path(), {"ranks=2"}, other));
+  INFO(begun_anew.text());
+  CHECK(begun_anew.ok());
+  CHECK(begun_anew.out.find("fit goes on from ") == std::string::npos);
+  CHECK(std::filesystem::exists(folder / "hpc_ckpt_1.ckpt"));
+}
+
+TEST_CASE("a real Slurm starts ranks, and takes a job back into its queue") {
+  const OwnSlurm slurm;
+  if (!slurm.hindrance().empty()) {
+    WARN("not tested: " << slurm.hindrance());
+    return;
+  }
+  const Left expected = undisturbed();
+  const TemporaryFolder started;
+  Command command = start_command(started.path(), {"ranks=2"}, slurm.environment());
+  command.arguments.insert(command.arguments.begin(), {"srun", "--ntasks=2", "--overcommit", "--export=ALL"});
+  const Outcome outcome = run(command);
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  CHECK(left_by(started.path()) == expected);
+
+  // A batch job that warns itself in its first turn, as sbatch --signal=USR1@90 would.
+  const TemporaryFolder folder;
+  const std::string program = command.arguments[4] + " folder=" + folder.path().string() + " ranks=2 save_every=0";
+  std::ofstream(folder / "job.sh")
+      << "#!/bin/bash\nexport OMP_NUM_THREADS=1\n[ -n \"$SLURM_RESTART_COUNT\" ] || fail=fail=0:1:4:sigusr1\n"
+      << "srun --ntasks=2 --overcommit " << program << " $fail\n";
+  const std::string answer =
+      slurm.ask({"sbatch", "--parsable", "--ntasks=2", "--overcommit", "--requeue", "--output=" + (folder / "output").string(),
+                 "--open-mode=append", (folder / "job.sh").string()});
+  const std::string job = std::regex_replace(answer, std::regex("\\s"), "");
+  INFO("job " << job);
+  const std::vector<std::string> show = {"scontrol", "show", "job", job};
+  REQUIRE(slurm.wait_for(show, "Restarts=1"));
+  REQUIRE(slurm.wait_for(show, "JobState=PENDING"));
+  // Slurm lets a job that came back wait for two minutes.
+  slurm.ask({"scontrol", "update", "jobid=" + job, "StartTime=now"});
+  CHECK(slurm.wait_for(show, "JobState=COMPLETED"));
+  INFO(read_text(folder / "output"));
+  CHECK_THAT(read_text(folder / "output"), Catch::Contains("hpc_ckpt_1.ckpt (epoch 0, step "));
+  CHECK(left_by(folder.path()) == expected);
+}
+
+}  // namespace levin::test

@@ -1,0 +1,187 @@
+// A user's program that trains a little: started on one host or several, by any launcher, and killed where it is told to.
+// Arguments: name=value
+//   folder=…, ranks=…, num_nodes=…, devices=…, max_restarts=…, min_devices=…, connect_timeout=…, timeout=…, epochs=…,
+//   samples=…, width=… (of the network), save_every=steps (0: never), save_on_exception=1, toy=FILE (devices are those of an
+//   accelerator of which the file says how many there are), fail=RESTARTS:RANK:STEP:MANNER, several with commas between them;
+//   RANK all: each of them; STEP 0: in setup
+// Writes FOLDER/weights_RANK when training is done.
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "distributed/failure_plan.h"
+#include "distributed/rank_program.h"
+#include "distributed/rank_report.h"
+#include "levin/core/module.h"
+#include "levin/core/seed.h"
+#include "levin/core/trainer.h"
+#include "levin/data/data_loader.h"
+#include "levin/data/dataset.h"
+#include "support/toy_accelerator.h"
+
+namespace {
+
+using namespace levin;
+using levin::test::Settings;
+
+/// As many toy devices as a file says; it may say fewer when the run is started again.
+class CountedToy : public Toy {
+ public:
+  explicit CountedToy(std::filesystem::path file) : file_(std::move(file)) {}
+  int device_count() const override {
+    int count = 0;
+    std::ifstream(file_) >> count;
+    return count;
+  }
+
+ private:
+  std::filesystem::path file_;
+};
+
+int number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+int restarts() { return std::max(number_in("LEVIN_RESTARTS"), number_in("TORCHELASTIC_RESTART_COUNT")); }
+
+/// Fails where the program is told to.
+class Failures {
+ public:
+  Failures(const std::string& plans, std::filesystem::path folder) : folder_(std::move(folder)) {
+    std::istringstream list(plans);
+    for (std::string plan; std::getline(list, plan, ',');) {
+      std::istringstream parts(plan);
+      std::string restart, rank, step, manner;
+      std::getline(parts, restart, ':');
+      std::getline(parts, rank, ':');
+      std::getline(parts, step, ':');
+      std::getline(parts, manner);
+      plans_.push_back({std::stoi(restart), rank == "all" ? -1 : std::stoi(rank), std::stoll(step), manner});
+    }
+  }
+  void reach(int rank, std::int64_t step) const {
+    for (const Plan& plan : plans_) {
+      if (plan.restarts != restarts() || plan.step != step || (plan.rank >= 0 && plan.rank != rank)) continue;
+      if (plan.manner == "config_error") throw ConfigError("the number of layers is wrong");
+      if (plan.manner.starts_with("take_device=")) {
+        std::ofstream(plan.manner.substr(plan.manner.find('=') + 1)) << 1;
+        levin::test::fail_in("sigkill");
+      }
+      if (plan.manner == "damage_newest") {
+        std::filesystem::resize_file(newest_checkpoint(), 100);
+        levin::test::fail_in("sigkill");
+      }
+      plan.manner == "sigusr1" ? void(raise(SIGUSR1)) : levin::test::fail_in(plan.manner, rank);
+    }
+  }
+
+ private:
+  struct Plan {
+    int restarts;
+    int rank;
+    std::int64_t step;
+    std::string manner;
+  };
+  std::filesystem::path newest_checkpoint() const {
+    std::filesystem::path newest;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "logs/version_0/checkpoints")) {
+      if (newest.empty() || entry.last_write_time() > std::filesystem::last_write_time(newest)) newest = entry.path();
+    }
+    return newest;
+  }
+
+  std::vector<Plan> plans_;
+  std::filesystem::path folder_;
+};
+
+/// With random numbers of each rank's own, so that a run which does not go on exactly ends elsewhere.
+class Network : public Module {
+ public:
+  Network(const Settings& settings, const Failures& failures)
+      : failures_(failures),
+        layers_(register_module(
+            "layers", torch::nn::Sequential(torch::nn::Linear(4, settings.number("width", 8)), torch::nn::Dropout(0.3),
+                                            torch::nn::Linear(settings.number("width", 8), 1)))) {
+    set_hparams(Value(Value::Map{{"width", Value(std::int64_t{settings.number("width", 8)})}}));
+  }
+  void setup(Stage) override { failures_.reach(trainer().rank(), 0); }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    failures_.reach(trainer().rank(), global_step() + 1);
+    const at::Tensor loss = layers_->forward(batch[0]).pow(2).mean();
+    log("loss", loss, {.on_step = true, .on_epoch = true});
+    log("noise", torch::rand({1}).mean(), {.on_step = true, .on_epoch = true});
+    return loss;
+  }
+  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+    log("val_loss", layers_->forward(batch[0]).pow(2).mean());
+    return {};
+  }
+  OptimizerSetups configure_optimizers() override {
+    return std::make_shared<torch::optim::Adam>(parameters(), torch::optim::AdamOptions(0.01));
+  }
+
+ private:
+  const Failures& failures_;
+  torch::nn::Sequential layers_;
+};
+
+LoaderPtr rows(std::int64_t count, bool shuffle) {
+  const at::Tensor values = torch::arange(count * 4, torch::kFloat).reshape({count, 4}) / (count * 4);
+  return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch(values)),
+                                      DataLoaderOptions{.batch_size = 2, .shuffle = shuffle});
+}
+
+TrainerOptions options_of(const Settings& settings) {
+  TrainerOptions options = levin::test::rank_options(settings.number("ranks", 2), settings.text("folder"));
+  options.max_epochs = settings.number("epochs", 2);
+  options.num_nodes = settings.number("num_nodes", 1);
+  options.use_distributed_sampler = true;
+  options.max_restarts = settings.number("max_restarts", 0);
+  if (settings.number("min_devices", 0) > 0) options.min_devices = settings.number("min_devices", 0);
+  options.connect_timeout_seconds = settings.number("connect_timeout", 60);
+  options.timeout_seconds = settings.number("timeout", 60);
+  options.logger = true;
+  const std::string toy = settings.text("toy", "");
+  if (!toy.empty()) options.accelerator = std::make_shared<CountedToy>(toy);
+  const std::string devices = settings.text("devices", "");
+  if (!devices.empty()) options.devices = Devices::parse(devices);
+  const int every = settings.number("save_every", 3);
+  const bool on_exception = settings.number("save_on_exception", 0) == 1;
+  if (every == 0 && !on_exception) return options;
+  options.enable_checkpointing = true;
+  Value saving(Value::Map{});
+  if (every > 0) {
+    saving["every_n_train_steps"] = std::int64_t{every};
+  } else {
+    saving["every_n_epochs"] = std::int64_t{1000};
+  }
+  saving["save_on_exception"] = on_exception;
+  saving["save_top_k"] = std::int64_t{-1};
+  options.callbacks = {Component<Callback>(Value("ModelCheckpoint"), saving)};
+  return options;
+}
+
+void run(const Settings& settings) {
+  const Failures failures(settings.text("fail", ""), settings.text("folder"));
+  seed_everything(7);
+  Trainer trainer(options_of(settings));
+  Network network(settings, failures);
+  const int samples = settings.number("samples", 24);
+  trainer.fit(network, rows(samples, /*shuffle=*/true), {rows(8, /*shuffle=*/false)});
+  std::ofstream file(std::filesystem::path(settings.text("folder")) / ("weights_" + std::to_string(trainer.rank())));
+  file << std::hexfloat;
+  for (const at::Tensor& parameter : network.parameters()) {
+    const at::Tensor flat = parameter.detach().flatten();
+    for (std::int64_t i = 0; i < flat.numel(); ++i) file << flat[i].item<float>() << "\n";
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  levin::test::run_program([&] { run(Settings(argc, argv)); });
+}

@@ -1,0 +1,95 @@
+#include "distributed/start_run.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+#include "support/file_text.h"
+#include "support/matrix_report.h"
+
+namespace levin::test {
+
+int free_port() {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  REQUIRE(bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  close(descriptor);
+  return ntohs(address.sin_port);
+}
+
+Command start_command(const std::filesystem::path& folder, const std::vector<std::string>& settings,
+                      const Environment& environment) {
+  Command command;
+  command.arguments = {LEVIN_BINARY_DIR "/bin/start_program", "folder=" + folder.string()};
+  command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
+  command.environment = environment;
+  command.environment.emplace_back("OMP_NUM_THREADS", "1");
+  return command;
+}
+
+Environment host_environment(int node_rank, int port, const std::string& address) {
+  return {{"NODE_RANK", std::to_string(node_rank)}, {"MASTER_ADDR", address}, {"MASTER_PORT", std::to_string(port)}};
+}
+
+std::vector<Outcome> run_together(const std::vector<Command>& commands) {
+  std::vector<Outcome> outcomes(commands.size());
+  std::vector<std::thread> threads;
+  for (std::size_t index = 0; index < commands.size(); ++index) {
+    threads.emplace_back([&, index] { outcomes[index] = run(commands[index]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+std::string text_of(const std::vector<Outcome>& outcomes) {
+  std::string text;
+  for (std::size_t index = 0; index < outcomes.size(); ++index) {
+    text += "---- " + std::to_string(index) + "\n" + outcomes[index].text() + "\n";
+  }
+  return text;
+}
+
+Left left_by(const std::filesystem::path& folder) {
+  return {read_text(folder / "logs/version_0/metrics.csv"), read_text(folder / "weights_0")};
+}
+
+Command torchrun() {
+  if (!MatrixReport::whole()) {
+    WARN("not tested in the sample: torchrun takes seconds to load");
+    return {};
+  }
+  const std::filesystem::path own = LEVIN_TORCH_PACKAGES "/bin/torchrun";
+  Command command;
+  if (std::filesystem::exists(own)) {
+    command.arguments = {own.string()};
+    command.environment = {{"PYTHONPATH", LEVIN_TORCH_PACKAGES}};
+  } else if (has_program("torchrun")) {
+    command.arguments = {"torchrun"};
+  }
+  if (!command.arguments.empty()) {
+    command.arguments.insert(command.arguments.end(), {"--no-python", "--standalone", "--nproc-per-node=2"});
+  }
+  return command;
+}
+
+bool has_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+  }
+  WARN("not tested: there is no " << name << " here");
+  return false;
+}
+
+}  // namespace levin::test

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/program.h"
+
+namespace levin::test {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+/// A port of the loopback interface that nobody has now.
+int free_port();
+
+/// What start_program is told, without a launcher: "name=value".
+Command start_command(const std::filesystem::path& folder, const std::vector<std::string>& settings,
+                      const Environment& environment = {});
+
+/// One host of several, as somebody starts levin on it.
+Environment host_environment(int node_rank, int port, const std::string& address = "127.0.0.1");
+
+/// Runs commands beside one another, to their ends.
+std::vector<Outcome> run_together(const std::vector<Command>& commands);
+
+/// Everything that runs have said, for the message of a failed test.
+std::string text_of(const std::vector<Outcome>& outcomes);
+
+/// What a run has left behind that must not depend on what happened to it: rows of metrics.csv and rank 0's weights.
+struct Left {
+  std::string rows;
+  std::string weights;
+  bool operator==(const Left&) const = default;
+};
+Left left_by(const std::filesystem::path& folder);
+
+/// torchrun with its environment: that of PATH, or the one that came with LibTorch. No arguments where there is none, or where
+/// `make test` runs, which it would hold up for seconds; the test then says so in one line and returns.
+Command torchrun();
+
+/// A program that the test needs, looked up in PATH; when it is not there the test says so in one line and returns.
+bool has_program(const std::string& name);
+
+}  // namespace levin::test
