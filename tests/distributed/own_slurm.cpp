@@ -87,8 +87,8 @@ std::string OwnSlurm::ask(const std::vector<std::string>& arguments) const {
   return run({.arguments = arguments, .environment = environment()}).out;
 }
 
-bool OwnSlurm::wait_for(const std::vector<std::string>& arguments, const std::string& text) const {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+bool OwnSlurm::wait_for(const std::vector<std::string>& arguments, const std::string& text, std::chrono::seconds limit) const {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   while (ask(arguments).find(text) == std::string::npos) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

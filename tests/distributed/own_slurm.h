@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "distributed/start_run.h"
@@ -22,8 +23,9 @@ class OwnSlurm {
   Environment environment() const { return {{"SLURM_CONF", (folder_ / "slurm.conf").string()}}; }
   /// Runs one of Slurm's programs, and gives what it prints.
   std::string ask(const std::vector<std::string>& arguments) const;
-  /// Asks again and again until the answer holds `text`; false when it has not after half a minute.
-  bool wait_for(const std::vector<std::string>& arguments, const std::string& text) const;
+  /// Asks again and again until the answer holds `text`; false when it has not after so long.
+  bool wait_for(const std::vector<std::string>& arguments, const std::string& text,
+                std::chrono::seconds limit = std::chrono::seconds(60)) const;
 
  private:
   std::string start();
