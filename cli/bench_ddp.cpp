@@ -26,8 +26,11 @@ constexpr double kBytesOfMb = 1024.0 * 1024.0;
 double reduction_time(const Strategy& strategy, std::int64_t bytes, double bucket_cap_mb) {
   const auto bucket = static_cast<std::int64_t>(bucket_cap_mb * kBytesOfMb);
   const CollectiveBench bench(strategy.accelerator(), strategy.device());
+  const std::int64_t full_buckets = bytes / bucket;
   double seconds = 0;
-  if (bytes >= bucket) seconds = static_cast<double>(bytes / bucket) * bench.measure(Collective::kAllReduce, bucket).seconds;
+  if (full_buckets > 0) {
+    seconds = static_cast<double>(full_buckets) * bench.measure(Collective::kAllReduce, bucket).seconds;
+  }
   if (bytes % bucket != 0) seconds += bench.measure(Collective::kAllReduce, bytes % bucket).seconds;
   return seconds;
 }

@@ -39,7 +39,8 @@ void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return copies_ < kMostCopies; });
   }
-  auto copy = std::make_shared<const Checkpoint>(checkpoint.copy());
+  checkpoint = checkpoint.copy();
+  auto copy = std::make_shared<const Checkpoint>(std::move(checkpoint));
   give({.work = [copy, file] { copy->save(file); }, .changes = {{name_of(file), true}}, .tell = {}, .holds_copy = true});
 }
 

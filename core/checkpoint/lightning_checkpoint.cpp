@@ -161,7 +161,7 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
   const PickleValue& root = file.root();
   if (root.find("state_dict")->items() == nullptr) throw IoError("its state_dict is no dict");
   TorchFile::Tensors tensors = file.tensors(*root.find("state_dict"));
-  for (auto& [name, tensor] : tensors) name = std::string(kWeightsPrefix) + name;
+  for (auto& [name, tensor] : tensors) name.insert(0, kWeightsPrefix);
 
   Checkpoint checkpoint;
   Value& manifest = checkpoint.manifest;

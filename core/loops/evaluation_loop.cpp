@@ -3,6 +3,8 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 #include <utility>
 
 #include "levin/core/base/format.h"
@@ -40,14 +42,19 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, St
 class EvaluationLoop::Pass {
  public:
   explicit Pass(EvaluationLoop& loop)
-      : loop_(loop), stage_(loop.run_.progress, loop.stage_, loaders_of(loop)), modes_(loop.run_.module()) {
+      : loop_(loop),
+        stage_(loop.run_.progress, loop.stage_, loaders_of(loop)),
+        modes_(std::make_shared<const ModuleModes>(loop.run_.module())) {
     Progress& progress = loop.run_.progress;
     progress.num_evaluation_batches = loop.num_batches_;
     progress.evaluation_steps.resize(std::max(progress.evaluation_steps.size(), loop.loaders_.size()));
     loop.run_.metrics->begin_stage(loop.stage_);
-    loop.run_.modes_after_evaluation = &modes_;
+    loop.run_.modes_after_evaluation = modes_;
   }
-  ~Pass() { loop_.run_.modes_after_evaluation = nullptr; }
+  ~Pass() {
+    // After an error or a signal a checkpoint may be saved, of a module that is still in evaluation mode.
+    if (std::uncaught_exceptions() == exceptions_before_) loop_.run_.modes_after_evaluation.reset();
+  }
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
@@ -55,7 +62,7 @@ class EvaluationLoop::Pass {
   void end_batches() { stage_.end_batches(); }
   /// Not in a destructor: hooks may throw.
   void end() {
-    modes_.restore();
+    modes_->restore();
     loop_.hooks_.module(loop_.names_.model_train_hook, loop_.names_.model_train);
     loop_.run_.metrics->reset_epoch();
     loop_.run_.metrics->end_stage();
@@ -71,7 +78,8 @@ class EvaluationLoop::Pass {
 
   EvaluationLoop& loop_;
   StageScope stage_;
-  ModuleModes modes_;
+  std::shared_ptr<const ModuleModes> modes_;
+  int exceptions_before_ = std::uncaught_exceptions();
 };
 
 void EvaluationLoop::run() {

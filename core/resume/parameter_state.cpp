@@ -194,7 +194,7 @@ Value parameter_state(TrainerState& run) {
   if (agreed != place) state["agreed"] = saved_moment(run, *agreed, names);
   state["place"] = saved_moment(run, *place, names);
   const ModuleModes own_modes(run.module());
-  const ModuleModes& modes = run.modes_after_evaluation == nullptr ? own_modes : *run.modes_after_evaluation;
+  const ModuleModes& modes = !run.modes_after_evaluation ? own_modes : *run.modes_after_evaluation;
   state["in_evaluation"] = Value(Value::List{});
   for (std::string& name : modes.in_evaluation()) state["in_evaluation"].push_back(std::move(name));
   return state;

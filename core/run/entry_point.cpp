@@ -56,6 +56,7 @@ void EntryPoint::begin_progress() {
   progress.evaluation_steps.clear();
   run_.resume.replaying = false;
   run_.resume.rank_states_at_end.clear();
+  run_.modes_after_evaluation.reset();
   if (!fitting()) return;
   progress.end_reason.clear();
   progress.num_training_batches = -1;

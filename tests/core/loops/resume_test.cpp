@@ -87,6 +87,55 @@ TEST_CASE("a resumed run goes on bit for bit like the one that was not interrupt
 
 namespace {
 
+/// Drops out in training mode, and may fail in the validation of epoch 1.
+class FailsInValidation : public Regression {
+ public:
+  explicit FailsInValidation(bool fails) : fails_(fails) {}
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+    kept.push_back(torch::dropout(torch::ones({8}), 0.5, is_training()).sum().item<double>());
+    return Regression::training_step(batch, batch_idx);
+  }
+  StepOutput validation_step(const Batch&, std::int64_t) override {
+    if (fails_ && trainer().current_epoch() == 1) throw std::runtime_error("in validation");
+    return {};
+  }
+  std::vector<double> kept;
+
+ private:
+  bool fails_;
+};
+
+}  // namespace
+
+TEST_CASE("a run that an error in a validation has ended resumes in training mode, bit for bit") {
+  const TemporaryFolder folder;
+  const auto fit = [&](FailsInValidation& module, const RunOptions& how) {
+    TrainerOptions options = quiet_options();
+    options.enable_checkpointing = std::nullopt;
+    options.max_epochs = 4;
+    options.callbacks = {std::make_shared<ModelCheckpoint>(
+        ModelCheckpointOptions{.dirpath = folder.path(), .filename = "{step}", .save_top_k = -1, .save_on_exception = true})};
+    Trainer(options).fit(module, FixedLoader::of_rows(3, 4), {FixedLoader::of_rows(2, 4)}, how);
+  };
+  torch::manual_seed(1);
+  FailsInValidation failing(true);
+  CHECK_THROWS_WITH(fit(failing, {}), "in validation");
+  torch::manual_seed(2);
+  FailsInValidation resumed(false);
+  fit(resumed, {.ckpt_path = (folder / "step=6.ckpt").string()});
+  CHECK(resumed.is_training());
+
+  std::filesystem::remove_all(folder.path());
+  torch::manual_seed(1);
+  FailsInValidation whole(false);
+  fit(whole, {});
+  REQUIRE(whole.kept.size() == 12);
+  CHECK(resumed.kept == std::vector<double>(whole.kept.begin() + 6, whole.kept.end()));
+  CHECK(resumed.losses == std::vector<double>(whole.losses.begin() + 6, whole.losses.end()));
+}
+
+namespace {
+
 /// Gives numbers, and counts how many batches are read.
 class CountingDataset final : public Dataset {
  public:
