@@ -80,7 +80,7 @@ TIDY ?=
 tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ from origin/main, or over TIDY=all
 	@scripts/setup.sh lint
 	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF $(CMAKE_FLAGS)
-	@cmake --build build-tidy -j $(JOBS) --target levin_room_pch levin_pch
+	@cmake --build build-tidy -j $(JOBS) --target levin_room_pch levin_pch levin_test_pch
 	@scripts/tidy.sh build-tidy $(TIDY)
 
 clean: ## Remove the build folders

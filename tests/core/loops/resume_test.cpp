@@ -42,7 +42,8 @@ class Regression : public Module {
 /// Saves at the end of one epoch, or after one batch.
 class SavesOnce : public Callback {
  public:
-  SavesOnce(std::filesystem::path file, std::int64_t epoch, std::int64_t batch) : file_(file), epoch_(epoch), batch_(batch) {}
+  SavesOnce(std::filesystem::path file, std::int64_t epoch, std::int64_t batch)
+      : file_(std::move(file)), epoch_(epoch), batch_(batch) {}
   CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
   void on_train_epoch_end(Trainer& trainer, Module&) override {
     if (batch_ < 0 && trainer.current_epoch() == epoch_) trainer.save_checkpoint(file_);
@@ -253,7 +254,7 @@ TEST_CASE("a run that EarlyStopping has ended ends at once when it is resumed, u
   ModelCheckpointOptions saving;
   saving.dirpath = folder.path();
   saving.save_last = true;
-  const auto fit = [&](std::int64_t patience, RunOptions run) {
+  const auto fit = [&](std::int64_t patience, const RunOptions& run) {
     options.callbacks = {stopping(patience), std::make_shared<ModelCheckpoint>(saving)};
     Regression module;
     Trainer trainer(options);
