@@ -1,8 +1,5 @@
 // Failures and signals around the start of ranks: levin's own launcher, and ranks that somebody else started.
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -14,6 +11,7 @@
 #include "distributed/failure_run.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "strategies/support/child_program.h"
+#include "strategies/support/odd_listener.h"
 #include "support/temporary_folder.h"
 
 using levin::test::Command;
@@ -28,6 +26,7 @@ using levin::test::read_file;
 using levin::test::TemporaryFolder;
 using levin_test::all_gone;
 using levin_test::ChildProgram;
+using levin_test::free_port;
 
 namespace {
 
@@ -42,18 +41,6 @@ std::string new_marker() {
 }
 
 // ---- Ranks that somebody else started ---------------------------------------------------------------------------------------
-
-int free_port() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  REQUIRE(bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(descriptor);
-  return ntohs(address.sin_port);
-}
 
 /// What torchrun reads of $TORCHELASTIC_ERROR_FILE.
 struct ErrorFile {

@@ -1,10 +1,5 @@
 #include "distributed/start_run.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <sstream>
@@ -14,18 +9,6 @@
 #include "support/matrix_report.h"
 
 namespace levin::test {
-
-int free_port() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  REQUIRE(bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(descriptor);
-  return ntohs(address.sin_port);
-}
 
 Command start_command(const std::filesystem::path& folder, const std::vector<std::string>& settings,
                       const Environment& environment) {

@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/support/odd_listener.h"
 #include "support/program.h"
 
 namespace levin::test {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-/// A port of the loopback interface that nobody has now.
-int free_port();
+using levin_test::free_port;
 
 /// What start_program is told, without a launcher: "name=value".
 Command start_command(const std::filesystem::path& folder, const std::vector<std::string>& settings,
