@@ -120,7 +120,9 @@ void check_others(const Started& run, double seconds, const std::string& named_p
     CHECK(lines[0].find("because rank " + std::to_string(run.failing_rank) + " failed " + named_place) != std::string::npos);
     const std::string own = lines[0].substr(lines[0].find("rank "));
     const std::string cause = "rank " + std::to_string(run.failing_rank) + " failed ";
-    CHECK_THAT(run.error_file(rank).message, Catch::StartsWith(own + "\n" + cause));
+    std::string beginning = own;
+    beginning.append("\n").append(cause);
+    CHECK_THAT(run.error_file(rank).message, Catch::StartsWith(beginning));
   }
 }
 

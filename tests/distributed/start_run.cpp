@@ -69,7 +69,7 @@ bool has_program(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+    if (access((std::filesystem::path(folder) / name).c_str(), X_OK) == 0) return true;
   }
   WARN("not tested: there is no " << name << " here");
   return false;
