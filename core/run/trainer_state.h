@@ -59,12 +59,12 @@ struct TrainerState {
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};
   UnregisteredLeaves leaves{parts};
-  std::string failed_batch;                             ///< the batch that an error has left, in words
-  StepVotes* step_votes = nullptr;                      ///< while training runs
-  DataSource* data_ahead = nullptr;                     ///< of a fit whose data is set up, until it begins to train
+  std::string failed_batch;          ///< the batch that an error has left, in words
+  StepVotes* step_votes = nullptr;   ///< while training runs
+  DataSource* data_ahead = nullptr;  ///< of a fit whose data is set up, until it begins to train
   /// While an evaluation runs, and after one that an error or a signal has left: the modes that a checkpoint keeps.
   std::shared_ptr<const ModuleModes> modes_after_evaluation;
-  BackgroundFiles files;                                ///< last: what it still tells is told to the others
+  BackgroundFiles files;  ///< last: what it still tells is told to the others
 
   Module& module() const { return *parts.module; }
   Strategy& strategy() const { return *setup.strategy; }
