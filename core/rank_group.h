@@ -38,7 +38,7 @@ class LEVIN_API RankGroup {
   virtual int local_rank() const = 0;
   /// Which host, where the launcher says it.
   virtual int node_rank() const = 0;
-  /// What the ranks talk over: "metrics over shared memory, gradients over gloo"; "" for one rank.
+  /// What the ranks talk over: "metrics over shared memory, gradients over shared memory"; "" for one rank.
   virtual std::string description() const;
 
   /// For metrics and decisions.

@@ -18,8 +18,9 @@ const std::string kPowerSgd = "optimizer_states.power_sgd.";
 }  // namespace
 
 void DdpOptions::declare(OptionList<DdpOptions>& options) {
-  options.add("process_group_backend", &DdpOptions::process_group_backend,
-              "What gradients travel over; auto: gloo on the CPU, nccl on GPUs");
+  options.add(
+      "process_group_backend", &DdpOptions::process_group_backend,
+      "What gradients travel over; auto: nccl on GPUs, on the CPU shared_memory when all ranks are on one host, else gloo");
   options.add("control_group", &DdpOptions::control_group,
               "What metrics and decisions travel over; auto: shared_memory when all ranks are on one host, else gloo");
   options.add("find_unused_parameters", &DdpOptions::find_unused_parameters,
@@ -62,12 +63,9 @@ DdpStrategy::DdpStrategy(Options options) : options_(checked("strategy ddp", opt
 DdpStrategy::~DdpStrategy() = default;
 
 Launched DdpStrategy::join(const LaunchRequest& request) {
-  if (options_.process_group_backend == GradientTransport::kNccl && request.accelerator.get()->backend_name() != "nccl") {
-    throw ConfigError("strategy ddp: process_group_backend: nccl needs GPUs; use gloo, or leave it out");
-  }
   JoinOptions join;
   join.control_group = options_.control_group;
-  join.gradients_over_gloo = options_.process_group_backend == GradientTransport::kGloo;
+  join.gradients = options_.process_group_backend;
   join.timeout_seconds = options_.timeout;
   Launched launched = join_ranks(request, join);
   world_ = ProcessWorld::current();

@@ -17,13 +17,6 @@ namespace levin {
 class ModuleSynchronizer;
 class ProcessWorld;
 
-/// What gradients travel over. kAuto: the accelerator's own backend, which is gloo on the CPU and nccl on GPUs.
-enum class GradientTransport : std::uint8_t { kAuto, kGloo, kNccl };
-template <>
-inline constexpr std::array kChoices<GradientTransport> = {Choice{GradientTransport::kAuto, "auto"},
-                                                           Choice{GradientTransport::kGloo, "gloo"},
-                                                           Choice{GradientTransport::kNccl, "nccl"}};
-
 struct DdpOptions {
   GradientTransport process_group_backend = GradientTransport::kAuto;
   ControlTransport control_group = ControlTransport::kAuto;

@@ -80,7 +80,16 @@ Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
   const at::Device device = choose_device(*accelerator, request, environment);
   ProcessWorld::Options world;
   world.control_group = options.control_group;
-  if (accelerator->backend_name() != "gloo" && !options.gradients_over_gloo) world.own_backend = accelerator;
+  world.gradients = options.gradients;
+  const bool has_own_backend = accelerator->backend_name() != "gloo";
+  if (options.gradients == GradientTransport::kNccl && accelerator->backend_name() != "nccl") {
+    throw ConfigError("process_group_backend: nccl needs GPUs; use gloo, or leave it out");
+  }
+  if (options.gradients == GradientTransport::kSharedMemory && !device.is_cpu()) {
+    throw ConfigError(
+        format("process_group_backend: shared_memory is for gradients on the CPU, not on {}; leave it out", device.str()));
+  }
+  if (has_own_backend && options.gradients != GradientTransport::kGloo) world.own_backend = accelerator;
   world.timeouts.stall_report_seconds = request.stall_report_seconds;
   world.connect_timeout_seconds = request.connect_timeout_seconds;
   world.timeouts.timeout_seconds = options.timeout_seconds.value_or(request.timeout_seconds);

@@ -16,9 +16,17 @@ inline constexpr std::array kChoices<ControlTransport> = {Choice{ControlTranspor
                                                           Choice{ControlTransport::kSharedMemory, "shared_memory"},
                                                           Choice{ControlTransport::kGloo, "gloo"}};
 
+/// What gradients, and other tensors of users, travel over. kAuto: the accelerator's own backend where it has one (nccl on
+/// GPUs); on the CPU shared memory when all ranks are on one host, else gloo.
+enum class GradientTransport : std::uint8_t { kAuto, kSharedMemory, kGloo, kNccl };
+template <>
+inline constexpr std::array kChoices<GradientTransport> = {
+    Choice{GradientTransport::kAuto, "auto"}, Choice{GradientTransport::kSharedMemory, "shared_memory"},
+    Choice{GradientTransport::kGloo, "gloo"}, Choice{GradientTransport::kNccl, "nccl"}};
+
 struct LEVIN_API JoinOptions {
   ControlTransport control_group = ControlTransport::kAuto;
-  bool gradients_over_gloo = false;                      ///< also where the accelerator has a backend of its own
+  GradientTransport gradients = GradientTransport::kAuto;
   std::optional<double> timeout_seconds = std::nullopt;  ///< that ranks wait for one another; unset: the request's
 };
 

@@ -251,7 +251,9 @@ void check_is_kind(const Optimizer& optimizer, std::size_t index, const Value& s
     }
   }
   typename Kind::State state;
-  for (const auto& [parameter, numbers] : saved.at("state").as_map()) {
+  for (const auto& entry : saved.at("state").as_map()) {
+    const auto& parameter = entry.first;  // no structured binding: clang 14 does not let a lambda use one
+    const auto& numbers = entry.second;
     detail::visit_state_fields(state, [&]<class Field>(const char* name, const Field&) {
       if (std::is_arithmetic_v<Field> && !numbers.contains(name)) {
         throw_other_class(optimizer, index, format("no '{}' of parameter {}", name, parameter));

@@ -85,7 +85,7 @@ CollectiveTime CollectiveBench::measure(Collective collective, std::int64_t byte
     accelerator_.synchronize(device_);
   };
   const std::int64_t moved = tensor.numel() * kFloatBytes;
-  return {.group = accelerator_.backend_name(),
+  return {.group = world->gradient_transport(),
           .collective = collective,
           .ranks = ranks,
           .bytes = moved,
@@ -101,11 +101,12 @@ std::optional<CollectiveTime> CollectiveBench::measure_control_group(std::int64_
   std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(ranks));
   const auto call = [&] { group.all_gather(mine, all, "timing collectives"); };
   const auto moved = static_cast<std::int64_t>(all.size());
-  return CollectiveTime{.group = dynamic_cast<SharedMemoryGroup*>(&group) != nullptr ? "shared memory" : "gloo (metrics)",
-                        .collective = Collective::kAllGather,
-                        .ranks = ranks,
-                        .bytes = moved,
-                        .seconds = time_calls(group, times_of(moved), call)};
+  return CollectiveTime{
+      .group = dynamic_cast<SharedMemoryGroup*>(&group) != nullptr ? "shared memory (metrics)" : "gloo (metrics)",
+      .collective = Collective::kAllGather,
+      .ranks = ranks,
+      .bytes = moved,
+      .seconds = time_calls(group, times_of(moved), call)};
 }
 
 std::vector<CollectiveTime> CollectiveBench::sweep(std::int64_t least, std::int64_t most) const {

@@ -19,7 +19,7 @@ inline constexpr std::array kChoices<Collective> = {
 
 /// What a collective took. Throughputs are nccl-tests', in GB (10^9 bytes) a second.
 struct CollectiveTime {
-  std::string group;  ///< "gloo"
+  std::string group;  ///< "shared memory", "gloo (metrics)"
   Collective collective = Collective::kAllReduce;
   int ranks = 1;
   std::int64_t bytes = 0;  ///< of the whole tensor: what is reduced or broadcast, what all have gathered, what is scattered

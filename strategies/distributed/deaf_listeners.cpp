@@ -80,7 +80,8 @@ void DeafListeners::deafen() const {
   for (const auto& set : now) {
     if (!is_new(set)) continue;
     for (const auto& [socket, data] : waited_for(set.first)) {
-      const auto listener = std::find_if(now.begin(), now.end(), [&](const auto& entry) { return entry.first == socket; });
+      const auto listener =
+          std::find_if(now.begin(), now.end(), [number = socket](const auto& entry) { return entry.first == number; });
       if (listener == now.end() || !is_new(*listener) || !listens(socket)) continue;
       const bool dropped = drop_packets(socket);
       if (!silence(set.first, socket, data) || !dropped) {

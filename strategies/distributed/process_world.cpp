@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <random>
+#include <sstream>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -18,9 +18,12 @@
 #include "levin/strategies/distributed/failure_report.h"
 #include "levin/strategies/distributed/gloo_control_group.h"
 #include "levin/strategies/distributed/rendezvous.h"
+#include "levin/strategies/distributed/shared_memory_backend.h"
 #include "levin/strategies/distributed/store_status_board.h"
 #include "levin/strategies/distributed/store_text.h"
 #include "levin/strategies/processes/attempt_notes.h"
+#include "levin/strategies/processes/share_memory.h"
+#include "levin/strategies/processes/shared_memory_collectives.h"
 #include "levin/strategies/processes/shared_memory_group.h"
 #include "levin/strategies/processes/shared_memory_vote_channel.h"
 #include "levin/strategies/store/store_server.h"
@@ -48,29 +51,29 @@ void warn_once_in(const std::shared_ptr<RunSegment>& segment) {
       [segment](std::string_view key) { return segment->header().warnings.insert(std::hash<std::string_view>{}(key)); });
 }
 
-/// Memory for ranks that nobody launched together: rank 0 makes it, the others open it by the name it left in the store, and
-/// the name is gone as soon as all have it. Null on every rank when one of them could not open it.
-std::shared_ptr<RunSegment> meet_in_named_segment(c10d::Store& store, const ClusterEnvironment& environment) {
+/// Memory for ranks that nobody launched together: rank 0 makes it, and tells in the store where the others find it. Null on
+/// every rank when one of them could not open it.
+std::shared_ptr<RunSegment> meet_in_segment_of_rank_zero(c10d::Store& store, const ClusterEnvironment& environment) {
   std::shared_ptr<RunSegment> segment;
-  std::string name;
   try {
     if (environment.rank == 0) {
-      name = format("/levin-{}-{}", getpid(), std::random_device()());
-      segment = RunSegment::create_named(name, environment.world_size);
-      set_text(store, "segment", name);
+      segment = RunSegment::create(environment.world_size);
+      set_text(store, "segment", format("{} {}", getpid(), segment->descriptor()));
     } else {
-      segment = RunSegment::attach_named(get_text(store, "segment"));
+      std::istringstream place(get_text(store, "segment"));
+      pid_t process = 0;
+      int descriptor = -1;
+      if (place >> process >> descriptor) segment = RunSegment::open_of(process, descriptor);
     }
   } catch (const IoError&) {
-    if (environment.rank == 0) set_text(store, "segment", "/levin-none");
+    if (environment.rank == 0) set_text(store, "segment", "none");
   }
   set_text(store, format("attached/{}", environment.rank), segment ? "yes" : "no");
   std::vector<std::string> keys;
   for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(format("attached/{}", rank));
-  bool all = true;
-  for (const auto& answer : store.multiGet(keys)) all &= std::string(answer.begin(), answer.end()) == "yes";
-  if (environment.rank == 0 && !name.empty()) RunSegment::remove_name(name);
-  return all ? segment : nullptr;
+  const auto answers = store.multiGet(keys);
+  const auto is_yes = [](const auto& answer) { return std::string(answer.begin(), answer.end()) == "yes"; };
+  return std::all_of(answers.begin(), answers.end(), is_yes) ? segment : nullptr;
 }
 
 }  // namespace
@@ -141,6 +144,7 @@ void ProcessWorld::keep_for_restarts(const std::string& text) const {
 
 void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options) {
   warn_once_in(segment);
+  segment_ = segment;
   const auto board = std::make_shared<SharedMemoryStatusBoard>(segment, environment_.rank);
   board_ = board;
   watch_ = std::make_unique<FailureWatch>(board_,
@@ -154,7 +158,8 @@ void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, c
 
 void ProcessWorld::join_control_group(const Options& options, bool one_host) {
   if (!board_ && one_host && options.control_group != ControlTransport::kGloo) {
-    const auto segment = environment_.world_size == 1 ? RunSegment::create(1) : meet_in_named_segment(*store_, environment_);
+    const auto segment =
+        environment_.world_size == 1 ? RunSegment::create(1) : meet_in_segment_of_rank_zero(*store_, environment_);
     if (segment) meet_in_segment(segment, options);
   }
   if (control_group_ && options.control_group != ControlTransport::kGloo) return;
@@ -164,16 +169,43 @@ void ProcessWorld::join_control_group(const Options& options, bool one_host) {
 }
 
 void ProcessWorld::join_process_group(const Options& options, bool one_host) {
-  const std::string backend = options.own_backend ? options.own_backend->backend_name() : "gloo";
-  transports_ += ", gradients over " + backend;
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
-  process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
-                             make_gloo_backend(store_, "gradients", environment_, one_host, times_));
+  c10::intrusive_ptr<c10d::Backend> shared_memory;
+  if (options.gradients != GradientTransport::kGloo) shared_memory = make_shared_memory_backend(options);
+  if (shared_memory) {
+    process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, shared_memory);
+  } else {
+    process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
+                               make_gloo_backend(store_, "gradients", environment_, one_host, times_));
+  }
+  const std::string own_backend = options.own_backend ? options.own_backend->backend_name() : "";
+  gradient_transport_ = options.own_backend ? own_backend : shared_memory ? "shared memory" : "gloo";
+  transports_ += ", gradients over " + gradient_transport_;
   if (!options.own_backend) return;
-  const auto own_store = c10::make_intrusive<c10d::PrefixStore>(backend, store_);
+  const auto own_store = c10::make_intrusive<c10d::PrefixStore>(own_backend, store_);
   process_group_->setBackend(
-      options.own_backend->device_type(), c10d::ProcessGroup::strToBackendType(backend),
+      options.own_backend->device_type(), c10d::ProcessGroup::strToBackendType(own_backend),
       options.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds));
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_shared_memory_backend(const Options& options) {
+  const bool is_asked_for = options.gradients == GradientTransport::kSharedMemory;
+  const auto board = std::dynamic_pointer_cast<SharedMemoryStatusBoard>(board_);
+  if (!segment_ || !board) {
+    if (!is_asked_for) return nullptr;
+    throw ConfigError(
+        "strategy ddp: process_group_backend: shared_memory needs all ranks on one host, and a control_group in shared memory; "
+        "leave it out, or use gloo");
+  }
+  std::string failure;
+  auto memory = share_memory(*control_group_, SharedMemoryCollectives::memory_bytes(environment_.world_size), failure);
+  if (memory) {
+    return c10::make_intrusive<SharedMemoryBackend>(
+        std::make_unique<SharedMemoryCollectives>(std::move(*memory), segment_, board, options.timeouts.timeout_seconds));
+  }
+  if (is_asked_for) throw IoError("strategy ddp: process_group_backend: shared_memory: " + failure);
+  if (environment_.rank == 0) Console::instance().warn(failure + ": gradients travel over gloo, which is slower.");
+  return nullptr;
 }
 
 void ProcessWorld::join_over_network(const Options& options, bool one_host) {

@@ -28,6 +28,7 @@ class ProcessWorld {
  public:
   struct Options {
     ControlTransport control_group = ControlTransport::kAuto;
+    GradientTransport gradients = GradientTransport::kAuto;
     std::shared_ptr<const Accelerator> own_backend;  ///< gradients travel over this accelerator's backend; null: over Gloo
     Timeouts timeouts;
     double connect_timeout_seconds = 300;  ///< to find one another; where a wait may be shorter, no longer than that
@@ -47,8 +48,10 @@ class ProcessWorld {
   /// Set when votes travel in the buckets of gradients.
   BucketVoteChannel* bucket_votes() { return bucket_votes_; }
   StatusBoard& board() { return *board_; }
-  /// "metrics over shared memory, gradients over gloo"
+  /// "metrics over shared memory, gradients over shared memory"
   const std::string& transports() const { return transports_; }
+  /// "shared memory", "gloo", "nccl": what gradients on the rank's device travel over.
+  const std::string& gradient_transport() const { return gradient_transport_; }
   /// What attempts of this run tell later ones; see RankGroup.
   std::string kept_for_restarts() const;
   void keep_for_restarts(const std::string& text) const;
@@ -64,13 +67,16 @@ class ProcessWorld {
   void join_control_group(const Options& options, bool one_host);
   void join_process_group(const Options& options, bool one_host);
   void join_over_network(const Options& options, bool one_host);
+  /// Null, with a warning, where the ranks of one host cannot share that much memory.
+  c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(const Options& options);
 
   ClusterEnvironment environment_;
   std::shared_ptr<StoreServer> store_server_;  ///< rank 0's, where no launcher serves the store
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Store> notes_;  ///< torchrun's agent's, where it serves one
   std::shared_ptr<SharedMemoryStatusBoard>
-      host_board_;  ///< of this host's ranks, for the launcher, where there are other hosts
+      host_board_;                       ///< of this host's ranks, for the launcher, where there are other hosts
+  std::shared_ptr<RunSegment> segment_;  ///< where all ranks have met in one
   MeetingTimes times_;
   std::shared_ptr<StatusBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;
@@ -79,6 +85,7 @@ class ProcessWorld {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   std::unique_ptr<FailureWatch> watch_;
   std::string transports_;
+  std::string gradient_transport_;
 };
 
 }  // namespace levin

@@ -1,16 +1,8 @@
 #include "levin/strategies/processes/run_segment.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 
-#include "levin/core/base/format.h"
-#include "levin/core/console/standard_descriptors.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -20,10 +12,6 @@ namespace {
 constexpr std::uint64_t kMagic = 0x6c6576696e303031;  // "levin001"
 
 std::size_t segment_bytes(int ranks) { return sizeof(SegmentHeader) + sizeof(RankSlot) * static_cast<std::size_t>(ranks); }
-
-[[noreturn]] void throw_segment_failed(const std::string& what) {
-  throw IoError(format("shared memory of the run: {} failed: {}", what, std::strerror(errno)));
-}
 
 }  // namespace
 
@@ -44,28 +32,8 @@ std::string SharedText::read() const {
   return std::string(text, strnlen(text, kCallTextBytes));
 }
 
-RunSegment::RunSegment(int descriptor, std::size_t bytes)
-    : descriptor_(descriptor), bytes_(bytes), memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)) {
-  if (memory_ == MAP_FAILED) {
-    close(descriptor_);
-    throw_segment_failed(format("mmap of {} bytes", bytes));
-  }
-}
-
-RunSegment::~RunSegment() {
-  munmap(memory_, bytes_);
-  close(descriptor_);
-}
-
-std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int ranks, int first_rank) {
-  const std::size_t bytes = segment_bytes(ranks);
-  if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-    const int error = errno;
-    close(descriptor);
-    errno = error;
-    throw_segment_failed(format("ftruncate to {} bytes", bytes));
-  }
-  std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
+std::shared_ptr<RunSegment> RunSegment::create(int ranks, int first_rank) {
+  std::shared_ptr<RunSegment> segment(new RunSegment(SharedFile::create(segment_bytes(ranks))));
   segment->header().ranks = ranks;
   segment->header().first_rank = first_rank;
   segment->header().layout = sizeof(RankSlot);
@@ -73,32 +41,10 @@ std::shared_ptr<RunSegment> RunSegment::make(int descriptor, int ranks, int firs
   return segment;
 }
 
-std::shared_ptr<RunSegment> RunSegment::create(int ranks, int first_rank) {
-  open_standard_descriptors();
-  const int descriptor = memfd_create("levin", MFD_CLOEXEC);
-  if (descriptor < 0) throw_segment_failed("memfd_create");
-  return make(descriptor, ranks, first_rank);
-}
-
-std::shared_ptr<RunSegment> RunSegment::create_named(const std::string& name, int ranks) {
-  open_standard_descriptors();
-  const int descriptor = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) throw_segment_failed("shm_open of " + name);
-  try {
-    return make(descriptor, ranks, /*first_rank=*/0);
-  } catch (...) {
-    remove_name(name);
-    throw;
-  }
-}
-
-std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
-  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-  struct stat status {};
-  if (fstat(descriptor, &status) != 0) throw_segment_failed(format("descriptor {}", descriptor));
-  const auto bytes = static_cast<std::size_t>(status.st_size);
+std::shared_ptr<RunSegment> RunSegment::checked(SharedFile file) {
+  const std::size_t bytes = file.bytes();
   if (bytes < sizeof(SegmentHeader)) throw IoError("shared memory of the run: the descriptor is no segment of levin");
-  std::shared_ptr<RunSegment> segment(new RunSegment(descriptor, bytes));
+  std::shared_ptr<RunSegment> segment(new RunSegment(std::move(file)));
   const SegmentHeader& header = segment->header();
   if (header.magic != kMagic || header.layout != sizeof(RankSlot) || header.ranks < 1 || bytes != segment_bytes(header.ranks)) {
     throw IoError("shared memory of the run: made by another version of levin; all ranks must run the same program");
@@ -106,17 +52,14 @@ std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
   return segment;
 }
 
-std::shared_ptr<RunSegment> RunSegment::attach_named(const std::string& name) {
-  open_standard_descriptors();
-  const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
-  if (descriptor < 0) throw_segment_failed("shm_open of " + name);
-  return attach(descriptor);
+std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) { return checked(SharedFile::attach(descriptor)); }
+
+std::shared_ptr<RunSegment> RunSegment::open_of(pid_t process, int descriptor) {
+  return checked(SharedFile::open_of(process, descriptor));
 }
 
-void RunSegment::remove_name(const std::string& name) noexcept { shm_unlink(name.c_str()); }
-
 RankSlot& RunSegment::slot(int rank) const {
-  auto* first = reinterpret_cast<RankSlot*>(static_cast<std::byte*>(memory_) + sizeof(SegmentHeader));
+  auto* first = reinterpret_cast<RankSlot*>(file_.data() + sizeof(SegmentHeader));
   return first[rank - first_rank()];
 }
 

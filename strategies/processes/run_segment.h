@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "levin/strategies/processes/lane_slot.h"
 #include "levin/strategies/processes/process_state.h"
+#include "levin/strategies/processes/shared_file.h"
 #include "levin/strategies/processes/shared_key_set.h"
 
 namespace levin {
@@ -15,8 +18,8 @@ namespace levin {
 // What lies in the shared memory of a run on one host. Every process maps the same bytes, zero at first. Atomics order
 // everything else; a text that may be read while it is written consists of atomic words.
 
+/// Of the control group.
 inline constexpr std::size_t kChunkBytes = 64 * 1024;
-inline constexpr std::size_t kCallTextBytes = 192;
 
 /// A short text that others may read at any time. A reader may see the mix of two texts for a moment, never bytes out of
 /// bounds.
@@ -27,13 +30,6 @@ class SharedText {
 
  private:
   std::array<std::atomic<std::uint64_t>, kCallTextBytes / 8> words_;
-};
-
-/// One message of a rank to all: a part of what it contributes to an all_gather.
-struct Chunk {
-  std::uint64_t total_bytes;
-  std::array<char, kCallTextBytes> what;
-  std::array<std::byte, kChunkBytes> bytes;
 };
 
 /// Everything one rank says. Only that rank writes it.
@@ -62,9 +58,8 @@ struct alignas(64) RankSlot {
   std::array<std::atomic<std::int64_t>, 2> vote_sequence;  ///< by parity of the sequence; counted from 1, 0 is none
   std::array<std::atomic<std::uint64_t>, 2> votes;
 
-  alignas(64) std::atomic<std::uint32_t> published;  ///< chunks published so far; a futex
-  std::atomic<std::uint32_t> sleepers;               ///< processes that sleep on `published`
-  std::array<Chunk, 2> chunks;                       ///< by parity of the chunk's number
+  LaneSlot control;  ///< this rank's side of the control group, whose chunks follow
+  std::array<std::array<std::byte, kChunkBytes>, 2> control_chunks;
 };
 
 struct FailureSlot {
@@ -93,31 +88,23 @@ struct alignas(64) SegmentHeader {
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// The shared memory itself. Nothing of it outlives the processes that use it: it has no name, or one that is removed as soon
-/// as all ranks have joined. Its descriptor is never one of 0 to 2.
+/// The shared memory itself. Nothing of it outlives the processes that use it: see SharedFile.
 class RunSegment {
  public:
-  /// Memory without a name; a child inherits it by descriptor(). Throws IoError.
-  /// For `ranks` ranks from `first_rank` on: those of this host.
+  /// For `ranks` ranks from `first_rank` on: those of this host. A child inherits it by descriptor(). Throws IoError.
   static std::shared_ptr<RunSegment> create(int ranks, int first_rank = 0);
-  /// Memory with a name, for processes that are no relatives. Throws IoError when the name is taken.
-  static std::shared_ptr<RunSegment> create_named(const std::string& name, int ranks);
   /// Joins memory that another process made. Takes over the descriptor. Throws IoError when it is no segment of this levin.
   static std::shared_ptr<RunSegment> attach(int descriptor);
-  static std::shared_ptr<RunSegment> attach_named(const std::string& name);
-  static void remove_name(const std::string& name) noexcept;
+  /// The same, of a process that is no relative: see SharedFile::open_of().
+  static std::shared_ptr<RunSegment> open_of(pid_t process, int descriptor);
 
-  ~RunSegment();
-  RunSegment(const RunSegment&) = delete;
-  RunSegment& operator=(const RunSegment&) = delete;
-
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return file_.descriptor(); }
   /// The ranks that it is for: one host's, where a launcher on each of several hosts starts them, and otherwise all.
   int first_rank() const { return header().first_rank; }
   int end_rank() const { return header().first_rank + header().ranks; }
   int ranks() const { return header().ranks; }
   bool has(int rank) const { return rank >= first_rank() && rank < end_rank(); }
-  SegmentHeader& header() const { return *static_cast<SegmentHeader*>(memory_); }
+  SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(file_.data()); }
   RankSlot& slot(int rank) const;
   /// The process of a rank; number 0 while it has not joined.
   ProcessId process_of(int rank) const;
@@ -126,12 +113,10 @@ class RunSegment {
   void set_launcher(const ProcessId& process);
 
  private:
-  RunSegment(int descriptor, std::size_t bytes);
-  static std::shared_ptr<RunSegment> make(int descriptor, int ranks, int first_rank);
+  explicit RunSegment(SharedFile file) : file_(std::move(file)) {}
+  static std::shared_ptr<RunSegment> checked(SharedFile file);
 
-  int descriptor_;
-  std::size_t bytes_;
-  void* memory_;
+  SharedFile file_;
 };
 
 /// Now, in nanoseconds of CLOCK_MONOTONIC.

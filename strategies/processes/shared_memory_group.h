@@ -1,53 +1,29 @@
 #pragma once
 
-#include <cstdint>
-#include <exception>
 #include <memory>
-#include <string>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/processes/shared_memory_status_board.h"
+#include "levin/strategies/processes/peer_waits.h"
+#include "levin/strategies/processes/shared_lane.h"
 
 namespace levin {
 
-/// The control group of ranks on one host: a few microseconds an exchange.
-///
-/// Each rank owns two chunk buffers, used in turn. Chunk n of a rank may be overwritten with its chunk n + 2: a rank publishes
-/// chunk n + 1 only after it has read everyone's chunk n, so whoever has seen all chunks n + 1 knows that all have read its
-/// chunk n.
-///
-/// A wait ends with DesyncError, on every rank, when ranks came with different calls or sizes, when a rank has failed or ended,
-/// when a rank is in a gradient reduction that cannot end because this rank waits here, and after the time limit. The group is
-/// unusable after any of these, and every later call throws the same error.
+/// The control group of ranks on one host: a few microseconds an exchange. Errors, which every later call throws again, are
+/// those of PeerWaits, and DesyncError on every rank when ranks came with different calls or sizes.
 class SharedMemoryGroup final : public ControlGroup {
  public:
   /// `timeout_seconds`: how long a wait may take.
   SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
                     double timeout_seconds);
 
-  int rank() const override { return board_->rank(); }
-  int size() const override { return board_->size(); }
+  int rank() const override { return waits_.rank(); }
+  int size() const override { return waits_.size(); }
   /// Also throws MisuseError, on this rank alone, when `all` has the wrong size.
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
 
  private:
-  struct Wait;
-  void publish(std::span<const std::byte> bytes, std::size_t total_bytes, const char* what);
-  void wait_for_all(const char* what);
-  void wait_for(int peer, Wait& wait);
-  void check_peer(int peer, Wait& wait);
-  void check_same_call();
-  /// Writes this rank's failure down, and throws it now and at every later call.
-  [[noreturn]] void fail(const std::string& text);
-  /// The same for a failure that is written down already.
-  [[noreturn]] void end_because_of(const FailureRecord& failure);
-
-  std::shared_ptr<RunSegment> segment_;
-  std::shared_ptr<SharedMemoryStatusBoard> board_;
-  double timeout_seconds_;
-  std::uint32_t published_ = 0;  ///< chunks of this rank so far
-  int spins_;
-  std::exception_ptr broken_;
+  PeerWaits waits_;
+  SharedLane lane_;
 };
 
 }  // namespace levin

@@ -29,7 +29,7 @@ TEST_CASE("bench comm times each collective of each group for each size, and wri
   CHECK_THAT(outcome.out, Contains("2 ranks") && Contains("group") && Contains("bus GB/s") && Contains("64 KB"));
   const CsvTable table = CsvTable::read(folder / "comm.csv");
   const std::vector<double> bytes = table.values("bytes");
-  // 1 KB, 4 KB, 16 KB and 64 KB, over gloo in each of four ways and over shared memory in one.
+  // 1 KB, 4 KB, 16 KB and 64 KB, in each of four ways as gradients travel, and in one as metrics do.
   REQUIRE(bytes.size() == 4 * 4 + 4);
   const std::vector<double> seconds = table.values("seconds");
   const std::vector<double> throughput = table.values("gb_per_second");

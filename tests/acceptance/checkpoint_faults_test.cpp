@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <random>
 
 #include "acceptance/digits_run.h"
@@ -92,8 +93,8 @@ TEST_CASE("a run that saves every step and is killed at any instant leaves a who
 
 TEST_CASE("a call that fails while a checkpoint is written ends all ranks with path and cause, and the file before is whole") {
   const int ranks = GENERATE(1, 2);
-  const auto [error, cause] =
-      GENERATE(table<int, std::string>({{ENOSPC, "No space left on device"}, {EIO, "Input/output error"}}));
+  const int error = GENERATE(ENOSPC, EIO);
+  const std::string cause = std::strerror(error);
   const bool whole = MatrixReport::whole();
   int failed = 0;
   bool has_call = true;

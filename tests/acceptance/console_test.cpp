@@ -105,7 +105,7 @@ TEST_CASE("1, 2 and 4 ranks say once what holds for the run, and each rank what 
     const Lines lines = lines_of(fit.out);
     CHECK(count(lines, "^levin \\d+\\.\\d+\\.\\d+, LibTorch \\d.*, .* \\d+\\.\\d+, \\w.*, ranks: " + std::to_string(ranks) +
                            (ranks == 1 ? " \\(single_device\\)$"
-                                       : " \\(ddp, metrics over shared memory, gradients over gloo\\)$")) == 1);
+                                       : " \\(ddp, metrics over shared memory, gradients over shared memory\\)$")) == 1);
     CHECK(count(lines, "levin \\d") == 1);
     CHECK(count(lines, "^configuration: .*config\\.yaml, .*--trainer\\.devices=" + std::to_string(ranks)) == 1);
     CHECK(count(lines, "^files: " + version_folder(root).string() + "$") == 1);

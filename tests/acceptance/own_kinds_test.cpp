@@ -27,7 +27,7 @@ TEST_CASE("a plug-in's accelerator and strategy are chosen by name, and train as
   const Outcome own = fit(own_folder, "Toy", "MeanGradients");
   INFO(own.text());
   REQUIRE(own.ok());
-  CHECK_THAT(own.out, Contains("ranks: 2 (mean_gradients, metrics over shared memory, gradients over gloo)"));
+  CHECK_THAT(own.out, Contains("ranks: 2 (mean_gradients, metrics over shared memory, gradients over shared memory)"));
   CHECK_THAT(own.out, Contains("[rank 0] device toy:0, process ") && Contains("[rank 1] device toy:1, process "));
   const Outcome built_in = fit(folder, "cpu", "ddp");
   INFO(built_in.text());

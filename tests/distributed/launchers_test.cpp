@@ -25,7 +25,7 @@ void check_under(const std::vector<std::string>& launcher, const Environment& en
   const Outcome outcome = run(command);
   INFO(outcome.text());
   REQUIRE(outcome.ok());
-  CHECK_THAT(outcome.out, Catch::Contains("ranks: 2 (ddp, metrics over shared memory, gradients over gloo)"));
+  CHECK_THAT(outcome.out, Catch::Contains("ranks: 2 (ddp, metrics over shared memory, gradients over shared memory)"));
   CHECK(left_by(folder.path()) == under_levin());
 }
 

@@ -49,7 +49,7 @@ std::vector<std::string> environment_of(const Command& command) {
   const auto has_name = [](const std::string& variable, const std::string& name) { return variable.starts_with(name + "="); };
   for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
   for (const auto& [name, value] : command.environment) {
-    std::erase_if(variables, [&](const std::string& variable) { return has_name(variable, name); });
+    std::erase_if(variables, [&, &own = name](const std::string& variable) { return has_name(variable, own); });
     if (!value.empty()) variables.push_back(name + "=" + value);
   }
   return variables;

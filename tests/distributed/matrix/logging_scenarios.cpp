@@ -23,7 +23,7 @@ class JoiningModule : public OneWeight {
   OptimizerSetups configure_optimizers() override {
     auto optimizer = std::make_shared<torch::optim::SGD>(parameters(), 1.0);
     auto plateau = std::make_shared<ReduceLrOnPlateau>(*optimizer, ReduceLrOnPlateauOptions{.factor = 0.5, .patience = 0});
-    OptimizerSetup setup(optimizer);
+    OptimizerSetup setup{.optimizer = optimizer};
     setup.schedulers.push_back(SchedulerConfig{.scheduler = plateau, .interval = levin::Interval::kEpoch, .monitor = "joined"});
     return setup;
   }

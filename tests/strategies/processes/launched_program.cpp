@@ -61,8 +61,8 @@ struct World {
 };
 
 [[noreturn]] void loop_for_ever() {
-  std::atomic<bool> never{false};
-  while (!never.load()) {
+  volatile bool never = false;
+  while (!never) {
   }
   std::abort();
 }

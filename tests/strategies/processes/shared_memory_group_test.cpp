@@ -1,6 +1,7 @@
 #include "levin/strategies/processes/shared_memory_group.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -168,7 +169,7 @@ TEST_CASE("a rank that is still in a reduction which this rank has already ended
   const auto errors = run_ranks(2, [&](Rank& rank) {
     rank.board->begin_reduction();
     if (rank.group.rank() == 1) {
-      while (rank.segment->slot(0).published.load() == 0) std::this_thread::yield();
+      while (rank.segment->slot(0).control.published.value.load() == 0) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(100));  // several checks of the waiting rank
     }
     const std::vector<std::byte> mine(8);
@@ -297,10 +298,24 @@ TEST_CASE("memory of a run is refused when it is not what this program lays out"
   segment->header().layout = 1;
   CHECK_THROWS_AS(RunSegment::attach(dup(segment->descriptor())), IoError);
   CHECK_THROWS_AS(RunSegment::attach(open("/dev/null", O_RDWR)), IoError);
-  const std::string name = "/levin_test_" + std::to_string(getpid());
-  const auto named = RunSegment::create_named(name, 3);
-  CHECK_THROWS_AS(RunSegment::create_named(name, 3), IoError);
-  CHECK(RunSegment::attach_named(name)->ranks() == 3);
-  RunSegment::remove_name(name);
-  CHECK_THROWS_AS(RunSegment::attach_named(name), IoError);
+}
+
+TEST_CASE("memory of a run has no name: others of this user open it where its maker has it") {
+  const auto segment = RunSegment::create(3);
+  const auto opened = RunSegment::open_of(getpid(), segment->descriptor());
+  CHECK(opened->ranks() == 3);
+  segment->slot(2).reductions = 7;
+  CHECK(opened->slot(2).reductions == 7);
+  CHECK_THROWS_WITH(RunSegment::open_of(getpid(), 1'000'000), Catch::Contains("shared memory of the run: open of /proc/"));
+}
+
+TEST_CASE("memory beyond the limit of file sizes is an error, not a signal") {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  setrlimit(RLIMIT_FSIZE, &small);
+  CHECK_THROWS_WITH(SharedFile::create(8192), Catch::Contains("fallocate of 8192 bytes failed: File too large"));
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(SharedFile::create(8192).bytes() == 8192);
 }

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <future>
+#include <tuple>
 
 #include "levin/core/error.h"
 #include "levin/strategies/processes/store_sockets.h"
@@ -209,7 +210,7 @@ TEST_CASE("rank 0 listens where MASTER_ADDR says and nowhere else, and says when
 }
 
 TEST_CASE("a member that contradicts the run ends it for all while ranks gather, and is alone refused once all have come") {
-  const auto [member, text] = GENERATE(table<StoreMember, std::string>({
+  const std::tuple<StoreMember, std::string> stranger = GENERATE(table<StoreMember, std::string>({
       {{.rank = 1, .world_size = 3, .build = "new", .process = "process 1 on b"},
        "rank 1 at this host runs new, and rank 0 runs old: install the same on all hosts"},
       {{.rank = 0, .world_size = 3, .build = "old", .process = "process 2 on b"},
@@ -217,6 +218,8 @@ TEST_CASE("a member that contradicts the run ends it for all while ranks gather,
        "its "
        "own"},
   }));
+  const StoreMember& member = std::get<0>(stranger);
+  const std::string& text = std::get<1>(stranger);
   StoreServer server({.world_size = 3, .build = "old", .print = [](const std::string&) {}}, {}, Descriptor());
   const auto join = [&](const StoreMember& who) { return std::make_unique<StoreClient>(server.address(), who, in(10s)); };
   const auto fitting = [](int rank) {

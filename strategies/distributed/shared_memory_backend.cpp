@@ -1,0 +1,214 @@
+#include "levin/strategies/distributed/shared_memory_backend.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "levin/core/base/format.h"
+#include "levin/core/error.h"
+#include "levin/strategies/distributed/combine_values.h"
+
+namespace levin {
+
+namespace {
+
+/// A call that has ended.
+class EndedWork final : public c10d::Work {
+ public:
+  EndedWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors) : Work(rank, type), tensors_(std::move(tensors)) {
+    finish();
+  }
+  std::vector<at::Tensor> result() override { return tensors_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    future->markCompleted(c10::IValue(tensors_));
+    return future;
+  }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+};
+
+void check_on_cpu(const at::Tensor& tensor) {
+  if (tensor.device().is_cpu()) return;
+  throw MisuseError(format("a tensor on {} cannot travel through shared memory", tensor.device().str()));
+}
+
+std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
+}
+
+CombineOp combine_op(const c10d::ReduceOp& op) {
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+      return CombineOp::kSum;
+    case c10d::ReduceOp::AVG:
+      return CombineOp::kAverage;
+    case c10d::ReduceOp::PRODUCT:
+      return CombineOp::kProduct;
+    case c10d::ReduceOp::MIN:
+      return CombineOp::kMin;
+    case c10d::ReduceOp::MAX:
+      return CombineOp::kMax;
+    default:
+      throw MisuseError(
+          "values travel through shared memory to be summed, averaged, multiplied, or for their minimum or maximum");
+  }
+}
+
+SharedMemoryCollectives::Values values_of(const at::Tensor& contiguous, const c10d::ReduceOp& op) {
+  return {bytes_of(contiguous), static_cast<std::size_t>(contiguous.element_size()),
+          combine_values(combine_op(op), contiguous.scalar_type())};
+}
+
+std::string call_text(const char* call, const at::Tensor& tensor) {
+  return format("{} of {}", call, c10::toString(tensor.scalar_type()));
+}
+
+std::string call_text(const char* call, const c10d::ReduceOp& op, const at::Tensor& tensor) {
+  return format("{}({}) of {}", call, combine_op_name(combine_op(op)), c10::toString(tensor.scalar_type()));
+}
+
+/// A tensor whose numbers lie one after the other: the given one, or a copy that takes its place at the end.
+class Contiguous {
+ public:
+  explicit Contiguous(at::Tensor& tensor) : tensor_(tensor), contiguous_(tensor.contiguous()) { check_on_cpu(tensor); }
+  const at::Tensor& get() const { return contiguous_; }
+  void write_back() const {
+    if (!contiguous_.is_same(tensor_)) tensor_.copy_(contiguous_);
+  }
+
+ private:
+  at::Tensor& tensor_;
+  at::Tensor contiguous_;
+};
+
+}  // namespace
+
+SharedMemoryBackend::SharedMemoryBackend(std::unique_ptr<SharedMemoryCollectives> collectives)
+    : Backend(collectives->rank(), collectives->size()), collectives_(std::move(collectives)) {}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::broadcast(std::vector<at::Tensor>& tensors,
+                                                              const c10d::BroadcastOptions& options) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& tensor : tensors) {
+    const Contiguous values(tensor);
+    const std::string what = call_text(format("broadcast from rank {}", options.rootRank).c_str(), tensor);
+    collectives_->broadcast(bytes_of(values.get()), static_cast<int>(options.rootRank), what.c_str());
+    values.write_back();
+  }
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BROADCAST, tensors);
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(std::vector<at::Tensor>& tensors,
+                                                              const c10d::AllreduceOptions& options) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& tensor : tensors) {
+    if (tensor.is_sparse()) {
+      all_reduce_sparse(tensor, options.reduceOp);
+    } else {
+      all_reduce_dense(tensor, options.reduceOp);
+    }
+  }
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::ALLREDUCE, tensors);
+}
+
+void SharedMemoryBackend::all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op) {
+  const Contiguous values(tensor);
+  const std::string what = call_text("all_reduce", op, tensor);
+  collectives_->all_reduce(values_of(values.get(), op), what.c_str());
+  values.write_back();
+}
+
+void SharedMemoryBackend::all_reduce_sparse(at::Tensor& tensor, const c10d::ReduceOp& op) {
+  if (op != c10d::ReduceOp::SUM) throw MisuseError("sparse tensors can only be summed over ranks");
+  const at::Tensor mine = tensor.coalesce();
+  const at::Tensor count = torch::tensor({mine._nnz()}, torch::kLong);
+  std::int64_t most = 0;
+  std::vector<std::int64_t> counts;
+  for (const at::Tensor& other : all_gather(count)) {
+    counts.push_back(other.item<std::int64_t>());
+    most = std::max(most, counts.back());
+  }
+  // As long on every rank.
+  const auto padded = [&](const at::Tensor& values, std::int64_t dimension) {
+    std::vector<std::int64_t> sizes = values.sizes().vec();
+    sizes[static_cast<std::size_t>(dimension)] = most;
+    at::Tensor all = torch::zeros(sizes, values.options());
+    all.narrow(dimension, 0, values.size(dimension)).copy_(values);
+    return all;
+  };
+  const std::vector<at::Tensor> indices = all_gather(padded(mine.indices(), 1));
+  const std::vector<at::Tensor> values = all_gather(padded(mine.values(), 0));
+  std::vector<at::Tensor> all_indices;
+  std::vector<at::Tensor> all_values;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    all_indices.push_back(indices[rank].narrow(1, 0, counts[rank]));
+    all_values.push_back(values[rank].narrow(0, 0, counts[rank]));
+  }
+  const at::Tensor sum =
+      torch::sparse_coo_tensor(torch::cat(all_indices, 1), torch::cat(all_values, 0), mine.sizes(), mine.options());
+  tensor.copy_(sum.coalesce());
+}
+
+std::vector<at::Tensor> SharedMemoryBackend::all_gather(const at::Tensor& mine) {
+  std::vector<at::Tensor> all;
+  for (int rank = 0; rank < size_; ++rank) all.push_back(torch::empty_like(mine, mine.options(), at::MemoryFormat::Contiguous));
+  all_gather(mine, all);
+  return all;
+}
+
+void SharedMemoryBackend::all_gather(const at::Tensor& mine, std::vector<at::Tensor>& all) {
+  const at::Tensor own = mine.contiguous();
+  check_on_cpu(own);
+  if (static_cast<int>(all.size()) != size_)
+    throw MisuseError(format("all_gather: {} tensors for {} ranks", all.size(), size_));
+  std::vector<Contiguous> targets;
+  std::vector<std::byte*> places;
+  for (at::Tensor& tensor : all) {
+    if (tensor.nbytes() != own.nbytes()) throw MisuseError("all_gather: all tensors must be of one size");
+    targets.emplace_back(tensor);
+    places.push_back(bytes_of(targets.back().get()).data());
+  }
+  collectives_->all_gather(bytes_of(own), places, call_text("all_gather", own).c_str());
+  for (const Contiguous& target : targets) target.write_back();
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allgather(std::vector<std::vector<at::Tensor>>& all,
+                                                              std::vector<at::Tensor>& mine, const c10d::AllgatherOptions&) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> results;
+  for (std::size_t index = 0; index < mine.size(); ++index) {
+    all_gather(mine[index], all[index]);
+    results.insert(results.end(), all[index].begin(), all[index].end());
+  }
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::ALLGATHER, std::move(results));
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::reduce_scatter(std::vector<at::Tensor>& mine,
+                                                                   std::vector<std::vector<at::Tensor>>& all,
+                                                                   const c10d::ReduceScatterOptions& options) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < mine.size(); ++index) {
+    const Contiguous result(mine[index]);
+    std::vector<at::Tensor> parts;
+    std::vector<const std::byte*> places;
+    for (const at::Tensor& part : all[index]) {
+      if (part.nbytes() != result.get().nbytes()) throw MisuseError("reduce_scatter: all parts must be of one size");
+      parts.push_back(part.contiguous());
+      places.push_back(bytes_of(parts.back()).data());
+    }
+    const std::string what = call_text("reduce_scatter", options.reduceOp, result.get());
+    collectives_->reduce_scatter(places, values_of(result.get(), options.reduceOp), what.c_str());
+    result.write_back();
+  }
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::REDUCE_SCATTER, mine);
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::barrier(const c10d::BarrierOptions&) {
+  collectives_->barrier("barrier");
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BARRIER, std::vector<at::Tensor>());
+}
+
+}  // namespace levin

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "levin/strategies/processes/shared_memory_collectives.h"
+
+namespace levin {
+
+/// Tensors on the CPU between the ranks of one host, through shared memory. A call comes back when it is done: its work has
+/// ended. Sparse tensors can be all-reduced. Errors are those of SharedMemoryCollectives, and MisuseError for tensors on other
+/// devices, and operations and types that combine_values() does not know.
+class SharedMemoryBackend final : public c10d::Backend {
+ public:
+  explicit SharedMemoryBackend(std::unique_ptr<SharedMemoryCollectives> collectives);
+
+  const std::string getBackendName() const override { return "shared_memory"; }
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
+                                           const c10d::AllgatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor>& mine, std::vector<std::vector<at::Tensor>>& all,
+                                                const c10d::ReduceScatterOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
+
+ private:
+  void all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op);
+  void all_reduce_sparse(at::Tensor& tensor, const c10d::ReduceOp& op);
+  std::vector<at::Tensor> all_gather(const at::Tensor& mine);
+  void all_gather(const at::Tensor& mine, std::vector<at::Tensor>& all);
+
+  std::unique_ptr<SharedMemoryCollectives> collectives_;
+};
+
+}  // namespace levin

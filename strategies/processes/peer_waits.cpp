@@ -1,0 +1,106 @@
+#include "levin/strategies/processes/peer_waits.h"
+
+#include <sched.h>
+
+#include <chrono>
+
+#include "levin/core/base/format.h"
+#include "levin/core/base/usable_cores.h"
+#include "levin/core/error.h"
+#include "levin/strategies/processes/peer_errors.h"
+
+namespace levin {
+
+namespace {
+
+/// Some microseconds, within which ranks in step meet.
+constexpr int kSpins = 300;
+/// A rank that slept would be put beside the one that wakes it, on one core, and stay there.
+constexpr std::int64_t kYieldNanoseconds = 2'000'000;
+constexpr auto kSleep = std::chrono::milliseconds(20);
+/// The launcher sees a rank end, and knows how; it gets this long to write it down.
+constexpr std::int64_t kLauncherGrace = 1'000'000'000;
+
+void pause_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+PeerWaits::PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
+                     double timeout_seconds)
+    : segment_(std::move(segment)),
+      board_(std::move(board)),
+      timeout_seconds_(timeout_seconds),
+      has_own_core_(board_->size() <= usable_cores()) {}
+
+void PeerWaits::wait_for(int peer, SharedCount& count, std::uint32_t number, const char* what) {
+  if (count.has_reached(number)) return;
+  // With more ranks than cores, who waits gives the core up at once.
+  if (has_own_core_ && comes_soon(count, number)) return;
+  Wait wait{.peer = peer, .count = count, .number = number, .what = what, .since = monotonic_nanoseconds()};
+  while (true) {
+    count.sleep_until(number, kSleep);
+    if (wait.is_over()) return;
+    check_peer(wait);
+  }
+}
+
+bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) {
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (count.has_reached(number)) return true;
+    pause_cpu();
+  }
+  const std::int64_t end = monotonic_nanoseconds() + kYieldNanoseconds;
+  while (monotonic_nanoseconds() < end) {
+    sched_yield();
+    if (count.has_reached(number)) return true;
+  }
+  return false;
+}
+
+void PeerWaits::check_peer(Wait& wait) {
+  if (const auto failure = board_->failure()) end_because_of(*failure);
+
+  if (const auto other = board_->rank_in_later_reduction()) {
+    if (wait.is_over()) return;
+    fail(different_calls(rank(), wait.what, *other, describe(whereabouts_of(*segment_, *other))));
+  }
+
+  const ProcessId process = segment_->process_of(wait.peer);
+  const std::int64_t now = monotonic_nanoseconds();
+  if (process.number != 0 && process_state(process) == ProcessState::kGone) {
+    if (wait.is_over()) return;
+    if (wait.gone_since == 0) wait.gone_since = now;
+    const bool launched = segment_->launcher().number != 0;
+    if (!launched || now - wait.gone_since > kLauncherGrace) {
+      board_->report_failure({wait.peer, whereabouts_of(*segment_, wait.peer),
+                              format("its process ended while other ranks wait in {}", wait.what)});
+      end_because_of(board_->failure().value_or(FailureRecord{wait.peer, {}, "its process ended"}));
+    }
+    return;
+  }
+
+  const double seconds = static_cast<double>(now - wait.since) / 1e9;
+  if (seconds > timeout_seconds_) {
+    board_->report_stall(format("waited {} s in {} for rank {}", static_cast<int>(seconds), wait.what, wait.peer));
+    end_because_of(board_->failure().value_or(FailureRecord{wait.peer, {}, "timeout_seconds"}));
+  }
+}
+
+void PeerWaits::fail(const std::string& text) {
+  board_->post_waiting(nullptr);
+  board_->report_failure({rank(), board_->own_whereabouts(), text});
+  broken_ = std::make_exception_ptr(DesyncError(text));
+  std::rethrow_exception(broken_);
+}
+
+void PeerWaits::end_because_of(const FailureRecord& failure) {
+  board_->post_waiting(nullptr);
+  broken_ = std::make_exception_ptr(RecordedFailure(failure.str()));
+  std::rethrow_exception(broken_);
+}
+
+}  // namespace levin

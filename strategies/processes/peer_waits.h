@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "levin/strategies/processes/shared_count.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
+
+namespace levin {
+
+/// A rank's waits for other ranks of its host. A wait ends with DesyncError, on every rank, when a rank has failed or ended,
+/// when a rank is in a gradient reduction that cannot end because this rank waits here, and after the time limit. Every later
+/// wait then throws the same error. Threading: used by one thread at a time.
+class PeerWaits {
+ public:
+  /// `timeout_seconds`: how long a wait may take.
+  PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board, double timeout_seconds);
+
+  int rank() const { return board_->rank(); }
+  int size() const { return board_->size(); }
+  RunSegment& segment() const { return *segment_; }
+  SharedMemoryStatusBoard& board() const { return *board_; }
+
+  /// Throws the error that ended an earlier wait, if one did.
+  void check_usable() const {
+    if (broken_) std::rethrow_exception(broken_);
+  }
+  /// Waits until rank `peer` has brought its count to `number`. `what`: the call that this rank is in.
+  void wait_for(int peer, SharedCount& count, std::uint32_t number, const char* what);
+  /// Writes this rank's failure down, and throws it now and at every later wait.
+  [[noreturn]] void fail(const std::string& text);
+
+ private:
+  /// What one wait knows between its checks.
+  struct Wait {
+    int peer;
+    const SharedCount& count;
+    std::uint32_t number;
+    const char* what;
+    std::int64_t since;
+    std::int64_t gone_since = 0;
+    /// Asked again before an error: a rank that has been here, and gone on since, must not look like one that never came.
+    bool is_over() const { return count.has_reached(number); }
+  };
+  static bool comes_soon(const SharedCount& count, std::uint32_t number);
+  void check_peer(Wait& wait);
+  /// The same as fail() for a failure that is written down already.
+  [[noreturn]] void end_because_of(const FailureRecord& failure);
+
+  std::shared_ptr<RunSegment> segment_;
+  std::shared_ptr<SharedMemoryStatusBoard> board_;
+  double timeout_seconds_;
+  bool has_own_core_;
+  std::exception_ptr broken_;
+};
+
+}  // namespace levin

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "levin/strategies/processes/lane_slot.h"
+#include "levin/strategies/processes/peer_waits.h"
+
+namespace levin {
+
+/// Where a rank's side of a lane lies. Both buffers are as long as those of the other ranks.
+struct LanePart {
+  LaneSlot* slot = nullptr;
+  std::array<std::byte*, 2> buffers{};
+};
+
+/// Chunks of bytes that the ranks of a host lay before one another: each writes its own, all read all.
+///
+/// A rank has two buffers, used in turn. Chunk n of a rank may be overwritten with its chunk n + 2: a rank publishes chunk n +
+/// 1 only after it has read everyone's chunk n, so whoever has seen all chunks n + 1 knows that all have read its chunk n.
+/// Threading: used by one thread at a time.
+class SharedLane {
+ public:
+  /// `parts`: by rank.
+  SharedLane(PeerWaits& waits, std::vector<LanePart> parts);
+
+  int rank() const { return waits_.rank(); }
+  int size() const { return waits_.size(); }
+
+  /// This rank's buffer of the chunk that is published next: to be written before.
+  std::byte* own_buffer() const { return part(rank()).buffers[published_ % 2]; }
+  /// Makes what own_buffer() holds this rank's next chunk. `what` and `total_bytes`: the call that it belongs to, for
+  /// check_same_call().
+  void publish(const char* what, std::uint64_t total_bytes);
+  /// Waits until every rank has published as many chunks as this one. Throws as PeerWaits::wait_for() does.
+  void wait_for_all(const char* what);
+  /// Throws DesyncError, on every rank, unless all ranks have published the last chunk for the same call.
+  void check_same_call();
+  /// A rank's chunk of the number that this rank published last, until this rank publishes the next but one.
+  const std::byte* chunk(int rank) const { return part(rank).buffers[(published_ - 1) % 2]; }
+
+ private:
+  const LanePart& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
+  const LaneSlot::Header& header(int rank) const { return part(rank).slot->headers[(published_ - 1) % 2]; }
+
+  PeerWaits& waits_;
+  std::vector<LanePart> parts_;
+  std::uint32_t published_ = 0;  ///< chunks of this rank so far
+};
+
+}  // namespace levin

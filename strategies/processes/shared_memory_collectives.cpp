@@ -1,0 +1,146 @@
+#include "levin/strategies/processes/shared_memory_collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "levin/core/base/format.h"
+#include "levin/core/error.h"
+
+namespace levin {
+
+namespace {
+
+constexpr std::size_t kMostChunkBytes = std::size_t{1} << 20;
+constexpr std::size_t kLeastChunkBytes = std::size_t{64} << 10;
+/// Of all ranks together, about.
+constexpr std::size_t kMostMemoryBytes = std::size_t{64} << 20;
+/// Shares begin on lines of the cache, so that ranks write none together.
+constexpr std::size_t kLineBytes = 64;
+constexpr std::size_t kPageBytes = 4096;
+/// Up to here every rank combines everything by itself: a second meeting would take longer.
+constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
+
+std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+std::size_t chunk_bytes_of(int ranks) {
+  const std::size_t share = kMostMemoryBytes / (2 * static_cast<std::size_t>(ranks));
+  return std::clamp(share / kPageBytes * kPageBytes, kLeastChunkBytes, kMostChunkBytes);
+}
+
+std::size_t bytes_of_rank(int ranks) { return rounded_up(sizeof(LaneSlot), kPageBytes) + 2 * chunk_bytes_of(ranks); }
+
+std::vector<LanePart> lane_parts(const SharedFile& memory, int ranks) {
+  if (memory.bytes() != SharedMemoryCollectives::memory_bytes(ranks)) {
+    throw IoError(format("shared memory of the run: {} bytes for collectives of {} ranks", memory.bytes(), ranks));
+  }
+  std::vector<LanePart> parts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::byte* const begin = memory.data() + static_cast<std::size_t>(rank) * bytes_of_rank(ranks);
+    std::byte* const buffers = begin + rounded_up(sizeof(LaneSlot), kPageBytes);
+    parts.push_back({reinterpret_cast<LaneSlot*>(begin), {buffers, buffers + chunk_bytes_of(ranks)}});
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::size_t SharedMemoryCollectives::memory_bytes(int ranks) { return static_cast<std::size_t>(ranks) * bytes_of_rank(ranks); }
+
+SharedMemoryCollectives::SharedMemoryCollectives(SharedFile memory, std::shared_ptr<RunSegment> segment,
+                                                 std::shared_ptr<SharedMemoryStatusBoard> board, double timeout_seconds)
+    : waits_(std::move(segment), std::move(board), timeout_seconds),
+      memory_(std::move(memory)),
+      chunk_bytes_(chunk_bytes_of(size())),
+      lane_(waits_, lane_parts(memory_, size())),
+      parts_(static_cast<std::size_t>(size())) {}
+
+template <class Step>
+void SharedMemoryCollectives::in_pieces(std::size_t bytes, std::size_t piece_bytes, const Step& step) {
+  std::size_t offset = 0;
+  do {
+    const std::size_t length = std::min(piece_bytes, bytes - offset);
+    step(offset, length);
+    offset += length;
+  } while (offset < bytes);
+}
+
+void SharedMemoryCollectives::meet(const char* what, std::size_t total_bytes, bool is_first) {
+  lane_.publish(what, total_bytes);
+  lane_.wait_for_all(what);
+  if (is_first) lane_.check_same_call();
+}
+
+void SharedMemoryCollectives::combine_chunks(std::byte* result, const Values& values, std::size_t begin, std::size_t end) {
+  if (begin >= end) return;
+  for (int peer = 0; peer < size(); ++peer) parts_[static_cast<std::size_t>(peer)] = lane_.chunk(peer) + begin;
+  values.combine(result, parts_, (end - begin) / values.element_bytes);
+}
+
+void SharedMemoryCollectives::all_reduce(const Values& values, const char* what) {
+  waits_.check_usable();
+  in_pieces(values.bytes.size(), chunk_bytes_, [&](std::size_t offset, std::size_t length) {
+    std::byte* const piece = values.bytes.data() + offset;
+    if (length > 0) std::memcpy(lane_.own_buffer(), piece, length);
+    meet(what, values.bytes.size(), offset == 0);
+    if (length <= kAtOnceBytes) {
+      combine_chunks(piece, values, 0, length);
+    } else {
+      all_reduce_by_shares(piece, length, values, what);
+    }
+  });
+}
+
+void SharedMemoryCollectives::all_reduce_by_shares(std::byte* piece, std::size_t length, const Values& values,
+                                                   const char* what) {
+  const std::size_t share =
+      rounded_up((length + static_cast<std::size_t>(size()) - 1) / static_cast<std::size_t>(size()), kLineBytes);
+  const auto begin_of = [&](int rank) { return std::min(length, share * static_cast<std::size_t>(rank)); };
+  combine_chunks(lane_.own_buffer(), values, begin_of(rank()), begin_of(rank() + 1));
+  meet(what, values.bytes.size(), /*is_first=*/false);
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::size_t bytes = begin_of(peer + 1) - begin_of(peer);
+    if (bytes > 0) std::memcpy(piece + begin_of(peer), lane_.chunk(peer), bytes);
+  }
+}
+
+void SharedMemoryCollectives::all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what) {
+  waits_.check_usable();
+  in_pieces(mine.size(), chunk_bytes_, [&](std::size_t offset, std::size_t length) {
+    if (length > 0) std::memcpy(lane_.own_buffer(), mine.data() + offset, length);
+    meet(what, mine.size(), offset == 0);
+    for (int peer = 0; length > 0 && peer < size(); ++peer) {
+      std::memcpy(all[static_cast<std::size_t>(peer)] + offset, lane_.chunk(peer), length);
+    }
+  });
+}
+
+void SharedMemoryCollectives::broadcast(std::span<std::byte> bytes, int root, const char* what) {
+  waits_.check_usable();
+  in_pieces(bytes.size(), chunk_bytes_, [&](std::size_t offset, std::size_t length) {
+    if (length > 0 && rank() == root) std::memcpy(lane_.own_buffer(), bytes.data() + offset, length);
+    meet(what, bytes.size(), offset == 0);
+    if (length > 0 && rank() != root) std::memcpy(bytes.data() + offset, lane_.chunk(root), length);
+  });
+}
+
+void SharedMemoryCollectives::reduce_scatter(std::span<const std::byte* const> parts, const Values& result, const char* what) {
+  waits_.check_usable();
+  const std::size_t room = chunk_bytes_ / static_cast<std::size_t>(size()) / kLineBytes * kLineBytes;
+  in_pieces(result.bytes.size(), room, [&](std::size_t offset, std::size_t length) {
+    for (int peer = 0; length > 0 && peer < size(); ++peer) {
+      const auto index = static_cast<std::size_t>(peer);
+      std::memcpy(lane_.own_buffer() + index * room, parts[index] + offset, length);
+    }
+    meet(what, result.bytes.size(), offset == 0);
+    const std::size_t begin = static_cast<std::size_t>(rank()) * room;
+    combine_chunks(result.bytes.data() + offset, result, begin, begin + length);
+  });
+}
+
+void SharedMemoryCollectives::barrier(const char* what) {
+  waits_.check_usable();
+  meet(what, 0, /*is_first=*/true);
+}
+
+}  // namespace levin

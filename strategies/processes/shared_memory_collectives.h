@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "levin/strategies/processes/peer_waits.h"
+#include "levin/strategies/processes/shared_file.h"
+#include "levin/strategies/processes/shared_lane.h"
+
+namespace levin {
+
+/// Collectives of the ranks of one host, on bytes of any length: each call moves them in chunks through shared memory, and
+/// comes back when this rank's part is done. Results are the same bits on every rank, and in every run: values are combined in
+/// the order of ranks.
+///
+/// Ranks: all, in the same order of calls. Errors, which every later call throws again, are those of PeerWaits, and DesyncError
+/// on every rank when ranks came with different calls or sizes. `what` of a call: what it is, and of which type; ranks that say
+/// different things are in different calls.
+class SharedMemoryCollectives {
+ public:
+  /// Combines `elements` values of each part, in the order of parts, into `result`, which is none of the parts.
+  using Combine = void (*)(std::byte* result, std::span<const std::byte* const> parts, std::size_t elements);
+  struct Values {
+    std::span<std::byte> bytes;
+    std::size_t element_bytes;  ///< at most 64
+    Combine combine;
+  };
+
+  /// Bytes of shared memory that `ranks` ranks need.
+  static std::size_t memory_bytes(int ranks);
+  /// `memory`: the same for all ranks of the segment, memory_bytes() long, zero at first. `timeout_seconds`: how long a wait
+  /// may take.
+  SharedMemoryCollectives(SharedFile memory, std::shared_ptr<RunSegment> segment,
+                          std::shared_ptr<SharedMemoryStatusBoard> board, double timeout_seconds);
+
+  int rank() const { return waits_.rank(); }
+  int size() const { return waits_.size(); }
+
+  /// Every rank's values become those of all, combined.
+  void all_reduce(const Values& values, const char* what);
+  /// all[r] receives rank r's bytes, as many as `mine`.
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what);
+  /// Every rank's bytes become rank `root`'s.
+  void broadcast(std::span<std::byte> bytes, int root, const char* what);
+  /// `result` receives all ranks' parts[rank()], combined. Parts are as long as the result.
+  void reduce_scatter(std::span<const std::byte* const> parts, const Values& result, const char* what);
+  /// Comes back when all ranks have come.
+  void barrier(const char* what);
+
+ private:
+  /// Goes through `bytes` of a call in pieces of up to `piece_bytes`: `step(offset, length)`, once also for none.
+  template <class Step>
+  static void in_pieces(std::size_t bytes, std::size_t piece_bytes, const Step& step);
+  /// Publishes what own_buffer() holds, and waits for the others'.
+  void meet(const char* what, std::size_t total_bytes, bool is_first);
+  /// Combines [begin, end) of the last chunks.
+  void combine_chunks(std::byte* result, const Values& values, std::size_t begin, std::size_t end);
+  void all_reduce_by_shares(std::byte* values, std::size_t length, const Values& all, const char* what);
+
+  PeerWaits waits_;
+  SharedFile memory_;
+  std::size_t chunk_bytes_;
+  SharedLane lane_;
+  std::vector<const std::byte*> parts_;  ///< of combine_chunks()
+};
+
+}  // namespace levin

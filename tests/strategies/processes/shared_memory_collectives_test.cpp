@@ -1,0 +1,231 @@
+#include "levin/strategies/processes/shared_memory_collectives.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "levin/core/error.h"
+
+using namespace levin;
+
+namespace {
+
+using Ints = std::vector<std::int32_t>;
+
+void add_ints(std::byte* result, std::span<const std::byte* const> parts, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    std::int32_t sum = 0;
+    for (const std::byte* part : parts) sum += reinterpret_cast<const std::int32_t*>(part)[i];
+    reinterpret_cast<std::int32_t*>(result)[i] = sum;
+  }
+}
+
+/// The digits of a number tell the order in which the parts came.
+void append_digits(std::byte* result, std::span<const std::byte* const> parts, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    std::int32_t digits = 0;
+    for (const std::byte* part : parts) digits = digits * 10 + reinterpret_cast<const std::int32_t*>(part)[i];
+    reinterpret_cast<std::int32_t*>(result)[i] = digits;
+  }
+}
+
+/// One rank of a run whose ranks are threads.
+struct Rank {
+  Rank(const std::shared_ptr<RunSegment>& segment, int memory, int rank, double timeout_seconds)
+      : board(std::make_shared<SharedMemoryStatusBoard>(segment, rank)),
+        collectives(SharedFile::open_of(getpid(), memory), segment, board, timeout_seconds) {}
+  int number() const { return collectives.rank(); }
+  SharedMemoryCollectives::Values values(Ints& ints, SharedMemoryCollectives::Combine combine = add_ints) {
+    return {std::as_writable_bytes(std::span(ints)), sizeof(std::int32_t), combine};
+  }
+  std::shared_ptr<SharedMemoryStatusBoard> board;
+  SharedMemoryCollectives collectives;
+};
+
+/// Runs `body` on each rank; gives what each threw, empty for nothing.
+std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank&)>& body, double timeout_seconds = 60) {
+  const auto segment = RunSegment::create(ranks);
+  const SharedFile memory = SharedFile::create(SharedMemoryCollectives::memory_bytes(ranks));
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < ranks; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        Rank rank(segment, memory.descriptor(), i, timeout_seconds);
+        body(rank);
+      } catch (const DesyncError& error) {
+        errors[static_cast<std::size_t>(i)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+std::vector<std::string> no_errors(int ranks) { return std::vector<std::string>(static_cast<std::size_t>(ranks)); }
+
+/// What a rank gives in a call.
+std::int32_t given(int rank, std::size_t call, std::size_t index) {
+  return static_cast<std::int32_t>(index * 7 + call * 31) % 1000 + rank * 1001;
+}
+
+Ints given(int rank, std::size_t call, std::size_t begin, std::size_t size) {
+  Ints ints(size);
+  for (std::size_t i = 0; i < size; ++i) ints[i] = given(rank, call, begin + i);
+  return ints;
+}
+
+Ints sum_of_given(int ranks, std::size_t call, std::size_t begin, std::size_t size) {
+  Ints sum(size);
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::size_t i = 0; i < size; ++i) sum[i] += given(rank, call, begin + i);
+  }
+  return sum;
+}
+
+/// Makes call number `call` of a rank; true when it gave what it should.
+bool is_right(Rank& rank, std::size_t call, std::size_t kind, std::size_t size, int root) {
+  const int ranks = rank.collectives.size();
+  Ints mine = given(rank.number(), call, 0, size);
+  switch (kind) {
+    case 0:
+      rank.collectives.all_reduce(rank.values(mine), "all_reduce");
+      return mine == sum_of_given(ranks, call, 0, size);
+    case 1: {
+      std::vector<Ints> all(static_cast<std::size_t>(ranks), Ints(size));
+      std::vector<std::byte*> places;
+      for (Ints& ints : all) places.push_back(std::as_writable_bytes(std::span(ints)).data());
+      rank.collectives.all_gather(std::as_bytes(std::span(mine)), places, "all_gather");
+      for (int other = 0; other < ranks; ++other) {
+        if (all[static_cast<std::size_t>(other)] != given(other, call, 0, size)) return false;
+      }
+      return true;
+    }
+    case 2:
+      rank.collectives.broadcast(std::as_writable_bytes(std::span(mine)), root, "broadcast");
+      return mine == given(root, call, 0, size);
+    case 3: {
+      std::vector<Ints> parts;
+      std::vector<const std::byte*> places;
+      for (int part = 0; part < ranks; ++part) {
+        parts.push_back(given(rank.number(), call, static_cast<std::size_t>(part) * size, size));
+      }
+      for (const Ints& part : parts) places.push_back(std::as_bytes(std::span(part)).data());
+      Ints result(size);
+      rank.collectives.reduce_scatter(places, rank.values(result), "reduce_scatter");
+      return result == sum_of_given(ranks, call, static_cast<std::size_t>(rank.number()) * size, size);
+    }
+    default:
+      rank.collectives.barrier("barrier");
+      return true;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("collectives of any kind and size give what every rank should have, many in a row") {
+  const std::size_t chunk = (std::size_t{1} << 20) / sizeof(std::int32_t);
+  const std::vector<std::size_t> sizes = {0,    1,     15,        16,    17,        1000,         4096,
+                                          4097, 20000, chunk - 1, chunk, chunk + 1, 2 * chunk + 5};
+  for (const int ranks : {1, 2, 3, 5}) {
+    CAPTURE(ranks);
+    std::atomic<int> wrong{0};
+    const auto errors = run_ranks(ranks, [&](Rank& rank) {
+      std::mt19937 random(42);  // the same calls on all ranks
+      for (std::size_t call = 0; call < 150; ++call) {
+        const std::size_t kind = random() % 5;
+        const std::size_t size = sizes[random() % (call % 10 == 0 ? sizes.size() : 9)];
+        const int root = static_cast<int>(random() % static_cast<unsigned>(ranks));
+        wrong += !is_right(rank, call, kind, size, root);
+      }
+    });
+    CHECK(wrong == 0);
+    CHECK(errors == no_errors(ranks));
+  }
+}
+
+TEST_CASE("values are combined in the order of ranks, whichever rank combines them") {
+  for (const std::size_t size : {std::size_t{10}, std::size_t{30000}}) {
+    std::atomic<int> wrong{0};
+    run_ranks(4, [&](Rank& rank) {
+      Ints mine(size, rank.number() + 1);
+      rank.collectives.all_reduce(rank.values(mine, append_digits), "all_reduce");
+      wrong += mine != Ints(size, 1234);
+      std::vector<Ints> parts(4, Ints(size, rank.number() + 1));
+      std::vector<const std::byte*> places;
+      for (const Ints& part : parts) places.push_back(std::as_bytes(std::span(part)).data());
+      rank.collectives.reduce_scatter(places, rank.values(mine, append_digits), "reduce_scatter");
+      wrong += mine != Ints(size, 1234);
+    });
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("ranks in different collectives, or with other sizes, all get one error, in every later call too") {
+  const auto calls = run_ranks(2, [](Rank& rank) {
+    Ints mine(8);
+    rank.collectives.barrier("barrier");
+    try {
+      if (rank.number() == 0) {
+        rank.collectives.all_reduce(rank.values(mine), "all_reduce(sum) of Float");
+      } else {
+        rank.collectives.broadcast(std::as_writable_bytes(std::span(mine)), 0, "broadcast from rank 0 of Float");
+      }
+    } catch (const DesyncError&) {
+    }
+    rank.collectives.barrier("barrier");
+  });
+  CHECK(calls[0] ==
+        "ranks met in different calls:\n  rank 0: all_reduce(sum) of Float\n  rank 1: broadcast from rank 0 of Float");
+  CHECK(calls[1] == calls[0]);
+  const auto sizes = run_ranks(3, [](Rank& rank) {
+    Ints mine(rank.number() == 1 ? 2'000'000 : 8);
+    rank.collectives.all_reduce(rank.values(mine), "all_reduce");
+  });
+  for (const std::string& error : sizes) {
+    CHECK(error ==
+          "ranks met in different calls:\n  rank 0: all_reduce (32 bytes)\n  rank 1: all_reduce (8000000 bytes)\n  rank 2: "
+          "all_reduce (32 bytes)");
+  }
+}
+
+TEST_CASE("a failure ends a collective on all ranks, between any two of its chunks") {
+  for (const std::size_t chunks : {0, 1, 2, 3}) {
+    const auto errors = run_ranks(3, [&](Rank& rank) {
+      Ints mine(chunks * (std::size_t{1} << 18));
+      if (rank.number() == 1) {
+        if (chunks > 0) rank.collectives.all_reduce(rank.values(mine), "all_reduce");
+        rank.board->report_failure({1, {Stage::kTrain, Hook::kBackward, 0, 3}, "boom"});
+        return;
+      }
+      if (chunks > 0) rank.collectives.all_reduce(rank.values(mine), "all_reduce");
+      mine.resize(std::size_t{1} << 20);
+      rank.collectives.all_reduce(rank.values(mine), "all_reduce");
+    });
+    CHECK(errors[0] == "rank 1 failed in backward (train, epoch 0, step 3): boom");
+    CHECK(errors[1].empty());
+    CHECK(errors[2] == errors[0]);
+  }
+}
+
+TEST_CASE("a rank that does not come ends a collective after the limit, and is named") {
+  const auto errors = run_ranks(
+      2,
+      [](Rank& rank) {
+        if (rank.number() == 1) return;
+        rank.collectives.barrier("barrier");
+      },
+      /*timeout_seconds=*/0.2);
+  CHECK_THAT(errors[0], Catch::Contains("waited 0 s in barrier for rank 1"));
+}
+
+TEST_CASE("memory of another size is refused") {
+  const auto segment = RunSegment::create(2);
+  const auto board = std::make_shared<SharedMemoryStatusBoard>(segment, 0);
+  CHECK_THROWS_AS(SharedMemoryCollectives(SharedFile::create(4096), segment, board, 1), IoError);
+}
