@@ -75,7 +75,11 @@ double CollectiveTime::bus_bandwidth() const {
 
 CollectiveTime CollectiveBench::measure(Collective collective, std::int64_t bytes) const {
   const auto world = ProcessWorld::current();
-  const auto& group = world->process_group();
+  return measure(world->process_group(), world->gradient_transport(), collective, bytes);
+}
+
+CollectiveTime CollectiveBench::measure(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name,
+                                        Collective collective, std::int64_t bytes) const {
   const int ranks = group->getSize();
   const std::int64_t of_rank = std::max<std::int64_t>(1, bytes / kFloatBytes / ranks);
   at::Tensor tensor = torch::zeros({of_rank * ranks}, torch::TensorOptions(device_).dtype(torch::kFloat));
@@ -85,11 +89,11 @@ CollectiveTime CollectiveBench::measure(Collective collective, std::int64_t byte
     accelerator_.synchronize(device_);
   };
   const std::int64_t moved = tensor.numel() * kFloatBytes;
-  return {.group = world->gradient_transport(),
+  return {.group = name,
           .collective = collective,
           .ranks = ranks,
           .bytes = moved,
-          .seconds = time_calls(world->control_group(), times_of(moved), call_and_finish)};
+          .seconds = time_calls(ProcessWorld::current()->control_group(), times_of(moved), call_and_finish)};
 }
 
 std::optional<CollectiveTime> CollectiveBench::measure_control_group(std::int64_t bytes) const {
@@ -111,12 +115,22 @@ std::optional<CollectiveTime> CollectiveBench::measure_control_group(std::int64_
 
 std::vector<CollectiveTime> CollectiveBench::sweep(std::int64_t least, std::int64_t most) const {
   std::vector<CollectiveTime> times;
+  const auto each_size = [&](const auto& take) {
+    for (std::int64_t bytes = least; bytes <= most; bytes *= 4) take(bytes);
+  };
   for (const auto& collective : kChoices<Collective>) {
-    for (std::int64_t bytes = least; bytes <= most; bytes *= 4) times.push_back(measure(collective.value, bytes));
+    each_size([&](std::int64_t bytes) { times.push_back(measure(collective.value, bytes)); });
   }
-  for (std::int64_t bytes = least; bytes <= most; bytes *= 4) {
+  const auto world = ProcessWorld::current();
+  if (device_.is_cpu() && world->gradient_transport() != "gloo") {
+    const auto gloo = world->make_gloo_group("bench");
+    for (const auto& collective : kChoices<Collective>) {
+      each_size([&](std::int64_t bytes) { times.push_back(measure(gloo, "gloo", collective.value, bytes)); });
+    }
+  }
+  each_size([&](std::int64_t bytes) {
     if (const auto time = measure_control_group(bytes)) times.push_back(*time);
-  }
+  });
   return times;
 }
 

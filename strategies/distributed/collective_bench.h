@@ -1,5 +1,7 @@
 #pragma once
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,9 +42,13 @@ class CollectiveBench {
 
   /// Over the process group, in which gradients travel. The tensor has so many bytes, less what does not divide over ranks.
   CollectiveTime measure(Collective collective, std::int64_t bytes) const;
+  /// The same over another group; `name`: for people.
+  CollectiveTime measure(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name, Collective collective,
+                         std::int64_t bytes) const;
   /// all_gather over the group of metrics, which carries small tensors too; unset for larger ones.
   std::optional<CollectiveTime> measure_control_group(std::int64_t bytes) const;
-  /// Every group and collective, for sizes from `least` to `most` bytes, each four times the one before.
+  /// Every group and collective, for sizes from `least` to `most` bytes, each four times the one before. Where gradients do not
+  /// travel over Gloo, it is measured too, on the CPU.
   std::vector<CollectiveTime> sweep(std::int64_t least, std::int64_t most) const;
 
  private:

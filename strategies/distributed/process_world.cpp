@@ -132,6 +132,16 @@ void ProcessWorld::join_launcher(const std::shared_ptr<RunSegment>& segment, con
   warn_once_in(segment);
 }
 
+c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_gloo(const std::string& name, bool one_host) const {
+  return make_gloo_backend(store_, name, environment_, one_host, times_);
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> ProcessWorld::make_gloo_group(const std::string& name) const {
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, make_gloo(name, segment_ != nullptr));
+  return group;
+}
+
 std::string ProcessWorld::kept_for_restarts() const {
   if (environment_.notes_fd) return AttemptNotes(*environment_.notes_fd).read();
   return notes_ && notes_->check({kNotesKey}) ? get_text(*notes_, kNotesKey) : "";
@@ -164,19 +174,22 @@ void ProcessWorld::join_control_group(const Options& options, bool one_host) {
   }
   if (control_group_ && options.control_group != ControlTransport::kGloo) return;
   if (options.control_group == ControlTransport::kSharedMemory)
-    throw ConfigError("strategy ddp: the ranks cannot share memory (/dev/shm)");
+    throw ConfigError("strategy ddp: the ranks cannot share memory");
   join_over_network(options, one_host);
 }
 
 void ProcessWorld::join_process_group(const Options& options, bool one_host) {
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
   c10::intrusive_ptr<c10d::Backend> shared_memory;
-  if (options.gradients != GradientTransport::kGloo) shared_memory = make_shared_memory_backend(options);
+  // With metrics over Gloo on one host somebody looks at what ranks on several do.
+  const bool as_between_hosts = options.control_group == ControlTransport::kGloo;
+  const bool is_asked_for = options.gradients == GradientTransport::kSharedMemory;
+  if (is_asked_for || (options.gradients != GradientTransport::kGloo && !as_between_hosts))
+    shared_memory = make_shared_memory_backend(options);
   if (shared_memory) {
     process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, shared_memory);
   } else {
-    process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
-                               make_gloo_backend(store_, "gradients", environment_, one_host, times_));
+    process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, make_gloo("gradients", one_host));
   }
   const std::string own_backend = options.own_backend ? options.own_backend->backend_name() : "";
   gradient_transport_ = options.own_backend ? own_backend : shared_memory ? "shared memory" : "gloo";
@@ -194,8 +207,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_shared_memory_backend(const
   if (!segment_ || !board) {
     if (!is_asked_for) return nullptr;
     throw ConfigError(
-        "strategy ddp: process_group_backend: shared_memory needs all ranks on one host, and a control_group in shared memory; "
-        "leave it out, or use gloo");
+        "strategy ddp: process_group_backend: shared_memory needs all ranks on one host, which share memory; leave it out, or "
+        "use gloo");
   }
   std::string failure;
   auto memory = share_memory(*control_group_, SharedMemoryCollectives::memory_bytes(environment_.world_size), failure);
@@ -215,13 +228,11 @@ void ProcessWorld::join_over_network(const Options& options, bool one_host) {
     watch_ = std::make_unique<FailureWatch>(
         board_, FailureWatch::Settings{.timeouts = options.timeouts, .print = {}, .end_process = {}});
   }
-  control_group_ = std::make_unique<GlooControlGroup>(make_gloo_backend(store_, "control", environment_, one_host, times_),
-                                                      board_, times_.wait_seconds);
+  control_group_ = std::make_unique<GlooControlGroup>(make_gloo("control", one_host), board_, times_.wait_seconds);
   transports_ = "metrics over gloo";
   if (options.own_backend) {
     // Gradients are on devices: to read votes out of a bucket would wait for them.
-    vote_channel_ =
-        std::make_unique<GlooVoteChannel>(make_gloo_backend(store_, "votes", environment_, one_host, times_), board_);
+    vote_channel_ = std::make_unique<GlooVoteChannel>(make_gloo("votes", one_host), board_);
   } else {
     auto votes = std::make_unique<BucketVoteChannel>(board_);
     bucket_votes_ = votes.get();

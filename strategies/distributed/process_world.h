@@ -50,6 +50,8 @@ class ProcessWorld {
   StatusBoard& board() { return *board_; }
   /// "metrics over shared memory, gradients over shared memory"
   const std::string& transports() const { return transports_; }
+  /// Ranks: all. Another group on the CPU, over Gloo: to be compared with.
+  c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const std::string& name) const;
   /// "shared memory", "gloo", "nccl": what gradients on the rank's device travel over.
   const std::string& gradient_transport() const { return gradient_transport_; }
   /// What attempts of this run tell later ones; see RankGroup.
@@ -67,6 +69,7 @@ class ProcessWorld {
   void join_control_group(const Options& options, bool one_host);
   void join_process_group(const Options& options, bool one_host);
   void join_over_network(const Options& options, bool one_host);
+  c10::intrusive_ptr<c10d::Backend> make_gloo(const std::string& name, bool one_host) const;
   /// Null, with a warning, where the ranks of one host cannot share that much memory.
   c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(const Options& options);
 

@@ -17,8 +17,9 @@ struct LaneSlot {
     std::uint64_t total_bytes;
     std::array<char, kCallTextBytes> what;
   };
-  SharedCount published;          ///< chunks so far
-  std::array<Header, 2> headers;  ///< by parity of the chunk's number
+  SharedCount all_published;             ///< rank 0's: chunks of all ranks so far
+  std::atomic<std::uint32_t> published;  ///< chunks so far
+  std::array<Header, 2> headers;         ///< by parity of the chunk's number
 };
 
 }  // namespace levin

@@ -29,6 +29,18 @@ void pause_cpu() {
 
 }  // namespace
 
+/// What one wait knows between its checks.
+struct PeerWaits::Wait {
+  const SharedCount& count;
+  std::uint32_t number;
+  const char* what;
+  const std::function<int()>& late_rank;
+  std::int64_t since;
+  std::int64_t gone_since = 0;
+  /// Asked again before an error: a rank that has been here, and gone on since, must not look like one that never came.
+  bool is_over() const { return count.has_reached(number); }
+};
+
 PeerWaits::PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
                      double timeout_seconds)
     : segment_(std::move(segment)),
@@ -36,19 +48,9 @@ PeerWaits::PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<Shared
       timeout_seconds_(timeout_seconds),
       has_own_core_(board_->size() <= usable_cores()) {}
 
-void PeerWaits::wait_for(int peer, SharedCount& count, std::uint32_t number, const char* what) {
-  if (count.has_reached(number)) return;
+bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) const {
   // With more ranks than cores, who waits gives the core up at once.
-  if (has_own_core_ && comes_soon(count, number)) return;
-  Wait wait{.peer = peer, .count = count, .number = number, .what = what, .since = monotonic_nanoseconds()};
-  while (true) {
-    count.sleep_until(number, kSleep);
-    if (wait.is_over()) return;
-    check_peer(wait);
-  }
-}
-
-bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) {
+  if (!has_own_core_) return false;
   for (int spin = 0; spin < kSpins; ++spin) {
     if (count.has_reached(number)) return true;
     pause_cpu();
@@ -61,32 +63,44 @@ bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) {
   return false;
 }
 
-void PeerWaits::check_peer(Wait& wait) {
+void PeerWaits::sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_rank) {
+  Wait wait{.count = count, .number = number, .what = what, .late_rank = late_rank, .since = monotonic_nanoseconds()};
+  while (true) {
+    count.sleep_until(number, kSleep);
+    if (wait.is_over()) return;
+    check(wait);
+  }
+}
+
+void PeerWaits::check(Wait& wait) {
   if (const auto failure = board_->failure()) end_because_of(*failure);
 
-  if (const auto other = board_->rank_in_later_reduction()) {
+  if (const auto later = board_->rank_in_later_reduction()) {
     if (wait.is_over()) return;
-    fail(different_calls(rank(), wait.what, *other, describe(whereabouts_of(*segment_, *other))));
+    fail(different_calls(rank(), wait.what, *later, describe(whereabouts_of(*segment_, *later))));
   }
 
-  const ProcessId process = segment_->process_of(wait.peer);
   const std::int64_t now = monotonic_nanoseconds();
-  if (process.number != 0 && process_state(process) == ProcessState::kGone) {
+  const int late = wait.late_rank();
+  if (late < 0) return;
+  const ProcessId process = segment_->process_of(late);
+  const bool is_gone = process.number != 0 && process_state(process) == ProcessState::kGone;
+  if (is_gone) {
     if (wait.is_over()) return;
     if (wait.gone_since == 0) wait.gone_since = now;
     const bool launched = segment_->launcher().number != 0;
     if (!launched || now - wait.gone_since > kLauncherGrace) {
-      board_->report_failure({wait.peer, whereabouts_of(*segment_, wait.peer),
-                              format("its process ended while other ranks wait in {}", wait.what)});
-      end_because_of(board_->failure().value_or(FailureRecord{wait.peer, {}, "its process ended"}));
+      board_->report_failure(
+          {late, whereabouts_of(*segment_, late), format("its process ended while other ranks wait in {}", wait.what)});
+      end_because_of(board_->failure().value_or(FailureRecord{late, {}, "its process ended"}));
     }
     return;
   }
 
   const double seconds = static_cast<double>(now - wait.since) / 1e9;
   if (seconds > timeout_seconds_) {
-    board_->report_stall(format("waited {} s in {} for rank {}", static_cast<int>(seconds), wait.what, wait.peer));
-    end_because_of(board_->failure().value_or(FailureRecord{wait.peer, {}, "timeout_seconds"}));
+    board_->report_stall(format("waited {} s in {} for rank {}", static_cast<int>(seconds), wait.what, late));
+    end_because_of(board_->failure().value_or(FailureRecord{late, {}, "timeout_seconds"}));
   }
 }
 

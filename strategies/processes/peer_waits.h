@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,25 +28,20 @@ class PeerWaits {
   void check_usable() const {
     if (broken_) std::rethrow_exception(broken_);
   }
-  /// Waits until rank `peer` has brought its count to `number`. `what`: the call that this rank is in.
-  void wait_for(int peer, SharedCount& count, std::uint32_t number, const char* what);
+  /// Waits until the count has come to `number`. `late_rank()`: a rank that has not come yet, or a negative number. `what`: the
+  /// call that this rank is in.
+  template <class LateRank>
+  void wait_for(SharedCount& count, std::uint32_t number, const char* what, const LateRank& late_rank) {
+    if (!count.has_reached(number) && !comes_soon(count, number)) sleep_until(count, number, what, late_rank);
+  }
   /// Writes this rank's failure down, and throws it now and at every later wait.
   [[noreturn]] void fail(const std::string& text);
 
  private:
-  /// What one wait knows between its checks.
-  struct Wait {
-    int peer;
-    const SharedCount& count;
-    std::uint32_t number;
-    const char* what;
-    std::int64_t since;
-    std::int64_t gone_since = 0;
-    /// Asked again before an error: a rank that has been here, and gone on since, must not look like one that never came.
-    bool is_over() const { return count.has_reached(number); }
-  };
-  static bool comes_soon(const SharedCount& count, std::uint32_t number);
-  void check_peer(Wait& wait);
+  struct Wait;
+  bool comes_soon(const SharedCount& count, std::uint32_t number) const;
+  void sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_rank);
+  void check(Wait& wait);
   /// The same as fail() for a failure that is written down already.
   [[noreturn]] void end_because_of(const FailureRecord& failure);
 

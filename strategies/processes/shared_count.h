@@ -8,15 +8,16 @@
 
 namespace levin {
 
-/// A number in shared memory that one process raises and others wait for. It wraps around.
+/// A number in shared memory that processes raise and others wait for. It wraps around.
 struct SharedCount {
   alignas(64) std::atomic<std::uint32_t> value;
   std::atomic<std::uint32_t> sleepers;  ///< processes that sleep on it
 
-  /// Everything written before is seen by whoever sees the new number.
-  void set(std::uint32_t number) {
+  /// Raises it by one, and wakes who sleeps when it has come to `awaited`. Everything written before is seen by whoever sees
+  /// the new number.
+  void raise(std::uint32_t awaited) {
     // Sequentially consistent, as is the sleeper's side: either we see the sleeper, or it sees the new number.
-    value.store(number, std::memory_order_seq_cst);
+    if (value.fetch_add(1, std::memory_order_seq_cst) + 1 != awaited) return;
     if (sleepers.load(std::memory_order_seq_cst) > 0) detail::futex_wake_all(value);
   }
   bool has_reached(std::uint32_t number) const {

@@ -18,13 +18,23 @@ void SharedLane::publish(const char* what, std::uint64_t total_bytes) {
   const std::size_t length = strnlen(what, header.what.size() - 1);
   std::memcpy(header.what.data(), what, length);
   header.what[length] = '\0';
-  slot.published.set(++published_);
+  ++published_;
+  part(0).slot->all_published.raise(published_ * static_cast<std::uint32_t>(size()));
+  // After that: a rank that ends between both is missed in the next wait at the latest.
+  slot.published.store(published_, std::memory_order_release);
+}
+
+int SharedLane::late_rank() const {
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::uint32_t seen = part(peer).slot->published.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(seen - published_) < 0) return peer;
+  }
+  return -1;
 }
 
 void SharedLane::wait_for_all(const char* what) {
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank()) waits_.wait_for(peer, part(peer).slot->published, published_, what);
-  }
+  waits_.wait_for(part(0).slot->all_published, published_ * static_cast<std::uint32_t>(size()), what,
+                  [this] { return late_rank(); });
 }
 
 void SharedLane::check_same_call() {

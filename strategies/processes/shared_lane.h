@@ -42,6 +42,8 @@ class SharedLane {
   const std::byte* chunk(int rank) const { return part(rank).buffers[(published_ - 1) % 2]; }
 
  private:
+  /// A rank that has not published as many chunks as this one; -1 when there is none.
+  int late_rank() const;
   const LanePart& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
   const LaneSlot::Header& header(int rank) const { return part(rank).slot->headers[(published_ - 1) % 2]; }
 

@@ -169,7 +169,7 @@ TEST_CASE("a rank that is still in a reduction which this rank has already ended
   const auto errors = run_ranks(2, [&](Rank& rank) {
     rank.board->begin_reduction();
     if (rank.group.rank() == 1) {
-      while (rank.segment->slot(0).control.published.value.load() == 0) std::this_thread::yield();
+      while (rank.segment->slot(0).control.published.load() == 0) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(100));  // several checks of the waiting rank
     }
     const std::vector<std::byte> mine(8);

@@ -1,0 +1,150 @@
+// Runs whose ranks share memory, killed at any instant: nothing of it stays.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "acceptance/digits_run.h"
+#include "strategies/support/odd_listener.h"
+#include "support/copied_program.h"
+#include "support/matrix_report.h"
+#include "support/temporary_folder.h"
+
+namespace levin::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What lies in /dev/shm, but for folders of tests.
+std::set<std::string> shared_memory() {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("levin_test_")) names.insert(name);
+  }
+  return names;
+}
+
+/// Processes of a process group that have not ended.
+std::vector<pid_t> members_of(pid_t group) {
+  std::vector<pid_t> members;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string stat;
+    std::getline(file, stat);
+    const std::size_t end = stat.rfind(')');  // the name before it may hold anything
+    if (end == std::string::npos) continue;
+    std::istringstream fields(stat.substr(end + 1));
+    char state = 0;
+    pid_t parent = 0;
+    pid_t process_group = 0;
+    fields >> state >> parent >> process_group;
+    if (process_group == group && state != 'Z') members.push_back(std::stoi(name));
+  }
+  return members;
+}
+
+/// Waits until nothing of the group runs; false when something stays.
+bool ends_within(pid_t group, std::chrono::seconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!members_of(group).empty()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    usleep(1000);
+  }
+  return true;
+}
+
+std::vector<std::string> endless_fit(const fs::path& folder) {
+  return {
+      loaded_levin_program(),
+      "fit",
+      "--config",
+      digits_config(),
+      "--trainer.default_root_dir=" + folder.string(),
+      "--trainer.accelerator=cpu",
+      "--trainer.devices=2",
+      "--trainer.max_epochs=-1",
+      "--trainer.enable_progress_bar=false",
+      "--trainer.logger=false",
+      "--model.init_args.channels=4",
+      "--trainer.callbacks=[{class_path: ModelCheckpoint, init_args: {every_n_train_steps: 5, enable_version_counter: false, "
+      "filename: last, dirpath: " +
+          (folder / "kept").string() + "}}]"};
+}
+
+TEST_CASE("a run that is killed at any instant, in whole or in part, leaves no process and no shared memory") {
+  const std::set<std::string> before = shared_memory();
+  std::mt19937_64 random(5);
+  const int crashes = MatrixReport::whole() ? 200 : 9;
+  const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  for (int round = 0; round < crashes; ++round) {
+    const TemporaryFolder folder;
+    CopiedProgram run({endless_fit(folder.path()), folder.path().string(), {"OMP_NUM_THREADS=1"}, nothing, nothing});
+    // Now and then it is killed before its ranks have met.
+    const bool trains = round % 4 != 3;
+    while (trains && !fs::exists(folder / "kept" / "last.ckpt")) usleep(1000);
+    usleep(static_cast<useconds_t>(random() % 100'000));  // The instant is what varies; nothing is waited for.
+    const std::vector<pid_t> members = members_of(run.process());
+    switch (round % 3) {
+      case 0:
+        kill(-run.process(), SIGKILL);
+        break;
+      case 1:
+        if (!members.empty()) kill(members[random() % members.size()], SIGKILL);
+        break;
+      default:
+        kill(run.process(), SIGKILL);  // who launched the ranks
+    }
+    INFO("crash " << round << " of " << members.size() << " processes");
+    CHECK(run.wait() != 0);
+    CHECK(ends_within(run.process(), std::chrono::seconds(60)));
+    kill(-run.process(), SIGKILL);
+  }
+  close(nothing);
+  CHECK(shared_memory() == before);
+}
+
+TEST_CASE("ranks that nobody launched together leave no shared memory either, killed while they meet") {
+  const std::set<std::string> before = shared_memory();
+  std::mt19937_64 random(6);
+  const int crashes = MatrixReport::whole() ? 100 : 5;
+  const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  for (int round = 0; round < crashes; ++round) {
+    const TemporaryFolder folder;
+    const std::string port = std::to_string(levin_test::free_port());
+    const auto start = [&](const std::string& rank) {
+      return std::make_unique<CopiedProgram>(Start{endless_fit(folder.path()),
+                                                   folder.path().string(),
+                                                   {"OMP_NUM_THREADS=1", "RANK=" + rank, "LOCAL_RANK=" + rank, "WORLD_SIZE=2",
+                                                    "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port},
+                                                   nothing,
+                                                   nothing});
+    };
+    const auto zero = start("0");
+    const auto one = start("1");
+    usleep(static_cast<useconds_t>(random() % 400'000));  // The instant is what varies; nothing is waited for.
+    kill(zero->process(), SIGKILL);
+    if (round % 2 == 0) kill(one->process(), SIGKILL);
+    INFO("crash " << round);
+    CHECK(WIFSIGNALED(zero->wait()));
+    // Who is left ends by itself, once it has learned of it.
+    if (round % 2 != 0) CHECK(ends_within(one->process(), std::chrono::seconds(60)));
+    kill(-one->process(), SIGKILL);
+    one->wait();
+  }
+  close(nothing);
+  CHECK(shared_memory() == before);
+}
+
+}  // namespace
+}  // namespace levin::test

@@ -1,0 +1,216 @@
+#include "levin/strategies/distributed/shared_memory_backend.h"
+
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "levin/core/error.h"
+
+namespace levin {
+namespace {
+
+using Backend = c10::intrusive_ptr<c10d::Backend>;
+
+/// Runs `body` on ranks that are threads; gives what each threw, empty for nothing.
+std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, Backend& backend)>& body) {
+  const auto segment = RunSegment::create(ranks);
+  const SharedFile memory = SharedFile::create(SharedMemoryCollectives::memory_bytes(ranks));
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Backend backend = c10::make_intrusive<SharedMemoryBackend>(std::make_unique<SharedMemoryCollectives>(
+            SharedFile::open_of(getpid(), memory.descriptor()), segment,
+            std::make_shared<SharedMemoryStatusBoard>(segment, rank), /*timeout_seconds=*/60));
+        body(rank, backend);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// What a rank gives: the same wherever it is asked.
+at::Tensor given(int rank, at::ScalarType type, std::int64_t size) {
+  const at::Tensor numbers = torch::arange(size, torch::kDouble).mul_(7).add_(rank * 13).fmod_(11).sub_(3);
+  return c10::isFloatingType(type) ? numbers.div_(8).to(type) : numbers.abs_().to(type);
+}
+
+at::Tensor expected(c10d::ReduceOp::RedOpType op, int ranks, at::ScalarType type, std::int64_t size) {
+  std::vector<at::Tensor> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(given(rank, type, size).to(torch::kDouble));
+  const at::Tensor rows = torch::stack(all);
+  switch (op) {
+    case c10d::ReduceOp::AVG:
+      return rows.mean(0).to(type);
+    case c10d::ReduceOp::PRODUCT:
+      return rows.prod(0).to(type);
+    case c10d::ReduceOp::MIN:
+      return std::get<0>(rows.min(0)).to(type);
+    case c10d::ReduceOp::MAX:
+      return std::get<0>(rows.max(0)).to(type);
+    default:
+      return rows.sum(0).to(type);
+  }
+}
+
+at::Tensor all_reduced(Backend& backend, const at::Tensor& tensor, c10d::ReduceOp::RedOpType op) {
+  std::vector<at::Tensor> tensors = {tensor};
+  c10d::AllreduceOptions options;
+  options.reduceOp = op;
+  backend->allreduce(tensors, options)->wait();
+  return tensors[0];
+}
+
+}  // namespace
+
+TEST_CASE("shared memory reduces each type with each operation as numbers of 64 bits would, to their own precision") {
+  using Op = c10d::ReduceOp;
+  std::mutex mutex;
+  for (const int ranks : {1, 2, 3}) {
+    const auto errors = on_ranks(ranks, [&](int, Backend& backend) {
+      for (const at::ScalarType type : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kByte,
+                                        torch::kChar, torch::kShort, torch::kInt, torch::kLong, torch::kBool}) {
+        for (const Op::RedOpType op : {Op::SUM, Op::AVG, Op::PRODUCT, Op::MIN, Op::MAX}) {
+          for (const std::int64_t size : {0, 1, 5, 1000, 20000}) {
+            if (op == Op::AVG && !c10::isFloatingType(type)) continue;
+            const at::Tensor result = all_reduced(backend, given(backend->getRank(), type, size), op);
+            const at::Tensor wanted = expected(op, ranks, type, size);
+            const bool same = c10::isFloatingType(type)
+                                  ? torch::allclose(result.to(torch::kDouble), wanted.to(torch::kDouble), 1e-6, 1e-6)
+                                  : torch::equal(result, wanted);
+            const std::lock_guard lock(mutex);
+            CAPTURE(ranks, type, static_cast<int>(op), size);
+            CHECK(same);
+          }
+        }
+      }
+    });
+    CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+  }
+}
+
+TEST_CASE("16-bit numbers are summed in 32 bits, and integers wrap around") {
+  std::mutex mutex;
+  on_ranks(3, [&](int rank, Backend& backend) {
+    const std::array<double, 3> halves = {2048, 1, 1};  // in 16 bits 2048 + 1 is 2048
+    const at::Tensor half =
+        all_reduced(backend, torch::full({4}, halves[static_cast<std::size_t>(rank)], torch::kHalf), c10d::ReduceOp::SUM);
+    const at::Tensor average =
+        all_reduced(backend, torch::full({4}, 60000.0, torch::kHalf), c10d::ReduceOp::AVG);  // whose sum is beyond 16 bits
+    const at::Tensor whole =
+        all_reduced(backend, torch::full({4}, std::numeric_limits<std::int64_t>::max(), torch::kLong), c10d::ReduceOp::SUM);
+    const std::lock_guard lock(mutex);
+    CHECK(half[0].item<double>() == 2050);
+    CHECK(average[0].item<double>() == 60000);
+    CHECK(whole[3].item<std::int64_t>() == std::numeric_limits<std::int64_t>::max() - 2);
+  });
+}
+
+TEST_CASE("a NaN of any rank stays one in a minimum and a maximum") {
+  std::mutex mutex;
+  on_ranks(3, [&](int rank, Backend& backend) {
+    for (const auto op : {c10d::ReduceOp::MIN, c10d::ReduceOp::MAX}) {
+      at::Tensor mine = torch::full({3}, static_cast<double>(rank), torch::kFloat);
+      mine[rank] = std::numeric_limits<float>::quiet_NaN();
+      const at::Tensor result = all_reduced(backend, mine, op);
+      const std::lock_guard lock(mutex);
+      CHECK(result.isnan().all().item<bool>());
+    }
+  });
+}
+
+TEST_CASE("sums are the same bits on every rank, whatever the numbers") {
+  std::vector<at::Tensor> sums(4);
+  on_ranks(4, [&](int rank, Backend& backend) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(rank));
+    const at::Tensor mine = torch::randn({300'000}, generator) * std::pow(10.0, rank);
+    sums[static_cast<std::size_t>(rank)] = all_reduced(backend, mine, c10d::ReduceOp::SUM);
+  });
+  for (const at::Tensor& sum : sums) CHECK(torch::equal(sum, sums[0]));
+}
+
+TEST_CASE("tensors that do not lie in one piece are gathered, scattered, sent and reduced in their place") {
+  std::mutex mutex;
+  const auto errors = on_ranks(2, [&](int rank, Backend& backend) {
+    at::Tensor table = torch::zeros({4, 6});
+    at::Tensor column = table.select(1, 2);  // every sixth number
+    column.fill_(rank + 1);
+    all_reduced(backend, column, c10d::ReduceOp::SUM);
+    std::vector<at::Tensor> sent = {torch::full({6, 4}, static_cast<float>(rank)).t()};
+    c10d::BroadcastOptions from_one;
+    from_one.rootRank = 1;
+    backend->broadcast(sent, from_one)->wait();
+    std::vector<std::vector<at::Tensor>> all = {{torch::zeros({3, 2}), torch::zeros({2, 3}).t()}};
+    std::vector<at::Tensor> mine = {torch::arange(6, torch::kFloat).view({2, 3}).t() + rank};
+    backend->allgather(all, mine, {})->wait();
+    std::vector<at::Tensor> part = {torch::zeros({3})};
+    std::vector<std::vector<at::Tensor>> parts = {
+        {torch::full({3}, 1.0F + rank), torch::full({6}, 10.0F + rank).slice(0, 0, 6, 2)}};
+    backend->reduce_scatter(part, parts, {})->wait();
+    backend->barrier({})->wait();
+    const std::lock_guard lock(mutex);
+    CHECK(torch::equal(table.select(1, 2), torch::full({4}, 3.0F)));
+    CHECK(table.sum().item<float>() == 12);
+    CHECK(torch::equal(sent[0], torch::ones({4, 6})));
+    for (int other = 0; other < 2; ++other) {
+      CHECK(torch::equal(all[0][static_cast<std::size_t>(other)], torch::arange(6, torch::kFloat).view({2, 3}).t() + other));
+    }
+    CHECK(torch::equal(part[0], torch::full({3}, rank == 0 ? 3.0F : 21.0F)));
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("sparse tensors are summed, with as many numbers as each rank has") {
+  std::mutex mutex;
+  const auto errors = on_ranks(3, [&](int rank, Backend& backend) {
+    // Rank 0 has nothing.
+    const at::Tensor indices = torch::arange(rank, torch::kLong).mul_(2).unsqueeze(0);
+    const at::Tensor mine = torch::sparse_coo_tensor(indices, torch::full({rank, 2}, static_cast<float>(rank)), {5, 2});
+    const at::Tensor sum = all_reduced(backend, mine, c10d::ReduceOp::SUM);
+    const std::lock_guard lock(mutex);
+    const at::Tensor wanted = torch::tensor({3, 3, 0, 0, 2, 2, 0, 0, 0, 0}, torch::kFloat).view({5, 2});
+    CHECK(sum.is_sparse());
+    CHECK(torch::equal(sum.to_dense(), wanted));
+  });
+  CHECK(errors == std::vector<std::string>(3));
+}
+
+TEST_CASE("what shared memory cannot carry is an error that says what it is") {
+  on_ranks(1, [](int, Backend& backend) {
+    const auto reduce = [&](const at::Tensor& tensor, c10d::ReduceOp::RedOpType op) { all_reduced(backend, tensor, op); };
+    CHECK_THROWS_WITH(reduce(torch::zeros({2}, torch::kLong), c10d::ReduceOp::AVG),
+                      "values of Long cannot be reduced to their average over ranks");
+    CHECK_THROWS_WITH(reduce(torch::zeros({2}, torch::kComplexFloat), c10d::ReduceOp::SUM),
+                      "values of ComplexFloat cannot be reduced to their sum over ranks");
+    CHECK_THROWS_WITH(reduce(torch::zeros({2}, torch::kInt), c10d::ReduceOp::BXOR),
+                      Catch::Contains("their minimum or maximum"));
+    CHECK_THROWS_WITH(reduce(torch::zeros({2}, torch::kMeta), c10d::ReduceOp::SUM),
+                      Catch::Contains("a tensor on meta cannot travel"));
+    std::vector<std::vector<at::Tensor>> all = {{torch::zeros({3})}};
+    std::vector<at::Tensor> mine = {torch::zeros({2})};
+    CHECK_THROWS_WITH(backend->allgather(all, mine, {}), "all_gather: all tensors must be of one size");
+    CHECK_THROWS_WITH(backend->reduce_scatter(mine, all, {}), "reduce_scatter: all parts must be of one size");
+  });
+}
+
+TEST_CASE("a work has ended, and its future holds the tensors") {
+  on_ranks(1, [](int, Backend& backend) {
+    std::vector<at::Tensor> tensors = {torch::ones({2})};
+    const auto work = backend->allreduce(tensors, {});
+    CHECK(work->isCompleted());
+    CHECK(work->isSuccess());
+    CHECK(work->wait());
+    CHECK(work->result()[0].is_same(tensors[0]));
+    CHECK(work->getFuture()->value().toTensorVector()[0].is_same(tensors[0]));
+  });
+}
+
+}  // namespace levin
