@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_zero.h>
 #include <cxxabi.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -101,6 +102,7 @@ std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer)
 
 void zero_grad(torch::optim::Optimizer& optimizer, bool set_to_none) {
   const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
   for (OptimizerParamGroup& group : optimizer.param_groups()) {
     for (at::Tensor& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
@@ -110,10 +112,11 @@ void zero_grad(torch::optim::Optimizer& optimizer, bool set_to_none) {
       } else {
         // detach_() is refused on a view; detach() gives another handle on the same memory.
         if (grad.grad_fn()) grad = grad.detach();
-        grad.zero_();
+        gradients.push_back(grad);
       }
     }
   }
+  if (!gradients.empty()) at::_foreach_zero_(gradients);
 }
 
 }  // namespace levin
