@@ -59,6 +59,7 @@ fuzz: ## Fuzz what reads files, configurations and peers: SECONDS for each targe
 
 bench: build ## Run the benchmarks
 	@$(BUILD)/bin/step_overhead
+	@$(BUILD)/bin/optimizer_step
 	@$(BUILD)/bin/log_cost
 	@$(BUILD)/bin/csv_logger_benchmark
 	@$(BUILD)/bin/scale

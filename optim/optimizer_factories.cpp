@@ -1,13 +1,10 @@
 #include "levin/optim/optimizer_factories.h"
 
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
 #include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
 
 #include "levin/core/error.h"
+#include "levin/optim/fused_optimizers.h"
 
 namespace levin {
 
@@ -48,12 +45,16 @@ struct OptionType<Betas> {
 
 namespace {
 
+constexpr const char* kFusedHelp =
+    "Steps by ATen's fused kernel, with the numbers of LibTorch's own step; false: LibTorch's own";
+
 struct SgdFactoryOptions {
   double lr = 1e-3;
   double momentum = 0.0;
   double dampening = 0.0;
   double weight_decay = 0.0;
   bool nesterov = false;
+  bool fused = true;
   static void declare(OptionList<SgdFactoryOptions>& options) {
     using Options = SgdFactoryOptions;
     options.add("lr", &Options::lr, "Learning rate").min(0.0);
@@ -61,14 +62,15 @@ struct SgdFactoryOptions {
     options.add("dampening", &Options::dampening, "Dampening of the momentum");
     options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
     options.add("nesterov", &Options::nesterov, "Nesterov's momentum; needs momentum above 0 and no dampening");
+    options.add("fused", &Options::fused, kFusedHelp);
     options.rule({"nesterov"}, [](const Options& sgd) {
       const bool fits = !sgd.nesterov || (sgd.momentum > 0.0 && sgd.dampening == 0.0);
       return fits ? "" : "nesterov needs a momentum above 0 and a dampening of 0";
     });
   }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    auto options = torch::optim::SGDOptions(lr).momentum(momentum).dampening(dampening);
-    return std::make_shared<torch::optim::SGD>(std::move(parameters), options.weight_decay(weight_decay).nesterov(nesterov));
+    auto options = SGDOptions(lr).momentum(momentum).dampening(dampening).weight_decay(weight_decay).nesterov(nesterov);
+    return std::make_shared<SGD>(std::move(parameters), options, fused);
   }
 };
 
@@ -78,6 +80,7 @@ struct AdamFactoryOptions {
   double eps = 1e-8;
   double weight_decay = 0.0;
   bool amsgrad = false;
+  bool fused = true;
   template <class Options>
   static void declare_all(OptionList<Options>& options, const char* weight_decay_help) {
     options.add("lr", &Options::lr, "Learning rate").min(0.0);
@@ -85,15 +88,16 @@ struct AdamFactoryOptions {
     options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
     options.add("weight_decay", &Options::weight_decay, weight_decay_help).min(0.0);
     options.add("amsgrad", &Options::amsgrad, "The AMSGrad variant");
+    options.add("fused", &Options::fused, kFusedHelp);
   }
   static void declare(OptionList<AdamFactoryOptions>& options) { declare_all(options, "L2 penalty"); }
   template <class Optimizer, class TorchOptions>
   std::shared_ptr<torch::optim::Optimizer> make_as(Parameters parameters) const {
     auto options = TorchOptions(lr).betas({betas.first, betas.second}).eps(eps).weight_decay(weight_decay).amsgrad(amsgrad);
-    return std::make_shared<Optimizer>(std::move(parameters), options);
+    return std::make_shared<Optimizer>(std::move(parameters), options, fused);
   }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    return make_as<torch::optim::Adam, torch::optim::AdamOptions>(std::move(parameters));
+    return make_as<Adam, AdamOptions>(std::move(parameters));
   }
 };
 
@@ -101,7 +105,7 @@ struct AdamWFactoryOptions : AdamFactoryOptions {
   AdamWFactoryOptions() { weight_decay = 1e-2; }
   static void declare(OptionList<AdamWFactoryOptions>& options) { declare_all(options, "Decoupled weight decay"); }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    return make_as<torch::optim::AdamW, torch::optim::AdamWOptions>(std::move(parameters));
+    return make_as<AdamW, AdamWOptions>(std::move(parameters));
   }
 };
 
@@ -133,6 +137,7 @@ struct AdagradFactoryOptions {
   double weight_decay = 0.0;
   double initial_accumulator_value = 0.0;
   double eps = 1e-10;
+  bool fused = true;
   static void declare(OptionList<AdagradFactoryOptions>& options) {
     using Options = AdagradFactoryOptions;
     options.add("lr", &Options::lr, "Learning rate").min(0.0);
@@ -140,11 +145,12 @@ struct AdagradFactoryOptions {
     options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
     options.add("initial_accumulator_value", &Options::initial_accumulator_value, "First sum of squares").min(0.0);
     options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
+    options.add("fused", &Options::fused, kFusedHelp);
   }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    auto options = torch::optim::AdagradOptions(lr).lr_decay(lr_decay).weight_decay(weight_decay);
+    auto options = AdagradOptions(lr).lr_decay(lr_decay).weight_decay(weight_decay);
     options.initial_accumulator_value(initial_accumulator_value).eps(eps);
-    return std::make_shared<torch::optim::Adagrad>(std::move(parameters), options);
+    return std::make_shared<Adagrad>(std::move(parameters), options, fused);
   }
 };
 

@@ -72,6 +72,7 @@
 #include "levin/data/table_data_module.h"
 #include "levin/loggers/csv_logger.h"
 #include "levin/optim/cosine_annealing_lr.h"
+#include "levin/optim/fused_optimizers.h"
 #include "levin/optim/lambda_lr.h"
 #include "levin/optim/one_cycle_lr.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
