@@ -3,7 +3,7 @@
 #include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 
-#include "levin/core/error.h"
+#include "levin/optim/further_optimizers.h"
 #include "levin/optim/fused_optimizers.h"
 
 namespace levin {
@@ -11,39 +11,6 @@ namespace levin {
 namespace {
 
 using Parameters = std::vector<at::Tensor>;
-
-/// Adam's two decay rates.
-struct Betas {
-  double first = 0.9;
-  double second = 0.999;
-};
-
-}  // namespace
-
-template <>
-struct OptionType<Betas> {
-  static Betas read(const Value& value) {
-    const auto betas = OptionType<std::vector<double>>::read(value);
-    const auto valid = [](double beta) { return beta >= 0.0 && beta < 1.0; };
-    if (betas.size() != 2 || !valid(betas[0]) || !valid(betas[1])) {
-      throw ConfigError(value.mark(), "betas must be two numbers, each at least 0 and below 1");
-    }
-    return {betas[0], betas[1]};
-  }
-  static Value write(const Betas& betas) { return Value(Value::List{betas.first, betas.second}); }
-  static std::string name() { return "two floats"; }
-  static Value schema() {
-    Value beta = detail::schema_of_type("number");
-    beta["minimum"] = 0;
-    beta["exclusiveMaximum"] = 1;
-    Value two = detail::schema_of_type("array");
-    two["items"] = std::move(beta);
-    two["minItems"] = two["maxItems"] = 2;
-    return two;
-  }
-};
-
-namespace {
 
 constexpr const char* kFusedHelp =
     "Steps by ATen's fused kernel, with the numbers of LibTorch's own step; false: LibTorch's own";
@@ -185,8 +152,7 @@ class Factory final : public OptimizerFactory {
   using Options = FactoryOptions;
   explicit Factory(Options options) : options_(std::move(options)) {}
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const override {
-    if (parameters.empty())
-      throw MisuseError("The optimizer has no parameters: does the module have any that need a gradient?");
+    detail::check_has_parameters(parameters);
     return options_.make(std::move(parameters));
   }
 
@@ -197,11 +163,20 @@ class Factory final : public OptimizerFactory {
 }  // namespace
 
 void add_optimizer_factories(Registry<OptimizerFactory>& registry) {
+  registry.add<OptimizerFactoryOf<Adadelta>>("Adadelta", "Steps in the units of the parameters");
+  registry.add<OptimizerFactoryOf<Adafactor>>("Adafactor", "Adaptive steps with little memory");
   registry.add<Factory<AdagradFactoryOptions>>("Adagrad", "Adaptive gradients");
   registry.add<Factory<AdamFactoryOptions>>("Adam", "Adaptive moments");
+  registry.add<OptimizerFactoryOf<Adamax>>("Adamax", "Adam with the infinity norm");
+  registry.add<OptimizerFactoryOf<ASGD>>("ASGD", "Averaged stochastic gradient descent");
   registry.add<Factory<AdamWFactoryOptions>>("AdamW", "Adam with decoupled weight decay");
   registry.add<Factory<LbfgsFactoryOptions>>("LBFGS", "Limited-memory BFGS; needs a closure");
+  registry.add<OptimizerFactoryOf<Lion>>("Lion", "Steps by the sign of a momentum");
+  registry.add<OptimizerFactoryOf<Muon>>("Muon", "Orthogonalized momentum; for matrices only");
+  registry.add<OptimizerFactoryOf<NAdam>>("NAdam", "Adam with Nesterov's momentum");
+  registry.add<OptimizerFactoryOf<RAdam>>("RAdam", "Adam whose rate warms up by itself");
   registry.add<Factory<RmspropFactoryOptions>>("RMSprop", "Root mean square propagation");
+  registry.add<OptimizerFactoryOf<Rprop>>("Rprop", "Resilient backpropagation; for whole datasets as one batch");
   registry.add<Factory<SgdFactoryOptions>>("SGD", "Stochastic gradient descent");
 }
 

@@ -36,33 +36,33 @@ Kind kind(std::string name, std::string kernel, Options options) {
 }
 
 std::vector<Kind> kinds() {
-  using namespace torch::optim;
-  const auto sgd = [](const char* name, SGDOptions options) {
-    return kind<SGD, levin::SGD>(std::string("SGD ") + name, "aten::_fused_sgd_", options);
+  namespace optim = torch::optim;
+  const auto sgd = [](const char* name, optim::SGDOptions options) {
+    return kind<optim::SGD, levin::SGD>(std::string("SGD ") + name, "aten::_fused_sgd_", options);
   };
-  const auto adam = [](const char* name, AdamOptions options) {
-    return kind<Adam, levin::Adam>(std::string("Adam ") + name, "aten::_fused_adam_", options);
+  const auto adam = [](const char* name, optim::AdamOptions options) {
+    return kind<optim::Adam, levin::Adam>(std::string("Adam ") + name, "aten::_fused_adam_", options);
   };
-  const auto adamw = [](const char* name, AdamWOptions options) {
-    return kind<AdamW, levin::AdamW>(std::string("AdamW ") + name, "aten::_fused_adamw_", options);
+  const auto adamw = [](const char* name, optim::AdamWOptions options) {
+    return kind<optim::AdamW, levin::AdamW>(std::string("AdamW ") + name, "aten::_fused_adamw_", options);
   };
-  const auto adagrad = [](const char* name, AdagradOptions options) {
-    return kind<Adagrad, levin::Adagrad>(std::string("Adagrad ") + name, "aten::_fused_adagrad_", options);
+  const auto adagrad = [](const char* name, optim::AdagradOptions options) {
+    return kind<optim::Adagrad, levin::Adagrad>(std::string("Adagrad ") + name, "aten::_fused_adagrad_", options);
   };
-  return {sgd("", SGDOptions(0.05)),
-          sgd("weight_decay", SGDOptions(0.05).weight_decay(0.1)),
-          sgd("momentum", SGDOptions(0.05).momentum(0.9)),
-          sgd("dampening", SGDOptions(0.05).momentum(0.9).dampening(0.3).weight_decay(0.1)),
-          sgd("nesterov", SGDOptions(0.05).momentum(0.8).nesterov(true).weight_decay(0.01)),
-          adam("", AdamOptions(0.01)),
-          adam("betas", AdamOptions(0.01).betas({0.4, 0.95}).eps(1e-4)),
-          adam("weight_decay", AdamOptions(0.01).weight_decay(0.1)),
-          adam("amsgrad", AdamOptions(0.01).amsgrad(true).weight_decay(0.1)),
-          adamw("", AdamWOptions(0.01)),
-          adamw("no decay", AdamWOptions(0.01).weight_decay(0)),
-          adamw("amsgrad", AdamWOptions(0.01).amsgrad(true).weight_decay(0.5).betas({0.8, 0.9})),
-          adagrad("", AdagradOptions(0.05)),
-          adagrad("all", AdagradOptions(0.05).lr_decay(0.1).weight_decay(0.1).initial_accumulator_value(0.3).eps(1e-3))};
+  return {sgd("", optim::SGDOptions(0.05)),
+          sgd("weight_decay", optim::SGDOptions(0.05).weight_decay(0.1)),
+          sgd("momentum", optim::SGDOptions(0.05).momentum(0.9)),
+          sgd("dampening", optim::SGDOptions(0.05).momentum(0.9).dampening(0.3).weight_decay(0.1)),
+          sgd("nesterov", optim::SGDOptions(0.05).momentum(0.8).nesterov(true).weight_decay(0.01)),
+          adam("", optim::AdamOptions(0.01)),
+          adam("betas", optim::AdamOptions(0.01).betas({0.4, 0.95}).eps(1e-4)),
+          adam("weight_decay", optim::AdamOptions(0.01).weight_decay(0.1)),
+          adam("amsgrad", optim::AdamOptions(0.01).amsgrad(true).weight_decay(0.1)),
+          adamw("", optim::AdamWOptions(0.01)),
+          adamw("no decay", optim::AdamWOptions(0.01).weight_decay(0)),
+          adamw("amsgrad", optim::AdamWOptions(0.01).amsgrad(true).weight_decay(0.5).betas({0.8, 0.9})),
+          adagrad("", optim::AdagradOptions(0.05)),
+          adagrad("all", optim::AdagradOptions(0.05).lr_decay(0.1).weight_decay(0.1).initial_accumulator_value(0.3).eps(1e-3))};
 }
 
 /// Parameters of every form of memory, and an optimizer of them.
