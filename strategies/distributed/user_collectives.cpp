@@ -135,7 +135,14 @@ at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank,
   check_source_rank(source_rank, world_.control_group().size(), where);
   const std::string what = "broadcast at " + call_site_text(where);
   agree(tensor, source_rank, what);
-  if (is_small(tensor)) return gather(tensor, what)[source_rank].clone();
+  if (is_small(tensor)) {
+    const at::Tensor own = tensor.detach().cpu().contiguous();
+    const std::string received = world_.control_group().broadcast(
+        {static_cast<const char*>(own.const_data_ptr()), own.nbytes()}, source_rank, own.nbytes(), what.c_str());
+    const at::Tensor result = at::empty_like(own);
+    received.copy(static_cast<char*>(result.mutable_data_ptr()), received.size());
+    return result.to(tensor.device());
+  }
   std::vector<at::Tensor> result = {tensor.detach().contiguous().clone()};
   c10d::BroadcastOptions options;
   options.rootRank = source_rank;

@@ -29,9 +29,11 @@ class SharedText {
   std::array<std::atomic<std::uint64_t>, kCallTextBytes / 8> words_;
 };
 
-/// One message of a rank to all: a part of what it contributes to an all_gather.
+/// One message of a rank to all: a part of what it contributes to a call of the control group.
 struct Chunk {
   std::uint64_t total_bytes;
+  std::uint32_t operation;  ///< a GroupOperation
+  std::int32_t root;
   std::array<char, kCallTextBytes> what;
   std::array<std::byte, kChunkBytes> bytes;
 };

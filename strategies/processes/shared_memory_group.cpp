@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -22,6 +23,11 @@ constexpr int kSpins = 2000;
 constexpr auto kSleep = std::chrono::milliseconds(20);
 /// The launcher sees a rank end, and knows how; it gets this long to write it down.
 constexpr std::int64_t kLauncherGrace = 1'000'000'000;
+
+void copy_into(std::string& part, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
+  part.resize(size);
+  std::memcpy(part.data() + offset, bytes.data(), bytes.size());
+}
 
 void pause_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -47,35 +53,77 @@ SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::s
       // With more ranks than cores, spinning takes the core from the rank that is waited for.
       spins_(board_->size() <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {}
 
+/// What this rank calls.
+struct SharedMemoryGroup::Call {
+  GroupOperation operation;
+  std::span<const std::byte> mine;
+  const char* what;
+  std::uint64_t longest = std::numeric_limits<std::uint64_t>::max();
+  std::int32_t root = 0;
+};
+
 void SharedMemoryGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
-  if (broken_) std::rethrow_exception(broken_);
   check_sizes(mine, all, what);
+  meet({GroupOperation::kAllGather, mine, what},
+       [&](int peer, std::uint64_t, std::size_t offset, std::span<const std::byte> bytes) {
+         std::copy(bytes.begin(), bytes.end(), all.data() + static_cast<std::size_t>(peer) * mine.size() + offset);
+       });
+}
+
+std::vector<std::string> SharedMemoryGroup::gather(std::string_view mine, std::uint64_t longest, const char* what) {
+  std::vector<std::string> parts(rank() == 0 ? static_cast<std::size_t>(size()) : 0);
+  meet({GroupOperation::kGather, std::as_bytes(std::span(mine)), what, longest},
+       [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
+         if (rank() == 0) copy_into(parts[static_cast<std::size_t>(peer)], size, offset, bytes);
+       });
+  return parts;
+}
+
+std::string SharedMemoryGroup::broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) {
+  check_root(root, what);
+  std::string received;
+  meet({GroupOperation::kBroadcast, std::as_bytes(std::span(rank() == root ? mine : "")), what, longest, root},
+       [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
+         if (peer == root) copy_into(received, size, offset, bytes);
+       });
+  return received;
+}
+
+template <class Take>
+void SharedMemoryGroup::meet(const Call& call, const Take& take) {
+  if (broken_) std::rethrow_exception(broken_);
   board_->end_reduction();
-  board_->post_waiting(what);
-  std::size_t offset = 0;
-  do {
-    const std::size_t length = std::min(kChunkBytes, mine.size() - offset);
-    publish(mine.subspan(offset, length), mine.size(), what);
-    wait_for_all(what);
-    if (offset == 0) check_same_call();
-    for (int peer = 0; peer < size(); ++peer) {
-      const Chunk& chunk = segment_->slot(peer).chunks[(published_ - 1) % 2];
-      if (length > 0)
-        std::memcpy(all.data() + static_cast<std::size_t>(peer) * mine.size() + offset, chunk.bytes.data(), length);
+  board_->post_waiting(call.what);
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t most = 0;
+  for (std::size_t offset = 0; offset == 0 || offset < most; offset += kChunkBytes) {
+    publish(call, offset);
+    wait_for_all(call.what);
+    if (offset == 0) {
+      sizes = check_same_call(call.longest);
+      most = *std::max_element(sizes.begin(), sizes.end());
     }
-    offset += length;
-  } while (offset < mine.size());
+    for (int peer = 0; peer < size(); ++peer) {
+      const std::uint64_t bytes = sizes[static_cast<std::size_t>(peer)];
+      if (offset >= bytes) continue;
+      const Chunk& chunk = segment_->slot(peer).chunks[(published_ - 1) % 2];
+      take(peer, bytes, offset, std::span(chunk.bytes).first(std::min(kChunkBytes, bytes - offset)));
+    }
+  }
   board_->post_waiting(nullptr);
 }
 
-void SharedMemoryGroup::publish(std::span<const std::byte> bytes, std::size_t total_bytes, const char* what) {
+void SharedMemoryGroup::publish(const Call& call, std::size_t offset) {
   RankSlot& slot = segment_->slot(rank());
   Chunk& chunk = slot.chunks[published_ % 2];
-  chunk.total_bytes = total_bytes;
-  const std::size_t length = strnlen(what, chunk.what.size() - 1);
-  std::memcpy(chunk.what.data(), what, length);
+  chunk.total_bytes = call.mine.size();
+  chunk.operation = static_cast<std::uint32_t>(call.operation);
+  chunk.root = call.root;
+  const std::size_t length = strnlen(call.what, chunk.what.size() - 1);
+  std::memcpy(chunk.what.data(), call.what, length);
   chunk.what[length] = '\0';
-  if (!bytes.empty()) std::memcpy(chunk.bytes.data(), bytes.data(), bytes.size());
+  const auto rest = call.mine.subspan(std::min(offset, call.mine.size()));
+  std::copy_n(rest.begin(), std::min(kChunkBytes, rest.size()), chunk.bytes.begin());
   ++published_;
   // Sequentially consistent, as is the sleeper's side: either we see the sleeper, or it sees the new number.
   slot.published.store(published_, std::memory_order_seq_cst);
@@ -136,15 +184,18 @@ void SharedMemoryGroup::check_peer(int peer, Wait& wait) {
   }
 }
 
-void SharedMemoryGroup::check_same_call() {
+std::vector<std::uint64_t> SharedMemoryGroup::check_same_call(std::uint64_t longest) {
   const int parity = static_cast<int>((published_ - 1) % 2);
   std::vector<GroupCall> calls;
+  std::vector<std::uint64_t> sizes;
   for (int peer = 0; peer < size(); ++peer) {
     const Chunk& chunk = segment_->slot(peer).chunks[parity];
-    calls.push_back({text_in(chunk.what), chunk.total_bytes});
+    calls.push_back({static_cast<GroupOperation>(chunk.operation), text_in(chunk.what), chunk.total_bytes, chunk.root});
+    sizes.push_back(chunk.total_bytes);
   }
-  const std::string different = describe_different_calls(calls);
-  if (!different.empty()) fail(different);
+  if (const std::string different = describe_different_calls(calls); !different.empty()) fail(different);
+  if (const std::string too_long = describe_too_long(calls, longest); !too_long.empty()) fail(too_long);
+  return sizes;
 }
 
 void SharedMemoryGroup::fail(const std::string& text) {

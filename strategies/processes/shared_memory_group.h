@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/processes/shared_memory_status_board.h"
@@ -29,14 +32,24 @@ class SharedMemoryGroup final : public ControlGroup {
   int size() const override { return board_->size(); }
   /// Also throws MisuseError, on this rank alone, when `all` has the wrong size.
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
+  /// All ranks wait for one another; only rank 0 copies.
+  std::vector<std::string> gather(std::string_view mine, std::uint64_t longest, const char* what) override;
+  /// All ranks wait for one another; only `root` publishes more than which call it is in.
+  std::string broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) override;
 
  private:
   struct Wait;
-  void publish(std::span<const std::byte> bytes, std::size_t total_bytes, const char* what);
+  struct Call;
+  /// Publishes this rank's bytes and waits for everyone's, chunk by chunk. `take(peer, size, offset, bytes)` is given what the
+  /// peer has published of its `size` bytes from `offset` on; it must have copied what it needs when it returns.
+  template <class Take>
+  void meet(const Call& call, const Take& take);
+  void publish(const Call& call, std::size_t offset);
   void wait_for_all(const char* what);
   void wait_for(int peer, Wait& wait);
   void check_peer(int peer, Wait& wait);
-  void check_same_call();
+  /// How many bytes each rank contributes to the call in which all are.
+  std::vector<std::uint64_t> check_same_call(std::uint64_t longest);
   /// Writes this rank's failure down, and throws it now and at every later call.
   [[noreturn]] void fail(const std::string& text);
   /// The same for a failure that is written down already.
