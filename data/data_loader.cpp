@@ -125,6 +125,8 @@ std::optional<SampleShare> DataLoader::sample_share() const {
   return share;
 }
 
+std::optional<std::uint64_t> DataLoader::data_fingerprint() const { return dataset_->fingerprint(); }
+
 std::optional<std::int64_t> DataLoader::size() const {
   return DistributedSampler(order_size(), shard_).batches(options_.batch_size, options_.drop_last);
 }

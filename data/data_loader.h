@@ -65,6 +65,8 @@ class LEVIN_API DataLoader final : public BatchLoader {
 
   const Dataset& dataset() const { return *dataset_; }
   std::optional<SampleShare> sample_share() const override;
+  /// The dataset's.
+  std::optional<std::uint64_t> data_fingerprint() const override;
   const DataLoaderOptions& options() const { return options_; }
 
  private:

@@ -40,4 +40,6 @@ Batch TensorDataset::get_batch(std::span<const std::int64_t> indices) const {
   return Batch(std::move(selected));
 }
 
+std::optional<std::uint64_t> TensorDataset::fingerprint() const { return DataFingerprint().add(tensors_).value(); }
+
 }  // namespace levin
