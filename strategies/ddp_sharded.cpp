@@ -266,8 +266,7 @@ void ShardedDdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer
   if (!all_ranks && world_size() > 1 && kept == kept_.end()) {
     throw MisuseError(
         "strategy ddp_sharded: the state of optimizers is divided over ranks, so that rank 0 alone cannot save it while an "
-        "error "
-        "ends the run. Resume from the newest checkpoint that was written before.");
+        "error ends the run. Resume from the newest checkpoint that was written before.");
   }
   DdpStrategy::save_optimizer(optimizer, index, checkpoint, all_ranks);
   if (world_size() == 1) return;
