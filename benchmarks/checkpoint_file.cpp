@@ -4,11 +4,13 @@
 //     checkpoint_file save|hand_over|memcpy
 #include <levin/levin.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "sample.h"
 
@@ -43,10 +45,16 @@ double seconds_of_memcpy(const levin::Checkpoint& checkpoint) {
   return stopwatch.seconds();
 }
 
+/// Of a file that is not the first one of a run.
 double seconds_of_hand_over(const levin::Checkpoint& checkpoint) {
   levin::BackgroundFiles files;
   files.write(checkpoint, kFile);
-  files.wait();
+  bool is_written = false;
+  files.when_done([&] { is_written = true; });
+  while (!is_written) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    files.check();
+  }
   const levin::benchmarks::Stopwatch stopwatch;
   files.write(checkpoint, kFile);
   const double seconds = stopwatch.seconds();

@@ -2,7 +2,7 @@
 import math
 from html import escape
 
-WIDTH, LEFT, RIGHT, LINE, TOP, BOTTOM = 980, 430, 30, 26, 46, 34
+WIDTH, LEFT, RIGHT, LINE, TOP, BOTTOM = 900, 330, 30, 26, 46, 34
 GOOD, BAD, PEER, TEXT, FAINT = "#1a7f37", "#cf222e", "#8250df", "#1f2328", "#d0d7de"
 LONGEST_LABEL = 66
 
@@ -43,7 +43,7 @@ def line(x1, y1, x2, y2, color, width=1.0):
 
 def row_of(summary, scale, y):
     row, measured = summary.row, summary.measured
-    drawn = [text(LEFT - 10, y + 4, label_of(row.what), "end")]
+    drawn = [text(LEFT - 10, y + 4, label_of(row.short or row.what), "end")]
     for name, spread in summary.peers.items():
         share = over_target(row, spread.median)
         if share:

@@ -75,12 +75,13 @@ def read_scale(output):
 
 
 def read_all_reduce(file):
-    """Microseconds, of the group in which gradients travel."""
+    """Microseconds, of the group in which gradients travel: Gloo's, unless there is another."""
     with open(file, newline="") as rows:
-        for row in csv.DictReader(rows):
-            if row["collective"] == "all_reduce":
-                return float(row["seconds"]) * 1e6
-    raise Failed(f"{file} has no row of all_reduce")
+        seconds = {row["group"]: float(row["seconds"]) for row in csv.DictReader(rows) if row["collective"] == "all_reduce"}
+    if not seconds:
+        raise Failed(f"{file} has no row of all_reduce")
+    others = [value for group, value in seconds.items() if group != "gloo"]
+    return (others or list(seconds.values()))[0] * 1e6
 
 
 READINGS = {

@@ -145,6 +145,19 @@ class ReadingsTest(unittest.TestCase):
         with self.assertRaisesRegex(readings.Failed, "status -9"):
             self.run_python("import signal; signal.pause()", limit_seconds=1)
 
+    def test_table_of_collectives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "comm.csv"
+            header = "group,collective,ranks,bytes,seconds\n"
+            gloo = "gloo,broadcast,2,64,9\ngloo,all_reduce,2,64,0.002\n"
+            file.write_text(header + gloo)
+            self.assertAlmostEqual(readings.read_all_reduce(file), 2000)
+            file.write_text(header + gloo + "shared memory,all_reduce,2,64,0.000003\n")
+            self.assertAlmostEqual(readings.read_all_reduce(file), 3)
+            file.write_text(header)
+            with self.assertRaises(readings.Failed):
+                readings.read_all_reduce(file)
+
     def test_table_of_scale(self):
         lines = ["| what | ranks | exchanges | bytes a rank gives | bytes a rank gets | processor time, µs |",
                  "| boundary, 20 metrics | 8 | 1 | 616 | 4000 | 40 |", "| boundary, 20 metrics | 1024 | 1 | 616 | 600000 | 900 |"]

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,6 +25,9 @@ class LEVIN_API Dataset {
   /// The samples of these indices, each from 0 to size() - 1, in this order: row i of each tensor belongs to indices[i].
   /// An index may occur more than once. What it throws reaches the training loop with the batch named.
   virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
+  /// Bytes of one sample, where reading is nothing but a copy within memory. A DataLoader copies small batches itself, however
+  /// many workers it is given: to take them over from a thread would cost more. Default: nullopt, reading is work.
+  virtual std::optional<std::int64_t> bytes_to_copy() const { return std::nullopt; }
 };
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
@@ -53,6 +57,7 @@ class LEVIN_API TensorDataset final : public Dataset {
   explicit TensorDataset(Batch tensors);
   std::int64_t size() const override { return size_; }
   Batch get_batch(std::span<const std::int64_t> indices) const override;
+  std::optional<std::int64_t> bytes_to_copy() const override;
   /// All the data.
   const Batch& tensors() const { return tensors_; }
 
@@ -94,6 +99,7 @@ class LEVIN_API Subset final : public Dataset {
   Subset(DatasetPtr dataset, std::vector<std::int64_t> indices);
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   Batch get_batch(std::span<const std::int64_t> indices) const override;
+  std::optional<std::int64_t> bytes_to_copy() const override { return dataset_->bytes_to_copy(); }
   const std::vector<std::int64_t>& indices() const { return indices_; }
 
  private:
