@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 3)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo test test-tsan test-asan test-all fuzz bench format lint tidy clean
+.PHONY: help setup configure build demo test test-tsan test-asan test-all fuzz bench bench-quick format lint tidy clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -57,12 +57,13 @@ fuzz: ## Fuzz what reads files, configurations and peers: SECONDS for each targe
 	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@scripts/fuzz.sh build-fuzz $(SECONDS) $(FUZZERS)
 
-bench: build ## Run the benchmarks
-	@$(BUILD)/bin/step_overhead
-	@$(BUILD)/bin/log_cost
-	@$(BUILD)/bin/csv_logger_benchmark
-	@$(BUILD)/bin/scale
-	@OMP_NUM_THREADS=1 $(BUILD)/bin/synced_metrics
+# BENCH_FLAGS: such as --only step,start.
+BENCH_FLAGS ?=
+bench: build ## Measure levin beside others (half an hour), and write benchmarks/results.md and a picture
+	@python3 benchmarks/run.py --build $(BUILD) $(BENCH_FLAGS)
+
+bench-quick: build ## The same with few repetitions (3 minutes), written to the build folder
+	@python3 benchmarks/run.py --build $(BUILD) --quick $(BENCH_FLAGS)
 
 format: ## Format the sources
 	@scripts/setup.sh lint
@@ -80,7 +81,6 @@ TIDY ?=
 tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ from origin/main, or over TIDY=all
 	@scripts/setup.sh lint
 	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF $(CMAKE_FLAGS)
-	@cmake --build build-tidy -j $(JOBS) --target levin_room_pch levin_pch levin_test_pch
 	@scripts/tidy.sh build-tidy $(TIDY)
 
 clean: ## Remove the build folders

@@ -1,133 +1,166 @@
-// Time per training step under the Trainer, with CSVLogger, progress bar, checkpoints and a learning-rate monitor, against the
-// same steps in a loop written by hand on LibTorch: the digits' MLP (64-256-256-10), Adam, batches of 32, one thread.
-// The two alternate within one run, so that a busy machine slows both; the median of the ratios counts.
+// Microseconds per training step of the digits' MLP (64-256-256-10), batches of 32 a rank, one thread: written by hand on
+// LibTorch, or under the Trainer. One sample a run, without the first epochs, in which memory is taken for the first time.
+//
+//     step_overhead by_hand|by_hand_saving|trainer|everything OPTIMIZER [RANKS]
+//
+// OPTIMIZER: torch::optim::Adam and the like are LibTorch's classes; a name alone, such as AdamW, is the class that
+// `optimizer:` makes in YAML.
 #include <levin/levin.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
-#include "levin/callbacks/learning_rate_monitor.h"
-#include "levin/callbacks/model_checkpoint.h"
-#include "levin/callbacks/progress_bar.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
-#include "levin/loggers/csv_logger.h"
+#include "sample.h"
 
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
+using levin::benchmarks::Stopwatch;
 
 constexpr std::int64_t kSamples = 1472;  // 46 batches, as many as the digits' training part
 constexpr std::int64_t kBatchSize = 32;
-constexpr std::int64_t kEpochs = 10;
-constexpr double kSteps = static_cast<double>(kEpochs) * kSamples / kBatchSize;
+constexpr std::int64_t kStepsOfEpoch = kSamples / kBatchSize;
+constexpr std::int64_t kWarmUpEpochs = 3;
+constexpr std::int64_t kEpochs = kWarmUpEpochs + 30;
+constexpr std::int64_t kLogEverySteps = 50;
+constexpr int kMetrics = 10;
+
+/// What the command line asks for.
+struct Request {
+  std::string side;
+  std::string optimizer;
+  int ranks = 1;
+};
 
 torch::nn::Sequential make_net() {
   using torch::nn::Linear, torch::nn::ReLU;
   return torch::nn::Sequential(Linear(64, 256), ReLU(), Linear(256, 256), ReLU(), Linear(256, 10));
 }
 
-levin::Batch make_data() { return {{"image", torch::rand({kSamples, 64})}, {"label", torch::randint(10, {kSamples})}}; }
+levin::Batch make_data(std::int64_t samples) {
+  return {{"image", torch::rand({samples, 64})}, {"label", torch::randint(10, {samples})}};
+}
 
-/// Measures the time between the first and the last step, leaving out what happens once a run.
-class Stopwatch {
- public:
-  void start() { started_ = Clock::now(); }
-  void stop() { seconds_ = std::chrono::duration<double>(Clock::now() - started_).count(); }
-  double microseconds_per_step() const { return seconds_ / kSteps * 1e6; }
+std::shared_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name, std::vector<torch::Tensor> parameters) {
+  if (name == "torch::optim::Adam") return std::make_shared<torch::optim::Adam>(parameters, 1e-3);
+  if (name == "torch::optim::AdamW") return std::make_shared<torch::optim::AdamW>(parameters, 1e-3);
+  if (name == "torch::optim::SGD") return std::make_shared<torch::optim::SGD>(parameters, 1e-3);
+  const auto factory = levin::Registry<levin::OptimizerFactory>::instance().make(
+      name, levin::Value(levin::Value::Map{{"lr", levin::Value(1e-3)}}));
+  return factory->make(std::move(parameters));
+}
 
- private:
-  Clock::time_point started_;
-  double seconds_ = 0;
-};
+double microseconds_per_step(const Stopwatch& stopwatch) {
+  return stopwatch.seconds() / static_cast<double>((kEpochs - kWarmUpEpochs) * kStepsOfEpoch) * 1e6;
+}
 
 class Mlp : public levin::Module {
  public:
-  explicit Mlp(Stopwatch& stopwatch) : stopwatch_(stopwatch), net_(register_module("net", make_net())) {}
-  void on_train_start() override { stopwatch_.start(); }
-  void on_train_end() override { stopwatch_.stop(); }
+  Mlp(const Request& request, int metrics) : request_(request), net_(register_module("net", make_net())) {
+    for (int index = 1; index < metrics; ++index) names_.push_back("metric_" + std::to_string(index));
+  }
+  void on_train_epoch_start() override {
+    if (trainer().current_epoch() == kWarmUpEpochs) stopwatch_.start();
+  }
+  void on_train_end() override { microseconds_ = microseconds_per_step(stopwatch_); }
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
     const auto loss = torch::nn::functional::cross_entropy(net_->forward(batch["image"]), batch["label"]);
-    log("train_loss", loss, {.prog_bar = true});
+    log("train_loss", loss, {.on_step = true, .on_epoch = true, .prog_bar = true});
+    for (const std::string& name : names_) log(name, loss);
     return loss;
   }
-  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 1e-3); }
+  levin::OptimizerSetups configure_optimizers() override { return make_optimizer(request_.optimizer, parameters()); }
+
+  double microseconds() const { return microseconds_; }
 
  private:
-  Stopwatch& stopwatch_;
+  Request request_;
   torch::nn::Sequential net_;
+  std::vector<std::string> names_;
+  Stopwatch stopwatch_;
+  double microseconds_ = 0;
 };
 
-double with_trainer(const levin::Batch& data, const fs::path& folder) {
-  Stopwatch stopwatch;
-  Mlp module(stopwatch);
+levin::TrainerOptions trainer_options(const Request& request, const fs::path& folder) {
   levin::TrainerOptions options;
   options.max_epochs = kEpochs;
   options.accelerator = "cpu";
+  options.devices = levin::Devices(request.ranks);
+  options.threads = 1;
   options.default_root_dir = folder;
-  options.logger = std::make_shared<levin::CsvLogger>();
-  options.callbacks = {std::make_shared<levin::ProgressBar>(), std::make_shared<levin::LearningRateMonitor>(),
-                       std::make_shared<levin::ModelCheckpoint>()};
+  options.log_every_n_steps = kLogEverySteps;
   options.enable_model_summary = false;
-  levin::Trainer trainer(options);
-  auto loader = std::make_shared<levin::DataLoader>(std::make_shared<levin::TensorDataset>(data),
-                                                    levin::DataLoaderOptions{.batch_size = kBatchSize, .shuffle = true});
-  trainer.fit(module, loader);
-  return stopwatch.microseconds_per_step();
+  options.log_level = levin::LogLevel::kWarning;
+  if (request.side == "everything") {
+    options.logger = std::make_shared<levin::CsvLogger>();
+    options.callbacks = {std::make_shared<levin::ProgressBar>(),
+                         std::make_shared<levin::EarlyStopping>(levin::EarlyStoppingOptions{
+                             .monitor = "train_loss_epoch", .patience = kEpochs, .check_on_train_epoch_end = true}),
+                         std::make_shared<levin::ModelCheckpoint>()};
+  } else {
+    options.logger = false;
+    options.enable_checkpointing = false;
+    options.enable_progress_bar = false;
+  }
+  return options;
 }
 
-double by_hand(const levin::Batch& data) {
-  Stopwatch stopwatch;
+/// Nothing on ranks other than the first.
+std::optional<double> with_trainer(const Request& request, const fs::path& folder) {
+  levin::Trainer trainer(trainer_options(request, folder));
+  torch::manual_seed(0);
+  Mlp module(request, request.side == "everything" ? kMetrics : 1);
+  const auto loader =
+      std::make_shared<levin::DataLoader>(std::make_shared<levin::TensorDataset>(make_data(kSamples * request.ranks)),
+                                          levin::DataLoaderOptions{.batch_size = kBatchSize, .shuffle = true});
+  trainer.fit(module, loader);
+  return trainer.is_global_zero() ? std::optional(module.microseconds()) : std::nullopt;
+}
+
+/// `saves`: a row of numbers as often as the Trainer writes one, and model and optimizer after each epoch.
+double by_hand(const Request& request, bool saves, const fs::path& folder) {
+  const levin::Batch data = make_data(kSamples);
   auto net = make_net();
-  torch::optim::Adam optimizer(net->parameters(), 1e-3);
-  stopwatch.start();
+  const auto optimizer = make_optimizer(request.optimizer, net->parameters());
+  std::ofstream log(folder / "metrics.csv");
+  std::int64_t step = 0;
+  Stopwatch stopwatch;
   for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    if (epoch == kWarmUpEpochs) stopwatch.start();
     const auto order = torch::randperm(kSamples, torch::kLong);
     for (std::int64_t first = 0; first < kSamples; first += kBatchSize) {
       const auto indices = order.narrow(0, first, kBatchSize);
       const auto images = data["image"].index_select(0, indices);
       const auto labels = data["label"].index_select(0, indices);
-      optimizer.zero_grad();
+      optimizer->zero_grad();
       const auto loss = torch::nn::functional::cross_entropy(net->forward(images), labels);
       loss.backward();
-      optimizer.step();
+      optimizer->step();
+      if (saves && ++step % kLogEverySteps == 0) log << epoch << ',' << step << ',' << loss.item<float>() << std::endl;
     }
+    if (!saves) continue;
+    torch::save(net, (folder / "model.pt").string());
+    torch::save(*optimizer, (folder / "optimizer.pt").string());
   }
-  stopwatch.stop();
-  return stopwatch.microseconds_per_step();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return microseconds_per_step(stopwatch);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
-  if (rounds < 1) {
-    std::cerr << "usage: step_overhead [rounds]\n";
+  if (argc < 3) {
+    std::cerr << "usage: step_overhead by_hand|by_hand_saving|trainer|everything OPTIMIZER [RANKS]\n";
     return 2;
   }
+  const Request request{.side = argv[1], .optimizer = argv[2], .ranks = argc > 3 ? std::atoi(argv[3]) : 1};
   at::set_num_threads(1);
-  torch::manual_seed(0);
-  const levin::Batch data = make_data();
-  std::string pattern = (fs::temp_directory_path() / "step_overhead_XXXXXX").string();
-  const fs::path folder = ::mkdtemp(pattern.data());
-
-  std::vector<double> by_hand_times, trainer_times, ratios;
-  by_hand(data);  // the first run pays for what LibTorch does once
-  for (int round = 0; round < rounds; ++round) {
-    by_hand_times.push_back(by_hand(data));
-    trainer_times.push_back(with_trainer(data, folder));
-    ratios.push_back(trainer_times.back() / by_hand_times.back());
+  const fs::path folder = fs::current_path();
+  if (request.side.starts_with("by_hand")) {
+    torch::manual_seed(0);
+    levin::benchmarks::print_sample(by_hand(request, request.side == "by_hand_saving", folder));
+  } else if (const auto microseconds = with_trainer(request, folder)) {
+    levin::benchmarks::print_sample(*microseconds);
   }
-  fs::remove_all(folder);
-  std::cout << "step_overhead: by hand " << median(by_hand_times) << " us a step, under the Trainer " << median(trainer_times)
-            << " us, median ratio " << median(ratios) << " of " << rounds << " rounds\n";
 }

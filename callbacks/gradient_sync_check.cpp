@@ -94,7 +94,7 @@ std::string describe(const Difference& difference, const Parameters& parameters,
   const Meeting values("comparing what differs between ranks", "all ranks know the same fingerprints of parameters");
   const std::string mine = own.defined() ? bytes_of(own) : "";
   RankExchange ranks_exchange(group);
-  const std::string rank_zero = ranks_exchange.gather_text(group.rank() == 0 ? mine : "", values, parameter.nbytes()).front();
+  const std::string rank_zero = ranks_exchange.broadcast_text(mine, values, parameter.nbytes());
   const auto by_rank = ranks_exchange.gather_values(own.defined() ? largest_difference(on_cpu(own), rank_zero) : 0.0, values);
   std::vector<std::string> ranks;
   const Fingerprints& first = all[difference.parameter];

@@ -1,10 +1,6 @@
 #include "levin/callbacks/learning_rate_monitor.h"
 
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
+#include <torch/optim/optimizer.h>
 
 #include <algorithm>
 
@@ -23,21 +19,6 @@ namespace {
 std::optional<double> momentum_of(const torch::optim::OptimizerParamGroup& group) {
   if (const auto betas = get_betas(group)) return betas->first;
   return get_momentum(group);
-}
-
-template <class... Options>
-double weight_decay_among(const torch::optim::OptimizerOptions& options) {
-  double weight_decay = 0;
-  const auto look = [&]<class Candidate>(const Candidate* candidate) {
-    if (candidate != nullptr) weight_decay = candidate->weight_decay();
-  };
-  (look(dynamic_cast<const Options*>(&options)), ...);
-  return weight_decay;
-}
-
-double weight_decay_of(const torch::optim::OptimizerParamGroup& group) {
-  using namespace torch::optim;
-  return weight_decay_among<SGDOptions, AdamOptions, AdamWOptions, RMSpropOptions, AdagradOptions>(group.options());
 }
 
 /// True when the step that this batch belongs to writes step values to the loggers.
@@ -94,7 +75,7 @@ void LearningRateMonitor::log(Trainer& trainer, std::optional<Interval> interval
     row[named.name] = get_lr(group);
     lrs_[named.name].push_back(row[named.name]);
     if (options_.log_momentum) row[named.name + "-momentum"] = momentum_of(group).value_or(0.0);
-    if (options_.log_weight_decay) row[named.name + "-weight_decay"] = weight_decay_of(group);
+    if (options_.log_weight_decay) row[named.name + "-weight_decay"] = get_weight_decay(group).value_or(0.0);
   }
   if (row.empty()) return;
   for (const auto& [name, value] : row) trainer.set_callback_metric(name, value);

@@ -11,12 +11,13 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
+#include "levin/core/headers_hash.h"
 #include "levin/core/plugin_stamp.h"
 
 namespace levin::cli {
 namespace {
 
-constexpr std::string_view kOwnStamp = LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION);
+constexpr std::string_view kOwnStamp = LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_HEADERS_HASH, LEVIN_TORCH_VERSION);
 constexpr std::size_t kLongestStamp = 500;
 /// Registry<…> as it stands in the names of a library's symbols.
 constexpr std::string_view kRegistrySymbol = "5levin8RegistryI";
@@ -41,6 +42,8 @@ void add_difference(std::vector<std::string>& differences, std::string_view what
 std::string misfit_of(std::string_view stamp) {
   std::vector<std::string> differences;
   add_difference(differences, "levin", field(stamp, "levin"), field(kOwnStamp, "levin"));
+  if (differences.empty() && field(stamp, "headers") != field(kOwnStamp, "headers"))
+    differences.push_back(format("other headers of levin {}", LEVIN_ABI_VERSION));
   // One that includes no header of LibTorch does not depend on its version.
   if (const std::string_view torch = field(stamp, "torch"); !torch.empty())
     add_difference(differences, "LibTorch", torch, field(kOwnStamp, "torch"));

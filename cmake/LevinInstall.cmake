@@ -24,7 +24,8 @@ install(FILES ${PROJECT_BINARY_DIR}/levinConfig.cmake ${PROJECT_BINARY_DIR}/levi
               cmake/LevinTorch.cmake cmake/LevinPlugin.cmake DESTINATION ${levin_package_folder})
 
 install(FILES include/levin/levin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin)
-install(FILES ${PROJECT_BINARY_DIR}/include/generated/levin/core/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin/core)
+install(FILES ${PROJECT_BINARY_DIR}/include/generated/levin/core/version.h ${PROJECT_BINARY_DIR}/include/generated/levin/core/headers_hash.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin/core)
 foreach(room IN LISTS LEVIN_ROOM_NAMES)
   file(STRINGS ${PROJECT_SOURCE_DIR}/${room}/public_headers.txt headers)
   foreach(header IN LISTS headers)

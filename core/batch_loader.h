@@ -62,6 +62,9 @@ class LEVIN_API BatchLoader {
   /// Which part of the samples this rank reads, after set_shard: shown at the start of a run, and checked, since ranks that
   /// share data must have the same. Default: nullopt, the loader divides them in a way of its own.
   virtual std::optional<SampleShare> sample_share() const { return std::nullopt; }
+  /// A number for the data that sample_share() counts: ranks that share it must have the same, or it is an error that names
+  /// those that differ. Default: nullopt, only the samples are counted.
+  virtual std::optional<std::uint64_t> data_fingerprint() const { return std::nullopt; }
   /// True: two epochs differ in order.
   virtual bool shuffles() const { return false; }
   /// Threads that read ahead; 0: the training thread reads. Default: nullopt, the loader has no such number, so that a run

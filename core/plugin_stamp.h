@@ -28,19 +28,23 @@
 #define LEVIN_STAMPED_OPTIMIZATION "off"
 #endif
 
-/// The stamp's beginning, and the stamp for a levin and a LibTorch.
+/// The stamp's beginning, and the stamp for a levin, its public headers, and a LibTorch.
 #define LEVIN_STAMP_BEGIN "levin-plug-in{"
-#define LEVIN_STAMP(levin, torch)                                                                      \
-  LEVIN_STAMP_BEGIN "levin=" levin ";torch=" torch ";cxx11_abi=" LEVIN_TEXT_OF(                        \
+#define LEVIN_STAMP(levin, headers, torch)                                                             \
+  LEVIN_STAMP_BEGIN "levin=" levin ";headers=" headers ";torch=" torch ";cxx11_abi=" LEVIN_TEXT_OF(    \
       _GLIBCXX_USE_CXX11_ABI) ";cxx_abi=" LEVIN_TEXT_OF(__GXX_ABI_VERSION) ";compiler=" LEVIN_COMPILER \
                                                                            ";optimization=" LEVIN_STAMPED_OPTIMIZATION "}"
 
 #ifndef LEVIN_BUILDS_ITSELF
+// Not for levin's own sources, all of which a change to any public header would compile anew.
+#include "levin/core/headers_hash.h"
 namespace levin::detail {
 #if __has_attribute(retain)
-__attribute__((used, retain)) static const char kPluginStamp[] = LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_STAMPED_TORCH);
+__attribute__((used, retain)) static const char kPluginStamp[] =
+    LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_HEADERS_HASH, LEVIN_STAMPED_TORCH);
 #else
-__attribute__((used)) static const char kPluginStamp[] = LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_STAMPED_TORCH);
+__attribute__((used)) static const char kPluginStamp[] =
+    LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_HEADERS_HASH, LEVIN_STAMPED_TORCH);
 #endif
 }  // namespace levin::detail
 #endif

@@ -6,6 +6,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
 #include "levin/core/error.h"
+#include "levin/data/dataset.h"
 
 namespace levin {
 namespace {
@@ -56,6 +57,16 @@ CombinedLoader::~CombinedLoader() = default;
 void CombinedLoader::set_shard(const Shard& shard) {
   world_size_ = shard.world_size;
   for (const Part& part : parts_) part.loader->set_shard(shard);
+}
+
+std::optional<std::uint64_t> CombinedLoader::data_fingerprint() const {
+  DataFingerprint all;
+  for (const Part& part : parts_) {
+    const auto fingerprint = part.loader->data_fingerprint();
+    if (!fingerprint) return std::nullopt;
+    all.add(part.name).add(static_cast<std::int64_t>(*fingerprint));
+  }
+  return all.value();
 }
 
 void CombinedLoader::set_pin_memory(bool pin) {

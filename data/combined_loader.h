@@ -57,6 +57,8 @@ class LEVIN_API CombinedLoader final : public BatchLoader {
   std::optional<Batch> next() override;
   void set_shard(const Shard& shard) override;
   std::optional<SampleShare> sample_share() const override;
+  /// Of all loaders', where each has one.
+  std::optional<std::uint64_t> data_fingerprint() const override;
   bool shuffles() const override;
   std::optional<int> num_workers() const override;
   void set_pin_memory(bool pin) override;

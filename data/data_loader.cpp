@@ -125,6 +125,8 @@ std::optional<SampleShare> DataLoader::sample_share() const {
   return share;
 }
 
+std::optional<std::uint64_t> DataLoader::data_fingerprint() const { return dataset_->fingerprint(); }
+
 std::optional<std::int64_t> DataLoader::size() const {
   return DistributedSampler(order_size(), shard_).batches(options_.batch_size, options_.drop_last);
 }
@@ -190,9 +192,20 @@ void DataLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
                                                .batches = part.batches(options_.batch_size, options_.drop_last),
                                                .pin_memory = pins_memory_});
   next_batch_ = 0;
-  if (options_.num_workers == 0) return;
+  if (!reads_ahead()) {
+    workers_.reset();
+    return;
+  }
   if (!workers_) start_workers();
   workers_->start(epoch_->batches, [epoch = epoch_](std::int64_t batch) { return epoch->read(batch); });
+}
+
+bool DataLoader::reads_ahead() const {
+  // To take a batch over from a thread costs some 20 µs, to copy so many bytes some 100.
+  constexpr std::int64_t kSmallBatch = 1 << 20;
+  if (options_.num_workers == 0) return false;
+  const std::optional<std::int64_t> bytes = dataset_->bytes_to_copy();
+  return pins_memory_ || !bytes || *bytes > kSmallBatch / options_.batch_size;
 }
 
 void DataLoader::start_workers() {

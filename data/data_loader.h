@@ -37,7 +37,8 @@ struct LEVIN_API DataLoaderOptions {
 ///
 /// Which samples a batch holds, and in which order, depends on dataset size, seed, epoch, batch size and shard, and on nothing
 /// else: not on the number of workers. With ranks, the Trainer sets the shard; the loader divides the samples itself.
-/// Workers are started by the first epoch and live as long as the loader. Each works with one thread (at::get_num_threads() is
+/// Workers are started by the first epoch and live as long as the loader; batches that are copied faster than they are handed
+/// over (Dataset::bytes_to_copy()) are read without any. Each works with one thread (at::get_num_threads() is
 /// 1). Random numbers of a sample come from sample_generator().
 class LEVIN_API DataLoader final : public BatchLoader {
  public:
@@ -65,6 +66,8 @@ class LEVIN_API DataLoader final : public BatchLoader {
 
   const Dataset& dataset() const { return *dataset_; }
   std::optional<SampleShare> sample_share() const override;
+  /// The dataset's.
+  std::optional<std::uint64_t> data_fingerprint() const override;
   const DataLoaderOptions& options() const { return options_; }
 
  private:
@@ -76,6 +79,7 @@ class LEVIN_API DataLoader final : public BatchLoader {
   std::int64_t order_size() const;
   std::int64_t seed() const;
   std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
+  bool reads_ahead() const;
   void start_workers();
 
   DatasetPtr dataset_;

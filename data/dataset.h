@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,9 +26,40 @@ class LEVIN_API Dataset {
   /// The samples of these indices, each from 0 to size() - 1, in this order: row i of each tensor belongs to indices[i].
   /// An index may occur more than once. What it throws reaches the training loop with the batch named.
   virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
+  /// A number for what the data is, the same for the same data on every host, and in less than a millisecond: ranks that share
+  /// data compare theirs before they read it, so that a host with another version of a file is an error. DataFingerprint makes
+  /// one. Default: nullopt, ranks compare size() only.
+  virtual std::optional<std::uint64_t> fingerprint() const { return std::nullopt; }
+  /// Bytes of one sample, where reading is nothing but a copy within memory. A DataLoader copies small batches itself, however
+  /// many workers it is given: to take them over from a thread would cost more. Default: nullopt, reading is work.
+  virtual std::optional<std::int64_t> bytes_to_copy() const { return std::nullopt; }
 };
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
+
+/// Makes a Dataset's fingerprint() of what is given to it, in this order:
+///
+///     std::optional<std::uint64_t> fingerprint() const override {
+///       levin::DataFingerprint fingerprint;
+///       for (const auto& file : files_) fingerprint.add(file.filename().string());
+///       return fingerprint.value();
+///     }
+class LEVIN_API DataFingerprint {
+ public:
+  DataFingerprint& add(std::string_view text);
+  DataFingerprint& add(std::int64_t number);
+  /// Of long lists some thousand numbers, spread over all.
+  DataFingerprint& add(std::span<const std::int64_t> numbers);
+  /// Names, shapes and types, and some thousand elements spread over all tensors; of those that are not in the processor's
+  /// memory, or are sparse or quantized, no elements.
+  DataFingerprint& add(const Batch& tensors);
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  void add_bytes(std::string_view bytes);
+
+  std::uint64_t hash_ = 0;
+};
 
 /// A dataset that makes one sample at a time, such as a folder of image files.
 class LEVIN_API SampleDataset : public Dataset {
@@ -53,6 +86,9 @@ class LEVIN_API TensorDataset final : public Dataset {
   explicit TensorDataset(Batch tensors);
   std::int64_t size() const override { return size_; }
   Batch get_batch(std::span<const std::int64_t> indices) const override;
+  /// Of names, shapes, types, and some thousand elements spread over the tensors.
+  std::optional<std::uint64_t> fingerprint() const override;
+  std::optional<std::int64_t> bytes_to_copy() const override;
   /// All the data.
   const Batch& tensors() const { return tensors_; }
 
@@ -79,6 +115,8 @@ class LEVIN_API TransformDataset final : public Dataset {
   Batch get_batch(std::span<const std::int64_t> indices) const override {
     return function_(dataset_->get_batch(indices), indices);
   }
+  /// The other dataset's; what the function does is not seen.
+  std::optional<std::uint64_t> fingerprint() const override { return dataset_->fingerprint(); }
 
  private:
   void check() const;
@@ -94,6 +132,9 @@ class LEVIN_API Subset final : public Dataset {
   Subset(DatasetPtr dataset, std::vector<std::int64_t> indices);
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   Batch get_batch(std::span<const std::int64_t> indices) const override;
+  /// Of the other dataset's and the indices.
+  std::optional<std::uint64_t> fingerprint() const override;
+  std::optional<std::int64_t> bytes_to_copy() const override { return dataset_->bytes_to_copy(); }
   const std::vector<std::int64_t>& indices() const { return indices_; }
 
  private:

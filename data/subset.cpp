@@ -24,6 +24,12 @@ Batch Subset::get_batch(std::span<const std::int64_t> indices) const {
   return dataset_->get_batch(mapped);
 }
 
+std::optional<std::uint64_t> Subset::fingerprint() const {
+  const auto whole = dataset_->fingerprint();
+  if (!whole) return std::nullopt;
+  return DataFingerprint().add(static_cast<std::int64_t>(*whole)).add(indices_).value();
+}
+
 namespace {
 
 std::vector<std::int64_t> lengths_of_fractions(const std::vector<double>& fractions, std::int64_t size) {

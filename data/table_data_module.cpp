@@ -109,6 +109,19 @@ at::Tensor tensor_of(const Value& list, const at::Tensor& like) {
   return at::tensor(numbers, at::kDouble).to(at::kFloat).reshape(like.sizes());
 }
 
+/// A table, known by what its file holds: what is computed from that may differ in its last bit between processors.
+class TableDataset final : public Dataset {
+ public:
+  TableDataset(Batch computed, Batch read) : computed_(std::move(computed)), read_(std::move(read)) {}
+  std::int64_t size() const override { return computed_.size(); }
+  Batch get_batch(std::span<const std::int64_t> indices) const override { return computed_.get_batch(indices); }
+  std::optional<std::uint64_t> fingerprint() const override { return DataFingerprint().add(read_).value(); }
+
+ private:
+  TensorDataset computed_;
+  Batch read_;
+};
+
 }  // namespace
 
 TableDataModule::TableDataModule(TableDataOptions options) : options_(checked("TableDataModule", std::move(options))) {
@@ -173,8 +186,12 @@ DatasetPtr TableDataModule::dataset_of(const std::shared_ptr<detail::LabelledTab
     features = features.reshape(shape);
   }
   Batch batch{{"features", features}};
-  if (part->labels.defined()) batch.set("label", detail::labels_among(classes_, *part));
-  return std::make_shared<TensorDataset>(std::move(batch));
+  Batch read{{"features", part->features}};
+  if (part->labels.defined()) {
+    batch.set("label", detail::labels_among(classes_, *part));
+    read.set("label", batch["label"]);
+  }
+  return std::make_shared<TableDataset>(std::move(batch), std::move(read));
 }
 
 LoaderPtr TableDataModule::train_dataloader() {

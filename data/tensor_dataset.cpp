@@ -40,4 +40,15 @@ Batch TensorDataset::get_batch(std::span<const std::int64_t> indices) const {
   return Batch(std::move(selected));
 }
 
+std::optional<std::uint64_t> TensorDataset::fingerprint() const { return DataFingerprint().add(tensors_).value(); }
+
+std::optional<std::int64_t> TensorDataset::bytes_to_copy() const {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors_.items()) {
+    if (!tensor.is_cpu()) return std::nullopt;
+    bytes += static_cast<std::int64_t>(tensor.nbytes());
+  }
+  return bytes / std::max<std::int64_t>(1, size_);
+}
+
 }  // namespace levin

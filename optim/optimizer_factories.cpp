@@ -1,13 +1,10 @@
 #include "levin/optim/optimizer_factories.h"
 
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
 #include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
 
-#include "levin/core/error.h"
+#include "levin/optim/further_optimizers.h"
+#include "levin/optim/fused_optimizers.h"
 
 namespace levin {
 
@@ -15,38 +12,8 @@ namespace {
 
 using Parameters = std::vector<at::Tensor>;
 
-/// Adam's two decay rates.
-struct Betas {
-  double first = 0.9;
-  double second = 0.999;
-};
-
-}  // namespace
-
-template <>
-struct OptionType<Betas> {
-  static Betas read(const Value& value) {
-    const auto betas = OptionType<std::vector<double>>::read(value);
-    const auto valid = [](double beta) { return beta >= 0.0 && beta < 1.0; };
-    if (betas.size() != 2 || !valid(betas[0]) || !valid(betas[1])) {
-      throw ConfigError(value.mark(), "betas must be two numbers, each at least 0 and below 1");
-    }
-    return {betas[0], betas[1]};
-  }
-  static Value write(const Betas& betas) { return Value(Value::List{betas.first, betas.second}); }
-  static std::string name() { return "two floats"; }
-  static Value schema() {
-    Value beta = detail::schema_of_type("number");
-    beta["minimum"] = 0;
-    beta["exclusiveMaximum"] = 1;
-    Value two = detail::schema_of_type("array");
-    two["items"] = std::move(beta);
-    two["minItems"] = two["maxItems"] = 2;
-    return two;
-  }
-};
-
-namespace {
+constexpr const char* kFusedHelp =
+    "Steps by ATen's fused kernel, with the numbers of LibTorch's own step; false: LibTorch's own";
 
 struct SgdFactoryOptions {
   double lr = 1e-3;
@@ -54,6 +21,7 @@ struct SgdFactoryOptions {
   double dampening = 0.0;
   double weight_decay = 0.0;
   bool nesterov = false;
+  bool fused = true;
   static void declare(OptionList<SgdFactoryOptions>& options) {
     using Options = SgdFactoryOptions;
     options.add("lr", &Options::lr, "Learning rate").min(0.0);
@@ -61,14 +29,15 @@ struct SgdFactoryOptions {
     options.add("dampening", &Options::dampening, "Dampening of the momentum");
     options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
     options.add("nesterov", &Options::nesterov, "Nesterov's momentum; needs momentum above 0 and no dampening");
+    options.add("fused", &Options::fused, kFusedHelp);
     options.rule({"nesterov"}, [](const Options& sgd) {
       const bool fits = !sgd.nesterov || (sgd.momentum > 0.0 && sgd.dampening == 0.0);
       return fits ? "" : "nesterov needs a momentum above 0 and a dampening of 0";
     });
   }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    auto options = torch::optim::SGDOptions(lr).momentum(momentum).dampening(dampening);
-    return std::make_shared<torch::optim::SGD>(std::move(parameters), options.weight_decay(weight_decay).nesterov(nesterov));
+    auto options = SGDOptions(lr).momentum(momentum).dampening(dampening).weight_decay(weight_decay).nesterov(nesterov);
+    return std::make_shared<SGD>(std::move(parameters), options, fused);
   }
 };
 
@@ -78,6 +47,7 @@ struct AdamFactoryOptions {
   double eps = 1e-8;
   double weight_decay = 0.0;
   bool amsgrad = false;
+  bool fused = true;
   template <class Options>
   static void declare_all(OptionList<Options>& options, const char* weight_decay_help) {
     options.add("lr", &Options::lr, "Learning rate").min(0.0);
@@ -85,15 +55,16 @@ struct AdamFactoryOptions {
     options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
     options.add("weight_decay", &Options::weight_decay, weight_decay_help).min(0.0);
     options.add("amsgrad", &Options::amsgrad, "The AMSGrad variant");
+    options.add("fused", &Options::fused, kFusedHelp);
   }
   static void declare(OptionList<AdamFactoryOptions>& options) { declare_all(options, "L2 penalty"); }
   template <class Optimizer, class TorchOptions>
   std::shared_ptr<torch::optim::Optimizer> make_as(Parameters parameters) const {
     auto options = TorchOptions(lr).betas({betas.first, betas.second}).eps(eps).weight_decay(weight_decay).amsgrad(amsgrad);
-    return std::make_shared<Optimizer>(std::move(parameters), options);
+    return std::make_shared<Optimizer>(std::move(parameters), options, fused);
   }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    return make_as<torch::optim::Adam, torch::optim::AdamOptions>(std::move(parameters));
+    return make_as<Adam, AdamOptions>(std::move(parameters));
   }
 };
 
@@ -101,7 +72,7 @@ struct AdamWFactoryOptions : AdamFactoryOptions {
   AdamWFactoryOptions() { weight_decay = 1e-2; }
   static void declare(OptionList<AdamWFactoryOptions>& options) { declare_all(options, "Decoupled weight decay"); }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    return make_as<torch::optim::AdamW, torch::optim::AdamWOptions>(std::move(parameters));
+    return make_as<AdamW, AdamWOptions>(std::move(parameters));
   }
 };
 
@@ -133,6 +104,7 @@ struct AdagradFactoryOptions {
   double weight_decay = 0.0;
   double initial_accumulator_value = 0.0;
   double eps = 1e-10;
+  bool fused = true;
   static void declare(OptionList<AdagradFactoryOptions>& options) {
     using Options = AdagradFactoryOptions;
     options.add("lr", &Options::lr, "Learning rate").min(0.0);
@@ -140,11 +112,12 @@ struct AdagradFactoryOptions {
     options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
     options.add("initial_accumulator_value", &Options::initial_accumulator_value, "First sum of squares").min(0.0);
     options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
+    options.add("fused", &Options::fused, kFusedHelp);
   }
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    auto options = torch::optim::AdagradOptions(lr).lr_decay(lr_decay).weight_decay(weight_decay);
+    auto options = AdagradOptions(lr).lr_decay(lr_decay).weight_decay(weight_decay);
     options.initial_accumulator_value(initial_accumulator_value).eps(eps);
-    return std::make_shared<torch::optim::Adagrad>(std::move(parameters), options);
+    return std::make_shared<Adagrad>(std::move(parameters), options, fused);
   }
 };
 
@@ -179,8 +152,7 @@ class Factory final : public OptimizerFactory {
   using Options = FactoryOptions;
   explicit Factory(Options options) : options_(std::move(options)) {}
   std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const override {
-    if (parameters.empty())
-      throw MisuseError("The optimizer has no parameters: does the module have any that need a gradient?");
+    detail::check_has_parameters(parameters);
     return options_.make(std::move(parameters));
   }
 
@@ -191,11 +163,20 @@ class Factory final : public OptimizerFactory {
 }  // namespace
 
 void add_optimizer_factories(Registry<OptimizerFactory>& registry) {
+  registry.add<OptimizerFactoryOf<Adadelta>>("Adadelta", "Steps in the units of the parameters");
+  registry.add<OptimizerFactoryOf<Adafactor>>("Adafactor", "Adaptive steps with little memory");
   registry.add<Factory<AdagradFactoryOptions>>("Adagrad", "Adaptive gradients");
   registry.add<Factory<AdamFactoryOptions>>("Adam", "Adaptive moments");
+  registry.add<OptimizerFactoryOf<Adamax>>("Adamax", "Adam with the infinity norm");
+  registry.add<OptimizerFactoryOf<ASGD>>("ASGD", "Averaged stochastic gradient descent");
   registry.add<Factory<AdamWFactoryOptions>>("AdamW", "Adam with decoupled weight decay");
   registry.add<Factory<LbfgsFactoryOptions>>("LBFGS", "Limited-memory BFGS; needs a closure");
+  registry.add<OptimizerFactoryOf<Lion>>("Lion", "Steps by the sign of a momentum");
+  registry.add<OptimizerFactoryOf<Muon>>("Muon", "Orthogonalized momentum; for matrices only");
+  registry.add<OptimizerFactoryOf<NAdam>>("NAdam", "Adam with Nesterov's momentum");
+  registry.add<OptimizerFactoryOf<RAdam>>("RAdam", "Adam whose rate warms up by itself");
   registry.add<Factory<RmspropFactoryOptions>>("RMSprop", "Root mean square propagation");
+  registry.add<OptimizerFactoryOf<Rprop>>("Rprop", "Resilient backpropagation; for whole datasets as one batch");
   registry.add<Factory<SgdFactoryOptions>>("SGD", "Stochastic gradient descent");
 }
 

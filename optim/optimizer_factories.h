@@ -5,7 +5,7 @@
 
 namespace levin {
 
-/// Adds SGD, Adam, AdamW, RMSprop, Adagrad and LBFGS, with PyTorch's arguments and defaults.
+/// Adds all optimizers, with PyTorch's arguments and defaults.
 void add_optimizer_factories(Registry<OptimizerFactory>& registry);
 
 }  // namespace levin

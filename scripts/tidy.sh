@@ -5,7 +5,8 @@
 # Without sources: those that differ from origin/main (from the commit before this one, where there is no such branch or it is
 # this commit), and the sources beside headers that differ.
 #
-# BUILD_FOLDER is configured for clang, each source alone: its precompiled headers are compiled, and nothing else.
+# BUILD_FOLDER is configured for clang, each source alone: its precompiled headers are compiled if there is a source, and nothing
+# else.
 set -euo pipefail
 build=$1
 shift
@@ -35,6 +36,7 @@ if ((${#files[@]} == 0)) || [[ -z ${files[0]} ]]; then
   exit 0
 fi
 
+cmake --build "$build" -j "$(nproc)" --target levin_room_pch levin_pch levin_test_pch
 echo "clang-tidy: ${#files[@]} sources"
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 -p "$build" --quiet --warnings-as-errors='*' 2> >(grep -v 'warnings\? generated\|Suppressed\|Use -header-filter' >&2)

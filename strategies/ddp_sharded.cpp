@@ -1,10 +1,6 @@
 #include "levin/strategies/ddp_sharded.h"
 
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
+#include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -118,13 +114,12 @@ ShardedDdpStrategy::ShardedDdpStrategy(Options options) : DdpStrategy(std::move(
 ShardedDdpStrategy::~ShardedDdpStrategy() = default;
 
 void ShardedDdpStrategy::check_divisible(const torch::optim::Optimizer& optimizer) const {
-  using namespace torch::optim;
-  const auto is = [&]<class... Class>() { return ((dynamic_cast<const Class*>(&optimizer) != nullptr) || ...); };
-  if (is.template operator()<SGD, Adam, AdamW, RMSprop, Adagrad>()) return;
-  throw ConfigError(
-      format("strategy ddp_sharded: the state of {} cannot be divided over ranks. That works for optimizers that treat each "
-             "parameter by itself and are known to: SGD, Adam, AdamW, RMSprop and Adagrad. Use one of them, or strategy: ddp.",
-             optimizer_class_name(optimizer)));
+  if (steps_parameters_alone(optimizer)) return;
+  throw ConfigError(format(
+      "strategy ddp_sharded: the state of {} cannot be divided over ranks. That works for optimizers that step each "
+      "parameter by itself: LibTorch's but LBFGS, levin's, and those that derive from levin::OptimizerOf. Use one of them, "
+      "or strategy: ddp.",
+      optimizer_class_name(optimizer)));
 }
 
 void ShardedDdpStrategy::divide(const std::vector<at::Tensor>& parameters) {
@@ -266,8 +261,7 @@ void ShardedDdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer
   if (!all_ranks && world_size() > 1 && kept == kept_.end()) {
     throw MisuseError(
         "strategy ddp_sharded: the state of optimizers is divided over ranks, so that rank 0 alone cannot save it while an "
-        "error "
-        "ends the run. Resume from the newest checkpoint that was written before.");
+        "error ends the run. Resume from the newest checkpoint that was written before.");
   }
   DdpStrategy::save_optimizer(optimizer, index, checkpoint, all_ranks);
   if (world_size() == 1) return;

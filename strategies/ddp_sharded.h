@@ -21,8 +21,8 @@ class ShardedDdpStrategy final : public DdpStrategy {
   ~ShardedDdpStrategy() override;
 
   std::string name() const override { return "ddp_sharded"; }
-  /// Throws ConfigError for an optimizer that is none of SGD, Adam, AdamW, RMSprop and Adagrad, and DesyncError on every rank
-  /// when they step different parameters.
+  /// Throws ConfigError for an optimizer that does not step each parameter by itself (see steps_parameters_alone()), and
+  /// DesyncError on every rank when they step different parameters.
   void before_optimizer_step(torch::optim::Optimizer& optimizer) override;
   void after_optimizer_step(torch::optim::Optimizer& optimizer) override;
   /// Throws MisuseError when rank 0 is to save alone what other ranks have.

@@ -69,10 +69,21 @@ void check_request(const ClusterEnvironment& environment, const LaunchRequest& r
       ranks, environment.rank, environment.world_size, cluster_kind_name(environment.kind)));
 }
 
+/// Before any rank is started.
+void check_transport(const Accelerator& accelerator, GradientTransport gradients) {
+  if (gradients == GradientTransport::kNccl && accelerator.backend_name() != "nccl") {
+    throw ConfigError("strategy ddp: process_group_backend: nccl needs GPUs; use gloo, or leave it out");
+  }
+  if (gradients == GradientTransport::kSharedMemory && accelerator.device_type() != at::kCPU) {
+    throw ConfigError("strategy ddp: process_group_backend: shared_memory is for gradients on the CPU; leave it out");
+  }
+}
+
 }  // namespace
 
 Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
   const std::shared_ptr<Accelerator> accelerator = request.accelerator.get();
+  check_transport(*accelerator, options.gradients);
   const ClusterEnvironment environment = detect_cluster_environment();
   start_ranks_if_needed(environment, request);
   ForkServer::instance().end();
@@ -81,15 +92,7 @@ Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
   ProcessWorld::Options world;
   world.control_group = options.control_group;
   world.gradients = options.gradients;
-  const bool has_own_backend = accelerator->backend_name() != "gloo";
-  if (options.gradients == GradientTransport::kNccl && accelerator->backend_name() != "nccl") {
-    throw ConfigError("process_group_backend: nccl needs GPUs; use gloo, or leave it out");
-  }
-  if (options.gradients == GradientTransport::kSharedMemory && !device.is_cpu()) {
-    throw ConfigError(
-        format("process_group_backend: shared_memory is for gradients on the CPU, not on {}; leave it out", device.str()));
-  }
-  if (has_own_backend && options.gradients != GradientTransport::kGloo) world.own_backend = accelerator;
+  if (accelerator->backend_name() != "gloo" && options.gradients != GradientTransport::kGloo) world.own_backend = accelerator;
   world.timeouts.stall_report_seconds = request.stall_report_seconds;
   world.connect_timeout_seconds = request.connect_timeout_seconds;
   world.timeouts.timeout_seconds = options.timeout_seconds.value_or(request.timeout_seconds);

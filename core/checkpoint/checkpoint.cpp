@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -102,13 +103,26 @@ SafetensorsHeader header_of(const std::vector<std::pair<std::string, at::Tensor>
   return header;
 }
 
-void write_file(const fs::path& file, const SafetensorsHeader& header,
-                const std::vector<std::pair<std::string, at::Tensor>>& ordered) {
-  const std::string head = write_safetensors_header(header);
-  AtomicFile output(file);
-  output.write(head);
-  for (const auto& [name, tensor] : ordered) output.write(bytes_of(tensor));
-  output.commit();
+/// Gives the checksum of the data. A piece is still in the processor's cache when it is written, and on its way to the disk
+/// while the next ones are read.
+std::uint32_t write_data(AtomicFile& output, const std::vector<std::pair<std::string, at::Tensor>>& ordered) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  constexpr std::size_t kSent = 16 * kPiece;
+  std::uint32_t data_checksum = 0;
+  std::size_t waiting = 0;
+  for (const auto& [name, tensor] : ordered) {
+    for (std::string_view bytes = bytes_of(tensor); !bytes.empty();) {
+      const std::string_view piece = bytes.substr(0, kPiece);
+      data_checksum = checksum(data_checksum, piece);
+      output.write(piece);
+      waiting += piece.size();
+      bytes.remove_prefix(piece.size());
+      if (waiting < kSent) continue;
+      output.send_to_disk();
+      waiting = 0;
+    }
+  }
+  return data_checksum;
 }
 
 struct LoadedFile {
@@ -215,20 +229,28 @@ void save_safetensors(const fs::path& file, const std::map<std::string, at::Tens
   const std::vector<std::pair<std::string, at::Tensor>> ordered = in_file_order(tensors);
   SafetensorsHeader header = header_of(ordered);
   header.metadata = {{"format", "pt"}};
-  write_file(file, header, ordered);
+  const std::string head = write_safetensors_header(header);
+  AtomicFile output(file);
+  output.write(head);
+  write_data(output, ordered);
+  output.commit();
 }
 
 void Checkpoint::save(const fs::path& file) const {
   const std::vector<std::pair<std::string, at::Tensor>> ordered = in_file_order(tensors);
   SafetensorsHeader header = header_of(ordered);
-  std::uint32_t data_checksum = 0;
-  for (const auto& [name, tensor] : ordered) data_checksum = checksum(data_checksum, bytes_of(tensor));
   const std::string manifest_text = to_json(manifest);
   header.metadata = {{"format", "pt"},
                      {kManifestKey, manifest_text},
                      {kManifestChecksumKey, std::to_string(checksum(0, manifest_text))},
-                     {kDataChecksumKey, std::to_string(data_checksum)}};
-  write_file(file, header, ordered);
+                     {kDataChecksumKey, std::to_string(std::numeric_limits<std::uint32_t>::max())}};
+  // The data's checksum is known when they are written: till then the longest one stands in its place.
+  const std::string preliminary = write_safetensors_header(header);
+  AtomicFile output(file);
+  output.write(preliminary);
+  header.metadata[kDataChecksumKey] = std::to_string(write_data(output, ordered));
+  output.write_at(0, write_safetensors_header(header, preliminary.size()));
+  output.commit();
 }
 
 Checkpoint Checkpoint::copy() const {

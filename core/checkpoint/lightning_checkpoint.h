@@ -24,7 +24,7 @@ bool is_lightning_checkpoint(const PickleValue& root);
 Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& names);
 
 /// The other way round, with these weights: what Lightning loads, and, where the checkpoint has optimizers, goes on from.
-/// Throws ConfigError for an optimizer that is none of LibTorch's.
+/// Throws ConfigError for an optimizer that does not name its state.
 PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* state_dict, TorchWriter& writer);
 
 }  // namespace levin

@@ -112,7 +112,7 @@ PickleValue* torch_optimizer_state(const Checkpoint& checkpoint, const Value& sa
     PickleDict options;
     for (const auto& [name, option] : group.as_map()) {
       PickleValue* value = tree.add_plain(option);
-      if (name == "betas") value = tree.add(PickleTuple{value->as<PickleList>()->items});
+      if (name != "params" && option.is_list()) value = tree.add(PickleTuple{value->as<PickleList>()->items});
       options.items.emplace_back(tree.add(name), value);
     }
     groups.items.push_back(tree.add(std::move(options)));
@@ -170,8 +170,10 @@ PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* sta
     PickleList list;
     for (const Value& saved : optimizers->as_list()) {
       if (saved.find("state") == nullptr) {
-        throw ConfigError(format("Optimizer {} is {}, which PyTorch does not know: its state cannot be written for Lightning.",
-                                 list.items.size(), saved.at("class").as_string()));
+        throw ConfigError(
+            format("Optimizer {} is {}, which does not name its state: it cannot be written for Lightning. Derive it from "
+                   "levin::OptimizerOf.",
+                   list.items.size(), saved.at("class").as_string()));
       }
       list.items.push_back(torch_optimizer_state(checkpoint, saved, list.items.size(), writer));
     }

@@ -6,8 +6,8 @@
 
 namespace levin {
 
-/// The state of an optimizer of a user's own class, as its save() writes it to LibTorch's archive, in bytes. Throws MisuseError
-/// when it has state that save() does not write.
+/// The state of an optimizer whose class does not name it, as its save() writes it to LibTorch's archive, in bytes. Throws
+/// MisuseError when it has state that save() does not write.
 at::Tensor archive_optimizer(const torch::optim::Optimizer& optimizer);
 
 /// Hands such bytes to its load(). Throws ConfigError when they are no archive, or load() does not take it.

@@ -7,9 +7,12 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include <memory>
 #include <type_traits>
 
-// What the optimizers of LibTorch hold, field by field, under PyTorch's names. `visit(name, field)` gets a reference to each.
+#include "levin/core/optimizers/described_optimizer.h"
+
+// What optimizers hold, field by field, under PyTorch's names. `visit(name, field)` gets a reference to each.
 namespace levin::detail {
 
 template <class Options, class Visit>
@@ -43,6 +46,38 @@ void visit_option_fields(Options& options, const Visit& visit) {
     visit("tolerance_change", options.tolerance_change());
     visit("history_size", options.history_size());
     visit("line_search_fn", options.line_search_fn());
+  }
+}
+
+/// visit_option_fields() of the options of one of LibTorch's optimizers; nothing for those of another.
+template <class Options, class Visit>
+void visit_torch_options(Options& options, const Visit& visit) {
+  namespace optim = torch::optim;
+  const auto attempt = [&]<class Concrete>(Concrete* concrete) {
+    if (concrete != nullptr) visit_option_fields(*concrete, visit);
+    return concrete != nullptr;
+  };
+  const auto any_of = [&]<class... Candidates>() {
+    using std::conditional_t;
+    (void)(attempt(dynamic_cast<conditional_t<std::is_const_v<Options>, const Candidates, Candidates>*>(&options)) || ...);
+  };
+  any_of.template operator()<optim::SGDOptions, optim::AdamOptions, optim::AdamWOptions, optim::RMSpropOptions,
+                             optim::AdagradOptions, optim::LBFGSOptions>();
+}
+
+/// A tensor that is not shaped like its parameter is visited as an OwnShape.
+template <class Visit>
+void visit_state_fields(ParameterState& state, const Visit& visit) {
+  for (const StateField& field : state.fields()) {
+    std::visit(
+        [&]<class Place>(const Place& place) {
+          if constexpr (std::is_same_v<Place, OwnShape>) {
+            visit(field.name.c_str(), place);
+          } else {
+            visit(field.name.c_str(), *place);
+          }
+        },
+        field.place);
   }
 }
 
@@ -81,28 +116,36 @@ void visit_state_fields(State& state, const Visit& visit) {
   }
 }
 
-/// The types that belong to one optimizer.
-template <class OptionsType, class StateType>
+/// What an optimizer keeps of a parameter, and how it is made.
+template <class StateType>
 struct OptimizerKind {
-  using Options = OptionsType;
   using State = StateType;
+  static std::unique_ptr<State> make_state(const torch::optim::Optimizer&) { return std::make_unique<State>(); }
+};
+struct DescribedKind {
+  using State = ParameterState;
+  static std::unique_ptr<State> make_state(const torch::optim::Optimizer& optimizer) {
+    return static_cast<const DescribedOptimizer&>(optimizer).make_state();
+  }
 };
 
-/// Calls visit(OptimizerKind<…>{}) for the class of an optimizer; false when it is none of LibTorch's.
+/// Calls visit(OptimizerKind<…>{}) or visit(DescribedKind{}) for the class of an optimizer; false when it is none of LibTorch's
+/// and does not describe itself.
 template <class Visit>
 bool visit_optimizer_kind(const torch::optim::Optimizer& optimizer, const Visit& visit) {
   namespace optim = torch::optim;
-  const auto attempt = [&]<class Class, class Options, class State>() {
+  const auto attempt = [&]<class Class, class Kind>() {
     const bool matches = dynamic_cast<const Class*>(&optimizer) != nullptr;
-    if (matches) visit(OptimizerKind<Options, State>{});
+    if (matches) visit(Kind{});
     return matches;
   };
-  return attempt.template operator()<optim::SGD, optim::SGDOptions, optim::SGDParamState>() ||
-         attempt.template operator()<optim::Adam, optim::AdamOptions, optim::AdamParamState>() ||
-         attempt.template operator()<optim::AdamW, optim::AdamWOptions, optim::AdamWParamState>() ||
-         attempt.template operator()<optim::RMSprop, optim::RMSpropOptions, optim::RMSpropParamState>() ||
-         attempt.template operator()<optim::Adagrad, optim::AdagradOptions, optim::AdagradParamState>() ||
-         attempt.template operator()<optim::LBFGS, optim::LBFGSOptions, optim::LBFGSParamState>();
+  return attempt.template operator()<DescribedOptimizer, DescribedKind>() ||
+         attempt.template operator()<optim::SGD, OptimizerKind<optim::SGDParamState>>() ||
+         attempt.template operator()<optim::Adam, OptimizerKind<optim::AdamParamState>>() ||
+         attempt.template operator()<optim::AdamW, OptimizerKind<optim::AdamWParamState>>() ||
+         attempt.template operator()<optim::RMSprop, OptimizerKind<optim::RMSpropParamState>>() ||
+         attempt.template operator()<optim::Adagrad, OptimizerKind<optim::AdagradParamState>>() ||
+         attempt.template operator()<optim::LBFGS, OptimizerKind<optim::LBFGSParamState>>();
 }
 
 }  // namespace levin::detail

@@ -4,7 +4,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "levin/core/base/format.h"
@@ -13,7 +12,7 @@
 #include "levin/core/checkpoint/optimizer_fields.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/options/option_type.h"
+#include "levin/core/optimizers/option_values.h"
 
 namespace levin {
 namespace {
@@ -21,24 +20,6 @@ namespace {
 using torch::optim::Optimizer;
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamState;
-using Betas = std::tuple<double, double>;
-
-Value write_option(const Betas& betas) { return Value(Value::List{std::get<0>(betas), std::get<1>(betas)}); }
-template <class T>
-Value write_option(const T& option) {
-  return OptionType<T>::write(option);
-}
-
-void read_option(const Value& value, Betas& betas) {
-  const auto list = OptionType<std::vector<double>>::read(value);
-  if (list.size() != 2) throw ConfigError("betas are not two numbers");
-  betas = Betas(list[0], list[1]);
-}
-template <class T>
-void read_option(const Value& value, T& option) {
-  option = OptionType<T>::read(value);
-}
-
 // Writes the fields of one parameter's state: tensors to the checkpoint under `prefix`, the rest to `numbers`. A list of
 // tensors leaves a list in `numbers` that says which of its elements exist.
 struct FieldWriter {
@@ -51,6 +32,7 @@ struct FieldWriter {
   void operator()(const std::string& name, const at::Tensor& field) const {
     if (field.defined()) checkpoint.tensors[prefix + name] = field.detach();
   }
+  void operator()(const char* name, OwnShape field) const { (*this)(name, *field.tensor); }
   void operator()(const char* name, const std::optional<std::vector<at::Tensor>>& field) const {
     if (field) write_list(name, *field);
   }
@@ -76,14 +58,27 @@ struct FieldReader {
   bool shaped_like_parameter;
 
   void operator()(const char* name, std::int64_t& field) const { field = numbers.at(name).as_int(); }
-  void operator()(const char* name, double& field) const { field = numbers.at(name).as_double(); }
-  void operator()(const std::string& name, at::Tensor& field) const {
+  void operator()(const char* name, double& field) const {
+    // PyTorch keeps some numbers in tensors of one.
+    const auto tensor = checkpoint.tensors.find(prefix + name);
+    field = tensor == checkpoint.tensors.end() ? numbers.at(name).as_double() : tensor->second.item<double>();
+  }
+  void operator()(const std::string& name, at::Tensor& field) const { read_tensor(name, field, shaped_like_parameter); }
+  void operator()(const char* name, OwnShape field) const { read_tensor(name, *field.tensor, /*has_shape=*/false); }
+  void operator()(const char* name, std::optional<std::vector<at::Tensor>>& field) const {
+    field.reset();
+    if (numbers.contains(name)) read_list(name, field.emplace());
+  }
+  void operator()(const char* name, std::deque<at::Tensor>& field) const { read_list(name, field); }
+
+  /// `has_shape`: the parameter's.
+  void read_tensor(const std::string& name, at::Tensor& field, bool has_shape) const {
     const auto saved = checkpoint.tensors.find(prefix + name);
     if (saved == checkpoint.tensors.end()) {
       field = at::Tensor();
       return;
     }
-    if (shaped_like_parameter && saved->second.sizes() != parameter.sizes()) {
+    if (has_shape && saved->second.sizes() != parameter.sizes()) {
       std::ostringstream message;
       message << "The checkpoint's '" << prefix << name << "' has shape " << saved->second.sizes() << ", but its parameter has "
               << parameter.sizes() << ": was it made by another module, or other options?";
@@ -91,11 +86,6 @@ struct FieldReader {
     }
     field = saved->second.to(parameter.device(), saved->second.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   }
-  void operator()(const char* name, std::optional<std::vector<at::Tensor>>& field) const {
-    field.reset();
-    if (numbers.contains(name)) read_list(name, field.emplace());
-  }
-  void operator()(const char* name, std::deque<at::Tensor>& field) const { read_list(name, field); }
 
   template <class Tensors>
   void read_list(const std::string& name, Tensors& tensors) const {
@@ -108,7 +98,7 @@ struct FieldReader {
   }
 };
 
-std::string state_prefix(std::size_t index, std::size_t parameter) {
+std::string state_prefix(std::size_t index, std::string_view parameter) {
   return format("optimizer_states.{}.state.{}.", index, parameter);
 }
 
@@ -119,23 +109,19 @@ Value saved_state(const Optimizer& optimizer, std::size_t index, Checkpoint& che
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto state = optimizer.state().find(parameters[i].unsafeGetTensorImpl());
     if (state == optimizer.state().end()) continue;
-    const std::string prefix = state_prefix(index, i);
+    const std::string prefix = state_prefix(index, std::to_string(i));
     Value numbers(Value::Map{});
-    detail::visit_state_fields(static_cast<const typename Kind::State&>(*state->second),
-                               FieldWriter{prefix, numbers, checkpoint});
+    detail::visit_state_fields(static_cast<typename Kind::State&>(*state->second), FieldWriter{prefix, numbers, checkpoint});
     states[std::to_string(i)] = std::move(numbers);
   }
   return states;
 }
 
-template <class Kind>
 Value saved_groups(const Optimizer& optimizer) {
   Value groups(Value::List{});
   std::int64_t next_parameter = 0;
   for (const auto& group : optimizer.param_groups()) {
-    Value saved(Value::Map{});
-    detail::visit_option_fields(static_cast<const typename Kind::Options&>(group.options()),
-                                [&](const char* name, const auto& option) { saved[name] = write_option(option); });
+    Value saved = option_values(group.options());
     Value parameters(Value::List{});
     for (std::size_t i = 0; i < group.params().size(); ++i) parameters.push_back(next_parameter++);
     saved["params"] = std::move(parameters);
@@ -155,8 +141,8 @@ std::vector<StateOfParameter> loaded_state(const Optimizer& optimizer, std::size
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Value* numbers = states.find(std::to_string(i));
     if (numbers == nullptr) continue;
-    const std::string prefix = state_prefix(index, i);
-    auto state = std::make_unique<typename Kind::State>();
+    const std::string prefix = state_prefix(index, std::to_string(i));
+    auto state = Kind::make_state(optimizer);
     detail::visit_state_fields(*state, FieldReader{prefix, *numbers, checkpoint, parameters[i], kShapedLikeParameter});
     loaded.emplace_back(parameters[i].unsafeGetTensorImpl(), std::move(state));
   }
@@ -169,7 +155,6 @@ void check_groups(std::size_t saved, const Optimizer& optimizer) {
   throw ConfigError(format("The checkpoint's optimizer has {} parameter groups, but this one has {}.", saved, own));
 }
 
-template <class Kind>
 std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& optimizer, const Value& groups) {
   const auto& own_groups = optimizer.param_groups();
   check_groups(groups.as_list().size(), optimizer);
@@ -182,8 +167,7 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
                                saved_parameters, own_groups[i].params().size()));
     }
     auto options = own_groups[i].options().clone();
-    detail::visit_option_fields(static_cast<typename Kind::Options&>(*options),
-                                [&](const char* name, auto& option) { read_option(saved.at(name), option); });
+    set_option_values(*options, saved);
     loaded.push_back(std::move(options));
   }
   return loaded;
@@ -191,7 +175,7 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
 
 std::string archive_key(std::size_t index) { return format("optimizer_states.{}.archive", index); }
 
-// Of a class that is none of LibTorch's: it says by itself what its state is.
+// Of a class that does not describe itself: its save() does.
 void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved, Checkpoint& checkpoint) {
   checkpoint.tensors[archive_key(index)] = archive_optimizer(optimizer);
   Value rates(Value::List{});
@@ -233,29 +217,31 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
 
 /// PyTorch's state of an optimizer does not name its class.
 template <class Kind>
-void check_is_kind(const Optimizer& optimizer, std::size_t index, const Value& saved) {
+void check_is_kind(const Optimizer& optimizer, std::size_t index, const Value& saved, const Checkpoint& checkpoint) {
   const std::string own_class = optimizer_class_name(optimizer);
-  auto options = optimizer.defaults().clone();
+  const Value options = option_values(optimizer.defaults());
   for (const Value& group : saved.at("param_groups").as_list()) {
-    detail::visit_option_fields(static_cast<typename Kind::Options&>(*options), [&](const char* name, const auto&) {
+    for (const auto& [name, value] : options.as_map()) {
       if (!group.contains(name)) throw_other_class(optimizer, index, format("no option '{}'", name));
-    });
+    }
     // What tells AdamW from Adam.
     const Value* decoupled = group.find("decoupled_weight_decay");
     if (decoupled != nullptr && decoupled->is_bool() && own_class.starts_with("Adam") &&
         decoupled->as_bool() != (own_class == "AdamW")) {
       throw_other_class(optimizer, index, format("decoupled_weight_decay: {}", decoupled->as_bool()));
     }
-    if (const Value* maximize = group.find("maximize"); maximize != nullptr && *maximize == Value(true)) {
+    const Value* maximize = group.find("maximize");
+    if (maximize != nullptr && *maximize == Value(true) && !options.contains("maximize")) {
       throw_other_class(optimizer, index, "maximize: true, which LibTorch's optimizers lack");
     }
   }
-  typename Kind::State state;
+  const auto state = Kind::make_state(optimizer);
   for (const auto& entry : saved.at("state").as_map()) {
     const auto& parameter = entry.first;  // no structured binding: clang 14 does not let a lambda use one
     const auto& numbers = entry.second;
-    detail::visit_state_fields(state, [&]<class Field>(const char* name, const Field&) {
-      if (std::is_arithmetic_v<Field> && !numbers.contains(name)) {
+    const std::string prefix = state_prefix(index, parameter);
+    detail::visit_state_fields(*state, [&]<class Field>(const char* name, const Field&) {
+      if (std::is_arithmetic_v<Field> && !numbers.contains(name) && !checkpoint.tensors.contains(prefix + name)) {
         throw_other_class(optimizer, index, format("no '{}' of parameter {}", name, parameter));
       }
     });
@@ -271,7 +257,7 @@ void save_optimizer(const Optimizer& optimizer, std::size_t index, Checkpoint& c
   saved["class"] = optimizer_class_name(optimizer);
   const auto save_kind = [&]<class Kind>(Kind) {
     saved["state"] = saved_state<Kind>(optimizer, index, checkpoint);
-    saved["param_groups"] = saved_groups<Kind>(optimizer);
+    saved["param_groups"] = saved_groups(optimizer);
   };
   if (!detail::visit_optimizer_kind(optimizer, save_kind)) save_own_class(optimizer, index, saved, checkpoint);
   all.push_back(std::move(saved));
@@ -281,8 +267,8 @@ void load_optimizer(Optimizer& optimizer, std::size_t index, const Checkpoint& c
   const Value& saved = saved_optimizer(checkpoint, index, optimizer_class_name(optimizer));
   const bool is_foreign = saved.at("class").is_null();
   const auto load_kind = [&]<class Kind>(Kind) {
-    if (is_foreign) check_is_kind<Kind>(optimizer, index, saved);
-    auto options = loaded_options<Kind>(optimizer, saved.at("param_groups"));
+    if (is_foreign) check_is_kind<Kind>(optimizer, index, saved, checkpoint);
+    auto options = loaded_options(optimizer, saved.at("param_groups"));
     auto states = loaded_state<Kind>(optimizer, index, saved.at("state"), checkpoint);
     for (std::size_t i = 0; i < options.size(); ++i) optimizer.param_groups()[i].set_options(std::move(options[i]));
     optimizer.state().clear();

@@ -14,7 +14,7 @@ class Checkpoint;
 /// `optimizer_states.<index>.state.<parameter>.<field>`, where parameters are counted through all groups; numbers and the
 /// groups' options in the manifest, under `optimizer_states`. Optimizers are saved in order, from 0. Tensors share memory with
 /// the optimizer: save the checkpoint before the next step.
-/// A class of the user's own, not derived from SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS, is asked by its save(), and its
+/// A class that is neither a DescribedOptimizer nor derived from one of LibTorch's is asked by its save(), and its
 /// archive is one tensor, `optimizer_states.<index>.archive`. Throws MisuseError when such a one has state and no save().
 void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint);
 

@@ -156,7 +156,7 @@ SafetensorsHeader parse_safetensors(std::string_view file) {
   return header;
 }
 
-std::string write_safetensors_header(const SafetensorsHeader& header) {
+std::string write_safetensors_header(const SafetensorsHeader& header, std::size_t least_size) {
   Value json(Value::Map{});
   Value::Map& members = json.as_map();
   Value metadata(Value::Map{});
@@ -165,6 +165,7 @@ std::string write_safetensors_header(const SafetensorsHeader& header) {
   for (const auto& [name, entry] : header.tensors) members.emplace_back(name, entry_as_value(entry));
   std::string text = to_json(json);
   text.append((kAlignment - (kLengthBytes + text.size()) % kAlignment) % kAlignment, ' ');
+  if (kLengthBytes + text.size() < least_size) text.resize(least_size - kLengthBytes, ' ');
   if (text.size() > kMaxSafetensorsHeader) {
     throw IoError(
         format("the checkpoint's header would have {} bytes, more than a safetensors file may have: does a callback or the "

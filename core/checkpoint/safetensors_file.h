@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -36,8 +37,8 @@ std::uint64_t safetensors_element_size(std::string_view dtype);
 /// tensor.
 SafetensorsHeader parse_safetensors(std::string_view file);
 
-/// The first bytes of a file: length and JSON, padded so that the data section begins at a multiple of 64 bytes. Throws IoError
-/// when the header would be longer than the limit.
-std::string write_safetensors_header(const SafetensorsHeader& header);
+/// The first bytes of a file: length and JSON, padded so that the data section begins at a multiple of 64 bytes, and not before
+/// `least_size`. Throws IoError when the header would be longer than the limit.
+std::string write_safetensors_header(const SafetensorsHeader& header, std::size_t least_size = 0);
 
 }  // namespace levin

@@ -12,63 +12,6 @@
 namespace levin {
 namespace {
 
-/// Operations of the format, as pickletools names them.
-enum Operation : unsigned char {
-  kMark = '(',
-  kStop = '.',
-  kPop = '0',
-  kPopMark = '1',
-  kDup = '2',
-  kBinFloat = 'G',
-  kBinInt = 'J',
-  kBinInt1 = 'K',
-  kBinInt2 = 'M',
-  kNone = 'N',
-  kBinPersId = 'Q',
-  kReduce = 'R',
-  kBinString = 'T',
-  kShortBinString = 'U',
-  kBinUnicode = 'X',
-  kAppend = 'a',
-  kBuild = 'b',
-  kGlobal = 'c',
-  kDict = 'd',
-  kAppends = 'e',
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kList = 'l',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kSetItem = 's',
-  kTuple = 't',
-  kSetItems = 'u',
-  kEmptyDict = '}',
-  kEmptyList = ']',
-  kEmptyTuple = ')',
-  kBinBytes = 'B',
-  kShortBinBytes = 'C',
-  kProto = 0x80,
-  kNewObj = 0x81,
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kLong1 = 0x8a,
-  kLong4 = 0x8b,
-  kShortBinUnicode = 0x8c,
-  kBinUnicode8 = 0x8d,
-  kBinBytes8 = 0x8e,
-  kEmptySet = 0x8f,
-  kAddItems = 0x90,
-  kFrozenSet = 0x91,
-  kNewObjEx = 0x92,
-  kStackGlobal = 0x93,
-  kMemoize = 0x94,
-  kFrame = 0x95,
-  kByteArray8 = 0x96,
-};
-
 /// What torch writes for a tensor is some 30 values with what the memo keeps: enough for a hundred thousand tensors, in less
 /// than 1 GB of memory.
 constexpr std::uint64_t kMostValues = 6'000'000;
@@ -85,13 +28,14 @@ std::uint64_t copied(const PickleValue& value) {
 }  // namespace
 
 PickleValue* Unpickler::run() {
-  while (step(number<unsigned char>())) {
+  while (step(static_cast<PickleOperation>(number<unsigned char>()))) {
   }
   if (stack_.size() != 1) fail("the program ends with more or less than one value");
   return stack_.back();
 }
 
-bool Unpickler::step(unsigned char operation) {
+bool Unpickler::step(PickleOperation operation) {
+  using enum PickleOperation;
   switch (operation) {
     case kStop:
       return false;
@@ -121,10 +65,11 @@ bool Unpickler::step(unsigned char operation) {
   if (step_constant(operation) || step_text(operation) || step_container(operation) || step_memo(operation) ||
       step_object(operation))
     return true;
-  fail(format("operation 0x{:02x} is none that torch writes", operation));
+  fail(format("operation 0x{:02x} is none that torch writes", static_cast<unsigned char>(operation)));
 }
 
-bool Unpickler::step_constant(unsigned char operation) {
+bool Unpickler::step_constant(PickleOperation operation) {
+  using enum PickleOperation;
   switch (operation) {
     case kNone:
       push(std::monostate());
@@ -163,7 +108,8 @@ bool Unpickler::step_constant(unsigned char operation) {
   }
 }
 
-bool Unpickler::step_text(unsigned char operation) {
+bool Unpickler::step_text(PickleOperation operation) {
+  using enum PickleOperation;
   switch (operation) {
     case kShortBinString:
       push(std::string(take(number<std::uint8_t>())));
@@ -195,7 +141,8 @@ bool Unpickler::step_text(unsigned char operation) {
   }
 }
 
-bool Unpickler::step_container(unsigned char operation) {
+bool Unpickler::step_container(PickleOperation operation) {
+  using enum PickleOperation;
   switch (operation) {
     case kEmptyList:
     case kEmptySet:
@@ -247,7 +194,8 @@ bool Unpickler::step_container(unsigned char operation) {
   }
 }
 
-bool Unpickler::step_memo(unsigned char operation) {
+bool Unpickler::step_memo(PickleOperation operation) {
+  using enum PickleOperation;
   const auto put = [&](std::uint64_t place) {
     pay(1);
     memo_[place] = top();
@@ -278,7 +226,8 @@ bool Unpickler::step_memo(unsigned char operation) {
   }
 }
 
-bool Unpickler::step_object(unsigned char operation) {
+bool Unpickler::step_object(PickleOperation operation) {
+  using enum PickleOperation;
   switch (operation) {
     case kGlobal: {
       const std::string module(line());

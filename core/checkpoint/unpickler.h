@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "levin/core/checkpoint/pickle.h"
+#include "levin/core/checkpoint/pickle_operation.h"
 
 namespace levin {
 
@@ -23,12 +24,12 @@ class Unpickler {
 
  private:
   /// One operation; false at the end of the program.
-  bool step(unsigned char operation);
-  bool step_constant(unsigned char operation);
-  bool step_text(unsigned char operation);
-  bool step_container(unsigned char operation);
-  bool step_memo(unsigned char operation);
-  bool step_object(unsigned char operation);
+  bool step(PickleOperation operation);
+  bool step_constant(PickleOperation operation);
+  bool step_text(PickleOperation operation);
+  bool step_container(PickleOperation operation);
+  bool step_memo(PickleOperation operation);
+  bool step_object(PickleOperation operation);
 
   // Bytes of the program.
   std::string_view take(std::uint64_t size);

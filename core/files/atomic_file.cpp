@@ -61,6 +61,19 @@ void AtomicFile::write(std::string_view bytes) {
   }
 }
 
+void AtomicFile::write_at(std::int64_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write it", errno);
+    offset += written;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+// A file system that cannot do it leaves all to commit().
+void AtomicFile::send_to_disk() { (void)::sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE); }
+
 void AtomicFile::commit(Disk disk) {
   if (disk == Disk::kWait && fsync(descriptor_) != 0) fail("bring it to disk", errno);
   if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -28,6 +29,11 @@ class AtomicFile {
 
   /// Appends bytes. Throws IoError, such as on a full disk.
   void write(std::string_view bytes);
+  /// Writes over bytes that are there. Throws IoError.
+  void write_at(std::int64_t offset, std::string_view bytes);
+  /// Has the kernel bring to the disk what was written so far, without waiting for it: of a large file, commit(kWait) then has
+  /// less to wait for.
+  void send_to_disk();
   /// Puts the new file in the old one's place. kWait: for good, by fsync, rename, and fsync of the folder.
   /// kLeaveToKernel: at once; a kill leaves the old file or the new one, but a loss of power soon after may leave neither.
   /// Throws IoError.

@@ -44,8 +44,7 @@ std::string LoaderWatch::advice(const std::optional<int>& workers, int cores, in
   const auto batches = static_cast<double>(batches_);
   std::string text = format(
       "The data loader is the bottleneck: training has waited {:.1f} of {:.1f} s for its batches, {:.1f} ms for each, where "
-      "the "
-      "step itself takes {:.1f} ms. ",
+      "the step itself takes {:.1f} ms. ",
       waited_, waited_ + worked_, 1e3 * waited_ / batches, 1e3 * worked_ / batches);
   if (!workers) return text + "Let the loader read ahead on threads of its own, or make reading cheaper.";
   const double needed = workers_needed(waited_, worked_, *workers);

@@ -2,41 +2,32 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_zero.h>
 #include <cxxabi.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
 #include <torch/optim/optimizer.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
 
 #include <cstdlib>
 #include <memory>
+#include <type_traits>
 #include <typeinfo>
 
+#include "levin/core/base/format.h"
+#include "levin/core/checkpoint/optimizer_fields.h"
 #include "levin/core/error.h"
+#include "levin/core/optimizers/option_values.h"
 
 namespace levin {
 namespace {
 
-using torch::optim::AdamOptions;
-using torch::optim::AdamWOptions;
-using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
-using torch::optim::RMSpropOptions;
-using torch::optim::SGDOptions;
 
-// Calls visit(options) with the concrete type when it is one of Types; false otherwise.
-template <class... Types, class Options, class Visit>
-bool visit_as(Options& options, const Visit& visit) {
-  const auto attempt = [&](auto* concrete) {
-    if (concrete != nullptr) visit(*concrete);
-    return concrete != nullptr;
-  };
-  if constexpr (std::is_const_v<Options>) {
-    return (attempt(dynamic_cast<const Types*>(&options)) || ...);
-  } else {
-    return (attempt(dynamic_cast<Types*>(&options)) || ...);
-  }
+std::optional<double> number_option(const OptimizerParamGroup& group, const char* name) {
+  const std::optional<Value> value = option_value(group.options(), name);
+  return value && value->is_number() ? std::optional(value->as_double()) : std::nullopt;
+}
+
+void set_option(OptimizerParamGroup& group, const char* name, const Value& value) {
+  if (!set_option_value(group.options(), name, value)) throw MisuseError(format("This optimizer has no {} to set.", name));
 }
 
 std::string demangled(const std::type_info& type) {
@@ -58,30 +49,28 @@ std::vector<double> get_lrs(const torch::optim::Optimizer& optimizer) {
   return lrs;
 }
 
-std::optional<double> get_momentum(const OptimizerParamGroup& group) {
-  std::optional<double> momentum;
-  visit_as<SGDOptions, RMSpropOptions>(group.options(), [&](const auto& options) { momentum = options.momentum(); });
-  return momentum;
-}
+std::optional<double> get_momentum(const OptimizerParamGroup& group) { return number_option(group, "momentum"); }
 
-void set_momentum(OptimizerParamGroup& group, double momentum) {
-  if (!visit_as<SGDOptions, RMSpropOptions>(group.options(), [&](auto& options) { options.momentum(momentum); })) {
-    throw MisuseError("This optimizer has no momentum to set: only SGD and RMSprop have one.");
-  }
-}
+void set_momentum(OptimizerParamGroup& group, double momentum) { set_option(group, "momentum", momentum); }
 
 std::optional<std::pair<double, double>> get_betas(const OptimizerParamGroup& group) {
-  std::optional<std::pair<double, double>> betas;
-  visit_as<AdamOptions, AdamWOptions>(group.options(), [&](const auto& options) {
-    betas = std::pair(std::get<0>(options.betas()), std::get<1>(options.betas()));
-  });
-  return betas;
+  const std::optional<Value> betas = option_value(group.options(), "betas");
+  if (!betas || betas->size() != 2) return std::nullopt;
+  return std::pair(betas->as_list()[0].as_double(), betas->as_list()[1].as_double());
 }
 
 void set_betas(OptimizerParamGroup& group, std::pair<double, double> betas) {
-  if (!visit_as<AdamOptions, AdamWOptions>(group.options(), [&](auto& options) { options.betas(std::tuple(betas)); })) {
-    throw MisuseError("This optimizer has no betas to set: only Adam and AdamW have them.");
-  }
+  set_option(group, "betas", Value(Value::List{betas.first, betas.second}));
+}
+
+std::optional<double> get_weight_decay(const OptimizerParamGroup& group) { return number_option(group, "weight_decay"); }
+
+bool steps_parameters_alone(const torch::optim::Optimizer& optimizer) {
+  if (const auto* described = dynamic_cast<const DescribedOptimizer*>(&optimizer)) return described->steps_parameters_alone();
+  bool alone = false;
+  detail::visit_optimizer_kind(
+      optimizer, [&]<class Kind>(Kind) { alone = !std::is_same_v<typename Kind::State, torch::optim::LBFGSParamState>; });
+  return alone;
 }
 
 std::string optimizer_class_name(const torch::optim::Optimizer& optimizer) {
@@ -101,6 +90,7 @@ std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer)
 
 void zero_grad(torch::optim::Optimizer& optimizer, bool set_to_none) {
   const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
   for (OptimizerParamGroup& group : optimizer.param_groups()) {
     for (at::Tensor& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
@@ -110,10 +100,11 @@ void zero_grad(torch::optim::Optimizer& optimizer, bool set_to_none) {
       } else {
         // detach_() is refused on a view; detach() gives another handle on the same memory.
         if (grad.grad_fn()) grad = grad.detach();
-        grad.zero_();
+        gradients.push_back(grad);
       }
     }
   }
+  if (!gradients.empty()) at::_foreach_zero_(gradients);
 }
 
 }  // namespace levin

@@ -25,15 +25,23 @@ LEVIN_API void set_lr(torch::optim::OptimizerParamGroup& group, double lr);
 /// The learning rate of every parameter group.
 LEVIN_API std::vector<double> get_lrs(const torch::optim::Optimizer& optimizer);
 
-/// The momentum of a group; nothing for an optimizer that has none (of the built-in ones, SGD and RMSprop have it).
+/// The momentum of a group; nothing for an optimizer that has none. Like betas and weight decay, it is an option of LibTorch's
+/// optimizers, or of a DescribedOptimizer.
 LEVIN_API std::optional<double> get_momentum(const torch::optim::OptimizerParamGroup& group);
 /// Throws MisuseError when the optimizer has no momentum.
 LEVIN_API void set_momentum(torch::optim::OptimizerParamGroup& group, double momentum);
 
-/// The betas of a group; nothing for an optimizer that has none (of the built-in ones, Adam and AdamW have them).
+/// The betas of a group; nothing for an optimizer that has none.
 LEVIN_API std::optional<std::pair<double, double>> get_betas(const torch::optim::OptimizerParamGroup& group);
 /// Throws MisuseError when the optimizer has no betas.
 LEVIN_API void set_betas(torch::optim::OptimizerParamGroup& group, std::pair<double, double> betas);
+
+/// The weight decay of a group; nothing for an optimizer that has none.
+LEVIN_API std::optional<double> get_weight_decay(const torch::optim::OptimizerParamGroup& group);
+
+/// Whether an optimizer steps each parameter by its own gradient and state, whatever those of others are, and tells its state:
+/// LibTorch's but LBFGS, and each DescribedOptimizer that says so.
+LEVIN_API bool steps_parameters_alone(const torch::optim::Optimizer& optimizer);
 
 /// The class of an optimizer without its namespace: "SGD", "AdamW", or the name of a class of the user's own.
 LEVIN_API std::string optimizer_class_name(const torch::optim::Optimizer& optimizer);

@@ -1,11 +1,16 @@
 #include "levin/core/optimizers/optimizer_factory.h"
 
+#include "levin/core/error.h"
 #include "levin/core/module.h"
 
 namespace levin {
 
 OptimizerFactory::~OptimizerFactory() = default;
 LrSchedulerFactory::~LrSchedulerFactory() = default;
+
+void detail::check_has_parameters(const std::vector<at::Tensor>& parameters) {
+  if (parameters.empty()) throw MisuseError("The optimizer has no parameters: does the module have any that need a gradient?");
+}
 
 std::shared_ptr<torch::optim::Optimizer> OptimizerFactory::make_for(const Module& module) const {
   std::vector<at::Tensor> parameters;

@@ -33,6 +33,9 @@ class LEVIN_API LrSchedulerFactory {
 
 namespace detail {
 
+/// Throws MisuseError when there are none.
+LEVIN_API void check_has_parameters(const std::vector<at::Tensor>& parameters);
+
 /// Makes objects of a class from its options, if it has any, and what else it is made of.
 template <class Derived>
 class Recipe {
@@ -76,6 +79,7 @@ class OptimizerFactoryOf final : public OptimizerFactory, public detail::Recipe<
  public:
   using detail::Recipe<Derived>::Recipe;
   std::shared_ptr<torch::optim::Optimizer> make(std::vector<at::Tensor> parameters) const override {
+    detail::check_has_parameters(parameters);
     return detail::Recipe<Derived>::make(std::move(parameters));
   }
 };

@@ -42,8 +42,8 @@ using NamePatterns = std::vector<NamePattern>;
 /// A parameter is in the first group of which a pattern matches its name.
 ///
 ///     const auto groups = levin::parameter_groups(*this, {{"bias", "norm"}});
-///     torch::optim::AdamW optimizer(groups[1], torch::optim::AdamWOptions(lr));
-///     auto no_decay = std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(lr).weight_decay(0));
+///     levin::AdamW optimizer(groups[1], levin::AdamWOptions(lr));
+///     auto no_decay = std::make_unique<levin::AdamWOptions>(levin::AdamWOptions(lr).weight_decay(0));
 ///     optimizer.param_groups().emplace_back(groups[0], std::move(no_decay));
 ///
 /// Throws ConfigError for a pattern that matches no parameter, frozen or not, and for a list all of whose parameters are in

@@ -7,16 +7,6 @@
 
 namespace levin::detail {
 
-namespace {
-
-void mix(std::uint64_t& hash, const void* data, std::size_t size) {
-  // FNV-1a: the same on every machine, unlike std::hash.
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  for (std::size_t index = 0; index < size; ++index) hash = (hash ^ bytes[index]) * 0x100000001b3ull;
-}
-
-}  // namespace
-
 MetricGroup group_of(Hook hook) {
   if (hook >= Hook::kOnValidationModelZeroGrad && hook <= Hook::kOnValidationEnd) return MetricGroup::kValidate;
   if (hook >= Hook::kOnTestModelEval && hook <= Hook::kOnTestEnd) return MetricGroup::kTest;
@@ -98,9 +88,9 @@ void MetricTable::agree(MetricEntry& entry) {
     while (frame_slots_ < layout.size()) frame_slots_ *= 2;
   }
   const std::uint16_t bits = entry.options.pack();
-  mix(agreed_hash_, &entry.hook, sizeof entry.hook);
-  mix(agreed_hash_, entry.plain_name.c_str(), entry.plain_name.size() + 1);
-  mix(agreed_hash_, &bits, sizeof bits);
+  agreed_hash_.add_number(entry.hook);
+  agreed_hash_.add({entry.plain_name.c_str(), entry.plain_name.size() + 1});
+  agreed_hash_.add_number(bits);
 }
 
 const std::vector<MetricEntry*>& MetricTable::layout(MetricGroup group, Level level) const {

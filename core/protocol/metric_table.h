@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "levin/core/base/hash.h"
 #include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/metric_options.h"
 #include "levin/core/protocol/slot.h"
@@ -117,7 +118,7 @@ class MetricTable {
   /// size on all ranks even when ranks meet in different boundaries.
   std::size_t frame_slots() const { return frame_slots_; }
   /// Fingerprint of everything agreed.
-  std::uint64_t agreed_hash() const { return agreed_hash_; }
+  std::uint64_t agreed_hash() const { return agreed_hash_.value(); }
 
   /// Forgets the values recorded in a group; metrics stay known.
   void reset(MetricGroup group);
@@ -128,7 +129,7 @@ class MetricTable {
   std::vector<MetricEntry*> new_entries_;
   std::array<std::vector<MetricEntry*>, 2 * kMetricGroups> layouts_;
   std::size_t frame_slots_ = 16;
-  std::uint64_t agreed_hash_ = 0xcbf29ce484222325ull;
+  Fnv1aHash agreed_hash_;
 };
 
 }  // namespace levin::detail

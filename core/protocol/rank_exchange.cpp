@@ -6,6 +6,7 @@
 #include <functional>
 #include <sstream>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
 
@@ -43,24 +44,24 @@ std::string RankDifference::str() const {
 }
 
 std::vector<std::string> RankExchange::gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest) {
-  if (group_.size() == 1) return {mine};
-  const std::vector<std::uint64_t> lengths = gather_values<std::uint64_t>(mine.size(), meeting);
-  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-    if (lengths[rank] <= longest) continue;
-    throw DesyncError(format("rank {} announces a text of {} bytes in {}, where {} are the most", rank, lengths[rank],
-                             meeting.text(), longest));
-  }
-  const std::uint64_t size = *std::max_element(lengths.begin(), lengths.end());
-  std::string padded = mine;
-  padded.resize(size);
-  const std::vector<std::byte> all = gather_bytes(std::as_bytes(std::span(padded)), meeting);
-
+  // Through rank 0, so that a rank gets what all have, and not as often the longest.
+  std::string joined;
+  for (const std::string& text : gather_text_to_rank_zero(mine, meeting, longest)) append_text(joined, text);
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  joined = broadcast_text(joined, meeting, ranks * (longest + sizeof(std::uint32_t)));
+  ByteReader reader(joined, "rank 0 has joined the texts of too few ranks");
   std::vector<std::string> texts;
-  texts.reserve(lengths.size());
-  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-    texts.emplace_back(reinterpret_cast<const char*>(all.data()) + rank * size, lengths[rank]);
-  }
+  while (texts.size() < ranks) texts.push_back(reader.text());
   return texts;
+}
+
+std::vector<std::string> RankExchange::gather_text_to_rank_zero(const std::string& mine, const Meeting& meeting,
+                                                                std::uint64_t longest) {
+  return group_.gather(mine, longest, meeting.text());
+}
+
+std::string RankExchange::broadcast_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest) {
+  return group_.broadcast(mine, /*root=*/0, longest, meeting.text());
 }
 
 std::vector<std::byte> RankExchange::gather_bytes(std::span<const std::byte> mine, const Meeting& meeting) {

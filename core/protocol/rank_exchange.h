@@ -39,7 +39,7 @@ struct LEVIN_API RankDifference {
 
 /// How the runtime and callbacks exchange what is no metric: everything outside of strategies and the protocol that waits for
 /// other ranks goes through here or through a boundary. A group of one exchanges nothing.
-/// Ranks: all, for every method, in the same order. Throws DesyncError, as ControlGroup::all_gather() does.
+/// Ranks: all, for every method, in the same order. Throws DesyncError, as ControlGroup's do.
 class LEVIN_API RankExchange {
  public:
   /// The longest text that a rank may announce, in bytes.
@@ -47,21 +47,22 @@ class LEVIN_API RankExchange {
 
   explicit RankExchange(ControlGroup& group) : group_(group) {}
 
-  /// One text of any bytes from each rank, in the order of ranks. Two exchanges. A rank that announces more than `longest`
-  /// bytes is an error on all.
+  /// One text of any bytes from each rank, in the order of ranks, on every rank. Two exchanges. A rank that announces more than
+  /// `longest` bytes is an error on all.
   std::vector<std::string> gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest = kLongestText);
-  /// Rank 0's text, on every rank; what others give does not matter.
-  std::string broadcast_text(const std::string& mine, const Meeting& meeting) { return gather_text(mine, meeting).front(); }
+  /// The same for what only rank 0 needs, as the writer of a file does: on other ranks no text at all. One exchange.
+  std::vector<std::string> gather_text_to_rank_zero(const std::string& mine, const Meeting& meeting,
+                                                    std::uint64_t longest = kLongestText);
+  /// Rank 0's text, on every rank; what others give does not matter. One exchange.
+  std::string broadcast_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest = kLongestText);
   /// Every rank's bytes, one after another; each rank gives as many. One exchange.
   std::vector<std::byte> gather_bytes(std::span<const std::byte> mine, const Meeting& meeting);
   /// Every rank's value, in the order of ranks. `Value` is plain bytes without pointers. One exchange.
   template <class Value>
   std::vector<Value> gather_values(const Value& mine, const Meeting& meeting);
-  /// Rank 0's value, on every rank.
+  /// Rank 0's value, on every rank. One exchange.
   template <class Value>
-  Value broadcast_value(const Value& mine, const Meeting& meeting) {
-    return gather_values(mine, meeting).front();
-  }
+  Value broadcast_value(const Value& mine, const Meeting& meeting);
 
   /// Compares a text of all ranks: one exchange when all have the same. Else every rank's, by rank.
   std::optional<std::vector<std::string>> gather_if_different(const std::string& mine, const Meeting& meeting);
@@ -79,6 +80,15 @@ std::vector<Value> RankExchange::gather_values(const Value& mine, const Meeting&
   std::vector<Value> all(static_cast<std::size_t>(group_.size()));
   group_.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), meeting.text());
   return all;
+}
+
+template <class Value>
+Value RankExchange::broadcast_value(const Value& mine, const Meeting& meeting) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  Value value = mine;
+  auto* const bytes = reinterpret_cast<char*>(&value);
+  broadcast_text(std::string(bytes, sizeof value), meeting, sizeof value).copy(bytes, sizeof value);
+  return value;
 }
 
 }  // namespace levin

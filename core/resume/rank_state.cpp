@@ -210,7 +210,7 @@ std::vector<RankState> gather_rank_states(TrainerState& run) {
   for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
   for (const std::string& text :
-       RankExchange(run.strategy().control_group()).gather_text(pack(own_rank_state(run)), meeting, longest)) {
+       RankExchange(run.strategy().control_group()).gather_text_to_rank_zero(pack(own_rank_state(run)), meeting, longest)) {
     states.push_back(RankStateReader(text, states.size()).state());
   }
   return states;

@@ -11,7 +11,7 @@ namespace levin {
 
 /// This rank's, as it is now or, where a place begins anew, as it was at its beginning.
 RankState own_rank_state(TrainerState& run);
-/// Ranks: all. Every rank's, by rank.
+/// Ranks: all. Every rank's, by rank, on rank 0, which writes the file; none on others.
 std::vector<RankState> gather_rank_states(TrainerState& run);
 void save_rank_states(const TrainerState& run, const std::vector<RankState>& states, Checkpoint& checkpoint);
 
@@ -25,8 +25,8 @@ const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank);
 /// What save_rank_states() put into a checkpoint, as it is: for a run that saves before it has come to where it goes on.
 void copy_rank_states(const Checkpoint& source, Checkpoint& target);
 
-/// Ranks: all, when they have agreed to end for a signal. Gathers every rank's state for the checkpoints that rank 0 saves
-/// while the run ends.
+/// Ranks: all, when they have agreed to end for a signal. Gathers every rank's state, on rank 0, for the checkpoints that it
+/// saves while the run ends.
 void keep_rank_states(TrainerState& run);
 
 }  // namespace levin

@@ -9,6 +9,7 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/base/build_info.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/host_name.h"
 #include "levin/core/base/join.h"
 #include "levin/core/base/usable_cores.h"
 #include "levin/core/console/console.h"
@@ -17,11 +18,6 @@
 namespace levin {
 
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
-}
 
 std::string text_of(const SampleShare& share) {
   std::string text = share.ranks > 1 ? format("{} of ", share.mine) : "";

@@ -3,71 +3,124 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/hash.h"
+#include "levin/core/base/host_name.h"
+#include "levin/core/base/join.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/protocol/rank_list.h"
 
 namespace levin {
 namespace {
 
 constexpr std::int64_t kNotShared = -1;
+constexpr std::string_view kUnknown = "-";
 
-// A number for each loader, as a text: its samples, over all ranks.
+/// What ranks compare of a loader whose samples they share.
+struct SharedData {
+  std::int64_t samples = kNotShared;  ///< over all ranks
+  std::string fingerprint{kUnknown};  ///< of what they are
+};
+
 std::string describe(const LoaderList& loaders) {
   std::string text;
   for (const LoaderPtr& loader : loaders) {
     const auto share = loader->sample_share();
-    text += format("{} ", share && share->ranks > 1 ? share->all : kNotShared);
+    const bool is_shared = share && share->ranks > 1;
+    const auto fingerprint = is_shared ? loader->data_fingerprint() : std::nullopt;
+    text += format("{} {} ", is_shared ? share->all : kNotShared, fingerprint ? std::to_string(*fingerprint) : kUnknown);
   }
   return text;
 }
 
-std::vector<std::int64_t> read(const std::string& text) {
-  std::istringstream numbers(text);
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t size = 0; numbers >> size;) sizes.push_back(size);
-  return sizes;
+std::vector<SharedData> read(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<SharedData> loaders;
+  for (SharedData data; words >> data.samples >> data.fingerprint;) loaders.push_back(data);
+  return loaders;
 }
 
-void compare(const std::string& what, const std::vector<std::int64_t>& first, const std::vector<std::int64_t>& other,
-             std::size_t rank) {
-  if (first.size() != other.size()) {
-    throw MisuseError(
-        format("The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many; one without data has none of "
-               "its batches.",
-               what, first.size(), other.size(), rank));
-  }
-  for (std::size_t index = 0; index < first.size(); ++index) {
-    if (first[index] == other[index] || first[index] == kNotShared || other[index] == kNotShared) continue;
-    const std::string which = first.size() > 1 ? format(", loader {}", index) : "";
-    throw MisuseError(
-        format("Ranks share the {} data{}, but it has {} samples on rank 0 and {} on rank {}. Give all ranks the same data, or "
-               "divide it in a loader of your own.",
-               what, which, first[index], other[index], rank));
-  }
+/// "ranks 4-7 (of host b)".
+std::string ranks_of_host(const std::vector<int>& ranks, const std::string& host) {
+  return format("{} ({})", detail::rank_list(ranks), host);
 }
 
-/// FNV-1a, which is the same on every host.
-class Hash {
+/// What every rank says of its loaders, where they do not say the same.
+class DataComparison {
  public:
-  void add(std::string_view bytes) {
-    for (const char byte : bytes) value_ = (value_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  DataComparison(std::string what, const std::vector<std::string>& by_rank, std::vector<std::string> hosts)
+      : what_(std::move(what)), hosts_(std::move(hosts)) {
+    for (const std::string& text : by_rank) by_rank_.push_back(read(text));
   }
-  std::uint64_t value() const { return value_; }
+
+  void check() const {
+    const std::size_t loaders = by_rank_.front().size();
+    for (std::size_t rank = 1; rank < by_rank_.size(); ++rank) {
+      if (by_rank_[rank].size() == loaders) continue;
+      throw MisuseError(format(
+          "The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many; one without data has none of "
+          "its batches.",
+          what_, loaders, by_rank_[rank].size(), rank));
+    }
+    for (std::size_t loader = 0; loader < loaders; ++loader) check_samples(loader);
+    for (std::size_t loader = 0; loader < loaders; ++loader) check_values(loader);
+  }
 
  private:
-  std::uint64_t value_ = 0xcbf29ce484222325U;
+  void check_samples(std::size_t loader) const {
+    const std::int64_t first = by_rank_.front()[loader].samples;
+    std::map<std::pair<std::string, std::int64_t>, std::vector<int>> others;
+    for (std::size_t rank = 1; rank < by_rank_.size(); ++rank) {
+      const std::int64_t samples = by_rank_[rank][loader].samples;
+      if (samples != first && first != kNotShared && samples != kNotShared)
+        others[{hosts_[rank], samples}].push_back(static_cast<int>(rank));
+    }
+    if (others.empty()) return;
+    const auto text_of = [](const auto& group) {
+      return format("{} on {}", group.first.second, ranks_of_host(group.second, group.first.first));
+    };
+    throw MisuseError(
+        format("Ranks share the {} data{}, but it has {} samples on {} and {}. Give all ranks the same data, or divide it in a "
+               "loader of your own.",
+               what_, which(loader), first, ranks_of_host({0}, hosts_[0]), join(others, ", ", text_of)));
+  }
+
+  void check_values(std::size_t loader) const {
+    const std::string& first = by_rank_.front()[loader].fingerprint;
+    std::map<std::string, std::vector<int>> others;
+    for (std::size_t rank = 1; rank < by_rank_.size(); ++rank) {
+      const std::string& fingerprint = by_rank_[rank][loader].fingerprint;
+      if (fingerprint != first && first != kUnknown && fingerprint != kUnknown)
+        others[hosts_[rank]].push_back(static_cast<int>(rank));
+    }
+    if (others.empty()) return;
+    const auto text_of = [](const auto& group) { return ranks_of_host(group.second, group.first); };
+    throw MisuseError(
+        format("Ranks share the {} data{}, but it holds something else on {} than on {}: other values, shapes or types in as "
+               "many samples. Give all ranks the same data (the same files, random numbers of one seed), or divide it in a "
+               "loader of your own.",
+               what_, which(loader), join(others, ", ", text_of), ranks_of_host({0}, hosts_[0])));
+  }
+
+  std::string which(std::size_t loader) const { return by_rank_.front().size() > 1 ? format(", loader {}", loader) : ""; }
+
+  std::string what_;
+  std::vector<std::vector<SharedData>> by_rank_;
+  std::vector<std::string> hosts_;
 };
 
 }  // namespace
 
 std::int64_t batch_fingerprint(const Batch& batch) {
-  Hash hash;
+  Fnv1aHash hash;
   for (const auto& [name, tensor] : batch.items()) {
     std::ostringstream kind;
     kind << name << '|';
@@ -95,12 +148,12 @@ void check_different_batches(const std::vector<std::int64_t>& first_batches, std
 
 void check_same_data(ControlGroup& group, const std::string& what, const LoaderList& loaders) {
   if (group.size() == 1) return;
-  const std::string mine = describe(loaders);
-  const auto texts = RankExchange(group).gather_if_different(
-      mine, {"comparing the sizes of the " + what + " data", "all ask for their loaders at the same places of a run"});
-  for (std::size_t rank = 1; texts && rank < texts->size(); ++rank) {
-    compare(what, read(texts->front()), read((*texts)[rank]), rank);
-  }
+  RankExchange ranks(group);
+  const Meeting meeting("comparing the " + what + " data", "all ask for their loaders at the same places of a run");
+  const auto texts = ranks.gather_if_different(describe(loaders), meeting);
+  if (!texts) return;
+  // Every rank reaches this because all have the same texts.
+  DataComparison(what, *texts, ranks.gather_text(host_name(), meeting)).check();
 }
 
 }  // namespace levin

@@ -36,9 +36,7 @@ class LinearDigits : public levin::Module {
     return {};
   }
 
-  levin::OptimizerSetups configure_optimizers() override {
-    return std::make_shared<torch::optim::SGD>(parameters(), options_.lr);
-  }
+  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::SGD>(parameters(), options_.lr); }
 
  private:
   torch::Tensor loss_of(const levin::Batch& batch) {

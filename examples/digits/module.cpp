@@ -51,9 +51,7 @@ class Digits : public levin::Module {
     return {{"digit", net_->forward(batch["features"]).argmax(1)}};
   }
 
-  levin::OptimizerSetups configure_optimizers() override {
-    return std::make_shared<torch::optim::Adam>(parameters(), options_.lr);
-  }
+  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::Adam>(parameters(), options_.lr); }
 
  private:
   static torch::Tensor accuracy(const torch::Tensor& scores, const torch::Tensor& labels) {

@@ -40,9 +40,9 @@ class Gan : public levin::Module {
   }
 
   levin::OptimizerSetups configure_optimizers() override {
-    const auto options = torch::optim::AdamOptions(options_.lr).betas({0.5, 0.999});
-    return {std::make_shared<torch::optim::Adam>(generator_->parameters(), options),
-            std::make_shared<torch::optim::Adam>(discriminator_->parameters(), options)};
+    const auto options = levin::AdamOptions(options_.lr).betas({0.5, 0.999});
+    return {std::make_shared<levin::Adam>(generator_->parameters(), options),
+            std::make_shared<levin::Adam>(discriminator_->parameters(), options)};
   }
 
   /// Writes 64 digits, made of the same noise each time, as one image.

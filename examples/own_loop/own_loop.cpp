@@ -6,7 +6,7 @@ int main(int argc, char** argv) {
     torch::set_num_threads(1);
     levin::seed_everything(42);
     auto net = network();
-    torch::optim::Adam optimizer(net->parameters(), 0.002);
+    levin::Adam optimizer(net->parameters(), 0.002);
     auto data = digits(argc > 1 ? argv[1] : "examples/digits/data/digits.csv", 32);
     data.setup(levin::Stage::kTrain);
     const auto training = data.train_dataloader();

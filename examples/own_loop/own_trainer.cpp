@@ -14,7 +14,7 @@ class Digits : public levin::Module {
     return {};
   }
 
-  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 0.002); }
+  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::Adam>(parameters(), 0.002); }
 
  private:
   nn::Sequential net_ = register_module("net", network());

@@ -47,9 +47,7 @@ class Transfer : public levin::Module {
     return {};
   }
 
-  levin::OptimizerSetups configure_optimizers() override {
-    return std::make_shared<torch::optim::Adam>(parameters(), options_.lr);
-  }
+  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::Adam>(parameters(), options_.lr); }
 
  private:
   torch::Tensor scores(const levin::Batch& batch) { return head_->forward(backbone_->forward(batch["features"])); }

@@ -85,6 +85,13 @@ c10::intrusive_ptr<c10d::Work> GlooBackend::allgather(std::vector<std::vector<at
   return start([&] { return gloo_->allgather(all, mine, options); });
 }
 
+c10::intrusive_ptr<c10d::Work> GlooBackend::alltoall_base(at::Tensor& received, at::Tensor& sent,
+                                                          std::vector<std::int64_t>& received_sizes,
+                                                          std::vector<std::int64_t>& sent_sizes,
+                                                          const c10d::AllToAllOptions& options) {
+  return start([&] { return gloo_->alltoall_base(received, sent, received_sizes, sent_sizes, options); });
+}
+
 c10::intrusive_ptr<c10d::Work> GlooBackend::reduce_scatter(std::vector<at::Tensor>& mine,
                                                            std::vector<std::vector<at::Tensor>>& all,
                                                            const c10d::ReduceScatterOptions& options) {

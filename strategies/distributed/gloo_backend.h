@@ -18,6 +18,9 @@ class GlooBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
   c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
                                            const c10d::AllgatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& received, at::Tensor& sent,
+                                               std::vector<std::int64_t>& received_sizes, std::vector<std::int64_t>& sent_sizes,
+                                               const c10d::AllToAllOptions& options) override;
   c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor>& mine, std::vector<std::vector<at::Tensor>>& all,
                                                 const c10d::ReduceScatterOptions& options) override;
 

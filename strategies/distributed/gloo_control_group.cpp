@@ -6,6 +6,8 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <thread>
 
 #include "levin/core/base/format.h"
@@ -17,9 +19,11 @@ namespace levin {
 
 namespace {
 
-/// The first part of each exchange, as long on every rank: which call this is, and behind it the bytes, where they fit.
+/// The first part of a rank's frame: which call it is in. Behind it stand the bytes that it contributes, where they fit.
 struct FrameHead {
   std::uint64_t total_bytes = 0;
+  std::uint32_t operation = 0;  ///< a GroupOperation
+  std::int32_t root = 0;
   std::array<char, 192> what{};
 };
 
@@ -32,67 +36,172 @@ std::size_t room_in_frame(std::size_t ranks) {
   return std::clamp(kOfAll / ranks, kLeast, kMost);
 }
 
+/// Of an all_gather, where all know the length.
+constexpr std::uint64_t kAnyLength = std::numeric_limits<std::uint64_t>::max();
+
 /// Seconds between looks at what other ranks have posted, while waiting for them.
 constexpr double kSecondsBetweenLooks = 1.0;
 /// How long messages of a rank that has failed meanwhile may still arrive.
 constexpr auto kLastMessages = std::chrono::milliseconds(200);
 
+at::Tensor bytes_tensor(std::size_t bytes) { return torch::empty({static_cast<std::int64_t>(bytes)}, torch::kUInt8); }
+
+at::Tensor tensor_of(std::string_view bytes) {
+  at::Tensor tensor = bytes_tensor(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.mutable_data_ptr()));
+  return tensor;
+}
+
+std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}; }
+
 }  // namespace
+
+/// The frames of all ranks in one call.
+class GlooControlGroup::Frames {
+ public:
+  explicit Frames(std::size_t ranks)
+      : frame_(sizeof(FrameHead) + room_in_frame(ranks)), bytes_(ranks * frame_), sizes_(ranks) {}
+
+  std::vector<std::byte> make(const GroupCall& call, std::span<const std::byte> mine) const {
+    FrameHead head{.total_bytes = call.bytes, .operation = static_cast<std::uint32_t>(call.operation), .root = call.root};
+    call.what.copy(head.what.data(), head.what.size() - 1);
+    std::vector<std::byte> frame(frame_);
+    std::memcpy(frame.data(), &head, sizeof head);
+    if (mine.size() <= room()) std::copy(mine.begin(), mine.end(), frame.begin() + sizeof head);
+    return frame;
+  }
+  std::span<std::byte> all() { return bytes_; }
+  FrameHead head(std::size_t rank) const {
+    FrameHead head;
+    std::memcpy(&head, bytes_.data() + rank * frame_, sizeof head);
+    return head;
+  }
+  void set_sizes(std::vector<std::int64_t> sizes) { sizes_ = std::move(sizes); }
+  const std::vector<std::int64_t>& sizes() const { return sizes_; }
+
+  /// Whether what every rank contributes came with the frames.
+  bool have_all() const { return static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end())) <= room(); }
+  /// What a rank contributes, when they have.
+  std::string_view part(std::size_t rank) const {
+    return {reinterpret_cast<const char*>(bytes_.data()) + rank * frame_ + sizeof(FrameHead),
+            static_cast<std::size_t>(sizes_[rank])};
+  }
+
+ private:
+  std::size_t room() const { return frame_ - sizeof(FrameHead); }
+
+  std::size_t frame_;
+  std::vector<std::byte> bytes_;
+  std::vector<std::int64_t> sizes_;
+};
 
 GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<StatusBoard> board,
                                    double timeout_seconds)
     : gloo_(std::move(gloo)), board_(std::move(board)), timeout_seconds_(timeout_seconds) {}
 
 void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
-  if (broken_) std::rethrow_exception(broken_);
-  const auto ranks = static_cast<std::size_t>(size());
   check_sizes(mine, all, what);
-  board_->end_reduction();
-  board_->post_waiting(what);
-  FrameHead head;
-  head.total_bytes = mine.size();
-  std::strncpy(head.what.data(), what, head.what.size() - 1);
-  const bool fits = mine.size() <= room_in_frame(ranks);
-  std::vector<std::byte> frame(sizeof head + room_in_frame(ranks));
-  std::memcpy(frame.data(), &head, sizeof head);
-  if (fits && !mine.empty()) std::memcpy(frame.data() + sizeof head, mine.data(), mine.size());
-  std::vector<std::byte> frames(ranks * frame.size());
-  exchange(frame, frames, what);
-
-  std::vector<FrameHead> heads(ranks);
-  std::vector<GroupCall> calls;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    std::memcpy(&heads[peer], frames.data() + peer * frame.size(), sizeof head);
-    calls.push_back({text_in(heads[peer].what), heads[peer].total_bytes});
-  }
-  if (const std::string different = describe_different_calls(calls); !different.empty()) fail(different);
-  if (!fits) {
+  const Frames frames = meet({GroupOperation::kAllGather, what, mine.size()}, mine, kAnyLength, what);
+  if (!frames.have_all()) {
     exchange(mine, all, what);
-  } else if (!mine.empty()) {
-    for (std::size_t peer = 0; peer < ranks; ++peer) {
-      std::memcpy(all.data() + peer * mine.size(), frames.data() + peer * frame.size() + sizeof head, mine.size());
+  } else {
+    for (std::size_t peer = 0; peer * mine.size() < all.size(); ++peer) {
+      const auto part = std::as_bytes(std::span(frames.part(peer)));
+      std::copy(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(peer * mine.size()));
     }
   }
   board_->post_waiting(nullptr);
 }
 
+std::vector<std::string> GlooControlGroup::gather(std::string_view mine, std::uint64_t longest, const char* what) {
+  const Frames frames = meet({GroupOperation::kGather, what, mine.size()}, std::as_bytes(std::span(mine)), longest, what);
+  const at::Tensor all = frames.have_all() ? at::Tensor() : send_to_rank_zero(tensor_of(mine), frames.sizes(), what);
+  board_->post_waiting(nullptr);
+  std::vector<std::string> parts;
+  std::int64_t offset = 0;
+  for (std::size_t peer = 0; rank() == 0 && peer < frames.sizes().size(); ++peer) {
+    const std::int64_t length = frames.sizes()[peer];
+    parts.push_back(all.defined() ? text_of(all.narrow(0, offset, length)) : std::string(frames.part(peer)));
+    offset += length;
+  }
+  return parts;
+}
+
+std::string GlooControlGroup::broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) {
+  check_root(root, what);
+  if (rank() != root) mine = {};
+  const Frames frames =
+      meet({GroupOperation::kBroadcast, what, mine.size(), root}, std::as_bytes(std::span(mine)), longest, what);
+  const auto sender = static_cast<std::size_t>(root);
+  std::string received;
+  if (frames.have_all()) {
+    received = frames.part(sender);
+  } else {
+    std::vector<at::Tensor> bytes = {rank() == root ? tensor_of(mine)
+                                                    : bytes_tensor(static_cast<std::size_t>(frames.sizes()[sender]))};
+    finish(what, [&] { return gloo_->broadcast(bytes, c10d::BroadcastOptions{.rootRank = root}); });
+    received = text_of(bytes[0]);
+  }
+  board_->post_waiting(nullptr);
+  return received;
+}
+
+GlooControlGroup::Frames GlooControlGroup::meet(const GroupCall& call, std::span<const std::byte> mine, std::uint64_t longest,
+                                                const char* what) {
+  if (broken_) std::rethrow_exception(broken_);
+  const auto ranks = static_cast<std::size_t>(size());
+  board_->end_reduction();
+  board_->post_waiting(what);
+  Frames frames(ranks);
+  exchange(frames.make(call, mine), frames.all(), what);
+  std::vector<FrameHead> heads(ranks);
+  std::vector<GroupCall> calls;
+  std::vector<std::int64_t> sizes;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    heads[peer] = frames.head(peer);
+    calls.push_back({static_cast<GroupOperation>(heads[peer].operation), text_in(heads[peer].what), heads[peer].total_bytes,
+                     heads[peer].root});
+    sizes.push_back(static_cast<std::int64_t>(heads[peer].total_bytes));
+  }
+  if (const std::string different = describe_different_calls(calls); !different.empty()) fail(different);
+  if (const std::string too_long = describe_too_long(calls, longest); !too_long.empty()) fail(too_long);
+  frames.set_sizes(std::move(sizes));
+  return frames;
+}
+
 void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
   // Gloo's work keeps these tensors alive when this rank gives up waiting for it.
-  const auto make = [&] { return torch::empty({static_cast<std::int64_t>(mine.size())}, torch::kUInt8); };
-  std::vector<at::Tensor> input = {make()};
+  std::vector<at::Tensor> input = {bytes_tensor(mine.size())};
   std::memcpy(input[0].data_ptr(), mine.data(), mine.size());
   std::vector<std::vector<at::Tensor>> output(1);
-  for (int peer = 0; peer < size(); ++peer) output[0].push_back(make());
+  for (int peer = 0; peer < size(); ++peer) output[0].push_back(bytes_tensor(mine.size()));
+  finish(what, [&] { return gloo_->allgather(output, input); });
+  for (std::size_t peer = 0; peer < output[0].size(); ++peer) {
+    std::memcpy(all.data() + peer * mine.size(), output[0][peer].const_data_ptr(), mine.size());
+  }
+}
+
+at::Tensor GlooControlGroup::send_to_rank_zero(const at::Tensor& mine, const std::vector<std::int64_t>& sizes,
+                                               const char* what) {
+  // Gloo's gather would make all parts as long as the longest. Its all-to-all takes parts of any length, none at all too.
+  std::vector<std::int64_t> sent(sizes.size());
+  sent[0] = mine.numel();
+  std::vector<std::int64_t> received = rank() == 0 ? sizes : std::vector<std::int64_t>(sizes.size());
+  at::Tensor input = mine;
+  at::Tensor output =
+      bytes_tensor(static_cast<std::size_t>(std::accumulate(received.begin(), received.end(), std::int64_t{0})));
+  finish(what, [&] { return gloo_->alltoall_base(output, input, received, sent); });
+  return output;
+}
+
+void GlooControlGroup::finish(const char* what, const std::function<c10::intrusive_ptr<c10d::Work>()>& begin) {
   try {
-    const auto work = gloo_->allgather(output, input);
+    const auto work = begin();
     wait_for(*work, what);
     work->wait();
   } catch (const ConnectionLost& error) {
     // Not reported yet: its cause is looked for first (see report_own_failure).
     end_with(ConnectionLost(format("lost the other ranks in {}: {}", what, error.what()), error.closed_by_peer()));
-  }
-  for (std::size_t peer = 0; peer < output[0].size(); ++peer) {
-    std::memcpy(all.data() + peer * mine.size(), output[0][peer].const_data_ptr(), mine.size());
   }
 }
 

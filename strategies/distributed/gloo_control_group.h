@@ -12,8 +12,10 @@
 
 namespace levin {
 
-/// The control group of ranks on several hosts. One all-gather an exchange of up to 3 KiB (0.5 KiB on many ranks), two for
-/// more. Errors are those of SharedMemoryGroup, but that a rank which is gone shows by its closed connection.
+/// The control group of ranks on several hosts. Every call begins with an all-gather of as many bytes, by which ranks know that
+/// all are in the same one: what each contributes travels in it where it is up to 3 KiB (0.5 KiB on many ranks). What is longer
+/// follows, to those alone that get it. Errors are those of SharedMemoryGroup, but that a rank which is gone shows by its
+/// closed connection.
 class GlooControlGroup final : public ControlGroup {
  public:
   /// `gloo`: one whose errors are typed (see GlooBackend). `timeout_seconds`: how long a wait may take.
@@ -21,9 +23,18 @@ class GlooControlGroup final : public ControlGroup {
   int rank() const override { return board_->rank(); }
   int size() const override { return board_->size(); }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
+  std::vector<std::string> gather(std::string_view mine, std::uint64_t longest, const char* what) override;
+  std::string broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) override;
 
  private:
+  class Frames;
+  /// Tells all ranks this one's call, with its bytes where they fit, and waits for theirs.
+  Frames meet(const GroupCall& call, std::span<const std::byte> mine, std::uint64_t longest, const char* what);
   void exchange(std::span<const std::byte> mine, std::span<std::byte> all, const char* what);
+  /// The parts of these sizes, one after another, on rank 0.
+  at::Tensor send_to_rank_zero(const at::Tensor& mine, const std::vector<std::int64_t>& sizes, const char* what);
+  /// Begins a call of Gloo's, and waits until it is done.
+  void finish(const char* what, const std::function<c10::intrusive_ptr<c10d::Work>()>& begin);
   void wait_for(c10d::Work& work, const char* what);
   /// Writes this rank's failure down, and throws it now and at every later call.
   [[noreturn]] void fail(const std::string& text);

@@ -58,12 +58,12 @@ std::shared_ptr<RunSegment> meet_in_segment_of_rank_zero(c10d::Store& store, con
   try {
     if (environment.rank == 0) {
       segment = RunSegment::create(environment.world_size);
-      set_text(store, "segment", format("{} {}", getpid(), segment->descriptor()));
+      const SharedFilePlace place = segment->place();
+      set_text(store, "segment", format("{} {} {}", place.process, place.descriptor, place.inode));
     } else {
-      std::istringstream place(get_text(store, "segment"));
-      pid_t process = 0;
-      int descriptor = -1;
-      if (place >> process >> descriptor) segment = RunSegment::open_of(process, descriptor);
+      std::istringstream text(get_text(store, "segment"));
+      SharedFilePlace place;
+      if (text >> place.process >> place.descriptor >> place.inode) segment = RunSegment::open_at(place);
     }
   } catch (const IoError&) {
     if (environment.rank == 0) set_text(store, "segment", "none");

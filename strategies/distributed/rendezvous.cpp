@@ -17,6 +17,7 @@
 
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/host_name.h"
 #include "levin/core/base/join.h"
 #include "levin/core/error.h"
 #include "levin/core/version.h"
@@ -36,24 +37,18 @@ std::chrono::milliseconds milliseconds(double seconds) {
 /// Which levin and which LibTorch: those of different builds speak to one another, and mean different things.
 std::string build_of_rank() { return format("levin {}, LibTorch {}", kVersion, TORCH_VERSION); }
 
-std::string process_of_rank() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return format("process {} on {}", getpid(), name.data());
-}
+std::string process_of_rank() { return format("process {} on {}", getpid(), host_name()); }
 
 /// Differs between hosts, and between containers that do not share /dev/shm.
 std::string host_identity() {
   std::string boot_id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
   struct stat shared_memory {};
   stat("/dev/shm", &shared_memory);
   // A host of its own, too, is who has a network of its own: its loopback leads nowhere else.
   struct stat network {};
   stat("/proc/self/ns/net", &network);
-  return format("{} {} {} {}", boot_id, name.data(), shared_memory.st_dev, network.st_ino);
+  return format("{} {} {} {}", boot_id, host_name(), shared_memory.st_dev, network.st_ino);
 }
 
 std::string host_key(int rank) { return format("host/{}", rank); }

@@ -36,7 +36,10 @@ struct TensorHeader {
 /// While this lives, the rank is in an exchange over the process group, which cannot end without the others.
 class InExchange {
  public:
-  explicit InExchange(StatusBoard& board) : board_(board) { board_.begin_reduction(); }
+  InExchange(StatusBoard& board, const std::string& what) : board_(board) {
+    board_.begin_reduction();
+    board_.post_waiting(what.c_str());
+  }
   ~InExchange() { board_.end_reduction(); }
   InExchange(const InExchange&) = delete;
   InExchange& operator=(const InExchange&) = delete;
@@ -111,7 +114,7 @@ at::Tensor UserCollectives::all_gather(const at::Tensor& tensor, SourceLocation 
   std::vector<at::Tensor> mine = {tensor.detach().contiguous()};
   std::vector<std::vector<at::Tensor>> all(1);
   for (int rank = 0; rank < world_.control_group().size(); ++rank) all[0].push_back(torch::empty_like(mine[0]));
-  const InExchange exchange(world_.board());
+  const InExchange exchange(world_.board(), what);
   world_.process_group()->allgather(all, mine)->wait();
   return torch::stack(all[0]);
 }
@@ -125,7 +128,7 @@ at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::stri
   std::vector<at::Tensor> result = {tensor.detach().contiguous().clone()};
   c10d::AllreduceOptions options;
   options.reduceOp = reduce_op(op);
-  const InExchange exchange(world_.board());
+  const InExchange exchange(world_.board(), what);
   world_.process_group()->allreduce(result, options)->wait();
   if (op == Reduce::kMean) result[0].div_(world_.control_group().size());
   return result[0];
@@ -135,11 +138,18 @@ at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank,
   check_source_rank(source_rank, world_.control_group().size(), where);
   const std::string what = "broadcast at " + call_site_text(where);
   agree(tensor, source_rank, what);
-  if (is_small(tensor)) return gather(tensor, what)[source_rank].clone();
+  if (is_small(tensor)) {
+    const at::Tensor own = tensor.detach().cpu().contiguous();
+    const std::string received = world_.control_group().broadcast(
+        {static_cast<const char*>(own.const_data_ptr()), own.nbytes()}, source_rank, own.nbytes(), what.c_str());
+    const at::Tensor result = at::empty_like(own);
+    received.copy(static_cast<char*>(result.mutable_data_ptr()), received.size());
+    return result.to(tensor.device());
+  }
   std::vector<at::Tensor> result = {tensor.detach().contiguous().clone()};
   c10d::BroadcastOptions options;
   options.rootRank = source_rank;
-  const InExchange exchange(world_.board());
+  const InExchange exchange(world_.board(), what);
   world_.process_group()->broadcast(result, options)->wait();
   return result[0];
 }

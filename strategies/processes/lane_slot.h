@@ -15,6 +15,8 @@ inline constexpr std::size_t kCallTextBytes = 192;
 struct LaneSlot {
   struct Header {
     std::uint64_t total_bytes;
+    std::uint32_t operation;  ///< a GroupOperation
+    std::int32_t root;
     std::array<char, kCallTextBytes> what;
   };
   SharedCount all_published;             ///< rank 0's: chunks of all ranks so far

@@ -65,19 +65,25 @@ bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) const
 
 void PeerWaits::sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_rank) {
   Wait wait{.count = count, .number = number, .what = what, .late_rank = late_rank, .since = monotonic_nanoseconds()};
+  // Part of something larger, perhaps, which people know better.
+  const bool is_posted = board_->waiting().has_value();
+  if (!is_posted) board_->post_waiting(what);
   while (true) {
     count.sleep_until(number, kSleep);
-    if (wait.is_over()) return;
+    if (wait.is_over()) break;
     check(wait);
   }
+  if (!is_posted) board_->post_waiting(nullptr);
 }
 
 void PeerWaits::check(Wait& wait) {
   if (const auto failure = board_->failure()) end_because_of(*failure);
 
+  const auto posted = board_->waiting();
+  const std::string what = posted ? posted->what : wait.what;
   if (const auto later = board_->rank_in_later_reduction()) {
     if (wait.is_over()) return;
-    fail(different_calls(rank(), wait.what, *later, describe(whereabouts_of(*segment_, *later))));
+    fail(different_calls(rank(), what, *later, describe(whereabouts_of(*segment_, *later))));
   }
 
   const std::int64_t now = monotonic_nanoseconds();
@@ -91,7 +97,7 @@ void PeerWaits::check(Wait& wait) {
     const bool launched = segment_->launcher().number != 0;
     if (!launched || now - wait.gone_since > kLauncherGrace) {
       board_->report_failure(
-          {late, whereabouts_of(*segment_, late), format("its process ended while other ranks wait in {}", wait.what)});
+          {late, whereabouts_of(*segment_, late), format("its process ended while other ranks wait in {}", what)});
       end_because_of(board_->failure().value_or(FailureRecord{late, {}, "its process ended"}));
     }
     return;
@@ -99,7 +105,7 @@ void PeerWaits::check(Wait& wait) {
 
   const double seconds = static_cast<double>(now - wait.since) / 1e9;
   if (seconds > timeout_seconds_) {
-    board_->report_stall(format("waited {} s in {} for rank {}", static_cast<int>(seconds), wait.what, late));
+    board_->report_stall(format("waited {} s in {} for rank {}", static_cast<int>(seconds), what, late));
     end_because_of(board_->failure().value_or(FailureRecord{late, {}, "timeout_seconds"}));
   }
 }

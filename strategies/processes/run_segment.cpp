@@ -54,9 +54,7 @@ std::shared_ptr<RunSegment> RunSegment::checked(SharedFile file) {
 
 std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) { return checked(SharedFile::attach(descriptor)); }
 
-std::shared_ptr<RunSegment> RunSegment::open_of(pid_t process, int descriptor) {
-  return checked(SharedFile::open_of(process, descriptor));
-}
+std::shared_ptr<RunSegment> RunSegment::open_at(const SharedFilePlace& place) { return checked(SharedFile::open_at(place)); }
 
 RankSlot& RunSegment::slot(int rank) const {
   auto* first = reinterpret_cast<RankSlot*>(file_.data() + sizeof(SegmentHeader));

@@ -95,10 +95,11 @@ class RunSegment {
   static std::shared_ptr<RunSegment> create(int ranks, int first_rank = 0);
   /// Joins memory that another process made. Takes over the descriptor. Throws IoError when it is no segment of this levin.
   static std::shared_ptr<RunSegment> attach(int descriptor);
-  /// The same, of a process that is no relative: see SharedFile::open_of().
-  static std::shared_ptr<RunSegment> open_of(pid_t process, int descriptor);
+  /// The same, of a process that is no relative: see SharedFile::open_at().
+  static std::shared_ptr<RunSegment> open_at(const SharedFilePlace& place);
 
   int descriptor() const { return file_.descriptor(); }
+  SharedFilePlace place() const { return file_.place(); }
   /// The ranks that it is for: one host's, where a launcher on each of several hosts starts them, and otherwise all.
   int first_rank() const { return header().first_rank; }
   int end_rank() const { return header().first_rank + header().ranks; }

@@ -1,7 +1,5 @@
 #include "levin/strategies/processes/share_memory.h"
 
-#include <unistd.h>
-
 #include <vector>
 
 #include "levin/core/base/format.h"
@@ -9,16 +7,6 @@
 #include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
-
-namespace {
-
-/// Where the others find a rank's memory.
-struct Place {
-  std::int64_t process = 0;
-  std::int64_t descriptor = -1;
-};
-
-}  // namespace
 
 std::optional<SharedFile> share_memory(ControlGroup& group, std::size_t bytes, std::string& failure) {
   std::optional<SharedFile> memory;
@@ -33,10 +21,8 @@ std::optional<SharedFile> share_memory(ControlGroup& group, std::size_t bytes, s
   RankExchange ranks(group);
   const Meeting meeting("sharing memory", "every rank joins the run");
   if (group.rank() == 0) attempt([&] { return SharedFile::create(bytes); });
-  const Place place = ranks.broadcast_value(Place{getpid(), memory ? memory->descriptor() : -1}, meeting);
-  if (group.rank() != 0 && place.descriptor >= 0) {
-    attempt([&] { return SharedFile::open_of(static_cast<pid_t>(place.process), static_cast<int>(place.descriptor)); });
-  }
+  const SharedFilePlace place = ranks.broadcast_value(memory ? memory->place() : SharedFilePlace{}, meeting);
+  if (group.rank() != 0 && place.descriptor >= 0) attempt([&] { return SharedFile::open_at(place); });
   const std::vector<std::string> failures = ranks.gather_text(own_failure, meeting);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;

@@ -63,11 +63,21 @@ SharedFile SharedFile::attach(int descriptor) {
   return {descriptor, static_cast<std::size_t>(status.st_size)};
 }
 
-SharedFile SharedFile::open_of(pid_t process, int descriptor) {
+SharedFilePlace SharedFile::place() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) throw_failed(format("descriptor {}", descriptor_), -1);
+  return {getpid(), descriptor_, status.st_ino};
+}
+
+SharedFile SharedFile::open_at(const SharedFilePlace& place) {
   open_standard_descriptors();
-  const std::string path = format("/proc/{}/fd/{}", process, descriptor);
-  const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const std::string path = format("/proc/{}/fd/{}", place.process, place.descriptor);
+  const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (opened < 0) throw_failed("open of " + path, opened);
+  struct stat status {};
+  if (fstat(opened, &status) != 0 || !S_ISREG(status.st_mode) || status.st_ino != place.inode) {
+    throw_failed("open of " + path + ", which is something else here,", opened, ENOENT);
+  }
   return attach(opened);
 }
 

@@ -1,12 +1,18 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
+#include <cstdint>
 
 #include "levin/core/export.h"
 
 namespace levin {
+
+/// Where another process of the same user finds memory that a process has. Plain bytes.
+struct SharedFilePlace {
+  std::int64_t process = 0;
+  std::int64_t descriptor = -1;
+  std::uint64_t inode = 0;  ///< tells it from what another process of that number has
+};
 
 /// Memory that processes of one host share, zero at first. It has no name: it lives as long as a process has it, whatever ends
 /// them, and does not count against the size of /dev/shm. Its descriptor is never one of 0 to 2.
@@ -16,15 +22,16 @@ class SharedFile {
   static SharedFile create(std::size_t bytes);
   /// Memory that has been inherited, or received. Takes over the descriptor. Throws IoError.
   static SharedFile attach(int descriptor);
-  /// What process `process` of the same user has as `descriptor`. Throws IoError, also when that process is not seen from here
-  /// (in another container).
-  static SharedFile open_of(pid_t process, int descriptor);
+  /// Memory that another process has. Throws IoError, also when that process is not seen from here (in another container).
+  static SharedFile open_at(const SharedFilePlace& place);
 
   SharedFile(SharedFile&& other) noexcept;
   SharedFile& operator=(SharedFile&&) = delete;
   ~SharedFile();
 
   int descriptor() const { return descriptor_; }
+  /// Where others find it, as long as this process has it.
+  SharedFilePlace place() const;
   std::size_t bytes() const { return bytes_; }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
 

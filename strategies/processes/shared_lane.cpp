@@ -1,6 +1,6 @@
 #include "levin/strategies/processes/shared_lane.h"
 
-#include <cstring>
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,12 +11,14 @@ namespace levin {
 
 SharedLane::SharedLane(PeerWaits& waits, std::vector<LanePart> parts) : waits_(waits), parts_(std::move(parts)) {}
 
-void SharedLane::publish(const char* what, std::uint64_t total_bytes) {
+void SharedLane::publish(const GroupCall& call) {
   LaneSlot& slot = *part(rank()).slot;
   LaneSlot::Header& header = slot.headers[published_ % 2];
-  header.total_bytes = total_bytes;
-  const std::size_t length = strnlen(what, header.what.size() - 1);
-  std::memcpy(header.what.data(), what, length);
+  header.total_bytes = call.bytes;
+  header.operation = static_cast<std::uint32_t>(call.operation);
+  header.root = call.root;
+  const std::size_t length = std::min(call.what.size(), header.what.size() - 1);
+  std::copy_n(call.what.begin(), length, header.what.begin());
   header.what[length] = '\0';
   ++published_;
   part(0).slot->all_published.raise(published_ * static_cast<std::uint32_t>(size()));
@@ -37,18 +39,20 @@ void SharedLane::wait_for_all(const char* what) {
                   [this] { return late_rank(); });
 }
 
-void SharedLane::check_same_call() {
-  const LaneSlot::Header& own = header(rank());
-  const std::string_view own_what = text_in(own.what);
-  bool same = true;
-  for (int peer = 0; peer < size(); ++peer) {
-    const LaneSlot::Header& other = header(peer);
-    same &= other.total_bytes == own.total_bytes && text_in(other.what) == own_what;
-  }
-  if (same) return;
+GroupCall SharedLane::call(int rank) const {
+  const LaneSlot::Header& header = part(rank).slot->headers[(published_ - 1) % 2];
+  return {static_cast<GroupOperation>(header.operation), text_in(header.what), header.total_bytes, header.root};
+}
+
+void SharedLane::check_same_call(std::uint64_t longest) {
+  const GroupCall own = call(rank());
+  bool is_alike = own.bytes <= longest;
+  for (int peer = 0; peer < size() && is_alike; ++peer) is_alike = call(peer) == own;
+  if (is_alike) return;
   std::vector<GroupCall> calls;
-  for (int peer = 0; peer < size(); ++peer) calls.push_back({text_in(header(peer).what), header(peer).total_bytes});
-  waits_.fail(describe_different_calls(calls));
+  for (int peer = 0; peer < size(); ++peer) calls.push_back(call(peer));
+  if (const std::string different = describe_different_calls(calls); !different.empty()) waits_.fail(different);
+  if (const std::string too_long = describe_too_long(calls, longest); !too_long.empty()) waits_.fail(too_long);
 }
 
 }  // namespace levin

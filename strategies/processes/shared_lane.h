@@ -3,8 +3,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "levin/core/protocol/control_group.h"
 #include "levin/strategies/processes/lane_slot.h"
 #include "levin/strategies/processes/peer_waits.h"
 
@@ -31,13 +33,15 @@ class SharedLane {
 
   /// This rank's buffer of the chunk that is published next: to be written before.
   std::byte* own_buffer() const { return part(rank()).buffers[published_ % 2]; }
-  /// Makes what own_buffer() holds this rank's next chunk. `what` and `total_bytes`: the call that it belongs to, for
-  /// check_same_call().
-  void publish(const char* what, std::uint64_t total_bytes);
+  /// Makes what own_buffer() holds this rank's next chunk. `call`: what it belongs to.
+  void publish(const GroupCall& call);
   /// Waits until every rank has published as many chunks as this one. Throws as PeerWaits::wait_for() does.
   void wait_for_all(const char* what);
-  /// Throws DesyncError, on every rank, unless all ranks have published the last chunk for the same call.
-  void check_same_call();
+  /// Throws DesyncError, on every rank, unless all ranks have published the last chunk for the same call, in which each
+  /// contributes no more than `longest` bytes.
+  void check_same_call(std::uint64_t longest = std::numeric_limits<std::uint64_t>::max());
+  /// The call for which a rank has published the last chunk.
+  GroupCall call(int rank) const;
   /// A rank's chunk of the number that this rank published last, until this rank publishes the next but one.
   const std::byte* chunk(int rank) const { return part(rank).buffers[(published_ - 1) % 2]; }
 
@@ -45,7 +49,6 @@ class SharedLane {
   /// A rank that has not published as many chunks as this one; -1 when there is none.
   int late_rank() const;
   const LanePart& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
-  const LaneSlot::Header& header(int rank) const { return part(rank).slot->headers[(published_ - 1) % 2]; }
 
   PeerWaits& waits_;
   std::vector<LanePart> parts_;

@@ -66,7 +66,7 @@ void SharedMemoryCollectives::in_pieces(std::size_t bytes, std::size_t piece_byt
 }
 
 void SharedMemoryCollectives::meet(const char* what, std::size_t total_bytes, bool is_first) {
-  lane_.publish(what, total_bytes);
+  lane_.publish({GroupOperation::kAllGather, what, total_bytes});
   lane_.wait_for_all(what);
   if (is_first) lane_.check_same_call();
 }

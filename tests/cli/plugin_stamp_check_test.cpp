@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "levin/core/headers_hash.h"
 #include "levin/core/plugin_stamp.h"
 #include "support/temporary_folder.h"
 
@@ -22,7 +23,8 @@ std::string library_with(const std::string& stamp) {
 }
 
 std::string stamp(const std::string& levin, const std::string& torch, const std::string& cxx11, const std::string& abi) {
-  return "levin-plug-in{levin=" + levin + ";torch=" + torch + ";cxx11_abi=" + cxx11 + ";cxx_abi=" + abi + ";compiler=c++ 9}";
+  return "levin-plug-in{levin=" + levin + ";headers=" LEVIN_HEADERS_HASH ";torch=" + torch + ";cxx11_abi=" + cxx11 +
+         ";cxx_abi=" + abi + ";compiler=c++ 9}";
 }
 
 }  // namespace
@@ -56,6 +58,12 @@ TEST_CASE("a plug-in that does not fit is told what differs, and what to rebuild
   CHECK(misfit(stamp(LEVIN_ABI_VERSION, "1.2.3", "0", "1017")) ==
         "was built with LibTorch 1.2.3 instead of " + torch + ", _GLIBCXX_USE_CXX11_ABI 0 instead of 1" + rebuild);
   CHECK(misfit(stamp(LEVIN_ABI_VERSION, torch, "1", "2017")).find("C++ ABI 2017 instead of ") != std::string::npos);
+  const std::string other_headers = "levin-plug-in{levin=" LEVIN_ABI_VERSION ";headers=0123456789abcdef;torch=" + torch +
+                                    ";cxx11_abi=1;cxx_abi=1017;compiler=c++ 9}";
+  CHECK(misfit(other_headers) == "was built with other headers of levin " LEVIN_ABI_VERSION + rebuild);
+  // From before headers were told.
+  CHECK(misfit("levin-plug-in{levin=" LEVIN_ABI_VERSION ";torch=" + torch + ";cxx11_abi=1;cxx_abi=1017;compiler=c++ 9}") ==
+        "was built with other headers of levin " LEVIN_ABI_VERSION + rebuild);
   // One source of several was compiled elsewhere.
   CHECK(misfit(stamp(LEVIN_ABI_VERSION, torch, "1", "1017") + stamp("9.9", torch, "1", "1017")).find("levin 9.9") !=
         std::string::npos);

@@ -9,7 +9,9 @@
 #include <future>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
+#include <thread>
 
 #include "levin/core/error.h"
 #include "levin/core/seed.h"
@@ -27,6 +29,11 @@ namespace {
 
 std::shared_ptr<levin::TensorDataset> numbers(std::int64_t size) {
   return std::make_shared<levin::TensorDataset>(Batch{{"index", torch::arange(size)}});
+}
+
+/// The same, of which reading is work.
+std::shared_ptr<levin::Dataset> worked_on(const std::shared_ptr<levin::Dataset>& dataset) {
+  return std::make_shared<levin::TransformDataset>(dataset, [](Batch batch) { return batch; });
 }
 
 /// Throws at one sample.
@@ -91,7 +98,7 @@ TEST_CASE("batches follow one another in order, and the last may be short") {
 
 TEST_CASE("an empty dataset has epochs without batches") {
   for (const int workers : {0, 2}) {
-    DataLoader loader(numbers(0), {.batch_size = 3, .shuffle = true, .num_workers = workers});
+    DataLoader loader(worked_on(numbers(0)), {.batch_size = 3, .shuffle = true, .num_workers = workers});
     REQUIRE(loader.size() == 0);
     REQUIRE(read_epoch(loader, 0).empty());
   }
@@ -161,7 +168,7 @@ TEST_CASE("options that make no sense are refused") {
 TEST_CASE("the order does not depend on the number of workers") {
   DataLoader reference(numbers(101), {.batch_size = 4, .shuffle = true, .seed = 5});
   for (const int workers : {1, 2, 4}) {
-    DataLoader loader(numbers(101), {.batch_size = 4, .shuffle = true, .num_workers = workers, .seed = 5});
+    DataLoader loader(worked_on(numbers(101)), {.batch_size = 4, .shuffle = true, .num_workers = workers, .seed = 5});
     for (const std::int64_t epoch : {0, 1, 2, 0}) REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
   }
 }
@@ -250,11 +257,55 @@ TEST_CASE("padded, dropped and kept epochs are the same global batches on 1, 2 a
   }
 }
 
+namespace {
+
+/// Tells who reads.
+class Watched final : public levin::Dataset {
+ public:
+  explicit Watched(std::optional<std::int64_t> bytes) : bytes_(bytes) {}
+  std::int64_t size() const override { return 16; }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    if (std::this_thread::get_id() == caller_) ++own_;
+    return {{"index", torch::zeros({static_cast<std::int64_t>(indices.size())})}};
+  }
+  std::optional<std::int64_t> bytes_to_copy() const override { return bytes_; }
+  int own() const { return own_; }
+
+ private:
+  std::optional<std::int64_t> bytes_;
+  std::thread::id caller_ = std::this_thread::get_id();
+  mutable std::atomic<int> own_ = 0;
+};
+
+int read_by_caller(const std::shared_ptr<Watched>& dataset, std::int64_t batch_size) {
+  DataLoader loader(dataset, {.batch_size = batch_size, .num_workers = 2});
+  loader.start_epoch(0);
+  while (loader.next()) continue;
+  return dataset->own();
+}
+
+}  // namespace
+
+TEST_CASE("small batches that are only copied are read without workers, others by them") {
+  CHECK(read_by_caller(std::make_shared<Watched>(1000), 4) == 4);
+  CHECK(read_by_caller(std::make_shared<Watched>(1000000), 4) == 0);
+  CHECK(read_by_caller(std::make_shared<Watched>(std::nullopt), 4) == 0);
+}
+
+TEST_CASE("data in memory tell how many bytes a sample has, until they are transformed") {
+  const auto data = std::make_shared<levin::TensorDataset>(
+      Batch{{"image", torch::zeros({10, 3})}, {"label", torch::zeros({10}, torch::kLong)}});
+  CHECK(data->bytes_to_copy() == 3 * 4 + 8);
+  CHECK(levin::Subset(data, {1, 2}).bytes_to_copy() == 20);
+  CHECK(levin::TransformDataset(data, [](Batch batch) { return batch; }).bytes_to_copy() == std::nullopt);
+}
+
 TEST_CASE("workers that do not persist end with the epoch, and come back with the next") {
   // Of this process, by the kernel.
   const auto threads = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}); };
-  DataLoader loader(numbers(10), {.batch_size = 3, .num_workers = 2, .persistent_workers = false});
-  DataLoader lasting(numbers(10), {.batch_size = 3, .num_workers = 2});
+  const auto data = worked_on(numbers(10));
+  DataLoader loader(data, {.batch_size = 3, .num_workers = 2, .persistent_workers = false});
+  DataLoader lasting(data, {.batch_size = 3, .num_workers = 2});
   const auto before = threads();
   for (const std::int64_t epoch : {0, 1}) {
     loader.start_epoch(epoch);
@@ -310,7 +361,7 @@ TEST_CASE("an error of torch comes without its stack, and one of levin keeps its
 
 TEST_CASE("an epoch that is broken off is dropped") {
   for (const int workers : {0, 2}) {
-    DataLoader loader(numbers(100), {.batch_size = 3, .shuffle = true, .num_workers = workers, .seed = 1});
+    DataLoader loader(worked_on(numbers(100)), {.batch_size = 3, .shuffle = true, .num_workers = workers, .seed = 1});
     DataLoader reference(numbers(100), {.batch_size = 3, .shuffle = true, .seed = 1});
     for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
       const Indices first = read_epoch(reference, epoch).front();

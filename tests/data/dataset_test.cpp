@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "levin/core/error.h"
 
@@ -111,4 +112,64 @@ TEST_CASE("random_split refuses parts that do not add up") {
   REQUIRE_THROWS_WITH(levin::random_split(numbered_rows(6), Indices{-1, 7}, 0), Contains("does not fit"));
   REQUIRE_THROWS_WITH(levin::random_split(numbered_rows(6), Fractions{0.5, 0.4}, 0), Contains("not to 1"));
   REQUIRE_THROWS_WITH(levin::random_split(numbered_rows(6), Fractions{1.5, -0.5}, 0), Contains("not between 0 and 1"));
+}
+
+TEST_CASE("a fingerprint is the same for the same data, however it lies in memory, and another for data that differs") {
+  const auto fingerprint = [](const levin::Dataset& dataset) { return dataset.fingerprint().value(); };
+  const torch::Tensor x = torch::arange(12, torch::kFloat).view({4, 3});
+  const auto of = [&](const Batch& batch) { return fingerprint(levin::TensorDataset(batch)); };
+  const std::uint64_t first = of({{"x", x}});
+  CHECK(of({{"x", x.clone()}}) == first);
+  CHECK(of({{"x", x.t().contiguous().t()}}) == first);
+  torch::Tensor other = x.clone();
+  other[3][2] = -1;
+  const std::set<std::uint64_t> all = {first,
+                                       of({{"y", x}}),
+                                       of({{"x", other}}),
+                                       of({{"x", x.view({4, 3, 1})}}),
+                                       of({{"x", x.to(torch::kInt)}}),
+                                       of({{"x", x}, {"y", x}}),
+                                       of({{"x", x.slice(0, 0, 3)}})};
+  CHECK(all.size() == 7);
+
+  const auto whole = numbered_rows(10);
+  const std::uint64_t part = fingerprint(levin::Subset(whole, {1, 2, 3}));
+  CHECK(fingerprint(levin::Subset(numbered_rows(10), {1, 2, 3})) == part);
+  CHECK(fingerprint(levin::Subset(whole, {1, 2, 4})) != part);
+  CHECK(fingerprint(levin::Subset(numbered_rows(11), {1, 2, 3})) != part);
+  CHECK(fingerprint(levin::TransformDataset(whole, [](Batch batch) { return batch; })) == fingerprint(*whole));
+  CHECK_FALSE(Squares().fingerprint());
+  CHECK_FALSE(levin::Subset(std::make_shared<Squares>(), {1}).fingerprint());
+}
+
+TEST_CASE("a fingerprint reads a bounded number of elements, of every column and every part of the data") {
+  // Each byte that is read would bring a page of these 4 GB, of which the machine has not all, into memory.
+  const torch::Tensor big = torch::empty({1 << 20, 1024}, torch::kFloat);
+  CHECK(levin::TensorDataset(big).fingerprint());
+
+  const torch::Tensor rows = torch::zeros({100'000, 8});
+  const std::uint64_t zeros = levin::TensorDataset(rows).fingerprint().value();
+  for (int column = 0; column < 8; ++column) {
+    torch::Tensor other = rows.clone();
+    other.select(1, column).fill_(1);
+    CHECK(levin::TensorDataset(other).fingerprint() != zeros);
+  }
+  torch::Tensor other = rows.clone();
+  other.slice(0, 99'000).fill_(1);
+  CHECK(levin::TensorDataset(other).fingerprint() != zeros);
+}
+
+TEST_CASE("a fingerprint takes tensors of any type and layout, and many of them") {
+  std::vector<Batch::Item> items;
+  for (const auto type : {torch::kBool, torch::kHalf, torch::kBFloat16, torch::kComplexFloat, torch::kUInt16}) {
+    items.emplace_back(std::to_string(items.size()), torch::zeros({4, 2}).to(type));
+  }
+  items.emplace_back("expanded", torch::ones({1, 2}).expand({4, 2}));
+  items.emplace_back("sparse", torch::eye(4).to_sparse());
+  items.emplace_back("no elements", torch::zeros({4, 0}));
+  for (int tensor = 0; tensor < 3000; ++tensor) items.emplace_back("small " + std::to_string(tensor), torch::zeros({4}));
+  const std::uint64_t first = levin::TensorDataset(Batch(items)).fingerprint().value();
+  items.back().second = torch::ones({4});
+  CHECK(levin::TensorDataset(Batch(items)).fingerprint() != first);
+  CHECK(levin::DataFingerprint().add("a").add("b").value() != levin::DataFingerprint().add("ab").value());
 }

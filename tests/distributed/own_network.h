@@ -1,9 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "distributed/start_run.h"
+#include "support/relayed_link.h"
 
 namespace levin::test {
 
@@ -11,7 +12,7 @@ namespace levin::test {
 /// object.
 class OwnNetwork {
  public:
-  OwnNetwork();
+  explicit OwnNetwork(const LinkQuality& quality = {});
   ~OwnNetwork();
   OwnNetwork(const OwnNetwork&) = delete;
   OwnNetwork& operator=(const OwnNetwork&) = delete;
@@ -21,16 +22,15 @@ class OwnNetwork {
   static std::string address(int host) { return "10.77.0." + std::to_string(host + 1); }
   /// The command as host 0 or 1 runs it.
   Command on(int host, Command command) const;
-  /// Lets what each host sends suffer: "delay 100ms", "loss 5%" (of tc's netem).
-  bool impair(const std::string& how) const;
   /// Takes host 1's end of the link down.
   bool cut() const;
 
  private:
-  std::string make() const;
+  std::string make(const LinkQuality& quality);
   std::string name(int host) const { return name_ + std::to_string(host); }
 
   std::string name_;
+  std::optional<RelayedLink> link_;
   std::string hindrance_;
 };
 

@@ -10,6 +10,8 @@
 #include "distributed/rank_report.h"
 #include "levin/core/callback.h"
 #include "levin/core/error.h"
+#include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/options/registry.h"
 
 namespace {
 
@@ -65,7 +67,8 @@ class Network final : public Module {
     if (name == "AdamW") return make<optim::AdamW>(optim::AdamWOptions(0.01));
     if (name == "RMSprop") return make<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true));
     if (name == "Adagrad") return make<optim::Adagrad>(optim::AdagradOptions(0.05));
-    return std::make_shared<optim::LBFGS>(parameters(), optim::LBFGSOptions(0.1));
+    const Value init_args(Value::Map{{"lr", 0.02}});
+    return Registry<OptimizerFactory>::instance().make(Value(name), init_args)->make(parameters());
   }
 
   std::string weights() const {

@@ -42,6 +42,8 @@ TEST_CASE("ranks with shares of an optimizer's state train to the weights of ddp
       {2, {"optimizer=Adagrad", "change=freeze"}},
       {3, {"optimizer=Adam", "unused=1", "uneven=1"}},
       {2, {"optimizer=Adam", "by_hand=1", "change=add"}},
+      {3, {"optimizer=Adafactor"}},
+      {2, {"optimizer=NAdam", "unused=1"}},
   }));
   INFO(settings.front() << " " << settings.back() << " on " << ranks);
   const Run plain(ranks, with(settings, "strategy=ddp"));
@@ -60,7 +62,8 @@ TEST_CASE("ranks with shares of an optimizer's state train to the weights of ddp
 }
 
 TEST_CASE("a checkpoint of shares is loaded by any number of ranks, with ddp and on one process, and back") {
-  const std::string optimizer = GENERATE("optimizer=Adam", "optimizer=RMSprop", "optimizer=SGD", "optimizer=Adagrad");
+  const std::string optimizer =
+      GENERATE("optimizer=Adam", "optimizer=RMSprop", "optimizer=SGD", "optimizer=Adagrad", "optimizer=NAdam");
   Run plain(2, {optimizer, "strategy=ddp", "epochs=1", "save=plain.ckpt"});
   weights(plain);
   plain.again(3, {optimizer, "strategy=ddp_sharded", "epochs=1", "first=1", "save=three.ckpt"});

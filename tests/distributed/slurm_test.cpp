@@ -45,7 +45,9 @@ TEST_CASE("a job that Slurm warns with SIGUSR1 saves itself, goes back into the 
   const std::string ranks = GENERATE("ranks=2", "ranks=1");
   const FakeScontrol scontrol;
   const TemporaryFolder whole;
-  REQUIRE(run(start_command(whole.path(), {ranks})).ok());
+  const Outcome undisturbed = run(start_command(whole.path(), {ranks}));
+  INFO(undisturbed.text());
+  REQUIRE(undisturbed.ok());
   const TemporaryFolder folder;
   for (int restarts = 0; restarts < 2; ++restarts) {
     // No periodic checkpoints: only those of the job count.

@@ -1,9 +1,9 @@
 // A user's program that trains a little: started on one host or several, by any launcher, and killed where it is told to.
 // Arguments: name=value
 //   folder=…, ranks=…, num_nodes=…, devices=…, max_restarts=…, min_devices=…, connect_timeout=…, timeout=…, epochs=…,
-//   samples=…, width=… (of the network), save_every=steps (0: never), save_on_exception=1, toy=FILE (devices are those of an
-//   accelerator of which the file says how many there are), fail=RESTARTS:RANK:STEP:MANNER, several with commas between them;
-//   RANK all: each of them; STEP 0: in setup
+//   samples=…, scale=… (of the data), width=… (of the network), save_every=steps (0: never), save_on_exception=1, toy=FILE
+//   (devices are those of an accelerator of which the file says how many there are), fail=RESTARTS:RANK:STEP:MANNER, several
+//   with commas between them; RANK all: each of them; STEP 0: in setup
 // Writes FOLDER/weights_RANK when training is done.
 #include <torch/torch.h>
 #include <unistd.h>
@@ -129,8 +129,8 @@ class Network : public Module {
   torch::nn::Sequential layers_;
 };
 
-LoaderPtr rows(std::int64_t count, bool shuffle) {
-  const at::Tensor values = torch::arange(count * 4, torch::kFloat).reshape({count, 4}) / (count * 4);
+LoaderPtr rows(std::int64_t count, bool shuffle, int scale = 1) {
+  const at::Tensor values = torch::arange(count * 4, torch::kFloat).reshape({count, 4}) * scale / (count * 4);
   return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch(values)),
                                       DataLoaderOptions{.batch_size = 2, .shuffle = shuffle});
 }
@@ -171,7 +171,7 @@ void run(const Settings& settings) {
   Trainer trainer(options_of(settings));
   Network network(settings, failures);
   const int samples = settings.number("samples", 24);
-  trainer.fit(network, rows(samples, /*shuffle=*/true), {rows(8, /*shuffle=*/false)});
+  trainer.fit(network, rows(samples, /*shuffle=*/true, settings.number("scale", 1)), {rows(8, /*shuffle=*/false)});
   std::ofstream file(std::filesystem::path(settings.text("folder")) / ("weights_" + std::to_string(trainer.rank())));
   file << std::hexfloat;
   for (const at::Tensor& parameter : network.parameters()) {

@@ -69,12 +69,14 @@ void uneven_data(const Settings& settings) {
   options.max_epochs = 1;
   Trainer trainer(options);
   OneWeight module;
-  const auto loader = [&](bool differs) {
-    const std::int64_t samples = differs && trainer.rank() == trainer.world_size() - 1 ? 10 : 8;
-    return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", torch::ones({samples, 1})}}),
+  const auto loader = [&](const std::string& name) {
+    const bool is_last = trainer.rank() == trainer.world_size() - 1;
+    const std::int64_t samples = is_last && settings.text("more") == name ? 10 : 8;
+    const double value = is_last && settings.text("other", "") == name ? 2 : 1;
+    return std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", torch::full({samples, 1}, value)}}),
                                         DataLoaderOptions{.batch_size = 2});
   };
-  trainer.fit(module, loader(settings.text("more") == "train"), {loader(false), loader(settings.text("more") == "val")});
+  trainer.fit(module, loader("train"), {loader("val_0"), loader("val")});
 }
 
 /// allow=0 or 1; differs=0: the loader gives every rank the same batches; 1: the last rank has others

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "distributed/rank_run.h"
+#include "levin/core/base/host_name.h"
 
 namespace {
 
@@ -120,13 +121,25 @@ TEST_CASE("data that ranks share and that has another size on one of them is an 
   const Run train("uneven_data", 3, {"more=train", "shared=1"});
   INFO(train.outcome.text());
   CHECK(train.outcome.status == 1);
-  CHECK_THAT(train.outcome.err,
-             Catch::Contains("Ranks share the training data, but it has 8 samples on rank 0 and 10 on rank 2"));
+  CHECK_THAT(train.outcome.err, Catch::Contains("Ranks share the training data, but it has 8 samples on rank 0 (") &&
+                                    Catch::Contains(") and 10 on rank 2 ("));
   const Run validation("uneven_data", 3, {"more=val", "shared=1"});
   INFO(validation.outcome.text());
   CHECK(validation.outcome.status == 1);
-  CHECK_THAT(validation.outcome.err, Catch::Contains("data, loader 1, but it has 8 samples on rank 0 and 10 on rank 2"));
+  CHECK_THAT(validation.outcome.err,
+             Catch::Contains("data, loader 1, but it has 8 samples on rank 0 (") && Catch::Contains(") and 10 on rank 2 ("));
   const Run own("uneven_data", 3, {"more=train", "shared=0"});
+  INFO(own.outcome.text());
+  CHECK(own.outcome.ok());
+}
+
+TEST_CASE("data that ranks share and that holds other values on one of them is an error that names it and its host") {
+  const Run train("uneven_data", 3, {"more=", "other=train", "shared=1"});
+  INFO(train.outcome.text());
+  CHECK(train.outcome.status == 1);
+  CHECK_THAT(train.outcome.err, Catch::Contains("Ranks share the training data, but it holds something else on rank 2 (" +
+                                                levin::host_name() + ") than on rank 0 (" + levin::host_name() + ")"));
+  const Run own("uneven_data", 3, {"more=", "other=train", "shared=0"});
   INFO(own.outcome.text());
   CHECK(own.outcome.ok());
 }

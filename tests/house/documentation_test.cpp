@@ -90,7 +90,7 @@ TEST_CASE("the class that a page shows is one that is compiled") {
                              Shown{"docs/write-a-data-module.md", "tests/support/standardized_rows.h"},
                              Shown{"docs/write-a-logger.md", "tests/support/json_lines.h"},
                              Shown{"docs/write-a-sampler.md", "tests/support/block_shuffle.h"},
-                             Shown{"docs/write-an-optimizer.md", "tests/support/sign_descent.h"},
+                             Shown{"docs/write-an-optimizer.md", "tests/support/heavy_ball.h"},
                              Shown{"docs/write-a-strategy.md", "tests/support/mean_gradients.h"},
                              Shown{"docs/write-an-accelerator.md", "tests/support/toy_accelerator.h"}}) {
     const std::string page = read_text(kRoot / shown.page);

@@ -70,7 +70,7 @@ std::string code_of(const std::string& line) { return line.substr(0, line.find("
 /// What is called otherwise, as RankExchange's methods are, is no such call.
 bool communicates(const std::string& code) {
   static const std::regex kCall(
-      R"((std::)?\b(all_?reduce|all_?gather|all_?gather_text|_allgather_base|reduce_scatter|all_?to_?all|broadcast|barrier|exchange)(<[^<>]*>)?\s*\()");
+      R"((std::)?\b(all_?reduce|all_?gather|all_?gather_text|_allgather_base|reduce_scatter|all_?to_?all|broadcast|gather|barrier|exchange)(<[^<>]*>)?\s*\()");
   return std::any_of(std::sregex_iterator(code.begin(), code.end(), kCall), std::sregex_iterator(),
                      [](const std::smatch& call) { return !call[1].matched; });
 }

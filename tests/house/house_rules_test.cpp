@@ -49,9 +49,10 @@ TEST_CASE("communication outside of the strategies and the protocol is found") {
   for (const char* line :
        {"  group->allreduce(tensors);", "  group->all_reduce(tensors);", "  group.all_gather(mine, all, what);",
         "  const auto texts = all_gather_text(group, mine, what);", "  trainer.strategy().broadcast(tensor);",
-        "  strategy->barrier();", "  exchange(mine, all);", "  board.exchange (mine);", "  all_gather<float>(mine);",
-        "  const auto all = levin::all_gather(group, mine);  // std::exchange(", "  group._allgather_base(all, mine);",
-        "  if (x) { group.alltoall(y); }", "  std::exchange(a, b), group.exchange(c);"}) {
+        "  strategy->barrier();", "  group.gather(mine, longest, what);", "  exchange(mine, all);", "  board.exchange (mine);",
+        "  all_gather<float>(mine);", "  const auto all = levin::all_gather(group, mine);  // std::exchange(",
+        "  group._allgather_base(all, mine);", "  if (x) { group.alltoall(y); }",
+        "  std::exchange(a, b), group.exchange(c);"}) {
     INFO(line);
     CHECK(findings({"callbacks/timer.cpp", line}).size() == 1);
     CHECK(findings({"core/loops/fit_loop.cpp", line}).size() == 1);

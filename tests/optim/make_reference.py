@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes scheduler_reference.json: the learning rates that PyTorch's own schedulers give. Run it with PyTorch 2.13 installed:
+"""Writes scheduler_reference.json, the learning rates that PyTorch's own schedulers give, and optimizer_reference.json, the weights
+that its optimizers come to. Run it with PyTorch 2.13 installed:
 
     python3 tests/optim/make_reference.py
 """
 import json
+import math
 import pathlib
 import warnings
 
@@ -11,6 +13,7 @@ import torch
 from torch.optim import lr_scheduler
 
 STEPS = 64
+OPTIMIZER_STEPS = 40
 warnings.filterwarnings("ignore")
 
 
@@ -149,11 +152,110 @@ def cases():
     yield record("Adam", [0.01], [spec("StepLR", step_size=11, gamma=0.2)])
 
 
-def main():
-    target = pathlib.Path(__file__).with_name("scheduler_reference.json")
-    document = {"torch": torch.__version__, "cases": list(cases())}
+class Lion(torch.optim.Optimizer):
+    """Algorithm 2 of Chen et al. 2023, which PyTorch lacks."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                gradient = -parameter.grad if group["maximize"] else parameter.grad
+                state = self.state[parameter]
+                momentum = state.setdefault("exp_avg", torch.zeros_like(parameter))
+                update = torch.sign(beta1 * momentum + (1 - beta1) * gradient)
+                parameter.sub_(group["lr"] * (update + group["weight_decay"] * parameter))
+                state["exp_avg"] = beta2 * momentum + (1 - beta2) * gradient
+
+
+def optimizer_parameters(kind):
+    """Matrices first, which are all that Muon takes. Weights count up from -1 by 1/8, each tensor from where the last has ended."""
+    sizes = [(3, 4), (6, 2)] + ([] if kind == "Muon" else [(5,), (), (2, 2, 3)])
+    parameters, first = [], 0
+    for size in sizes:
+        count = math.prod(size)
+        values = (torch.arange(first, first + count, dtype=torch.float64) % 17) / 8 - 1
+        parameters.append(torch.nn.Parameter(values.float().reshape(size)))
+        first += count
+    return parameters
+
+
+def optimizer_gradient(parameter, number, step):
+    """Of the parameter of that number. The second has none in every third step."""
+    if number == 1 and step % 3 == 2:
+        return None
+    index = torch.arange(parameter.numel(), dtype=torch.float64)
+    return torch.sin(1.3 * index + 0.9 * step + number).float().reshape(parameter.shape)
+
+
+def numbers(tensor):
+    return [float(f"{number:.9g}") for number in tensor.detach().flatten().tolist()]
+
+
+def optimizer_case(kind, **options):
+    parameters = optimizer_parameters(kind)
+    optimizer = (Lion if kind == "Lion" else getattr(torch.optim, kind))(parameters, **options)
+    case = {"optimizer": kind, "options": options, "weights": {}}
+    for step in range(OPTIMIZER_STEPS):
+        if step == OPTIMIZER_STEPS // 2:
+            optimizer.param_groups[0]["lr"] *= 0.5
+        for number, parameter in enumerate(parameters):
+            parameter.grad = optimizer_gradient(parameter, number, step)
+        optimizer.step()
+        if step in (0, OPTIMIZER_STEPS - 1):
+            case["weights"][str(step)] = [numbers(parameter) for parameter in parameters]
+    case["state"] = [
+        {name: numbers(value) for name, value in optimizer.state[parameter].items()}
+        for parameter in parameters
+    ]
+    return case
+
+
+def optimizer_cases():
+    for kind in ("NAdam", "RAdam"):
+        yield optimizer_case(kind)
+        yield optimizer_case(kind, lr=0.02, betas=[0.8, 0.95], eps=1e-4, weight_decay=0.1)
+        yield optimizer_case(kind, lr=0.02, weight_decay=0.1, decoupled_weight_decay=True, maximize=True)
+    yield optimizer_case("NAdam", lr=0.05, momentum_decay=0.1)
+    yield optimizer_case("RAdam", lr=0.05, betas=[0.5, 0.7])
+    yield optimizer_case("Adamax")
+    yield optimizer_case("Adamax", lr=0.02, betas=[0.7, 0.9], eps=1e-3, weight_decay=0.2)
+    yield optimizer_case("Adamax", lr=0.02, maximize=True)
+    yield optimizer_case("Adadelta")
+    yield optimizer_case("Adadelta", lr=5.0, rho=0.5, eps=1e-3, weight_decay=0.1)
+    yield optimizer_case("Adadelta", lr=2.0, maximize=True)
+    yield optimizer_case("ASGD")
+    yield optimizer_case("ASGD", lr=0.05, lambd=0.1, alpha=0.5, t0=10.0, weight_decay=0.1)
+    yield optimizer_case("ASGD", lr=0.05, t0=0.0, maximize=True)
+    yield optimizer_case("Rprop")
+    yield optimizer_case("Rprop", lr=0.02, etas=[0.3, 1.5], step_sizes=[0.001, 0.05])
+    yield optimizer_case("Rprop", lr=0.001, maximize=True)
+    yield optimizer_case("Adafactor")
+    yield optimizer_case("Adafactor", lr=0.3, beta2_decay=-0.5, eps=[1e-4, 0.01], d=2.0, weight_decay=0.1)
+    yield optimizer_case("Adafactor", lr=0.1, eps=[None, 0.1], maximize=True)
+    yield optimizer_case("Muon")
+    yield optimizer_case("Muon", lr=0.02, weight_decay=0.3, momentum=0.5, nesterov=False, ns_steps=3)
+    yield optimizer_case("Muon", lr=0.02, ns_coefficients=[2.0, -1.5, 0.5], eps=1e-3, adjust_lr_fn="match_rms_adamw")
+    yield optimizer_case("Lion")
+    yield optimizer_case("Lion", lr=0.01, betas=[0.7, 0.9], weight_decay=0.5)
+    yield optimizer_case("Lion", lr=0.01, maximize=True)
+
+
+def write(name, cases):
+    target = pathlib.Path(__file__).with_name(name)
+    document = {"torch": torch.__version__, "cases": list(cases)}
     rows = ",\n".join(json.dumps(case, separators=(",", ":"), allow_nan=False) for case in document["cases"])
     target.write_text('{"torch":%s,"cases":[\n%s\n]}\n' % (json.dumps(document["torch"]), rows))
+
+
+def main():
+    write("scheduler_reference.json", cases())
+    write("optimizer_reference.json", optimizer_cases())
 
 
 if __name__ == "__main__":

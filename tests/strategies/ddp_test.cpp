@@ -102,6 +102,38 @@ TEST_CASE("the control group over Gloo gives the same training and collectives")
   CHECK(program.count("good ") == 39);
 }
 
+TEST_CASE("gather and broadcast of the control group over Gloo give what they promise, with parts of any length") {
+  for (const int ranks : {2, 3}) {
+    Distributed program("group_calls", ranks, "gloo");
+    CHECK(program.wait(kLimit) == 0);
+    INFO(program.output());
+    CHECK(program.count("good calls") == ranks);
+  }
+}
+
+TEST_CASE("ranks in different operations of the control group all end with an error that names each") {
+  for (const char* control_group : {"shared_memory", "gloo"}) {
+    for (const char* scenario : {"other_operation", "other_root", "other_what", "too_long"}) {
+      Distributed program(scenario, 3, control_group);
+      CHECK(program.wait(std::chrono::seconds(15)) == 1);
+      INFO(control_group << " " << scenario << "\n" << program.output());
+      for (const char* rank : {"rank 0 has", "rank 1 has", "rank 2 has"})
+        CHECK(program.count(std::string(rank) + " the error") == 1);
+      CHECK(program.count("LACKS") == 0);
+    }
+  }
+}
+
+TEST_CASE("a rank that dies while others gather is the one that is named") {
+  for (const char* control_group : {"shared_memory", "gloo"}) {
+    Distributed dying("dies_before_a_call", 3, control_group);
+    CHECK(dying.wait(std::chrono::seconds(15)) == 128 + SIGABRT);
+    INFO(dying.output());
+    CHECK(dying.count("levin: rank 1 failed in training_step (train, epoch 0, step 4): its process was killed by signal 6") ==
+          1);
+  }
+}
+
 TEST_CASE("ranks that a torchrun-like launcher started find one another, and share memory") {
   // The test plays the launcher; any port will do that is likely to be free.
   const std::string port = std::to_string(20000 + getpid() % 20000);

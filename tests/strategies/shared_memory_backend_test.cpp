@@ -1,7 +1,6 @@
 #include "levin/strategies/distributed/shared_memory_backend.h"
 
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <functional>
@@ -25,8 +24,8 @@ std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, 
     threads.emplace_back([&, rank] {
       try {
         Backend backend = c10::make_intrusive<SharedMemoryBackend>(std::make_unique<SharedMemoryCollectives>(
-            SharedFile::open_of(getpid(), memory.descriptor()), segment,
-            std::make_shared<SharedMemoryStatusBoard>(segment, rank), /*timeout_seconds=*/60));
+            SharedFile::open_at(memory.place()), segment, std::make_shared<SharedMemoryStatusBoard>(segment, rank),
+            /*timeout_seconds=*/60));
         body(rank, backend);
       } catch (const std::exception& error) {
         errors[static_cast<std::size_t>(rank)] = error.what();

@@ -1,6 +1,7 @@
 #include "support/simulated_ranks.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <semaphore>
 #include <string>
@@ -25,7 +26,20 @@ struct SimulatedRanks::Impl {
     int rank() const override { return rank_; }
     int size() const override { return impl_.ranks; }
     void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override {
-      impl_.all_gather(rank_, mine, all, what);
+      impl_.meet(rank_, {GroupOperation::kAllGather, what, mine.size()}, mine);
+      check_sizes(mine, all, what);
+      auto place = all.begin();
+      for (const std::string& part : impl_.parts) place = std::ranges::copy(std::as_bytes(std::span(part)), place).out;
+    }
+    std::vector<std::string> gather(std::string_view mine, std::uint64_t longest, const char* what) override {
+      impl_.meet(rank_, {GroupOperation::kGather, what, mine.size()}, std::as_bytes(std::span(mine)), longest);
+      return rank_ == 0 ? impl_.parts : std::vector<std::string>();
+    }
+    std::string broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) override {
+      check_root(root, what);
+      if (rank_ != root) mine = {};
+      impl_.meet(rank_, {GroupOperation::kBroadcast, what, mine.size(), root}, std::as_bytes(std::span(mine)), longest);
+      return impl_.parts[static_cast<std::size_t>(root)];
     }
 
    private:
@@ -38,6 +52,8 @@ struct SimulatedRanks::Impl {
     RankState state = RankState::kEnded;
     std::span<const std::byte> mine;
     std::string what;
+    GroupCall call;  ///< its `what` is the text above
+    std::uint64_t longest = 0;
     std::string failure;  ///< with what the exchange that it waits in ends
     std::thread thread;
   };
@@ -48,7 +64,7 @@ struct SimulatedRanks::Impl {
   SimulationResult result;
   std::vector<std::unique_ptr<Worker>> workers;
   std::binary_semaphore ended{0};
-  std::vector<std::byte> joined;
+  std::vector<std::string> parts;  ///< by rank; stays until every rank comes to the next exchange
   int waiting = 0;
   bool closing = false;
 
@@ -125,32 +141,36 @@ struct SimulatedRanks::Impl {
     waiting = 0;
   }
 
-  void all_gather(int rank, std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
+  void meet(int rank, const GroupCall& call, std::span<const std::byte> mine,
+            std::uint64_t longest = std::numeric_limits<std::uint64_t>::max()) {
     Worker& self = worker(rank);
     self.mine = mine;
-    self.what = what;
+    self.what = call.what;
+    self.call = call;
+    self.call.what = self.what;
+    self.longest = longest;
     self.state = RankState::kWaiting;
     if (++waiting == ranks) complete();
     hand_over(rank);
     if (!self.failure.empty()) throw DesyncError("in " + self.what + ": " + std::exchange(self.failure, ""));
-    // `joined` stays until every rank comes to the next exchange.
-    if (all.size() != joined.size()) throw std::logic_error("all_gather: no room for all ranks' bytes");
-    std::copy(joined.begin(), joined.end(), all.begin());
   }
 
   void complete() {
-    joined.clear();
-    std::string failure;
+    std::vector<GroupCall> calls;
+    parts.clear();
     for (int rank = 0; rank < ranks; ++rank) {
+      calls.push_back(worker(rank).call);
       const auto mine = worker(rank).mine;
-      if (mine.size() != worker(0).mine.size()) failure = "sizes differ";
-      joined.insert(joined.end(), mine.begin(), mine.end());
+      parts.emplace_back(reinterpret_cast<const char*>(mine.data()), mine.size());
     }
-    if (failure.empty()) {
-      ++result.exchanges;
-    } else {
-      result.sizes_differed = true;
-    }
+    // Ranks in different boundaries come with frames of one size, which find it themselves.
+    const bool alike = std::all_of(calls.begin(), calls.end(), [&](const GroupCall& call) {
+      return call.operation == GroupOperation::kAllGather && call.bytes == calls[0].bytes;
+    });
+    std::string failure = alike ? "" : describe_different_calls(calls);
+    result.calls_differed = result.calls_differed || !failure.empty();
+    if (failure.empty()) failure = describe_too_long(calls, worker(0).longest);
+    result.exchanges += failure.empty();
     release_waiting(failure);
   }
 };

@@ -15,13 +15,14 @@ struct SimulationResult {
   std::vector<std::exception_ptr> errors;  ///< by rank; null where the rank ended without one
   /// Ranks waited for others that had already ended in good order: with real processes a hang.
   bool hung = false;
-  /// Ranks came to one exchange with different numbers of bytes.
-  bool sizes_differed = false;
+  /// Ranks came to one exchange with different calls, or different numbers of bytes.
+  bool calls_differed = false;
   std::int64_t exchanges = 0;  ///< completed
 };
 
 /// Runs ranks as threads, one at a time: whenever a rank waits, the seed decides who goes on. The same seed gives the same
-/// order. A rank that waits for one that has ended gets a DesyncError, so that nothing ever hangs. Threads are kept for the
+/// order. A rank that waits for one that has ended gets a DesyncError, so that nothing ever hangs, and so do all
+/// where ranks are in different calls, but for all_gathers of as many bytes. Threads are kept for the
 /// next run. Threading: one run at a time.
 class SimulatedRanks {
  public:

@@ -30,7 +30,7 @@ class Regression : public levin::Module {
   }
 
   levin::OptimizerSetups configure_optimizers() override {
-    auto optimizer = std::make_shared<torch::optim::AdamW>(parameters(), options_.lr);
+    auto optimizer = std::make_shared<levin::AdamW>(parameters(), options_.lr);
     auto scheduler = std::make_shared<levin::StepLr>(*optimizer, levin::StepLrOptions{.step_size = 5, .gamma = 0.5});
     return {optimizer, scheduler};
   }

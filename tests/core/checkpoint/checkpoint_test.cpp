@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <set>
 
 #include "levin/core/error.h"
 #include "support/file_text.h"
@@ -124,6 +125,22 @@ TEST_CASE("a checkpoint may be loaded, changed and saved over the file it came f
   const Checkpoint again = Checkpoint::load(file);
   CHECK(identical(again.tensors.at("weight"), torch::full({100}, 4.0)));
   CHECK(identical(again.tensors.at("other"), torch::full({100}, 4.0)));
+}
+
+TEST_CASE("checksums of any length stand in the header, which is written after the data") {
+  const levin::test::TemporaryFolder folder;
+  std::set<std::size_t> lengths;
+  for (int number = 0; number < 60; ++number) {
+    Checkpoint checkpoint;
+    checkpoint.tensors["number"] = torch::tensor({number});
+    checkpoint.save(folder / "file");
+    CHECK(Checkpoint::load(folder / "file").tensors.at("number").item<int>() == number);
+    const std::string text = levin::test::read_text(folder / "file");
+    const std::string key = "\"levin_data_crc32\":\"";
+    const std::size_t begin = text.find(key) + key.size();
+    lengths.insert(text.find('"', begin) - begin);
+  }
+  CHECK(lengths.size() > 1);
 }
 
 TEST_CASE("saving makes the folder, leaves no other file, and refuses what a file cannot hold") {

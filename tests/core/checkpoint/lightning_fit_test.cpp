@@ -17,7 +17,7 @@ constexpr double kOtherLr = 1;  ///< than the checkpoint's
 RunOptions from(const std::string& name) { return {.ckpt_path = (kTorchFiles / name).string()}; }
 
 TEST_CASE("fit goes on from a Lightning checkpoint to the weights that Lightning comes to") {
-  for (const std::string optimizer : {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad"}) {
+  for (const std::string& optimizer : kOptimizers) {
     CAPTURE(optimizer);
     LightningRegression module(optimizer, kOtherLr);
     Trainer trainer(epochs(4));

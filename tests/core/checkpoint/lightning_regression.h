@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "levin/core/checkpoint/tensor_file.h"
+#include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/options/registry.h"
 #include "levin/optim/step_lr.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"
@@ -17,6 +19,9 @@ namespace levin::test {
 
 /// Files that torch and Lightning have written.
 inline const std::filesystem::path kTorchFiles = LEVIN_SOURCE_DIR "/tests/core/checkpoint/data";
+
+inline const std::vector<std::string> kOptimizers = {"SGD",    "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
+                                                     "Adamax", "ASGD", "Muon",  "NAdam",   "RAdam",   "Rprop"};
 
 /// The module of tests/core/checkpoint/data/make_torch_files.py, with its optimizers.
 class LightningRegression : public Module {
@@ -48,6 +53,11 @@ class LightningRegression : public Module {
       made = std::make_shared<optim::RMSprop>(parameters(), optim::RMSpropOptions(lr_).momentum(0.5).centered(true));
     }
     if (optimizer_ == "Adagrad") made = std::make_shared<optim::Adagrad>(parameters(), lr_);
+    if (made == nullptr) {
+      std::vector<at::Tensor> trained = parameters();
+      if (optimizer_ == "Muon") std::erase_if(trained, [](const at::Tensor& parameter) { return parameter.dim() != 2; });
+      made = Registry<OptimizerFactory>::instance().make(Value(optimizer_), Value(Value::Map{{"lr", lr_}}))->make(trained);
+    }
     return {made, std::make_shared<MultiStepLr>(*made, MultiStepLrOptions{.milestones = {2, 2, 3}, .gamma = 0.5})};
   }
   int batches = 0;

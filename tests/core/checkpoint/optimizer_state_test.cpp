@@ -10,6 +10,7 @@
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/optim/fused_optimizers.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -61,6 +62,10 @@ const std::vector<std::pair<std::string, MakeOptimizer>>& optimizers() {
       {"RMSprop", with<optim::RMSprop>(optim::RMSpropOptions(0.01))},
       {"RMSprop centered", with<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true))},
       {"Adagrad", with<optim::Adagrad>(optim::AdagradOptions(0.05).lr_decay(0.1).initial_accumulator_value(0.1))},
+      {"levin's SGD", with<levin::SGD>(optim::SGDOptions(0.05).momentum(0.9).dampening(0.1))},
+      {"levin's Adam", with<levin::Adam>(optim::AdamOptions(0.01).amsgrad(true))},
+      {"levin's AdamW", with<levin::AdamW>(optim::AdamWOptions(0.01).weight_decay(0.1))},
+      {"levin's Adagrad", with<levin::Adagrad>(optim::AdagradOptions(0.05).lr_decay(0.1).initial_accumulator_value(0.1))},
       {"LBFGS", with<optim::LBFGS>(optim::LBFGSOptions(0.5).max_iter(4).history_size(6))},
       {"LBFGS with line search", with<optim::LBFGS>(optim::LBFGSOptions(1).max_iter(3).line_search_fn("strong_wolfe"))}};
   return list;
@@ -104,6 +109,24 @@ TEST_CASE("training resumed from a file gives bit for bit the losses of the run 
       CHECK(found == expected);
     }
   }
+}
+
+TEST_CASE("LibTorch's optimizers and levin's of the same name load each other's state") {
+  TrainedNet net;
+  torch::optim::AdamW plain(net.parameters(), torch::optim::AdamWOptions(0.01));
+  levin::AdamW fused(net.parameters(), torch::optim::AdamWOptions(0.5));
+  for (int step = 0; step < 3; ++step) train_step(net, plain);
+  levin::Checkpoint checkpoint;
+  levin::save_optimizer(plain, 0, checkpoint);
+  levin::load_optimizer(fused, 0, checkpoint);
+  CHECK(levin::get_lrs(fused) == std::vector<double>{0.01});
+  train_step(net, fused);
+  levin::Checkpoint later;
+  levin::save_optimizer(fused, 0, later);
+  CHECK(later.manifest.at("optimizer_states").as_list().at(0).at("state").at("3").at("step") == levin::Value(4));
+  CHECK(later.tensors.size() == checkpoint.tensors.size());
+  levin::load_optimizer(plain, 0, later);
+  train_step(net, plain);
 }
 
 TEST_CASE("state and options lie in the checkpoint under PyTorch's names") {

@@ -5,7 +5,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "data"))
 import torch
-from make_torch_files import FOLDER, Regression, loader, state_dict, trainer
+from make_torch_files import FOLDER, OPTIMIZERS, Regression, loader, state_dict, trainer
 from safetensors.torch import load_file
 
 found = torch.load(FOLDER / "all.pt", weights_only=True)
@@ -18,7 +18,7 @@ for name, tensor in expected.items():
     assert torch.equal(there.to(kind), tensor.detach().to(kind)), name
 assert found["row"].untyped_storage().data_ptr() == found["transposed"].untyped_storage().data_ptr()
 
-for optimizer in ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"]:
+for optimizer in OPTIMIZERS:
     checkpoint = torch.load(FOLDER / f"{optimizer}.ckpt", weights_only=True)
     weights = torch.load(FOLDER / f"{optimizer}.pt", weights_only=True)
     plain = load_file(FOLDER / f"{optimizer}.safetensors")

@@ -43,7 +43,7 @@ TEST_CASE("Python's torch, safetensors and Lightning load what is exported", "[.
   const TemporaryFolder folder;
   export_file(kTorchFiles / "state_dict.pt", folder / "all.pt", {.format = ExportFormat::kStateDict});
 
-  for (const std::string optimizer : {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad"}) {
+  for (const std::string& optimizer : kOptimizers) {
     LightningRegression module(optimizer);
     module.begin_alike();
     Trainer trainer(epochs(2));
@@ -55,7 +55,7 @@ TEST_CASE("Python's torch, safetensors and Lightning load what is exported", "[.
     export_file(file, folder / (optimizer + ".ckpt"), {.format = ExportFormat::kLightning});
   }
   run_python("read_exports.py", folder.path());  // trains two epochs more with Lightning
-  for (const std::string optimizer : {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad"}) {
+  for (const std::string& optimizer : kOptimizers) {
     CAPTURE(optimizer);
     LightningRegression module(optimizer);
     Trainer trainer(epochs(4));

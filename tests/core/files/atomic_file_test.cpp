@@ -58,6 +58,19 @@ TEST_CASE("a link in the file's place is replaced, and what it leads to stays") 
   CHECK_FALSE(fs::is_symlink(folder / "file"));
 }
 
+TEST_CASE("what was written can be written over, and sent to the disk ahead") {
+  const TemporaryFolder folder;
+  {
+    AtomicFile output(folder / "file");
+    output.write("??: ");
+    output.send_to_disk();
+    output.write("content");
+    output.write_at(0, "ok");
+    output.commit();
+  }
+  CHECK(read_text(folder / "file") == "ok: content");
+}
+
 TEST_CASE("a file that has its name can be written on") {
   const TemporaryFolder folder;
   AtomicFile output(folder / "file");

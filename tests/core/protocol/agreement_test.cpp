@@ -249,7 +249,7 @@ TEST_CASE("frames have one size even when ranks meet in boundaries with differen
     rank.meet(BoundaryKind::kEpochReached);
     rank.meet(group.rank() == 0 ? BoundaryKind::kTrainStep : BoundaryKind::kEpochEnd);
   });
-  CHECK_FALSE(result.sizes_differed);
+  CHECK_FALSE(result.calls_differed);
   for (const auto& error : result.errors) {
     REQUIRE(error);
     CHECK_THROWS_WITH(std::rethrow_exception(error),

@@ -104,6 +104,8 @@ TEST_CASE("votes that travel by themselves are read by rank, and never for anoth
   struct TwoRanks : ControlGroup {
     int rank() const override { return 1; }
     int size() const override { return 2; }
+    std::vector<std::string> gather(std::string_view, std::uint64_t, const char*) override { return {}; }
+    std::string broadcast(std::string_view, int, std::uint64_t, const char*) override { return ""; }
     void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char*) override {
       const PublishedVotes first{sequence, pack(Votes{.stop = true})};
       std::memcpy(all.data(), &first, sizeof first);
@@ -186,6 +188,8 @@ TEST_CASE("a buffer that is not for all ranks is refused") {
   struct TwoRanks final : ControlGroup {
     int rank() const override { return 0; }
     int size() const override { return 2; }
+    std::vector<std::string> gather(std::string_view, std::uint64_t, const char*) override { return {}; }
+    std::string broadcast(std::string_view, int, std::uint64_t, const char*) override { return ""; }
     void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override {
       check_sizes(mine, all, what);
     }

@@ -1,7 +1,5 @@
 #include "levin/strategies/processes/shared_memory_collectives.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -36,13 +34,15 @@ void append_digits(std::byte* result, std::span<const std::byte* const> parts, s
 
 /// One rank of a run whose ranks are threads.
 struct Rank {
-  Rank(const std::shared_ptr<RunSegment>& segment, int memory, int rank, double timeout_seconds)
-      : board(std::make_shared<SharedMemoryStatusBoard>(segment, rank)),
-        collectives(SharedFile::open_of(getpid(), memory), segment, board, timeout_seconds) {}
+  Rank(const std::shared_ptr<RunSegment>& run_segment, const SharedFilePlace& memory, int rank, double timeout_seconds)
+      : segment(run_segment),
+        board(std::make_shared<SharedMemoryStatusBoard>(segment, rank)),
+        collectives(SharedFile::open_at(memory), segment, board, timeout_seconds) {}
   int number() const { return collectives.rank(); }
   SharedMemoryCollectives::Values values(Ints& ints, SharedMemoryCollectives::Combine combine = add_ints) {
     return {std::as_writable_bytes(std::span(ints)), sizeof(std::int32_t), combine};
   }
+  std::shared_ptr<RunSegment> segment;
   std::shared_ptr<SharedMemoryStatusBoard> board;
   SharedMemoryCollectives collectives;
 };
@@ -56,7 +56,7 @@ std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank&)>& 
   for (int i = 0; i < ranks; ++i) {
     threads.emplace_back([&, i] {
       try {
-        Rank rank(segment, memory.descriptor(), i, timeout_seconds);
+        Rank rank(segment, memory.place(), i, timeout_seconds);
         body(rank);
       } catch (const DesyncError& error) {
         errors[static_cast<std::size_t>(i)] = error.what();
@@ -222,6 +222,26 @@ TEST_CASE("a rank that does not come ends a collective after the limit, and is n
       },
       /*timeout_seconds=*/0.2);
   CHECK_THAT(errors[0], Catch::Contains("waited 0 s in barrier for rank 1"));
+}
+
+TEST_CASE("a rank that waits long shows it, under the name of what it is in, and no longer than it waits") {
+  for (const std::string within : {"", "the gradient reduction"}) {
+    std::string seen;
+    const auto errors = run_ranks(2, [&](Rank& rank) {
+      if (rank.number() == 0) {
+        if (!within.empty()) rank.board->post_waiting(within.c_str());
+        rank.collectives.barrier("barrier");
+        CHECK(rank.board->waiting().has_value() == !within.empty());
+        return;
+      }
+      const auto other = std::make_shared<SharedMemoryStatusBoard>(rank.segment, 0);
+      while (!other->waiting()) std::this_thread::yield();
+      seen = other->waiting()->what;
+      rank.collectives.barrier("barrier");
+    });
+    CHECK(errors == no_errors(2));
+    CHECK(seen == (within.empty() ? "barrier" : within));
+  }
 }
 
 TEST_CASE("memory of another size is refused") {

@@ -14,6 +14,7 @@
 #include "levin/strategies/processes/failure_watch.h"
 #include "levin/strategies/processes/peer_errors.h"
 #include "levin/strategies/processes/shared_memory_vote_channel.h"
+#include "support/group_program.h"
 
 using namespace levin;
 
@@ -104,6 +105,59 @@ TEST_CASE("ranks that come with different sizes or to different calls all get on
   });
   CHECK(calls[0] == calls[1]);
   CHECK(calls[0] == "ranks met in different calls:\n  rank 0: barrier at a.cpp:1\n  rank 1: frame");
+}
+
+TEST_CASE("gather and broadcast give what they promise, with parts of any length, between calls of every kind") {
+  using testing::GroupFault;
+  using testing::GroupProgram;
+  for (const int ranks : {1, 2, 5}) {
+    for (const std::size_t unit : {std::size_t{1}, kChunkBytes / 4}) {
+      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        const GroupProgram program(seed, ranks, GroupFault::kNone, unit);
+        const auto errors = run_ranks(ranks, [&](Rank& rank) { program.run(rank.group); });
+        CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks in different operations, or in a broadcast of different ranks, all get one error that names each") {
+  using testing::GroupFault;
+  using testing::GroupProgram;
+  for (const auto fault : {GroupFault::kOtherOperation, GroupFault::kOtherRoot, GroupFault::kOtherWhat, GroupFault::kTooLong}) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      const GroupProgram program(seed, 3, fault, 1000);
+      const auto errors = run_ranks(3, [&](Rank& rank) { program.run(rank.group); });
+      for (const std::string& error : errors) {
+        CHECK(error == errors[0]);
+        for (const std::string& part : program.expected_error()) CHECK_THAT(error, Catch::Contains(part));
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that fails before a gather or a broadcast ends it on all others") {
+  using testing::GroupFault;
+  using testing::GroupProgram;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const GroupProgram program(seed, 3, GroupFault::kDies);
+    const auto errors = run_ranks(3, [&](Rank& rank) {
+      try {
+        program.run(rank.group);
+      } catch (const DesyncError&) {
+        throw;
+      } catch (const std::runtime_error& death) {
+        rank.board->report_failure({rank.group.rank(), {Stage::kTrain, Hook::kTrainingStep, 0, 3}, death.what()});
+      }
+    });
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::string expected = rank == program.faulty_rank()
+                                       ? ""
+                                       : "rank " + std::to_string(program.faulty_rank()) +
+                                             " failed in training_step (train, epoch 0, step 3): died on purpose";
+      CHECK(errors[static_cast<std::size_t>(rank)] == expected);
+    }
+  }
 }
 
 TEST_CASE("a rank that waits learns of another rank's failure") {
@@ -302,11 +356,16 @@ TEST_CASE("memory of a run is refused when it is not what this program lays out"
 
 TEST_CASE("memory of a run has no name: others of this user open it where its maker has it") {
   const auto segment = RunSegment::create(3);
-  const auto opened = RunSegment::open_of(getpid(), segment->descriptor());
+  const auto opened = RunSegment::open_at(segment->place());
   CHECK(opened->ranks() == 3);
   segment->slot(2).reductions = 7;
   CHECK(opened->slot(2).reductions == 7);
-  CHECK_THROWS_WITH(RunSegment::open_of(getpid(), 1'000'000), Catch::Contains("shared memory of the run: open of /proc/"));
+  SharedFilePlace nowhere = segment->place();
+  nowhere.descriptor = 1'000'000;
+  CHECK_THROWS_WITH(RunSegment::open_at(nowhere), Catch::Contains("shared memory of the run: open of /proc/"));
+  SharedFilePlace of_another = segment->place();
+  ++of_another.inode;
+  CHECK_THROWS_WITH(RunSegment::open_at(of_another), Catch::Contains("which is something else here"));
 }
 
 TEST_CASE("memory beyond the limit of file sizes is an error, not a signal") {

@@ -12,6 +12,8 @@ import torch
 
 FOLDER = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
 
+OPTIMIZERS = ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Adamax", "ASGD", "Muon", "NAdam", "RAdam", "Rprop"]
+
 DTYPES = [
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128", "complex32",
     "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
@@ -72,7 +74,9 @@ class Regression(L.LightningModule):
     def configure_optimizers(self):
         options = {"SGD": {"momentum": 0.9}, "RMSprop": {"momentum": 0.5, "centered": True}}
         kind = getattr(torch.optim, self.hparams.optimizer)
-        optimizer = kind(self.parameters(), lr=self.hparams.lr, **options.get(self.hparams.optimizer, {}))
+        # Muon takes matrices only.
+        parameters = [p for p in self.parameters() if p.ndim == 2 or self.hparams.optimizer != "Muon"]
+        optimizer = kind(parameters, lr=self.hparams.lr, **options.get(self.hparams.optimizer, {}))
         return [optimizer], [torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[2, 2, 3], gamma=0.5)]
 
 
@@ -89,7 +93,7 @@ def trainer(**options):
 
 
 def write_lightning():
-    for optimizer in ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"]:
+    for optimizer in OPTIMIZERS:
         run = trainer(max_epochs=2)
         module = Regression(optimizer=optimizer)
         run.fit(module, loader())

@@ -1,0 +1,169 @@
+"""What is compared: one row of the table each, and the commands that measure its sides."""
+from dataclasses import dataclass
+
+LEVIN, BY_HAND = "levin", "by hand, LibTorch"
+PYTORCH, LIGHTNING, ACCELERATE, DATALOADER = "by hand, PyTorch", "Lightning", "Accelerate", "torch DataLoader"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: a command, and what of a run of it is the sample (readings.py)."""
+    name: str
+    command: tuple
+    reads: str = "value"
+    slow: bool = False  # too slow for a quick run
+    is_peer: bool = False
+
+    @property
+    def needs_peers(self):
+        return self.command[0] == "{python}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """`kind` says what is made of neighbouring samples of levin and the baseline:
+    ratio (levin over baseline), speed (baseline over levin), difference, or value (levin's alone)."""
+    key: str
+    what: str
+    target: str
+    kind: str
+    limit: float
+    levin: Side = None
+    baseline: Side = None
+    peers: tuple = ()
+    unit: str = ""
+    at_least: bool = False
+    scale: float = 1  # what a ratio is divided by: ranks over cores
+    rounds: float = 1  # so many times the usual number of rounds
+    short: str = ""  # in the picture, in place of `what`
+    note: str = ""
+
+
+def program(name, *arguments):
+    return (f"{{bin}}/{name}", *arguments)
+
+
+def peer(script, *arguments):
+    return ("{python}", f"{{source}}/peers/{script}", *arguments)
+
+
+def torchrun(ranks, script, *arguments):
+    return ("{python}", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}",
+            f"{{source}}/peers/{script}", *arguments)
+
+
+def step(side, optimizer="torch::optim::Adam", ranks=1):
+    return program("step_overhead", side, optimizer, str(ranks))
+
+
+def peer_side(name, command, **more):
+    return Side(name, command, is_peer=True, **more)
+
+
+FIRST_STEP = (
+    "{bin}/levin", "fit", "--config={examples}/digits/config.yaml", "--plugin={lib}/libfirst_step_clock.so",
+    "--trainer.callbacks+=FirstStepClock", "--trainer.max_epochs=null", "--trainer.max_steps=1")
+FIRST_STEP_BY_HAND = program("first_step_by_hand")
+ONE_PROCESS = Side("one process", step("trainer"))
+ONE_LIGHTNING = "Lightning, one process"
+
+
+def ranks_side(ranks):
+    return Side(f"{ranks} ranks", step("trainer", ranks=ranks))
+
+
+def all_reduce(size, size_text, limit, unit_of_limit):
+    return Row(
+        key=f"all_reduce_{size}", what=f"all-reduce of {size_text} between two ranks", target=f"≤ {unit_of_limit}",
+        kind="value", limit=limit, unit="µs",
+        levin=Side(LEVIN, ("{bin}/levin", "bench", "comm", "--trainer.devices=2", "--trainer.accelerator=cpu",
+                           f"--min_bytes={size}", f"--max_bytes={size}", "--csv=comm.csv"), reads="all_reduce"),
+        peers=(peer_side("Gloo, PyTorch", torchrun(2, "all_reduce.py", str(size))),))
+
+
+def more_ranks_than_cores(ranks, cores):
+    return Row(
+        key=f"ranks_{ranks}", short=f"{ranks} ranks' step / one process",
+        what=f"{ranks} ranks: a step over ranks / cores × the one-process step", target="≤ 1.15 ×",
+        kind="ratio", limit=1.15, levin=ranks_side(ranks), baseline=ONE_PROCESS, scale=max(1.0, ranks / cores))
+
+
+def all_rows(cores):
+    """`cores`: that this machine has, which rows with more ranks than cores count with."""
+    return [
+        Row(key="step", short="MLP step, everything on / by hand",
+            what="step of the 64-256-256-10 MLP, batch 32, one thread: Trainer with 10 logged metrics, CSVLogger, "
+            "progress bar, EarlyStopping, ModelCheckpoint each epoch; over the loop by hand that logs and saves nothing",
+            target="≤ 1.02 ×", kind="ratio", limit=1.02, rounds=2,
+            levin=Side(LEVIN, step("everything")), baseline=Side(BY_HAND, step("by_hand")),
+            peers=(Side("by hand, LibTorch, that logs and saves", step("by_hand_saving"), is_peer=True),
+                   peer_side(PYTORCH, peer("training.py", "pytorch")),
+                   peer_side(LIGHTNING, peer("training.py", "lightning")),
+                   peer_side(ACCELERATE, peer("training.py", "accelerate"))),
+            note="Adam is torch::optim::Adam on both sides. Peers in Python log and save each epoch too."),
+        Row(key="adamw", short="MLP step with AdamW / by hand",
+            what="the same step with AdamW, over the loop by hand with torch::optim::AdamW",
+            target="≤ 0.80 ×", kind="ratio", limit=0.80, rounds=2,
+            levin=Side(LEVIN, step("everything", "AdamW")), baseline=Side(BY_HAND, step("by_hand", "torch::optim::AdamW"))),
+        Row(key="start", short="start to first step / smallest program",
+            what="process start to the end of the first step of the digits example, over the smallest LibTorch "
+            "program that takes one step", target="≤ 1.3 ×", kind="ratio", limit=1.3, rounds=2,
+            levin=Side(LEVIN, FIRST_STEP, reads="started"),
+            baseline=Side("smallest program", FIRST_STEP_BY_HAND, reads="started"),
+            peers=(peer_side(LIGHTNING, peer("training.py", "lightning", "--first-step"), reads="started"),),
+            note="levin reads its configuration, a plug-in and the data, and validates two batches before. Lightning: the MLP."),
+        Row(key="memory", short="peak memory / smallest program",
+            what="peak memory of that run, over that program's", target="≤ 1.15 ×", kind="ratio", limit=1.15,
+            levin=Side(LEVIN, FIRST_STEP, reads="peak_memory"),
+            baseline=Side("smallest program", FIRST_STEP_BY_HAND, reads="peak_memory"),
+            peers=(peer_side(LIGHTNING, peer("training.py", "lightning", "--first-step"), reads="peak_memory"),)),
+        Row(key="two_ranks", short="two ranks' step / one process",
+            what="two ranks on one host, same MLP: a step over the one-process step", target="≤ 1.4 ×",
+            kind="ratio", limit=1.4, rounds=2, levin=ranks_side(2), baseline=ONE_PROCESS,
+            peers=(peer_side("DDP by hand, PyTorch", torchrun(2, "training.py", "ddp", "--ranks=2")),
+                   peer_side(LIGHTNING, peer("training.py", "lightning", "--ranks=2"), slow=True)),
+            note="Each rank has a batch of 32. Peers, too, are divided by levin's one-process step."),
+        all_reduce(64, "64 B", 8, "8 µs"),
+        all_reduce(1 << 20, "1 MB", 400, "0.4 ms"),
+        Row(key="synced_metrics", short="20 metrics with sync_dist, added to a step",
+            what="20 metrics with sync_dist on every step of two ranks: added to a step",
+            target="≤ 60 µs", kind="difference", limit=60, unit="µs", rounds=2,
+            levin=Side("20 metrics", program("synced_metrics", "2", "20")),
+            baseline=Side("no metric", program("synced_metrics", "2", "0")),
+            peers=(peer_side(LIGHTNING, peer("training.py", "lightning", "--ranks=2", "--synced-metrics=20"), slow=True),),
+            note="The peer's whole step is compared with levin's step without metrics."),
+        Row(key="loader", short="loader alone / index_select",
+            what="epoch over 1,000,000 samples in memory, batch 256, shuffled, loader alone, no workers; over "
+            "index_select on the whole table", target="≤ 1.5 ×", kind="ratio", limit=1.5,
+            levin=Side(LEVIN, program("loader_benchmark", "0")),
+            baseline=Side("index_select", program("loader_benchmark", "index_select")),
+            peers=(peer_side(DATALOADER, peer("loader.py", "0"), slow=True),)),
+        Row(key="loader_workers", short="loader, two workers / none",
+            what="the same with two workers, over no workers", target="≤ 1.0 × (and 5 % of noise)", kind="ratio",
+            limit=1.05, levin=Side("two workers", program("loader_benchmark", "2")),
+            baseline=Side("no workers", program("loader_benchmark", "0")),
+            note="Batches that are copied faster than a thread hands them over are read without workers on both sides."),
+        Row(key="csv", short="CSV row, a new metric every 10 rows",
+            what="CSV row with a new metric every 10 rows up to row 100,000, on the training thread",
+            target="≤ 2 µs", kind="value", limit=2, unit="µs",
+            levin=Side(LEVIN, program("csv_logger_benchmark", "new_metrics")),
+            peers=(peer_side(LIGHTNING, peer("csv_logger.py", "2000")),), note="Lightning: up to row 2,000."),
+        Row(key="checkpoint_write", short="1 GB checkpoint, dd's speed / its own",
+            what="checkpoint of 1 GB: speed over that of dd with fsync", target="≥ 0.8 ×",
+            kind="speed", limit=0.8, at_least=True, rounds=0.5, levin=Side(LEVIN, program("checkpoint_file", "save")),
+            baseline=Side("dd", ("dd", "if=/dev/zero", "of=dd.bin", "bs=1M", "count=1024", "conv=fsync"), reads="seconds")),
+        Row(key="checkpoint_wait", short="1 GB checkpoint, step waits / memcpy",
+            what="checkpoint of 1 GB: what the step waits, over one memcpy", target="≤ 1.2 ×",
+            kind="ratio", limit=1.2, rounds=0.5, levin=Side(LEVIN, program("checkpoint_file", "hand_over")),
+            baseline=Side("memcpy", program("checkpoint_file", "memcpy"))),
+        more_ranks_than_cores(4, cores),
+        more_ranks_than_cores(8, cores),
+        Row(key="scale", short="boundary's work, 1,024 ranks / 8",
+            what="work of a rank at a boundary with 20 metrics, a byte that it gets: 1,024 simulated ranks over 8",
+            target="≤ 3.3 × (log 1,024 / log 8)", kind="value", limit=10 / 3, unit="×", rounds=0.25,
+            levin=Side(LEVIN, program("scale"), reads="scale")),
+        Row(key="cuda_graph", what="whole step captured in a CUDA graph, over the eager step", target="–", kind="ratio", limit=1,
+            note="Needs a GPU."),
+        Row(key="prefetch", what="pinned memory and copies beside the computation, over plain copies", target="–", kind="ratio",
+            limit=1, note="Needs a GPU."),
+    ]

@@ -1,0 +1,49 @@
+#include "levin/core/optimizers/described_optimizer.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "levin/core/base/format.h"
+#include "levin/core/error.h"
+#include "levin/core/optimizers/optimizer_access.h"
+
+namespace levin {
+namespace {
+
+[[noreturn]] void refuse_archive(const torch::optim::Optimizer& optimizer) {
+  throw MisuseError(format("{} is not saved to LibTorch's archives: save a checkpoint, with Trainer::save_checkpoint().",
+                           optimizer_class_name(optimizer)));
+}
+
+}  // namespace
+
+ParameterState::~ParameterState() = default;
+GroupOptions::~GroupOptions() = default;
+DescribedOptimizer::~DescribedOptimizer() = default;
+
+at::Tensor DescribedOptimizer::step(LossClosure closure) {
+  const at::NoGradGuard no_grad;
+  at::Tensor loss;
+  if (closure != nullptr) {
+    const at::AutoGradMode enable_grad(true);
+    loss = closure();
+  }
+  for (torch::optim::OptimizerParamGroup& group : param_groups()) {
+    for (at::Tensor& parameter : group.params()) {
+      const at::Tensor& gradient = parameter.grad();
+      if (!gradient.defined()) continue;
+      if (gradient.layout() != at::kStrided || gradient.is_complex()) {
+        throw MisuseError(
+            format("{} has the gradient of a parameter that is {}, and steps dense, real ones only: use SGD, or "
+                   "keep the parameter out of it.",
+                   optimizer_class_name(*this), gradient.is_complex() ? "complex" : "sparse"));
+      }
+      step_in_group(parameter, group.options());
+    }
+  }
+  return loss;
+}
+
+void DescribedOptimizer::save(torch::serialize::OutputArchive&) const { refuse_archive(*this); }
+void DescribedOptimizer::load(torch::serialize::InputArchive&) { refuse_archive(*this); }
+
+}  // namespace levin

@@ -1,0 +1,303 @@
+// What distributed_program does with gradients.
+#include <cstdio>
+#include <sstream>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include "levin/strategies/distributed/module_synchronizer.h"
+#include "levin/strategies/distributed/power_sgd.h"
+#include "strategies/distributed_scenarios.h"
+
+namespace levin::test {
+namespace {
+
+/// All values in hexadecimal: equal texts are equal bits.
+std::string bits(const torch::nn::Module& module) {
+  std::string text;
+  char number[32];
+  const auto add = [&](const torch::Tensor& tensor) {
+    const auto flat = tensor.detach().to(torch::kDouble).flatten();
+    for (std::int64_t i = 0; i < flat.numel(); ++i) {
+      std::snprintf(number, sizeof(number), "%a ", flat[i].item<double>());
+      text += number;
+    }
+  };
+  for (const auto& parameter : module.parameters()) add(parameter);
+  for (const auto& buffer : module.buffers()) add(buffer);
+  return std::to_string(std::hash<std::string>{}(text));
+}
+
+double checksum(const torch::nn::Module& module) {
+  double sum = 0;
+  for (const auto& parameter : module.parameters()) sum += parameter.detach().to(torch::kDouble).abs().sum().item<double>();
+  return sum;
+}
+
+struct TrainingOptions {
+  levin::GradientReducer::Options reducer = {};
+  bool use_norm = false;
+  bool use_spare = true;
+  int accumulate = 1;
+  bool rank_1_has_half = false;  ///< rank 1 lacks a batch in every second step
+  bool lacks_first = false;      ///< from the first on
+};
+
+/// Ten steps over a global batch of 16 rows, divided over ranks; every rank says the bits and the sum of its weights.
+void train(Context& context, const TrainingOptions& options) {
+  torch::manual_seed(7 + context.rank());  // ranks start apart
+  Net net(5, options.use_norm);
+  ModuleSynchronizer synchronizer(context.world, net, true, options.reducer);
+  torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::manual_seed(99);
+  for (int step = 0; step < 10; ++step) {
+    zero_gradients(net);
+    levin::Votes votes;
+    votes.gradient_weight = step + context.rank();
+    context.strategy.vote_channel().publish(step, votes);
+    const bool idle = options.rank_1_has_half && context.rank() == 1 && step % 2 == (options.lacks_first ? 0 : 1);
+    for (int micro = 0; micro < options.accumulate; ++micro) {
+      const auto data = torch::randn({16, 4}).chunk(context.ranks())[context.rank()];
+      const auto target = torch::randn({16, 2}).chunk(context.ranks())[context.rank()];
+      if (options.use_norm) synchronizer.synchronize_buffers();
+      if (idle) continue;
+      const bool last = micro + 1 == options.accumulate;
+      const auto loss = torch::mse_loss(net.forward(data, options.use_spare), target) / options.accumulate;
+      if (last) synchronizer.before_backward(loss);
+      loss.backward();
+    }
+    if (idle) synchronizer.backward_without_batch();
+    synchronizer.finish_reduction();
+    const std::vector<levin::Votes> read = context.strategy.vote_channel().read(step);
+    for (int rank = 0; rank < context.ranks(); ++rank) {
+      if (read[static_cast<std::size_t>(rank)].gradient_weight != step + rank) std::abort();
+    }
+    optimizer.step();
+  }
+  if (options.use_norm) synchronizer.synchronize_buffers();
+  char sum[64];
+  std::snprintf(sum, sizeof(sum), "%.10f", checksum(net));
+  say("bits " + bits(net) + "\nsum " + sum);
+}
+
+/// Element `index` of the gradient that make_power_sgd_reference.py and power_sgd_test give this parameter.
+at::Tensor made_up_gradient(const std::vector<std::int64_t>& shape, int rank, int step, int parameter) {
+  const at::Tensor index = torch::arange(c10::multiply_integers(shape), torch::kFloat);
+  const at::Tensor values =
+      torch::sin(index * (1.3 + 0.1 * parameter) + 0.7 * rank + 0.31 * step) + 0.1 * torch::cos(index * index * 0.3);
+  return values.view(shape);
+}
+
+/// Five buckets of made-up gradients through PowerSGD: rank 0 says what becomes of each.
+void power_sgd_numbers(Context& context, const levin::PowerSgdOptions& options) {
+  const std::vector<std::vector<std::int64_t>> shapes = {{6, 8}, {7}, {5, 2, 4}, {}};
+  std::vector<at::Tensor> parameters;
+  for (const auto& shape : shapes) parameters.push_back(torch::zeros(shape));
+  levin::PowerSgd power_sgd(options);
+  const auto sum = [&](at::Tensor& tensor) {
+    std::vector<at::Tensor> tensors = {tensor};
+    context.world.process_group()->allreduce(tensors)->wait();
+  };
+  for (int step = 0; step < 5; ++step) {
+    std::vector<at::Tensor> flat;
+    std::vector<std::size_t> offsets;
+    std::vector<std::size_t> lengths;
+    std::vector<c10::IntArrayRef> sizes;
+    std::size_t offset = 0;
+    for (std::size_t number = 0; number < shapes.size(); ++number) {
+      flat.push_back(made_up_gradient(shapes[number], context.rank(), step, static_cast<int>(number)).flatten());
+      sizes.emplace_back(shapes[number]);
+      offsets.push_back(offset);
+      lengths.push_back(static_cast<std::size_t>(flat.back().numel()));
+      offset += lengths.back();
+    }
+    c10d::GradBucket bucket(0, 1, torch::cat(flat), offsets, lengths, sizes, parameters, std::nullopt);
+    const at::Tensor votes = torch::tensor({255.0f * static_cast<float>(context.rank()), 1.0f});
+    const at::Tensor summed = power_sgd.reduce(bucket, context.ranks(), sum, votes);
+    if (!summed.equal(torch::tensor({255.0f, 2.0f}))) say("WRONG votes");
+    if (context.rank() != 0) continue;
+    std::ostringstream numbers;
+    numbers.precision(9);
+    for (std::int64_t at = 0; at < bucket.getBuffer().numel(); ++at) numbers << ' ' << bucket.getBuffer()[at].item<float>();
+    say("gradients" + numbers.str());
+  }
+}
+
+/// One step each of SGD with a rate of 1: what a gradient becomes that travels in another format. Every rank says it.
+void compressed_gradient(Context& context, levin::CommHook hook) {
+  torch::nn::Module module;
+  at::Tensor weight = module.register_parameter("weight", torch::zeros({4}));
+  levin::GradientReducer::Options options;
+  options.comm_hook = hook;
+  ModuleSynchronizer synchronizer(context.world, module, true, options);
+  const auto factors = torch::tensor({1.0f / 3, 1000.1f, 1e-3f, -2.7182818f}) * (context.rank() + 1);
+  levin::Votes votes;
+  votes.gradient_weight = 1'000'003 + context.rank();
+  context.strategy.vote_channel().publish(0, votes);
+  const auto loss = (weight * factors).sum();
+  synchronizer.before_backward(loss);
+  loss.backward();
+  synchronizer.finish_reduction();
+  const std::vector<levin::Votes> read = context.strategy.vote_channel().read(0);
+  for (int rank = 0; rank < context.ranks(); ++rank) {
+    if (read[static_cast<std::size_t>(rank)].gradient_weight != 1'000'003 + rank) say("WRONG votes");
+  }
+  std::ostringstream numbers;
+  numbers.precision(9);
+  for (std::int64_t at = 0; at < 4; ++at) numbers << ' ' << weight.grad()[at].item<float>();
+  say("gradients" + numbers.str());
+}
+
+/// Two steps, one of which uses `spare`: the first, or the second.
+void static_changes(Context& context, bool uses_first) {
+  torch::manual_seed(1);
+  Net net(5, false);
+  levin::GradientReducer::Options options;
+  options.static_graph = true;
+  ModuleSynchronizer synchronizer(context.world, net, true, options);
+  for (int step = 0; step < 2; ++step) {
+    const auto loss = net.forward(torch::ones({2, 4}), (step == 0) == uses_first).sum();
+    synchronizer.before_backward(loss);
+    loss.backward();
+    synchronizer.finish_reduction();
+  }
+}
+
+}  // namespace
+
+Scenarios gradient_scenarios() {
+  return {
+      {"train", [](Context& context) { train(context, {}); }},
+      {"train_views",
+       [](Context& context) {
+         TrainingOptions options;
+         options.reducer.gradient_as_bucket_view = true;
+         options.reducer.bucket_cap_mb = 0.001;
+         train(context, options);
+       }},
+      {"train_static",
+       [](Context& context) {
+         TrainingOptions options;
+         options.reducer.static_graph = true;
+         train(context, options);
+       }},
+      {"unused_static",
+       [](Context& context) {
+         TrainingOptions options;
+         options.use_spare = false;
+         options.reducer.static_graph = true;
+         options.accumulate = 2;
+         train(context, options);
+       }},
+      {"uneven_static",
+       [](Context& context) {
+         TrainingOptions options;
+         options.rank_1_has_half = true;
+         options.use_spare = false;
+         options.reducer.static_graph = true;
+         train(context, options);
+       }},
+      {"static_uses_less", [](Context& context) { static_changes(context, /*uses_first=*/true); }},
+      {"static_uses_more", [](Context& context) { static_changes(context, /*uses_first=*/false); }},
+      {"late_static",
+       [](Context& context) {
+         TrainingOptions options;
+         options.rank_1_has_half = true;
+         options.lacks_first = true;
+         options.use_spare = false;
+         options.reducer.static_graph = true;
+         train(context, options);
+       }},
+      {"static_differs",
+       [](Context& context) {
+         Net net(5, false);
+         levin::GradientReducer::Options options;
+         options.static_graph = true;
+         ModuleSynchronizer synchronizer(context.world, net, true, options);
+         const auto loss = net.forward(torch::ones({2, 4}), context.rank() == 0).sum();
+         synchronizer.before_backward(loss);
+         loss.backward();
+         synchronizer.finish_reduction();
+       }},
+      {"gradient_none", [](Context& context) { compressed_gradient(context, levin::CommHook::kNone); }},
+      {"gradient_fp16", [](Context& context) { compressed_gradient(context, levin::CommHook::kFp16Compress); }},
+      {"gradient_bf16", [](Context& context) { compressed_gradient(context, levin::CommHook::kBf16Compress); }},
+      {"power_sgd",
+       [](Context& context) {
+         levin::PowerSgd power_sgd({.matrix_approximation_rank = 4, .start_power_sgd_iter = 2, .min_compression_rate = 0.1});
+         TrainingOptions options;
+         options.reducer.comm_hook = levin::CommHook::kPowerSgd;
+         options.reducer.power_sgd = &power_sgd;
+         options.reducer.bucket_cap_mb = 0.0001;
+         train(context, options);
+       }},
+      {"power_sgd_uneven",
+       [](Context& context) {
+         levin::PowerSgd power_sgd({.matrix_approximation_rank = 1, .start_power_sgd_iter = 0, .min_compression_rate = 0.1});
+         TrainingOptions options;
+         options.reducer.comm_hook = levin::CommHook::kPowerSgd;
+         options.reducer.power_sgd = &power_sgd;
+         options.reducer.find_unused_parameters = true;
+         options.use_spare = false;
+         options.rank_1_has_half = true;
+         train(context, options);
+       }},
+      {"power_sgd_rank_1",
+       [](Context& context) { power_sgd_numbers(context, {.start_power_sgd_iter = 2, .min_compression_rate = 1}); }},
+      {"power_sgd_rank_2",
+       [](Context& context) {
+         power_sgd_numbers(context, {.matrix_approximation_rank = 2, .start_power_sgd_iter = 2, .min_compression_rate = 1});
+       }},
+      {"power_sgd_cold",
+       [](Context& context) {
+         power_sgd_numbers(context, {.start_power_sgd_iter = 2, .min_compression_rate = 1, .warm_start = false});
+       }},
+      {"power_sgd_without_feedback",
+       [](Context& context) {
+         power_sgd_numbers(context, {.matrix_approximation_rank = 2,
+                                     .start_power_sgd_iter = 2,
+                                     .min_compression_rate = 1,
+                                     .use_error_feedback = false});
+       }},
+      {"accumulate",
+       [](Context& context) {
+         TrainingOptions options;
+         options.accumulate = 3;
+         train(context, options);
+       }},
+      {"norm",
+       [](Context& context) {
+         TrainingOptions options;
+         options.use_norm = true;
+         train(context, options);
+       }},
+      {"unused",
+       [](Context& context) {
+         TrainingOptions options;
+         options.use_spare = false;
+         options.reducer.find_unused_parameters = true;
+         train(context, options);
+       }},
+      {"unused_by_mistake",
+       [](Context& context) {
+         TrainingOptions options;
+         options.use_spare = false;
+         train(context, options);
+       }},
+      {"uneven",
+       [](Context& context) {
+         TrainingOptions options;
+         options.rank_1_has_half = true;
+         options.use_norm = false;
+         train(context, options);
+       }},
+      {"uneven_unused",
+       [](Context& context) {
+         TrainingOptions options;
+         options.rank_1_has_half = true;
+         options.use_spare = false;
+         options.reducer.find_unused_parameters = true;
+         train(context, options);
+       }},
+  };
+}
+
+}  // namespace levin::test
