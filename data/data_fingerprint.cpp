@@ -82,7 +82,7 @@ DataFingerprint& DataFingerprint::add(const Batch& tensors) {
     if (tensor.defined()) kind << tensor.sizes() << '|' << tensor.scalar_type();
     add(kind.str());
     if (!has_readable_elements(tensor)) continue;
-    sample_places(tensor.numel(), of_each, [&](std::int64_t place) { add_bytes(element(tensor, place)); });
+    sample_places(tensor.numel(), of_each, [&, &values = tensor](std::int64_t place) { add_bytes(element(values, place)); });
   }
   return *this;
 }
