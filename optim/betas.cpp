@@ -20,7 +20,8 @@ Value OptionType<Betas>::schema() {
   beta["exclusiveMaximum"] = 1;
   Value two = detail::schema_of_type("array");
   two["items"] = std::move(beta);
-  two["minItems"] = two["maxItems"] = 2;
+  two["minItems"] = 2;
+  two["maxItems"] = 2;
   return two;
 }
 

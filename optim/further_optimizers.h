@@ -52,7 +52,8 @@ struct OptionType<std::tuple<Members...>> {
   static std::string name() { return detail::list_name(sizeof...(Members)); }
   static Value schema() {
     Value list = detail::schema_of_type("array");
-    list["minItems"] = list["maxItems"] = static_cast<std::int64_t>(sizeof...(Members));
+    list["minItems"] = static_cast<std::int64_t>(sizeof...(Members));
+    list["maxItems"] = static_cast<std::int64_t>(sizeof...(Members));
     return list;
   }
 
