@@ -78,7 +78,8 @@ LoaderPtr DataSource::train(Module& module, const RunSetup& setup, HookRunner& h
   LoaderPtr loader = train_ahead_ ? std::exchange(train_ahead_, nullptr) : ask_for_train(module, setup, hooks);
   {
     const auto scope = hooks.enter(Hook::kTrainDataloader);
-    check_same_data(setup.strategy->control_group(), "training", loader ? LoaderList{loader} : LoaderList{});
+    check_same_data(setup.strategy->control_group(), setup.strategy->node_rank(), "training",
+                    loader ? LoaderList{loader} : LoaderList{});
   }
   check_given(loader);
   return loader;
@@ -98,7 +99,7 @@ LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& s
     // Evaluation data is never padded: each sample counts once.
     prepare(setup, *loader, Uneven::kKeep, std::string(stage_name(stage)));
   }
-  check_same_data(setup.strategy->control_group(), std::string(stage_name(stage)), loaders);
+  check_same_data(setup.strategy->control_group(), setup.strategy->node_rank(), std::string(stage_name(stage)), loaders);
   return loaders;
 }
 

@@ -14,6 +14,7 @@
 #include "levin/core/base/host_name.h"
 #include "levin/core/base/join.h"
 #include "levin/core/batch_loader.h"
+#include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/protocol/rank_list.h"
@@ -56,9 +57,15 @@ std::string ranks_of_host(const std::vector<int>& ranks, const std::string& host
 /// What every rank says of its loaders, where they do not say the same.
 class DataComparison {
  public:
-  DataComparison(std::string what, const std::vector<std::string>& by_rank, std::vector<std::string> hosts)
-      : what_(std::move(what)), hosts_(std::move(hosts)) {
+  /// `places`: of each rank, "1 host-b".
+  DataComparison(std::string what, const std::vector<std::string>& by_rank, const std::vector<std::string>& places)
+      : what_(std::move(what)) {
     for (const std::string& text : by_rank) by_rank_.push_back(read(text));
+    for (const std::string& place : places) {
+      const std::size_t space = place.find(' ');
+      nodes_.push_back(place.substr(0, space));
+      hosts_.push_back(place.substr(space + 1));
+    }
   }
 
   void check() const {
@@ -96,24 +103,29 @@ class DataComparison {
   void check_values(std::size_t loader) const {
     const std::string& first = by_rank_.front()[loader].fingerprint;
     std::map<std::string, std::vector<int>> others;
+    bool is_of_another_host = false;
     for (std::size_t rank = 1; rank < by_rank_.size(); ++rank) {
       const std::string& fingerprint = by_rank_[rank][loader].fingerprint;
-      if (fingerprint != first && first != kUnknown && fingerprint != kUnknown)
-        others[hosts_[rank]].push_back(static_cast<int>(rank));
+      if (fingerprint == first || first == kUnknown || fingerprint == kUnknown) continue;
+      others[hosts_[rank]].push_back(static_cast<int>(rank));
+      is_of_another_host |= nodes_[rank] != nodes_.front();
     }
     if (others.empty()) return;
     const auto text_of = [](const auto& group) { return ranks_of_host(group.second, group.first); };
-    throw MisuseError(
-        format("Ranks share the {} data{}, but it holds something else on {} than on {}: other values, shapes or types in as "
-               "many samples. Give all ranks the same data (the same files, random numbers of one seed), or divide it in a "
-               "loader of your own.",
-               what_, which(loader), join(others, ", ", text_of), ranks_of_host({0}, hosts_[0])));
+    const std::string text = format(
+        "Ranks share the {} data{}, but it holds something else on {} than on {}: other values, shapes or types in as "
+        "many samples. Give all ranks the same data (the same files, random numbers of one seed), or divide it in a "
+        "loader of your own.",
+        what_, which(loader), join(others, ", ", text_of), ranks_of_host({0}, hosts_[0]));
+    if (is_of_another_host) throw MisuseError(text);
+    rank_warn_once(text);
   }
 
   std::string which(std::size_t loader) const { return by_rank_.front().size() > 1 ? format(", loader {}", loader) : ""; }
 
   std::string what_;
   std::vector<std::vector<SharedData>> by_rank_;
+  std::vector<std::string> nodes_;
   std::vector<std::string> hosts_;
 };
 
@@ -146,14 +158,14 @@ void check_different_batches(const std::vector<std::int64_t>& first_batches, std
       first_batches.size(), epoch, first_batches.size(), first_batches.size()));
 }
 
-void check_same_data(ControlGroup& group, const std::string& what, const LoaderList& loaders) {
+void check_same_data(ControlGroup& group, int node_rank, const std::string& what, const LoaderList& loaders) {
   if (group.size() == 1) return;
   RankExchange ranks(group);
   const Meeting meeting("comparing the " + what + " data", "all ask for their loaders at the same places of a run");
   const auto texts = ranks.gather_if_different(describe(loaders), meeting);
   if (!texts) return;
   // Every rank reaches this because all have the same texts.
-  DataComparison(what, *texts, ranks.gather_text(host_name(), meeting)).check();
+  DataComparison(what, *texts, ranks.gather_text(format("{} {}", node_rank, host_name()), meeting)).check();
 }
 
 }  // namespace levin
