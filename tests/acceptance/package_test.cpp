@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const std::vector<std::string> kNone;
+
 /// The code blocks of README.md that follow a line with a file's name in bold, as `**CMakeLists.txt**`, below a heading.
 std::map<std::string, std::string> files_of_readme(const std::string& heading) {
   const std::string readme = read_text(LEVIN_SOURCE_DIR "/README.md");
@@ -35,7 +37,7 @@ TEST_CASE("the README's own project builds outside of the repository and runs") 
   fs::create_directory(project.folder());
   for (const auto& [name, text] : files) std::ofstream(project.folder() / name) << text;
   project.build();
-  CHECK(unsafe_run_paths(linked_files(project.folder() / "build")) == std::vector<std::string>());
+  CHECK(unsafe_run_paths(linked_files(project.folder() / "build")) == kNone);
   project.levin({"fit", "--config", "run.yaml"});
   CHECK(fs::exists(version_folder(project.folder()) / "metrics.csv"));
 }
@@ -52,7 +54,7 @@ std::set<std::string> public_headers() {
   std::set<std::string> headers = {"levin.h", "core/headers_hash.h", "core/version.h"};
   for (const std::string room : {"core", "data", "optim", "callbacks", "loggers", "strategies", "cli"}) {
     std::ifstream list(fs::path(LEVIN_SOURCE_DIR) / room / "public_headers.txt");
-    for (std::string line; std::getline(list, line);) headers.insert(room + "/" + line);
+    for (std::string line; std::getline(list, line);) headers.insert(fs::path(room) / line);
   }
   return headers;
 }
@@ -67,7 +69,7 @@ TEST_CASE("an installed levin is found by CMake and runs") {
   const Outcome version = run({.arguments = {prefix + "/bin/levin", "--version"}});
   INFO(version.text());
   CHECK(version.ok());
-  CHECK(unsafe_run_paths(linked_files(prefix)) == std::vector<std::string>());
+  CHECK(unsafe_run_paths(linked_files(prefix)) == kNone);
 
   // A header without torch, so that the compiler is done in a second.
   std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.25)\nproject(consumer LANGUAGES CXX)\n"
