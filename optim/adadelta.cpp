@@ -2,6 +2,8 @@
 
 #include <ATen/ops/zeros_like.h>
 
+#include "levin/optim/weight_decay.h"
+
 namespace levin {
 
 void AdadeltaOptions::declare(OptionList<AdadeltaOptions>& options) {
@@ -22,7 +24,7 @@ AdadeltaState Adadelta::first_state(const at::Tensor& parameter, const AdadeltaO
 void Adadelta::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const AdadeltaOptions& options,
                               AdadeltaState& state) {
   ++state.step;
-  const at::Tensor slope = options.weight_decay == 0 ? gradient : gradient.add(parameter, options.weight_decay);
+  const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
   state.square_avg.mul_(options.rho).addcmul_(slope, slope, 1 - options.rho);
   const at::Tensor size = state.square_avg.add(options.eps).sqrt_();
   const at::Tensor delta = state.acc_delta.add(options.eps).sqrt_().div_(size).mul_(slope);

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 
+#include "levin/optim/weight_decay.h"
+
 namespace levin {
 namespace {
 
@@ -73,7 +75,7 @@ void Adafactor::step_parameter(at::Tensor& parameter, const at::Tensor& gradient
   const double part_of_new = std::pow(step, options.beta2_decay);
   const double rate =
       std::max(std::get<1>(options.eps), root_mean_square(parameter)) * std::min(options.lr, 1 / std::sqrt(step));
-  if (options.weight_decay != 0) parameter.mul_(1 - options.lr * options.weight_decay);
+  shrink(parameter, options.lr, options.weight_decay);
   at::Tensor estimate;
   if (parameter.dim() > 1) {
     state.row_var.lerp_(mean_square(gradient, -1), part_of_new);

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "levin/optim/weight_decay.h"
+
 namespace levin {
 
 void AdamaxOptions::declare(OptionList<AdamaxOptions>& options) {
@@ -26,7 +28,7 @@ void Adamax::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, c
                             AdamaxState& state) {
   const auto [beta1, beta2] = options.betas;
   const auto step = static_cast<double>(++state.step);
-  const at::Tensor slope = options.weight_decay == 0 ? gradient : gradient.add(parameter, options.weight_decay);
+  const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
   state.exp_avg.lerp_(slope, 1 - beta1);
   at::maximum_out(state.exp_inf, state.exp_inf.mul_(beta2), slope.abs().add_(options.eps));
   parameter.addcdiv_(state.exp_avg, state.exp_inf, -options.lr / (1 - std::pow(beta1, step)));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "levin/optim/weight_decay.h"
+
 namespace levin {
 
 void ASGDOptions::declare(OptionList<ASGDOptions>& options) {
@@ -25,7 +27,7 @@ ASGDState ASGD::first_state(const at::Tensor& parameter, const ASGDOptions& opti
 
 void ASGD::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const ASGDOptions& options, ASGDState& state) {
   const auto step = static_cast<double>(++state.step);
-  const at::Tensor slope = options.weight_decay == 0 ? gradient : gradient.add(parameter, options.weight_decay);
+  const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
   parameter.mul_(1 - options.lambd * state.eta).sub_(slope, state.eta);
   if (state.mu == 1.0) {
     state.ax.copy_(parameter);

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/zeros_like.h>
 
+#include "levin/optim/weight_decay.h"
+
 namespace levin {
 
 void LionOptions::declare(OptionList<LionOptions>& options) {
@@ -19,7 +21,7 @@ LionState Lion::first_state(const at::Tensor& parameter, const LionOptions&) con
 }
 
 void Lion::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const LionOptions& options, LionState& state) {
-  if (options.weight_decay != 0) parameter.mul_(1 - options.lr * options.weight_decay);
+  shrink(parameter, options.lr, options.weight_decay);
   parameter.sub_(state.exp_avg.lerp(gradient, 1 - options.betas.first).sign_(), options.lr);
   state.exp_avg.lerp_(gradient, 1 - options.betas.second);
 }

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "levin/optim/weight_decay.h"
+
 namespace levin {
 
 void NAdamOptions::declare(OptionList<NAdamOptions>& options) {
@@ -28,14 +30,7 @@ NAdamState NAdam::first_state(const at::Tensor& parameter, const NAdamOptions&) 
 void NAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const NAdamOptions& options, NAdamState& state) {
   const auto [beta1, beta2] = options.betas;
   const auto step = static_cast<double>(++state.step);
-  at::Tensor slope = gradient;
-  if (options.weight_decay != 0) {
-    if (options.decoupled_weight_decay) {
-      parameter.mul_(1 - options.lr * options.weight_decay);
-    } else {
-      slope = gradient.add(parameter, options.weight_decay);
-    }
-  }
+  const at::Tensor slope = decay_weights(parameter, gradient, options);
   const auto momentum = [&, first = beta1](double at) {
     return first * (1 - 0.5 * std::pow(0.96, at * options.momentum_decay));
   };

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "levin/optim/weight_decay.h"
+
 namespace levin {
 
 void RAdamOptions::declare(OptionList<RAdamOptions>& options) {
@@ -25,14 +27,7 @@ RAdamState RAdam::first_state(const at::Tensor& parameter, const RAdamOptions&) 
 void RAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const RAdamOptions& options, RAdamState& state) {
   const auto [beta1, beta2] = options.betas;
   const auto step = static_cast<double>(++state.step);
-  at::Tensor slope = gradient;
-  if (options.weight_decay != 0) {
-    if (options.decoupled_weight_decay) {
-      parameter.mul_(1 - options.lr * options.weight_decay);
-    } else {
-      slope = gradient.add(parameter, options.weight_decay);
-    }
-  }
+  const at::Tensor slope = decay_weights(parameter, gradient, options);
   state.exp_avg.lerp_(slope, 1 - beta1);
   state.exp_avg_sq.mul_(beta2).addcmul_(slope, slope, 1 - beta2);
   const double correction2 = 1 - std::pow(beta2, step);

@@ -72,10 +72,10 @@ void check_request(const ClusterEnvironment& environment, const LaunchRequest& r
 /// Before any rank is started.
 void check_transport(const Accelerator& accelerator, GradientTransport gradients) {
   if (gradients == GradientTransport::kNccl && accelerator.backend_name() != "nccl") {
-    throw ConfigError("strategy ddp: process_group_backend: nccl needs GPUs; use gloo, or leave it out");
+    throw ConfigError("process_group_backend: nccl needs GPUs; use gloo, or leave it out");
   }
   if (gradients == GradientTransport::kSharedMemory && accelerator.device_type() != at::kCPU) {
-    throw ConfigError("strategy ddp: process_group_backend: shared_memory is for gradients on the CPU; leave it out");
+    throw ConfigError("process_group_backend: shared_memory is for gradients on the CPU; leave it out");
   }
 }
 

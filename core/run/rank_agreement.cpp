@@ -90,8 +90,7 @@ void check_same_changes_of_optimizers(const RunSetup& setup, const RunParts& par
   if (!difference) return;
   throw DesyncError(
       "The optimizers' parameters have changed differently on ranks; all must add the same groups, in the same hook of the "
-      "same "
-      "batch. " +
+      "same batch. " +
       difference->str() + ".");
 }
 

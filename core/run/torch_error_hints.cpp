@@ -18,8 +18,7 @@ struct Hint {
 constexpr std::string_view kTypes = "convert one of the two: classes are Long, everything that is computed with is Float";
 constexpr std::string_view kLessMemory =
     "a smaller batch_size, with accumulate_grad_batches to make up for it, or precision: bf16-mixed; do not keep losses "
-    "without "
-    "detach()";
+    "without detach()";
 
 // The first that matches counts.
 constexpr std::array kHints = {

@@ -207,7 +207,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_shared_memory_backend(const
   if (!segment_ || !board) {
     if (!is_asked_for) return nullptr;
     throw ConfigError(
-        "strategy ddp: process_group_backend: shared_memory needs all ranks on one host, which share memory; leave it out, or "
+        "process_group_backend: shared_memory needs all ranks on one host, which share memory; leave it out, or "
         "use gloo");
   }
   std::string failure;
@@ -216,7 +216,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_shared_memory_backend(const
     return c10::make_intrusive<SharedMemoryBackend>(
         std::make_unique<SharedMemoryCollectives>(std::move(*memory), segment_, board, options.timeouts.timeout_seconds));
   }
-  if (is_asked_for) throw IoError("strategy ddp: process_group_backend: shared_memory: " + failure);
+  if (is_asked_for) throw IoError("process_group_backend: shared_memory: " + failure);
   if (environment_.rank == 0) Console::instance().warn(failure + ": gradients travel over gloo, which is slower.");
   return nullptr;
 }

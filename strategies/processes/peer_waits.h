@@ -21,7 +21,6 @@ class PeerWaits {
 
   int rank() const { return board_->rank(); }
   int size() const { return board_->size(); }
-  RunSegment& segment() const { return *segment_; }
   SharedMemoryStatusBoard& board() const { return *board_; }
 
   /// Throws the error that ended an earlier wait, if one did.

@@ -19,22 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Digits that save after every step, below FOLDER.
-std::vector<std::string> saving_fit(const fs::path& folder, const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {
-      loaded_levin_program(),
-      "fit",
-      "--config",
-      digits_config(),
-      "--trainer.default_root_dir=" + folder.string(),
-      "--trainer.accelerator=cpu",
-      "--trainer.enable_progress_bar=false",
-      "--trainer.logger=false",
-      "--model.init_args.channels=4",
-      "--trainer.callbacks=[{class_path: ModelCheckpoint, init_args: {every_n_train_steps: 1, "
-      "save_last: true, enable_version_counter: false, dirpath: " +
-          (folder / "kept").string() + "}}]"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+std::vector<std::string> saving_each_step(const fs::path& folder, const std::vector<std::string>& more) {
+  return saving_fit(folder, "every_n_train_steps: 1, save_last: true", more);
 }
 
 struct Found {
@@ -68,8 +54,11 @@ TEST_CASE("a run that saves every step and is killed at any instant leaves a who
   std::mt19937_64 random(11);
   const int kills = MatrixReport::whole() ? 500 : 8;
   const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  const Start start{
-      saving_fit(folder.path(), {"--trainer.max_epochs=-1"}), folder.path().string(), {"OMP_NUM_THREADS=1"}, nothing, nothing};
+  const Start start{saving_each_step(folder.path(), {"--trainer.max_epochs=-1"}),
+                    folder.path().string(),
+                    {"OMP_NUM_THREADS=1"},
+                    nothing,
+                    nothing};
   for (int round = 0; round < kills; ++round) {
     CopiedProgram run(start);
     while (!has_checkpoint(folder / "kept")) usleep(1000);
@@ -83,7 +72,7 @@ TEST_CASE("a run that saves every step and is killed at any instant leaves a who
     REQUIRE(found.temporary <= 1);
   }
   close(nothing);
-  const Outcome last = run({.arguments = saving_fit(folder.path(), {"--trainer.max_steps=3"}),
+  const Outcome last = run({.arguments = saving_each_step(folder.path(), {"--trainer.max_steps=3"}),
                             .environment = {{"OMP_NUM_THREADS", "1"}},
                             .copied = true});
   INFO(last.text());
@@ -102,15 +91,15 @@ TEST_CASE("a call that fails while a checkpoint is written ends all ranks with p
   for (int call = whole ? 1 : error == EIO ? 9 : 5; has_call; call += whole ? 1 : 23) {
     const TemporaryFolder folder;
     const auto fit = [&](const std::string& at) {
-      return run(
-          {.arguments = saving_fit(folder.path(), {"--trainer.max_steps=3", "--trainer.devices=" + std::to_string(ranks)}),
-           .environment = {{"OMP_NUM_THREADS", "1"},
-                           {"LD_PRELOAD", LEVIN_BINARY_DIR "/tests/libfailing_calls.so"},
-                           {"LEVIN_FAULT_FOLDER", (folder / "kept").string()},
-                           {"LEVIN_FAULT_ERRNO", std::to_string(error)},
-                           {"LEVIN_FAULT_MARK", (folder / "fault").string()},
-                           {"LEVIN_FAULT_AT", at}},
-           .copied = true});
+      return run({.arguments =
+                      saving_each_step(folder.path(), {"--trainer.max_steps=3", "--trainer.devices=" + std::to_string(ranks)}),
+                  .environment = {{"OMP_NUM_THREADS", "1"},
+                                  {"LD_PRELOAD", LEVIN_BINARY_DIR "/tests/libfailing_calls.so"},
+                                  {"LEVIN_FAULT_FOLDER", (folder / "kept").string()},
+                                  {"LEVIN_FAULT_ERRNO", std::to_string(error)},
+                                  {"LEVIN_FAULT_MARK", (folder / "fault").string()},
+                                  {"LEVIN_FAULT_AT", at}},
+                  .copied = true});
     };
     const Outcome outcome = fit(std::to_string(call));
     INFO("call " << call << " on " << ranks << " ranks\n" << outcome.text());

@@ -24,6 +24,24 @@ Outcome digits(const std::string& command, const fs::path& folder, const std::ve
   return levin(arguments);
 }
 
+std::vector<std::string> saving_fit(const fs::path& folder, const std::string& checkpoint_options,
+                                    const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {
+      loaded_levin_program(),
+      "fit",
+      "--config",
+      digits_config(),
+      "--trainer.default_root_dir=" + folder.string(),
+      "--trainer.accelerator=cpu",
+      "--trainer.enable_progress_bar=false",
+      "--trainer.logger=false",
+      "--model.init_args.channels=4",
+      "--trainer.callbacks=[{class_path: ModelCheckpoint, init_args: {enable_version_counter: false, dirpath: " +
+          (folder / "kept").string() + ", " + checkpoint_options + "}}]"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 fs::path version_folder(const fs::path& folder, int version) {
   return folder / "logs" / ("version_" + std::to_string(version));
 }

@@ -19,6 +19,10 @@ std::string digits_config();
 Outcome levin(std::vector<std::string> arguments);
 /// Runs `levin COMMAND --config examples/digits/config.yaml --trainer.default_root_dir=FOLDER MORE…`.
 Outcome digits(const std::string& command, const std::filesystem::path& folder, const std::vector<std::string>& more = {});
+/// The program and arguments of `levin fit` on digits, small and silent, with a ModelCheckpoint of these options (of a YAML
+/// map) in FOLDER/kept.
+std::vector<std::string> saving_fit(const std::filesystem::path& folder, const std::string& checkpoint_options,
+                                    const std::vector<std::string>& more = {});
 /// FOLDER/logs/version_N
 std::filesystem::path version_folder(const std::filesystem::path& folder, int version = 0);
 /// The checkpoint in FOLDER that is not last.ckpt. Throws std::runtime_error when there is none, or more than one.

@@ -95,7 +95,7 @@ TEST_CASE("options that do not fit together are told once, by the launcher, at t
   told_once("  callbacks: [{class_path: ModelCheckpoint, init_args: {save_top_k: 3}}]\n",
             "run.yaml:7:69: trainer: callbacks: without a monitor nothing says which checkpoints are best");
   told_once("  strategy: {class_path: ddp, init_args: {process_group_backend: nccl}}\n",
-            "strategy ddp: process_group_backend: nccl needs GPUs");
+            "process_group_backend: nccl needs GPUs");
 }
 
 TEST_CASE("a model that brings its data needs no data:, and one that does not says so") {

@@ -65,21 +65,7 @@ bool ends_within(pid_t group, std::chrono::seconds limit) {
 }
 
 std::vector<std::string> endless_fit(const fs::path& folder) {
-  return {
-      loaded_levin_program(),
-      "fit",
-      "--config",
-      digits_config(),
-      "--trainer.default_root_dir=" + folder.string(),
-      "--trainer.accelerator=cpu",
-      "--trainer.devices=2",
-      "--trainer.max_epochs=-1",
-      "--trainer.enable_progress_bar=false",
-      "--trainer.logger=false",
-      "--model.init_args.channels=4",
-      "--trainer.callbacks=[{class_path: ModelCheckpoint, init_args: {every_n_train_steps: 5, enable_version_counter: false, "
-      "filename: last, dirpath: " +
-          (folder / "kept").string() + "}}]"};
+  return saving_fit(folder, "every_n_train_steps: 5, filename: last", {"--trainer.devices=2", "--trainer.max_epochs=-1"});
 }
 
 TEST_CASE("a run that is killed at any instant, in whole or in part, leaves no process and no shared memory") {
