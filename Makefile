@@ -5,8 +5,8 @@ BUILD_TYPE ?= Release
 WERROR ?= $(if $(filter 12,$(shell $(CXX) -dumpversion)),ON,OFF)
 # A compiler that reads torch's headers takes 1.3 GB.
 JOBS ?= $(shell awk '/MemAvailable/ {m = int($$2 / 1500000)} END {n = $(shell nproc); j = m < n ? m : n; print j < 1 ? 1 : j}' /proc/meminfo)
-# Many tests wait for processes of theirs: three more at a time than there are cores.
-TEST_JOBS ?= $(shell echo $$(($$(nproc) + 3)))
+# Many tests wait for processes of theirs: four more at a time than there are cores.
+TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 

@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "distributed/failure_plan.h"
@@ -72,7 +73,9 @@ class Failures {
         levin::test::fail_in("sigkill");
       }
       if (plan.manner == "damage_newest") {
-        std::filesystem::resize_file(newest_checkpoint(), 100);
+        // The newer of two, which is written while training goes on.
+        while (checkpoints().size() < 2) usleep(1000);
+        std::filesystem::resize_file(checkpoints().rbegin()->second, 100);
         levin::test::fail_in("sigkill");
       }
       plan.manner == "sigusr1" ? void(raise(SIGUSR1)) : levin::test::fail_in(plan.manner, rank);
@@ -86,12 +89,13 @@ class Failures {
     std::int64_t step;
     std::string manner;
   };
-  std::filesystem::path newest_checkpoint() const {
-    std::filesystem::path newest;
+  /// The whole ones, by age.
+  std::map<std::filesystem::file_time_type, std::filesystem::path> checkpoints() const {
+    std::map<std::filesystem::file_time_type, std::filesystem::path> found;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "logs/version_0/checkpoints")) {
-      if (newest.empty() || entry.last_write_time() > std::filesystem::last_write_time(newest)) newest = entry.path();
+      if (entry.path().extension() == ".ckpt") found[entry.last_write_time()] = entry.path();
     }
-    return newest;
+    return found;
   }
 
   std::vector<Plan> plans_;

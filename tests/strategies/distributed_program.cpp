@@ -16,6 +16,7 @@
 #include "levin/strategies/distributed/process_world.h"
 #include "levin/strategies/rank_start.h"
 #include "strategies/distributed_scenarios.h"
+#include "support/copied_program.h"
 
 namespace {
 
@@ -149,6 +150,7 @@ const levin::test::Scenarios kScenarios = {
 // Arguments: a scenario, the number of ranks (0: those of the environment), the control group, and, where it is not 30, the
 // time limit in seconds; or agent, a port, and, if it is to write garbage, garbage.
 int main(int argc, char** argv) {
+  levin::test::become_copy(argc, argv);
   levin::start_ranks_here();
   if (argc >= 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]), argc > 3);
   if (argc < 4) return 2;

@@ -19,7 +19,8 @@ constexpr auto kLimit = std::chrono::seconds(30);
 
 struct Rank : ChildProgram {
   Rank(int rank, int ranks, int port, ChildProgram::Environment more = {}, const std::string& control_group = "auto")
-      : ChildProgram({kProgram, "collectives", "0", control_group, "2"}, with(rank, ranks, port, std::move(more))) {}
+      : ChildProgram({kProgram, "collectives", "0", control_group, "2"}, with(rank, ranks, port, std::move(more)),
+                     levin_test::How::kCopied) {}
 
   static ChildProgram::Environment with(int rank, int ranks, int port, ChildProgram::Environment more) {
     more.insert(more.end(), {{"RANK", std::to_string(rank)},
@@ -41,7 +42,9 @@ std::string beginning(int rank, int ranks, int port) {
 
 /// The program that plays torchrun's agent.
 struct Agent : ChildProgram {
-  explicit Agent(int port) : ChildProgram({kProgram, "agent", std::to_string(port)}) { REQUIRE(wait_for_output("serves")); }
+  explicit Agent(int port) : ChildProgram({kProgram, "agent", std::to_string(port)}, {}, levin_test::How::kCopied) {
+    REQUIRE(wait_for_output("serves"));
+  }
 };
 
 }  // namespace

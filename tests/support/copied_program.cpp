@@ -243,4 +243,10 @@ int CopiedProgram::wait() {
   return restarted([&] { return read(news_, &fact, sizeof fact); }) == sizeof fact ? fact : -1;
 }
 
+std::optional<int> CopiedProgram::wait(std::chrono::milliseconds limit) {
+  pollfd ended{news_, POLLIN, 0};
+  if (restarted([&] { return poll(&ended, 1, static_cast<int>(limit.count())); }) == 0) return std::nullopt;
+  return wait();
+}
+
 }  // namespace levin::test

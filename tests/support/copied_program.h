@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +41,8 @@ class CopiedProgram {
   pid_t process() const { return process_; }
   /// Waits for its end: what waitpid() says of it.
   int wait();
+  /// The same within a time; nothing when it has not ended by then.
+  std::optional<int> wait(std::chrono::milliseconds limit);
 
  private:
   int news_ = -1;  ///< its process, and then its status, come here

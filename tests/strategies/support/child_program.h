@@ -5,27 +5,42 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "support/copied_program.h"
 
 namespace levin_test {
 
+enum class How { kExecuted, kCopied };
+
 /// A program started by a test, with its output in a file. It is killed when it does not end in time, and when the test ends.
+/// One that calls become_copy() may be a copy of a loaded one.
 class ChildProgram {
  public:
   using Environment = std::vector<std::pair<std::string, std::string>>;
 
-  ChildProgram(std::vector<std::string> arguments, const Environment& environment = {}) {
+  ChildProgram(std::vector<std::string> arguments, const Environment& environment = {}, How how = How::kExecuted) {
     char name[] = "/tmp/levin_child_XXXXXX";
     const int output = mkstemp(name);
     path_ = name;
+    if (how == How::kCopied) {
+      copy_.emplace(levin::test::Start{std::move(arguments), std::filesystem::current_path().string(), whole(environment),
+                                       output, output});
+      process_ = copy_->process();
+      close(output);
+      return;
+    }
     process_ = fork();
     if (process_ == 0) {
       setpgid(0, 0);
@@ -43,7 +58,11 @@ class ChildProgram {
   ~ChildProgram() {
     if (!ended_) {
       kill(process_, SIGKILL);
-      waitpid(process_, nullptr, 0);
+      if (copy_) {
+        copy_->wait();
+      } else {
+        waitpid(process_, nullptr, 0);
+      }
     }
     std::filesystem::remove(path_);
   }
@@ -59,13 +78,10 @@ class ChildProgram {
 
   /// The exit status, 128 + signal for a death by signal, and -1, with the program killed, when it did not end in time.
   int wait(std::chrono::seconds limit = std::chrono::seconds(30)) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    int status = 0;
-    while (waitpid(process_, &status, WNOHANG) == 0) {
-      if (std::chrono::steady_clock::now() > deadline) return -1;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    const std::optional<int> ended = copy_ ? copy_->wait(limit) : wait_for_child(limit);
+    if (!ended) return -1;
     ended_ = true;
+    const int status = *ended;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
   /// Waits until the output holds `text` so many times.
@@ -94,6 +110,28 @@ class ChildProgram {
   }
 
  private:
+  /// This process's variables, but for those that are given.
+  static std::vector<std::string> whole(const Environment& given) {
+    std::vector<std::string> variables;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      const std::string text = *variable;
+      const auto is_it = [&](const auto& one) { return text.starts_with(one.first + "="); };
+      if (std::none_of(given.begin(), given.end(), is_it)) variables.push_back(text);
+    }
+    for (const auto& [name, value] : given) variables.push_back(name + "=" + value);
+    return variables;
+  }
+  std::optional<int> wait_for_child(std::chrono::milliseconds limit) const {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    int status = 0;
+    while (waitpid(process_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) return std::nullopt;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return status;
+  }
+
+  std::optional<levin::test::CopiedProgram> copy_;
   pid_t process_ = 0;
   bool ended_ = false;
   std::string path_;

@@ -14,7 +14,7 @@ namespace levin_test {
 struct Distributed : ChildProgram {
   Distributed(const std::string& scenario, int ranks, const std::string& control_group = "auto")
       : ChildProgram({LEVIN_BINARY_DIR "/bin/strategies_distributed_program", scenario, std::to_string(ranks), control_group},
-                     {{"OMP_NUM_THREADS", "1"}}) {}
+                     {{"OMP_NUM_THREADS", "1"}}, How::kCopied) {}
 
   /// The texts after "name " at the beginning of lines.
   std::vector<std::string> values(const std::string& name) const {
