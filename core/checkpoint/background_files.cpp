@@ -35,13 +35,23 @@ BackgroundFiles::~BackgroundFiles() {
 
 void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
   constexpr std::size_t kMostCopies = 2;
+  Checkpoint memory;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return copies_ < kMostCopies; });
+    memory = std::exchange(spare_, {});
   }
-  checkpoint = checkpoint.copy();
-  auto copy = std::make_shared<const Checkpoint>(std::move(checkpoint));
-  give({.work = [copy, file] { copy->save(file); }, .changes = {{name_of(file), true}}, .tell = {}, .holds_copy = true});
+  const auto copy = std::make_shared<Checkpoint>(checkpoint.copy(std::move(memory)));
+  const auto save = [this, copy, file] {
+    copy->save(file);
+    keep(std::move(*copy));
+  };
+  give({.work = save, .changes = {{name_of(file), true}}, .tell = {}, .holds_copy = true});
+}
+
+void BackgroundFiles::keep(Checkpoint written) {
+  const std::lock_guard lock(mutex_);
+  std::swap(spare_, written);  // an older one goes when the lock is gone
 }
 
 void BackgroundFiles::then(std::function<void()> work, const std::map<std::string, bool>& changes) {
@@ -135,9 +145,11 @@ void BackgroundFiles::check() {
 }
 
 void BackgroundFiles::wait() {
+  Checkpoint spare;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return jobs_.empty(); });
+    std::swap(spare, spare_);
   }
   check();
 }

@@ -32,7 +32,7 @@ class LEVIN_API BackgroundFiles {
   BackgroundFiles& operator=(const BackgroundFiles&) = delete;
 
   /// Writes a checkpoint: takes a copy of its tensors, and leaves the rest to the thread. As long as two copies wait, it waits:
-  /// so much memory it may take.
+  /// so much memory it may take. The memory of a copy that is written is kept for the next one, until wait().
   void write(Checkpoint checkpoint, const std::filesystem::path& file);
   /// Does some work on files when all before is done, on the thread; `changes` says which files will be there afterwards, and
   /// which not any more.
@@ -61,11 +61,13 @@ class LEVIN_API BackgroundFiles {
   void give(Job job);
   void work();
   void do_one(std::unique_lock<std::mutex>& lock);
+  void keep(Checkpoint written);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;  ///< the first is under way
   std::size_t copies_ = 0;
+  Checkpoint spare_;                         ///< a copy that is written: memory for the next one
   std::vector<std::function<void()>> done_;  ///< to be told
   std::exception_ptr error_;
   std::atomic<bool> has_news_ = false;

@@ -70,12 +70,16 @@ std::uint32_t checksum(std::uint32_t so_far, std::string_view bytes) {
   return static_cast<std::uint32_t>(crc32_z(so_far, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-// One block of memory in row-major order on the CPU: the tensor's own where possible.
-at::Tensor plain_copy(const std::string& name, const at::Tensor& tensor) {
+void check_can_be_saved(const std::string& name, const at::Tensor& tensor) {
   if (!tensor.defined()) throw MisuseError(format("Tensor '{}' of the checkpoint is undefined.", name));
   if (tensor.layout() != at::kStrided) {
     throw MisuseError(format("Tensor '{}' of the checkpoint is sparse: make it dense before saving.", name));
   }
+}
+
+// One block of memory in row-major order on the CPU: the tensor's own where possible.
+at::Tensor plain_copy(const std::string& name, const at::Tensor& tensor) {
+  check_can_be_saved(name, tensor);
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
 
@@ -253,12 +257,19 @@ void Checkpoint::save(const fs::path& file) const {
   output.commit();
 }
 
-Checkpoint Checkpoint::copy() const {
+Checkpoint Checkpoint::copy() const { return copy(Checkpoint()); }
+
+Checkpoint Checkpoint::copy(Checkpoint memory) const {
   Checkpoint copied{manifest, {}};
   for (const auto& [name, tensor] : tensors) {
-    const at::Tensor plain = plain_copy(name, tensor);
-    dtype_name(name, plain.scalar_type());
-    copied.tensors[name] = plain.is_alias_of(tensor) ? plain.clone() : plain;
+    check_can_be_saved(name, tensor);
+    dtype_name(name, tensor.scalar_type());
+    at::Tensor& target = copied.tensors[name];
+    const auto old = memory.tensors.find(name);
+    const bool fits = old != memory.tensors.end() && old->second.scalar_type() == tensor.scalar_type() &&
+                      old->second.sizes() == tensor.sizes();
+    target = fits ? old->second : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+    target.copy_(tensor.detach());
   }
   return copied;
 }

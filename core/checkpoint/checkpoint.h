@@ -27,6 +27,9 @@ class LEVIN_API Checkpoint {
   void save(const std::filesystem::path& file) const;
   /// The same, with tensors of its own on the CPU, which nobody else changes. Throws MisuseError for what save() cannot write.
   Checkpoint copy() const;
+  /// copy(), into the tensors of an earlier copy that is of no use any more where name, type and shape are the same: memory
+  /// that is new takes several times as long to fill.
+  Checkpoint copy(Checkpoint memory) const;
   /// Reads a file by mmap; tensors share the mapping copy-on-write. Throws IoError naming the file and what is wrong with it
   /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
   /// one.

@@ -45,6 +45,21 @@ class Held {
   std::promise<void> gate_;
 };
 
+TEST_CASE("files that take the memory of earlier copies hold what each was given") {
+  const TemporaryFolder folder;
+  BackgroundFiles files;
+  const at::Tensor weight = torch::zeros({1000});
+  constexpr int kFiles = 8;
+  for (int number = 0; number < kFiles; ++number) {
+    files.write(checkpoint_of(weight.fill_(number)), folder / std::to_string(number));
+    bool done = number % 2 == 1;  // every other one is given while the last is on its way
+    files.when_done([&] { done = true; });
+    while (!done) files.check();
+  }
+  files.wait();
+  for (int number = 0; number < kFiles; ++number) CHECK(first_value(folder / std::to_string(number)) == number);
+}
+
 TEST_CASE("a file in the background holds the tensors as they were when it was given") {
   const TemporaryFolder folder;
   BackgroundFiles files;

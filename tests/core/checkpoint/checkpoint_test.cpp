@@ -143,6 +143,29 @@ TEST_CASE("checksums of any length stand in the header, which is written after t
   CHECK(lengths.size() > 1);
 }
 
+TEST_CASE("a copy takes the memory of an earlier one where that fits") {
+  Checkpoint checkpoint;
+  checkpoint.tensors = {{"same", torch::full({3, 4}, 2.0)},
+                        {"shape", torch::full({5}, 3.0)},
+                        {"type", torch::full({2}, 4)},
+                        {"new", torch::full({2}, 5.0).requires_grad_()}};
+  Checkpoint memory;
+  memory.tensors = {
+      {"same", torch::zeros({3, 4})}, {"shape", torch::zeros({6})}, {"type", torch::zeros({2})}, {"gone", torch::ones({1})}};
+  const at::Tensor old = memory.tensors["same"];
+  const Checkpoint copied = checkpoint.copy(std::move(memory));
+  REQUIRE(copied.tensors.size() == 4);
+  CHECK(copied.tensors.at("same").data_ptr() == old.data_ptr());
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    CAPTURE(name);
+    const at::Tensor& copy = copied.tensors.at(name);
+    CHECK(copy.equal(tensor));
+    CHECK(copy.scalar_type() == tensor.scalar_type());
+    CHECK_FALSE(copy.requires_grad());
+    CHECK(copy.data_ptr() != tensor.data_ptr());
+  }
+}
+
 TEST_CASE("saving makes the folder, leaves no other file, and refuses what a file cannot hold") {
   levin::test::TemporaryFolder folder;
   const auto file = folder.path() / "deep" / "er" / (std::string(250, 'n') + ".ckpt");
