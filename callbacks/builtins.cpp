@@ -10,7 +10,10 @@
 #include "levin/callbacks/on_exception_checkpoint.h"
 #include "levin/callbacks/prediction_writer.h"
 #include "levin/callbacks/progress_bar.h"
+#include "levin/callbacks/simple_profiler.h"
+#include "levin/callbacks/throughput_monitor.h"
 #include "levin/callbacks/timer.h"
+#include "levin/callbacks/torch_profiler.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {
@@ -30,7 +33,14 @@ void register_builtin_callbacks() {
   registry.add<ProgressBar>("ProgressBar", "Show how far a run is");
   registry.add<ProgressBar>("RichProgressBar", "Another name of ProgressBar");
   registry.add<ProgressBar>("TQDMProgressBar", "Another name of ProgressBar");
+  registry.add<ThroughputMonitor>("ThroughputMonitor", "Log samples, batches and floating-point operations a second");
   registry.add<Timer>("Timer", "Measure time, and stop training after a given time");
+
+  Registry<Profiler>& profilers = Registry<Profiler>::instance();
+  profilers.add<SimpleProfiler>("simple", "Add up the times of hooks and actions, and what ranks wait for one another");
+  profilers.add<SimpleProfiler>("SimpleProfiler", "Another name of simple");
+  profilers.add<TorchProfiler>("torch", "Trace some batches with LibTorch's profiler, for Chrome and Perfetto");
+  profilers.add<TorchProfiler>("PyTorchProfiler", "Another name of torch");
 }
 
 }  // namespace levin

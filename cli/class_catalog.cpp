@@ -29,6 +29,7 @@ const std::vector<Kind>& kinds() {
       kind<Logger>("loggers"),
       kind<OptimizerFactory>("optimizers"),
       kind<LrSchedulerFactory>("lr_schedulers"),
+      kind<Profiler>("profilers"),
       kind<Strategy>("strategies"),
       kind<Accelerator>("accelerators"),
   };

@@ -91,6 +91,10 @@ Batch Batch::to(at::ScalarType floating_type) const {
                    [&](const at::Tensor& tensor) { return tensor.is_floating_point() ? tensor.to(floating_type) : tensor; });
 }
 
+Batch Batch::to(at::MemoryFormat format) const {
+  return transform(items_, [&](const at::Tensor& tensor) { return tensor.dim() == 4 ? tensor.contiguous(format) : tensor; });
+}
+
 Batch Batch::pin_memory() const {
   if (at::accelerator::deviceCount() == 0) return *this;
   return transform(items_, [](const at::Tensor& tensor) { return tensor.is_cpu() ? tensor.pin_memory() : tensor; });

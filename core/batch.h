@@ -47,6 +47,8 @@ class LEVIN_API Batch {
   Batch to(const at::Device& device, bool non_blocking = false) const;
   /// Floating-point tensors in another type; others unchanged.
   Batch to(at::ScalarType floating_type) const;
+  /// Tensors of four dimensions in another order in memory; others unchanged.
+  Batch to(at::MemoryFormat format) const;
   /// Copies in page-locked memory, from which a GPU, or what else LibTorch knows as an accelerator, copies asynchronously.
   /// Without one the batch itself.
   Batch pin_memory() const;

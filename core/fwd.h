@@ -24,6 +24,7 @@ class Logger;
 class LrScheduler;
 class MetricStore;
 class Module;
+class Profiler;
 class RankGroup;
 class Strategy;
 class Trainer;

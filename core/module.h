@@ -255,6 +255,9 @@ class LEVIN_API Module : public torch::nn::Module {
   /// While a checkpoint is read. log(): no.
   virtual void on_load_checkpoint(const Checkpoint&) {}
 
+  /// Floating-point operations of a training step on one batch, forward and backward, for ThroughputMonitor. Default: unknown.
+  virtual std::optional<double> flops_per_batch() const { return std::nullopt; }
+
   // ---- The run this module is in -------------------------------------------------------------------------------------------
 
   // A module that is registered anywhere below the one that a Trainer runs, in a ModuleList too, and whenever it was added, is

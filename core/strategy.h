@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,9 @@ struct LEVIN_API Launched {
   std::shared_ptr<Accelerator> accelerator;
   at::Device device{at::kCPU};
 };
+
+/// Told when this rank came to a reduction of gradients, and when it went on, in seconds of its host's steady clock.
+using WaitObserver = std::function<void(double arrived, double left)>;
 
 /// What happens to gradients, so that all ranks train one module. It has the processes of the run, and hands on what they
 /// offer. Implementations: strategies/. Ranks: every method but the getters is called on all ranks in the same order, unless it
@@ -92,6 +96,9 @@ class LEVIN_API Strategy {
   /// meeting; a strategy whose reductions end on no rank before they have begun on all can let votes travel with them.
   virtual VoteChannel& vote_channel();
 
+  /// Called: before setup_module(). From here on `observer`, if there is one, is to be told of reductions of gradients in
+  /// backward passes: as often on every rank, in the same order. By default it is told of none. Ranks: all, or none.
+  virtual void observe_waits(WaitObserver observer);
   /// Called: after the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's), and, for training,
   /// prepares the reduction of gradients. A second call replaces the first.
   virtual void setup_module(Module& module, bool training) = 0;

@@ -170,6 +170,7 @@ at::Device Trainer::device() const { return state_->strategy().device(); }
 at::Generator Trainer::rank_generator() const { return stream_generator(stream_of_rank(rank())); }
 at::Generator Trainer::shared_generator() const { return stream_generator(kSharedStream); }
 const std::vector<std::shared_ptr<Callback>>& Trainer::callbacks() const { return state_->parts.callbacks; }
+Profiler* Trainer::profiler() const { return state_->setup.profiler.get(); }
 const std::vector<std::shared_ptr<Logger>>& Trainer::loggers() const { return state_->setup.loggers; }
 const std::vector<std::shared_ptr<torch::optim::Optimizer>>& Trainer::optimizers() const { return state_->parts.optimizers; }
 const std::vector<SchedulerConfig>& Trainer::scheduler_configs() const { return state_->parts.schedulers; }

@@ -12,6 +12,7 @@
 #include "levin/core/export.h"
 #include "levin/core/fwd.h"
 #include "levin/core/metric_row.h"
+#include "levin/core/profiler.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer_options.h"
@@ -137,6 +138,11 @@ class LEVIN_API Trainer {
     return found.empty() ? nullptr : found.front();
   }
   const std::vector<std::shared_ptr<Logger>>& loggers() const;
+  /// Null when options().profiler names none.
+  Profiler* profiler() const;
+  /// Measures an action of the user's own, until what it gives is gone: `auto timing = trainer.profile("augment");`. Without a
+  /// profiler it does nothing.
+  ProfiledAction profile(std::string_view action) const { return {profiler(), action}; }
   /// The first logger's folder, else default_root_dir. The same on all ranks.
   std::filesystem::path log_dir() const;
   std::filesystem::path default_root_dir() const;

@@ -79,6 +79,7 @@ void declare_rules(OptionList<TrainerOptions>& options) {
                          [](const T& trainer) { return trainer.num_sanity_val_steps.value_or(0) != 0; });
   declare_barebones_rule(options, "log_every_n_steps",
                          [](const T& trainer) { return trainer.log_every_n_steps.value_or(0) != 0; });
+  declare_barebones_rule(options, "profiler", [](const T& trainer) { return !trainer.profiler.empty(); });
   declare_barebones_rule(options, "logger", [](const T& trainer) { return !trainer.logger.list().empty(); });
   declare_contradiction(options, "enable_progress_bar", &T::enable_progress_bar, "ProgressBar");
   declare_contradiction(options, "enable_prediction_writer", &T::enable_prediction_writer, "PredictionWriter");
@@ -160,7 +161,10 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("allow_same_batches", &T::allow_same_batches,
               "All ranks may begin with the same training batch, which is an error else: they would train on the same samples");
   options.add("on_nan", &T::on_nan, "When a loss or gradient is NaN or infinite: warn once, end the run, or skip the step");
+  options.add("channels_last", &T::channels_last,
+              "Weights and inputs of four dimensions lie with their channels last in memory, as many convolutions are faster");
   options.add("detect_anomaly", &T::detect_anomaly, "Find the operation that made a gradient NaN (slow)");
+  options.add("profiler", &T::profiler, "Measures where time goes: simple, torch, or a class of your own");
   options.add("barebones", &T::barebones, "Nothing but the loop: no logging, bar, summary, checkpoints, sanity check");
   options.add("sync_batchnorm", &T::sync_batchnorm, "Let BatchNorm layers take the statistics of a batch over all ranks");
   options.add("reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never")

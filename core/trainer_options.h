@@ -15,6 +15,7 @@
 #include "levin/core/options/limit.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
+#include "levin/core/profiler.h"
 
 namespace levin {
 
@@ -66,6 +67,8 @@ struct LEVIN_API TrainerOptions {
       false;                    ///< ranks may all begin with the same training batch, where a loader of the user's own divides
   OnNan on_nan = OnNan::kWarn;  ///< when a loss, a gradient or a logged metric is NaN or infinite
   bool detect_anomaly = false;
+  bool channels_last = false;         ///< weights and inputs of four dimensions lie with their channels last in memory
+  Component<Profiler> profiler = {};  ///< "simple", "torch" or one of your own; none measures nothing
   bool barebones = false;
   bool sync_batchnorm = false;  ///< BatchNorm layers take a batch's statistics over all ranks
   std::int64_t reload_dataloaders_every_n_epochs = 0;

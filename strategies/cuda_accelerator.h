@@ -19,6 +19,9 @@ class CudaAccelerator final : public Accelerator {
   std::optional<DeviceMemory> memory(const at::Device& device) const override;
   void clear_memory(const at::Device& device) const override;
   std::optional<at::Generator> generator(const at::Device& device) const override;
+  std::optional<at::ScalarType> autocast_type(PrecisionFormat format) const override {
+    return format == PrecisionFormat::kFloat16Mixed ? at::kHalf : at::kBFloat16;
+  }
   std::string backend_name() const override { return "nccl"; }
   c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                  double timeout_seconds) const override;

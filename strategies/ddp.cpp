@@ -91,6 +91,7 @@ void DdpStrategy::setup_module(Module& module, bool training) {
                                                                     .static_graph = options_.static_graph,
                                                                     .comm_hook = options_.comm_hook,
                                                                     .power_sgd = power_sgd_ ? &*power_sgd_ : nullptr});
+  module_->observe_waits(wait_observer_);
 }
 
 void DdpStrategy::parameters_changed(Module& module, bool after_reduction) {

@@ -48,6 +48,9 @@ class DdpStrategy : public Strategy {
   /// Votes travel with the gradients, or in shared memory: reading them after a reduction is no meeting.
   VoteChannel& vote_channel() override;
 
+  /// Over shared memory it is told of each bucket, else of each backward pass, in which a rank has come when it has its last
+  /// gradient.
+  void observe_waits(WaitObserver observer) override { wait_observer_ = std::move(observer); }
   /// Throws DesyncError on every rank, naming the first difference, when the ranks' modules are not alike.
   void setup_module(Module& module, bool training) override;
   /// Throws DesyncError as setup_module() does.
@@ -73,6 +76,7 @@ class DdpStrategy : public Strategy {
 
   Options options_;
   std::shared_ptr<ProcessWorld> world_;
+  WaitObserver wait_observer_;
   std::optional<PowerSgd> power_sgd_;
   std::map<std::string, at::Tensor> kept_;      ///< of power_sgd_, all ranks', when they end for a signal
   std::unique_ptr<ModuleSynchronizer> module_;  ///< set between setup_module and teardown

@@ -84,7 +84,10 @@ struct FieldReader {
               << parameter.sizes() << ": was it made by another module, or other options?";
       throw ConfigError(message.str());
     }
-    field = saved->second.to(parameter.device(), saved->second.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    const at::TensorOptions options = parameter.options().dtype(saved->second.scalar_type());
+    // In the parameter's order in memory, in which fused kernels go over both.
+    field = has_shape ? at::empty_like(parameter, options) : at::empty(saved->second.sizes(), options);
+    field.copy_(saved->second);
   }
 
   template <class Tensors>

@@ -33,7 +33,8 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopCo
       data_(data),
       validation_(validation),
       plan_(plan),
-      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan, run.leaves),
+      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan, run.scaler,
+                 run.leaves),
       schedulers_(run.parts, run.progress, *run.metrics, run.hooks),
       rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {}
 
@@ -48,6 +49,7 @@ void EpochLoop::check_files() const {
 }
 
 void EpochLoop::run(const ResumePoint& resume) {
+  const ProfiledAction action(hooks_.profiler(), "run_training_epoch");
   start(resume);
   switch (resume.place) {
     case Place::kEpochEnd:
@@ -158,16 +160,22 @@ void EpochLoop::run_iterations() {
   if (!any_rank_has_batch()) return reach_end(/*completed=*/true, 0);
   for (bool over = false; !over;) {
     over = is_over(run_iteration(position_.batches_done));
+    if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
     check_files();
     throw_if_signalled();
   }
+}
+
+Batch EpochLoop::take_batch() {
+  const ProfiledAction action(hooks_.profiler(), "[_TrainingEpochLoop].train_dataloader_next");
+  return data_.take();
 }
 
 Iteration EpochLoop::run_iteration(std::int64_t index) {
   Iteration iteration;
   iteration.index = index;
   std::optional<Batch> batch;
-  if (data_.has_next()) batch = data_.take();
+  if (data_.has_next()) batch = take_batch();
   position_.before_reading = data_.before_reading();
   const FailedBatchScope scope(run_.failed_batch, batch);
   BatchProgress& progress = progress_.batch;
@@ -177,6 +185,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   plan_iteration(iteration);
   progress.is_last = iteration.is_last;
   votes_.begin_batch();
+  run_.scaler.begin_batch();
   run_.nan.begin_batch(iteration.ends_window && row_is_due());
   const std::int64_t steps_before = progress_.global_step;
   if (batch) {
@@ -188,7 +197,10 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
   // On several ranks the batch is worked on all the same: a vote travels with its reduction.
   const bool skips = run_.world_size() == 1 && run_.stop.skips_epoch();
   StepOutput output;
-  if (!skips) output = optimize(iteration, batch ? &*batch : nullptr);
+  if (!skips) {
+    const ProfiledAction action(hooks_.profiler(), "run_training_batch");
+    output = optimize(iteration, batch ? &*batch : nullptr);
+  }
   agree(iteration, steps_before, batch ? batch->batch_size() : 0);
   step_done(iteration);
   if (!skips && iteration.ends_window) schedulers_.step(Interval::kStep, /*on_metric=*/false);

@@ -44,6 +44,7 @@ class EpochLoop {
   bool is_over(const Iteration& iteration);
   void reach_end(bool completed, int hooks_done);
 
+  Batch take_batch();
   Iteration run_iteration(std::int64_t index);
   void plan_iteration(Iteration& iteration);
   StepOutput optimize(const Iteration& iteration, const Batch* batch);

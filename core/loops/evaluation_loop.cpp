@@ -19,6 +19,16 @@
 
 namespace levin {
 
+namespace {
+
+/// Lightning's name of what takes the next batch.
+std::string_view next_action(Stage stage) {
+  if (stage == Stage::kTest) return "[_EvaluationLoop].test_next";
+  return stage == Stage::kPredict ? "[_PredictionLoop].predict_next" : "[_EvaluationLoop].val_next";
+}
+
+}  // namespace
+
 EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders,
                                std::optional<Limit> limit, const char* limit_name, bool keep_predictions)
     : run_(run),
@@ -166,6 +176,7 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
     if (SignalScope::received() != 0) return;
     Batch batch = [&] {
       const auto scope = hooks_.enter(names_.dataloader_hook);
+      const ProfiledAction action(hooks_.profiler(), next_action(stage_));
       return cursor.take();
     }();
     progress.batch_idx = batch_idx;
@@ -174,6 +185,7 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
     samples_ += batch.batch_size();
     progress.in_work = true;
     run_batch(std::move(batch), batch_idx, dataloader_idx);
+    if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
     progress.in_work = false;
   }
 }

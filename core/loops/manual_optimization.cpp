@@ -40,7 +40,8 @@ ManualOptimization::ManualOptimization(const Trainer& trainer) : run_(TrainerSta
 
 void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
   run_.accumulation.window.in_backward = true;
-  run_backward(run_.hooks, run_.strategy(), run_.module(), *run_.step_votes, run_.nan, run_.leaves, loss, synchronize);
+  run_backward(run_.hooks, run_.strategy(), run_.module(), *run_.step_votes, run_.nan, run_.leaves, run_.scaler.scale(loss),
+               synchronize);
   // Until ranks reduce them, gradients are each rank's own.
   run_.accumulation.window.open = !synchronize;
 }
@@ -48,6 +49,7 @@ void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
 void ManualOptimization::step(std::size_t index) {
   torch::optim::Optimizer& optimizer = run_.module().optimizer(index);
   if (!run_.leaves.saw_loss()) warn_without_gradient(optimizer);
+  run_.scaler.unscale(optimizer);
   if (run_.nan.skips_step(optimizer, run_.module())) return;
   run_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
                  optimizer);

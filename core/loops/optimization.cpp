@@ -88,7 +88,7 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
     if (const std::int64_t full = accumulation_.full_weight(world_size); weight != full) {
       loss = loss * (static_cast<double>(weight) / static_cast<double>(full));
     }
-    run_backward(hooks_, strategy_, *parts_.module, votes_, nan_, leaves_, loss, synchronize);
+    run_backward(hooks_, strategy_, *parts_.module, votes_, nan_, leaves_, scaler_.scale(loss), synchronize);
     return output_.loss;
   }
   if (synchronize && world_size > 1) {
@@ -108,6 +108,7 @@ void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
   } else if (const double factor = accumulation_.correction(weight, strategy_.world_size()); factor != 1.0) {
     scale_gradients(optimizer, factor);
   }
+  scaler_.unscale(optimizer);
   nan_.skips_step(optimizer, *parts_.module);  // gradients that are cleared change nothing
   hooks_.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step, optimizer);
   hooks_.module(Hook::kConfigureGradientClipping, &Module::configure_gradient_clipping, optimizer);

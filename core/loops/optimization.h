@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "levin/core/loops/gradient_accumulation.h"
+#include "levin/core/loops/gradient_scaler.h"
 #include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/step_votes.h"
 #include "levin/core/loops/unregistered_leaves.h"
@@ -24,7 +25,7 @@ void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVot
 class AutomaticOptimization {
  public:
   AutomaticOptimization(Strategy& strategy, const RunParts& parts, Progress& progress, GradientAccumulation& accumulation,
-                        StepVotes& votes, const Precision& precision, HookRunner& hooks, NanGuard& nan,
+                        StepVotes& votes, const Precision& precision, HookRunner& hooks, NanGuard& nan, GradientScaler& scaler,
                         UnregisteredLeaves& leaves)
       : strategy_(strategy),
         parts_(parts),
@@ -34,6 +35,7 @@ class AutomaticOptimization {
         precision_(precision),
         hooks_(hooks),
         nan_(nan),
+        scaler_(scaler),
         leaves_(leaves) {}
 
   /// `batch` null: this rank has none, and takes part in the reduction without. `first_of_window`: gradients start at zero.
@@ -61,6 +63,7 @@ class AutomaticOptimization {
   const Precision& precision_;
   HookRunner& hooks_;
   NanGuard& nan_;
+  GradientScaler& scaler_;
   UnregisteredLeaves& leaves_;
   StepOutput output_;
   Steps steps_;

@@ -139,6 +139,7 @@ template class Registry<Logger>;
 template class Registry<LrSchedulerFactory>;
 template class Registry<Module>;
 template class Registry<OptimizerFactory>;
+template class Registry<Profiler>;
 template class Registry<Sampler>;
 template class Registry<Strategy>;
 

@@ -23,6 +23,7 @@ class Logger;
 class LrSchedulerFactory;
 class Module;
 class OptimizerFactory;
+class Profiler;
 class Sampler;
 class Strategy;
 
@@ -56,6 +57,8 @@ inline constexpr const char* kKindOf<Module> = "model";
 template <>
 inline constexpr const char* kKindOf<OptimizerFactory> = "optimizer";
 template <>
+inline constexpr const char* kKindOf<Profiler> = "profiler";
+template <>
 inline constexpr const char* kKindOf<Sampler> = "sampler";
 template <>
 inline constexpr const char* kKindOf<Strategy> = "strategy";
@@ -67,9 +70,10 @@ LEVIN_API std::vector<std::string> take_registration_errors();
 }  // namespace detail
 
 /// Classes that can be made by name, as `class_path` in YAML does. Each kind of thing (Callback, Logger, Strategy, Accelerator,
-/// Module, DataModule, Dataset, Sampler, OptimizerFactory, LrSchedulerFactory) has one registry, shared by the program, the
-/// library and its plug-ins. A class is found by the last part of a dotted name: "lightning.pytorch.callbacks.EarlyStopping"
-/// finds EarlyStopping. Threading: registration happens while the program or a plug-in loads, in one thread.
+/// Module, DataModule, Dataset, Sampler, OptimizerFactory, LrSchedulerFactory, Profiler) has one registry, shared by the
+/// program, the library and its plug-ins. A class is found by the last part of a dotted name:
+/// "lightning.pytorch.callbacks.EarlyStopping" finds EarlyStopping. Threading: registration happens while the program or a
+/// plug-in loads, in one thread.
 template <class Base>
 class LEVIN_API Registry {
  public:
@@ -139,6 +143,7 @@ extern template class LEVIN_API Registry<Logger>;
 extern template class LEVIN_API Registry<LrSchedulerFactory>;
 extern template class LEVIN_API Registry<Module>;
 extern template class LEVIN_API Registry<OptimizerFactory>;
+extern template class LEVIN_API Registry<Profiler>;
 extern template class LEVIN_API Registry<Sampler>;
 extern template class LEVIN_API Registry<Strategy>;
 
@@ -168,5 +173,6 @@ struct Registrar {
 #define LEVIN_REGISTER_SAMPLER(Derived, help) LEVIN_REGISTER_(::levin::Sampler, Derived, #Derived, help)
 #define LEVIN_REGISTER_CALLBACK(Derived, help) LEVIN_REGISTER_(::levin::Callback, Derived, #Derived, help)
 #define LEVIN_REGISTER_LOGGER(Derived, help) LEVIN_REGISTER_(::levin::Logger, Derived, #Derived, help)
+#define LEVIN_REGISTER_PROFILER(Derived, help) LEVIN_REGISTER_(::levin::Profiler, Derived, #Derived, help)
 #define LEVIN_REGISTER_STRATEGY(Derived, help) LEVIN_REGISTER_(::levin::Strategy, Derived, #Derived, help)
 #define LEVIN_REGISTER_ACCELERATOR(Derived, help) LEVIN_REGISTER_(::levin::Accelerator, Derived, #Derived, help)

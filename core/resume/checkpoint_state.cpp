@@ -59,8 +59,8 @@ Value logger_rows(const TrainerState& run) {
 
 /// A run that has not come to where it goes on saves what it was given.
 void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
-  for (const char* key :
-       {"epoch", "global_step", "loops", "logger_rows", "optimizer_states", "lr_schedulers", "trained_parameters"}) {
+  for (const char* key : {"epoch", "global_step", "loops", "logger_rows", "optimizer_states", "lr_schedulers",
+                          "trained_parameters", "gradient_scaler"}) {
     if (const Value* value = resumed.manifest.find(key)) checkpoint.manifest[key] = *value;
   }
   constexpr std::string_view kOptimizer = "optimizer_states.";
@@ -97,6 +97,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
       run.strategy().save_optimizer(*run.parts.optimizers[index], index, checkpoint, !run.entry.failing);
     }
     manifest["trained_parameters"] = parameter_state(run);
+    if (Value scaler = run.scaler.state(); !scaler.is_null()) manifest["gradient_scaler"] = std::move(scaler);
     manifest["lr_schedulers"] = Value(Value::List{});
     for (const SchedulerConfig& config : run.parts.schedulers)
       manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
@@ -248,6 +249,7 @@ void note_written(TrainerState& run, const std::filesystem::path& file, bool alo
 }  // namespace
 
 void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions options) {
+  const ProfiledAction action(run.hooks.profiler(), "save_checkpoint");
   const bool weights_only = options.weights_only;
   if (run.parts.module == nullptr) {
     throw MisuseError("save_checkpoint needs a module: call it inside or after fit, validate, test or predict.");
@@ -349,6 +351,7 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
     const Value& saved = schedulers.as_list()[index];
     scheduler.load_state_dict(is_of_levin(checkpoint) ? saved : state_of_torch(scheduler.state_dict(), saved));
   }
+  if (const Value* scaler = manifest.find("gradient_scaler")) run.scaler.load_state(*scaler);
   parameters->restore_train_start(run);
   ResumePoint resume = resume_point(manifest.at("loops"));
   resume.parameters = parameters;

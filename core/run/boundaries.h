@@ -5,17 +5,20 @@
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/run/progress.h"
 #include "levin/core/run/stop_request.h"
+#include "levin/core/run/timed_wait.h"
 
 namespace levin {
 
 /// Where ranks meet: this rank's votes go with it, and what the ranks agreed on is taken over.
 class Boundaries {
  public:
-  Boundaries(const Progress& progress, MetricStore& metrics, StopRequest& stop)
-      : progress_(progress), metrics_(metrics), stop_(stop) {}
+  /// `profiler`: may be null.
+  Boundaries(const Progress& progress, MetricStore& metrics, StopRequest& stop, Profiler* profiler = nullptr)
+      : progress_(progress), metrics_(metrics), stop_(stop), profiler_(profiler) {}
 
   /// Ranks: all, for the reason that each caller gives above its call.
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
+    const TimedWait wait(profiler_, WaitReason::kMeeting);
     // Every rank reaches this because each caller says why, above its call.
     BoundaryOutcome outcome = metrics_.meet(progress_.boundary(kind), votes(), payload);
     stop_.adopt(outcome.rank_votes);
@@ -30,6 +33,7 @@ class Boundaries {
   const Progress& progress_;
   MetricStore& metrics_;
   StopRequest& stop_;
+  Profiler* profiler_;
 };
 
 }  // namespace levin

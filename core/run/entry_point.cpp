@@ -42,6 +42,7 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   run_.parts.data = source_.data_module();
   run_.metrics->clear();
   run_.tracker.reset();
+  run_.hooks.forget_names();
   run_.stop = {};
   begin_progress();
   ModuleAttachment::attach(module, run_);
@@ -81,6 +82,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
   const CrashReport crash_report(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();
   try {
+    if (run_.setup.profiler != nullptr) run_.setup.profiler->begin(run_.trainer, stage_);
     set_up();
     loop();
     throw_if_signalled("during ");
@@ -295,14 +297,24 @@ void EntryPoint::set_up_parts() {
 
 void EntryPoint::set_up_module() {
   Module& module = run_.module();
-  precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device());
+  precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device(),
+                     run_.options().channels_last);
+  run_.scaler.begin(fitting() && precision_->computes_in_half());
   precision_->convert_module(module);
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
+  observe_waits();
   run_.strategy().setup_module(module, fitting());
   if (run_.options().sync_batchnorm && fitting()) run_.strategy().ranks().synchronize_batch_norms(module);
   run_.trained.remember_parameters();
   // Parts that are frozen stay in evaluation mode.
   if (fitting() && !module.is_training()) module.train();
+}
+
+void EntryPoint::observe_waits() {
+  Profiler* const profiler = run_.setup.profiler.get();
+  if (profiler == nullptr) return run_.strategy().observe_waits(nullptr);
+  run_.strategy().observe_waits(
+      [profiler](double arrived, double left) { profiler->waited(WaitReason::kGradients, arrived, left); });
 }
 
 void EntryPoint::configure_optimizers() {
@@ -347,6 +359,9 @@ void EntryPoint::finish() {
   tear_down_hooks();
   finalize_loggers("success");
   if (fitting()) continuation_.forget_queue();
+  // Every rank reaches this because all have the same profiler, which was compared before.
+  if (run_.setup.profiler != nullptr) run_.setup.profiler->end(run_.trainer);
+  profiler_ended_ = true;
   // Every rank reaches this because none leaves before: one that fails or stalls in the hooks above does not go unnoticed.
   run_.boundaries.meet(BoundaryKind::kEnd);
   throw_if_signalled("after ");
@@ -399,6 +414,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   for (const auto& logger : run_.setup.loggers) {
     if (run_.entry.loggers_open && !loggers_final_) guarded([&] { logger->finalize(status); });
   }
+  if (run_.setup.profiler != nullptr && !profiler_ended_) guarded([&] { run_.setup.profiler->end_failed(run_.trainer); });
   guarded([&] { announce_how_to_resume(); });
   // A program that catches the error may go on with another entry point.
   run_.entry.loggers_open = false;

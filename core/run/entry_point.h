@@ -55,6 +55,7 @@ class EntryPoint {
   void take_over(const std::function<void()>& step) const;
   void set_up_parts();
   void set_up_module();
+  void observe_waits();
   void configure_optimizers();
   void begin_training();
   void log_hyperparams();
@@ -80,6 +81,7 @@ class EntryPoint {
   bool set_up_parts_done_ = false;
   bool set_up_done_ = false;
   bool loggers_final_ = false;
+  bool profiler_ended_ = false;
 };
 
 }  // namespace levin

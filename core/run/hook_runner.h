@@ -4,6 +4,8 @@
 
 #include "levin/core/callback.h"
 #include "levin/core/module.h"
+#include "levin/core/profiler.h"
+#include "levin/core/run/action_names.h"
 #include "levin/core/run/hook_tracker.h"
 #include "levin/core/run/run_parts.h"
 
@@ -32,9 +34,13 @@ class HookCounter {
 /// (CallbackPhase::kCheckpoint), so that a checkpoint holds what the others have done.
 class HookRunner {
  public:
-  /// `trainer`: what callbacks are given; it may be null where there are none.
-  HookRunner(Trainer* trainer, const RunParts& parts, HookTracker& tracker)
-      : trainer_(trainer), parts_(parts), tracker_(tracker) {}
+  /// `trainer`: what callbacks are given; it may be null where there are none, and so may `profiler`.
+  HookRunner(Trainer* trainer, const RunParts& parts, HookTracker& tracker, Profiler* profiler = nullptr)
+      : trainer_(trainer), parts_(parts), tracker_(tracker), profiler_(profiler) {}
+
+  Profiler* profiler() const { return profiler_; }
+  /// An entry point begins.
+  void forget_names() { names_.clear(); }
 
   /// The time in which a hook runs that is not called through this object.
   HookScope enter(Hook hook) { return {tracker_, hook}; }
@@ -43,9 +49,12 @@ class HookRunner {
   template <class CallbackHook, class ModuleHook, class... Args>
   void run(Hook hook, CallbackHook callback_hook, ModuleHook module_hook, Args&&... args) {
     const HookScope scope(tracker_, hook);
-    each(others, callback_hook, args...);
-    std::invoke(module_hook, *parts_.module, args...);
-    each(saves_state, callback_hook, args...);
+    each(others, hook, callback_hook, args...);
+    {
+      const ProfiledAction action(profiler_, name_of(*parts_.module, hook));
+      std::invoke(module_hook, *parts_.module, args...);
+    }
+    each(saves_state, hook, callback_hook, args...);
   }
   /// The same, but for those that an earlier run has done.
   template <class CallbackHook, class ModuleHook, class... Args>
@@ -66,7 +75,7 @@ class HookRunner {
   template <class Filter, class CallbackHook, class... Args>
   void callbacks_if(Filter filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
     const HookScope scope(tracker_, hook);
-    each(filter, callback_hook, args...);
+    each(filter, hook, callback_hook, args...);
   }
   template <class CallbackHook, class... Args>
   void callbacks(Hook hook, CallbackHook callback_hook, Args&&... args) {
@@ -76,6 +85,7 @@ class HookRunner {
   template <class ModuleHook, class... Args>
   decltype(auto) module(Hook hook, ModuleHook module_hook, Args&&... args) {
     const HookScope scope(tracker_, hook);
+    const ProfiledAction action(profiler_, name_of(*parts_.module, hook));
     return std::invoke(module_hook, *parts_.module, std::forward<Args>(args)...);
   }
 
@@ -84,15 +94,23 @@ class HookRunner {
 
  private:
   template <class Filter, class CallbackHook, class... Args>
-  void each(const Filter& filter, CallbackHook callback_hook, Args&&... args) {
+  void each(const Filter& filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
     for (const auto& callback : parts_.callbacks) {
-      if (filter(*callback)) std::invoke(callback_hook, *callback, *trainer_, *parts_.module, args...);
+      if (!filter(*callback)) continue;
+      const ProfiledAction action(profiler_, name_of(*callback, hook));
+      std::invoke(callback_hook, *callback, *trainer_, *parts_.module, args...);
     }
+  }
+  template <class Owner>
+  std::string_view name_of(const Owner& owner, Hook hook) {
+    return profiler_ == nullptr ? std::string_view() : names_.of(owner, hook);
   }
 
   Trainer* trainer_;
   const RunParts& parts_;
   HookTracker& tracker_;
+  Profiler* profiler_;
+  ActionNames names_;
 };
 
 }  // namespace levin

@@ -1,6 +1,9 @@
 #include "levin/core/run/precision.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
+#include <vector>
 
 #include "levin/core/accelerator.h"
 #include "levin/core/console/console.h"
@@ -8,8 +11,20 @@
 #include "levin/core/module.h"
 
 namespace levin {
+namespace {
 
-Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device) : device_(device.type()) {
+void bring_channels_last(std::vector<at::Tensor> tensors) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& tensor : tensors) {
+    if (tensor.dim() != 4 || tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) continue;
+    tensor.set_data(tensor.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+}  // namespace
+
+Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last)
+    : device_(device.type()), channels_last_(channels_last) {
   if (format == PrecisionFormat::kFloat64) weights_ = at::kDouble;
   if (format == PrecisionFormat::kBfloat16) weights_ = at::kBFloat16;
   autocast_ = format == PrecisionFormat::kBfloat16Mixed || format == PrecisionFormat::kFloat16Mixed;
@@ -29,9 +44,15 @@ Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at:
 
 void Precision::convert_module(Module& module) const {
   if (weights_ != at::kFloat) module.to(weights_);
+  if (!channels_last_) return;
+  bring_channels_last(module.parameters());
+  bring_channels_last(module.buffers());
 }
 
-Batch Precision::convert_input(Batch batch) const { return weights_ == at::kFloat ? std::move(batch) : batch.to(weights_); }
+Batch Precision::convert_input(Batch batch) const {
+  if (weights_ != at::kFloat) batch = batch.to(weights_);
+  return channels_last_ ? batch.to(at::MemoryFormat::ChannelsLast) : batch;
+}
 
 Precision::Forward::Forward(const Precision& precision) : precision_(precision) {
   if (!precision_.autocast_) return;

@@ -10,15 +10,18 @@ namespace levin {
 class Accelerator;
 class Module;
 
-/// The number formats of a run: of weights, of inputs, and of what forward passes compute in.
+/// The formats of a run's numbers: of weights, of inputs, and of what forward passes compute in; and in which order weights and
+/// inputs of four dimensions lie in memory.
 class Precision {
  public:
   /// Throws ConfigError on a format that this kind of device does not have.
-  Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device);
+  Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last = false);
 
+  /// Forward passes compute in 16-bit floats, in which small gradients vanish.
+  bool computes_in_half() const { return autocast_ && autocast_type_ == at::kHalf; }
   /// Brings parameters and buffers into the format of weights.
   void convert_module(Module& module) const;
-  /// Floating-point inputs in the format the forward pass wants.
+  /// Floating-point inputs in the format the forward pass wants, images in its order.
   Batch convert_input(Batch batch) const;
 
   /// While it lives, forward passes compute in the chosen format.
@@ -40,6 +43,7 @@ class Precision {
   bool autocast_ = false;
   at::ScalarType autocast_type_ = at::kBFloat16;
   at::DeviceType device_ = at::kCPU;
+  bool channels_last_ = false;
 };
 
 }  // namespace levin

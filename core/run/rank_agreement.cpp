@@ -1,4 +1,5 @@
 #include "levin/core/run/rank_agreement.h"
+#include "levin/core/base/class_name.h"
 
 #include <map>
 #include <sstream>
@@ -38,10 +39,13 @@ std::string describe_setup(const RunSetup& setup, const RunParts& parts, const R
   TrainerOptions options = setup.options;
   options.callbacks.clear();
   options.logger = Loggers(options.logger.enabled());
+  options.profiler = {};
   std::string text = to_yaml(write_options(options));
   text += "ckpt_path: " + run.ckpt_path.value_or("") + "\n";
   if (run.init_from) text += "init_from: " + run.init_from->path.string() + "\n";
   for (const auto& callback : parts.callbacks) add_settings(text, callback->class_name(), callback->settings());
+  if (setup.profiler != nullptr)
+    add_settings(text, "profiler " + class_name_of(typeid(*setup.profiler)), setup.profiler->settings());
   for (const auto& logger : setup.loggers) add_settings(text, "logger " + logger->name(), logger->settings());
   add_settings(text, "module", parts.module->hparams());
   if (parts.data != nullptr) add_settings(text, "data", parts.data->hparams());

@@ -60,6 +60,7 @@ void make_objects(RunSetup& setup) {
   announce_option_rules(options);
   setup.loggers = make_loggers(options);
   setup.callbacks = make_callbacks(options);
+  setup.profiler = options.profiler.get();
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct RunSetup {
   TrainerOptions options;  ///< after the rules between flags were applied (fast_dev_run, barebones, …)
   std::shared_ptr<Strategy> strategy;
   std::vector<std::shared_ptr<Logger>> loggers;
+  std::shared_ptr<Profiler> profiler;                ///< null for none
   std::vector<std::shared_ptr<Callback>> callbacks;  ///< the options' own, without those of a module
 
   int world_size() const { return strategy->world_size(); }

@@ -99,7 +99,8 @@ void TrainedParameters::remember_optimizers() {
 void TrainedParameters::agree(bool after_reduction) {
   Module& module = *parts_.module;
   Strategy& strategy = *setup_.strategy;
-  Precision(setup_.options.precision, strategy.accelerator(), strategy.device()).convert_module(module);
+  Precision(setup_.options.precision, strategy.accelerator(), strategy.device(), setup_.options.channels_last)
+      .convert_module(module);
   if (!strategy.device().is_cpu()) module.to(strategy.device());
   if (setup_.options.sync_batchnorm) strategy.ranks().synchronize_batch_norms(module);
   {

@@ -6,6 +6,7 @@
 
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/loops/gradient_accumulation.h"
+#include "levin/core/loops/gradient_scaler.h"
 #include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/optimizer_config.h"
 #include "levin/core/loops/unregistered_leaves.h"
@@ -54,10 +55,11 @@ struct TrainerState {
   EntryState entry;
   std::unique_ptr<MetricStore> metrics;
   HookTracker tracker{progress, *metrics, *setup.strategy};
-  HookRunner hooks{&trainer, parts, tracker};
-  Boundaries boundaries{progress, *metrics, stop};
+  HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
+  Boundaries boundaries{progress, *metrics, stop, setup.profiler.get()};
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};
+  GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
   std::string failed_batch;          ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;   ///< while training runs

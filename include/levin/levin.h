@@ -49,6 +49,7 @@
 #include "levin/core/options/registry.h"
 #include "levin/core/options/value.h"
 #include "levin/core/plugin_stamp.h"
+#include "levin/core/profiler.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/log_options.h"

@@ -100,6 +100,7 @@ void GradientReducer::add_anchor() {
 void GradientReducer::settle_buckets() {
   reduce_zeros();
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  reducer_->rebuild_buckets();
 }
 
 void GradientReducer::watch_gradients() {

@@ -73,7 +73,8 @@ class GradientReducer {
   void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
   /// LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
   /// bucket decides in which order ranks are added up. A pass over zeros brings that forward, so that a run's first step and
-  /// all others add up alike, and a run that resumes gets the bits of one that was not interrupted.
+  /// all others add up alike, and a run that resumes gets the bits of one that was not interrupted. Ranks meet in it here, not
+  /// before the first step's backward pass.
   void settle_buckets();
 
   Options options_;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "levin/core/base/steady_seconds.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/strategies/distributed/bucket_vote_channel.h"
@@ -41,7 +42,10 @@ ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& m
     : world_(world), module_(module), options_(options), known_(tensors_of(module)) {
   check_same_parameters(module, world.control_group());
   broadcast(known_);
-  options_.on_wait = [&board = world.board()](bool waits) { board.post_waiting(waits ? kReduction : nullptr); };
+  options_.on_wait = [this](bool waits) {
+    world_.board().post_waiting(waits ? kReduction : nullptr);
+    if (waits && wait_observer_ && !arrived_) arrived_ = steady_seconds();
+  };
   learns_unused_ = options.static_graph;
   if (training) make_reducer();
 }
@@ -148,10 +152,22 @@ void ModuleSynchronizer::broadcast(const std::vector<at::Tensor>& tensors) {
   world_.board().end_reduction();
 }
 
+void ModuleSynchronizer::begin_observation() {
+  arrived_.reset();
+  if (wait_observer_) world_.observe_reductions(wait_observer_);
+}
+
+void ModuleSynchronizer::end_observation() {
+  if (!wait_observer_) return;
+  const double left = steady_seconds();
+  if (!world_.observe_reductions(nullptr)) wait_observer_(arrived_.value_or(left), left);
+}
+
 void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
   // Votes are read after a reduction, so ranks must meet even when there is nothing to reduce.
   if (!reducer_ && world_.bucket_votes() != nullptr) return world_.bucket_votes()->exchange(world_.control_group());
   if (!reducer_) return world_.control_group().all_gather({}, {}, "a step without gradients");
+  begin_observation();
   world_.board().begin_reduction();
   reducer_->prepare(loss);
   // This rank still computes: one that stays in its backward pass must not look like those that wait for it.
@@ -165,6 +181,7 @@ void ModuleSynchronizer::finish_reduction() {
   }
   if (!reducer_) return;
   reducer_->finish(module_);
+  end_observation();
   if (learns_unused_) return learn_unused(/*has_batch=*/true);
   for (const auto& entry : module_.named_parameters()) {
     if (left_out_.empty()) return;
@@ -215,9 +232,11 @@ void ModuleSynchronizer::backward_without_batch() {
         "as many batches: set trainer.uneven to pad or drop.");
   }
   if (!reducer_) return before_backward({});
+  begin_observation();
   world_.board().begin_reduction();
   reducer_->reduce_zeros();
   world_.board().end_reduction();
+  end_observation();
   if (learns_unused_) learn_unused(/*has_batch=*/false);
 }
 

@@ -3,7 +3,9 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <optional>
 
+#include "levin/core/strategy.h"
 #include "levin/strategies/distributed/gradient_reducer.h"
 #include "levin/strategies/distributed/process_world.h"
 
@@ -18,6 +20,8 @@ class ModuleSynchronizer {
   ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const GradientReducer::Options& options);
   ~ModuleSynchronizer();
 
+  /// See Strategy::observe_waits(). `observer`: may be null.
+  void observe_waits(WaitObserver observer) { wait_observer_ = std::move(observer); }
   /// See Strategy::parameters_changed(). Throws DesyncError on every rank, naming the first difference, when ranks have changed
   /// differently.
   void parameters_changed(bool after_reduction);
@@ -31,6 +35,8 @@ class ModuleSynchronizer {
   void synchronize_buffers();
 
  private:
+  void begin_observation();
+  void end_observation();
   void make_reducer();
   /// The same while parameters have gradients, which they keep.
   void make_reducer_beside_gradients();
@@ -52,6 +58,8 @@ class ModuleSynchronizer {
   bool learns_unused_ = false;                ///< of a static graph, until its first step is reduced
   std::vector<at::Tensor> left_out_;          ///< which a static graph does not use
   std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
+  WaitObserver wait_observer_;
+  std::optional<double> arrived_;  ///< where the observer is told of whole passes: when this one had its last gradient
 };
 
 }  // namespace levin

@@ -18,7 +18,6 @@
 #include "levin/strategies/distributed/failure_report.h"
 #include "levin/strategies/distributed/gloo_control_group.h"
 #include "levin/strategies/distributed/rendezvous.h"
-#include "levin/strategies/distributed/shared_memory_backend.h"
 #include "levin/strategies/distributed/store_status_board.h"
 #include "levin/strategies/distributed/store_text.h"
 #include "levin/strategies/processes/attempt_notes.h"
@@ -180,7 +179,7 @@ void ProcessWorld::join_control_group(const Options& options, bool one_host) {
 
 void ProcessWorld::join_process_group(const Options& options, bool one_host) {
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
-  c10::intrusive_ptr<c10d::Backend> shared_memory;
+  c10::intrusive_ptr<SharedMemoryBackend> shared_memory;
   // With metrics over Gloo on one host somebody looks at what ranks on several do.
   const bool as_between_hosts = options.control_group == ControlTransport::kGloo;
   const bool is_asked_for = options.gradients == GradientTransport::kSharedMemory;
@@ -194,14 +193,23 @@ void ProcessWorld::join_process_group(const Options& options, bool one_host) {
   const std::string own_backend = options.own_backend ? options.own_backend->backend_name() : "";
   gradient_transport_ = options.own_backend ? own_backend : shared_memory ? "shared memory" : "gloo";
   transports_ += ", gradients over " + gradient_transport_;
-  if (!options.own_backend) return;
+  if (!options.own_backend) {
+    shared_gradients_ = shared_memory;
+    return;
+  }
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(own_backend, store_);
   process_group_->setBackend(
       options.own_backend->device_type(), c10d::ProcessGroup::strToBackendType(own_backend),
       options.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds));
 }
 
-c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_shared_memory_backend(const Options& options) {
+bool ProcessWorld::observe_reductions(const WaitObserver& observer) {
+  if (!shared_gradients_) return false;
+  shared_gradients_->observe(observer);
+  return true;
+}
+
+c10::intrusive_ptr<SharedMemoryBackend> ProcessWorld::make_shared_memory_backend(const Options& options) {
   const bool is_asked_for = options.gradients == GradientTransport::kSharedMemory;
   const auto board = std::dynamic_pointer_cast<SharedMemoryStatusBoard>(board_);
   if (!segment_ || !board) {

@@ -7,7 +7,9 @@
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/vote_channel.h"
+#include "levin/core/strategy.h"
 #include "levin/strategies/distributed/rendezvous.h"
+#include "levin/strategies/distributed/shared_memory_backend.h"
 #include "levin/strategies/join_ranks.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/failure_watch.h"
@@ -54,6 +56,9 @@ class ProcessWorld {
   c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const std::string& name) const;
   /// "shared memory", "gloo", "nccl": what gradients on the rank's device travel over.
   const std::string& gradient_transport() const { return gradient_transport_; }
+  /// From here on `observer`, if there is one, is told of every all-reduce of gradients. False where they travel over something
+  /// that does not wait for other ranks within the call.
+  bool observe_reductions(const WaitObserver& observer);
   /// What attempts of this run tell later ones; see RankGroup.
   std::string kept_for_restarts() const;
   void keep_for_restarts(const std::string& text) const;
@@ -71,7 +76,7 @@ class ProcessWorld {
   void join_over_network(const Options& options, bool one_host);
   c10::intrusive_ptr<c10d::Backend> make_gloo(const std::string& name, bool one_host) const;
   /// Null, with a warning, where the ranks of one host cannot share that much memory.
-  c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(const Options& options);
+  c10::intrusive_ptr<SharedMemoryBackend> make_shared_memory_backend(const Options& options);
 
   ClusterEnvironment environment_;
   std::shared_ptr<StoreServer> store_server_;  ///< rank 0's, where no launcher serves the store
@@ -86,6 +91,7 @@ class ProcessWorld {
   std::unique_ptr<VoteChannel> vote_channel_;
   BucketVoteChannel* bucket_votes_ = nullptr;  ///< vote_channel_, when it is one
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  c10::intrusive_ptr<SharedMemoryBackend> shared_gradients_;  ///< null: not over shared memory
   std::unique_ptr<FailureWatch> watch_;
   std::string transports_;
   std::string gradient_transport_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/steady_seconds.h"
 #include "levin/core/error.h"
 #include "levin/strategies/distributed/combine_values.h"
 
@@ -104,6 +105,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::broadcast(std::vector<at::Te
 c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(std::vector<at::Tensor>& tensors,
                                                               const c10d::AllreduceOptions& options) {
   const at::NoGradGuard no_grad;
+  const double arrived = observer_ ? steady_seconds() : 0;
   for (at::Tensor& tensor : tensors) {
     if (tensor.is_sparse()) {
       all_reduce_sparse(tensor, options.reduceOp);
@@ -111,6 +113,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(std::vector<at::Te
       all_reduce_dense(tensor, options.reduceOp);
     }
   }
+  if (observer_) observer_(arrived, steady_seconds());
   return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::ALLREDUCE, tensors);
 }
 

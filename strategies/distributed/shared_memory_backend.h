@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/strategy.h"
 #include "levin/strategies/processes/shared_memory_collectives.h"
 
 namespace levin {
@@ -16,6 +17,9 @@ namespace levin {
 class SharedMemoryBackend final : public c10d::Backend {
  public:
   explicit SharedMemoryBackend(std::unique_ptr<SharedMemoryCollectives> collectives);
+
+  /// `observer`: told of every all-reduce from here on; may be null.
+  void observe(const WaitObserver& observer) { observer_ = observer; }
 
   const std::string getBackendName() const override { return "shared_memory"; }
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
@@ -33,6 +37,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   void all_gather(const at::Tensor& mine, std::vector<at::Tensor>& all);
 
   std::unique_ptr<SharedMemoryCollectives> collectives_;
+  WaitObserver observer_;
 };
 
 }  // namespace levin

@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
+using Catch::Matchers::Matches;
 
 Outcome bench(const fs::path& folder, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {levin_program(), "bench"});
@@ -80,6 +81,25 @@ TEST_CASE("bench ddp times the parts of a step on each rank, and leaves nothing 
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder.path())) files.push_back(entry.path().filename());
   CHECK(files == std::vector<std::string>{"ddp.csv"});
+}
+
+TEST_CASE("each rank of a profiled run writes what it did, and whom it waited for") {
+  const TemporaryFolder folder;
+  const Outcome outcome = digits("fit", folder.path(),
+                                 {"--trainer.devices=2", "--trainer.accelerator=cpu", "--trainer.max_epochs=1",
+                                  "--trainer.profiler=simple", "--trainer.limit_train_batches=5"});
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  CHECK_THAT(outcome.text(), Contains("Profile of rank 0") && Contains("[LightningModule]Digits.training_step"));
+  std::string waits;
+  for (const char* name : {"fit-profile-0.txt", "fit-profile-1.txt"}) {
+    const std::string profile = read_text(version_folder(folder.path()) / name);
+    CHECK_THAT(profile, Matches("[^]*\\[LightningModule\\]Digits.training_step *\\| *5 \\|[^]*Waits for other ranks[^]*"));
+    const std::string table = profile.substr(profile.find("Waits for other ranks"));
+    CHECK_THAT(table, Contains("0 | gradients |     5 |") && Contains("1 | gradients |     5 |") && Contains("| meetings"));
+    if (waits.empty()) waits = table;
+    CHECK(table == waits);  // all know all
+  }
 }
 
 }  // namespace

@@ -3,9 +3,12 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <limits>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
@@ -318,6 +321,43 @@ void different_keys(const Settings& settings) {
   report_run(report, trainer, module);
 }
 
+/// backend=, of gradients; rank 1 ends its step when rank 0 has its gradient
+void waits(const Settings& settings) {
+  struct Waits final : Profiler {
+    void start(std::string_view) override {}
+    void stop(std::string_view) override {}
+    void waited(WaitReason kind, double arrived, double left) override {
+      if (kind == WaitReason::kGradients) times.emplace_back(arrived, left);
+    }
+    std::vector<std::pair<double, double>> times;
+  };
+  const auto profiler = std::make_shared<Waits>();
+  TrainerOptions options = options_for(settings);
+  options.strategy = {"ddp", Value(Value::Map{{"process_group_backend", Value(settings.text("backend"))}})};
+  options.profiler = profiler;
+  Trainer trainer(options);
+  const std::filesystem::path ready = std::filesystem::path(settings.text("folder")) / "ready_";
+  OneWeight module;
+  int done = 0;
+  module.on_step = [&](OneWeight& self, std::int64_t batch_idx) {
+    const std::string file = ready.string() + std::to_string(batch_idx);
+    if (trainer.rank() == 0) {
+      if (batch_idx > 0) return;
+      self.parameters().front().register_hook(
+          [&](const at::Tensor&) { std::ofstream(ready.string() + std::to_string(done++)); });
+    } else {
+      while (!std::filesystem::exists(file)) usleep(100);
+    }
+  };
+  trainer.fit(module, numbers(5, 1));
+  Report report(settings.text("folder"), trainer.rank());
+  report.add("reductions", profiler->times.size());
+  for (std::size_t index = 0; index < profiler->times.size(); ++index) {
+    report.add("arrived_" + std::to_string(index), profiler->times[index].first);
+    report.add("left_" + std::to_string(index), profiler->times[index].second);
+  }
+}
+
 /// rank=, which skips the epoch; at batch=
 void skips_epoch(const Settings& settings) {
   struct Skipping : OneWeight {
@@ -353,7 +393,8 @@ int main(int argc, char** argv) {
                                                                    {"uneven_data", uneven_data},
                                                                    {"same_batches", same_batches},
                                                                    {"different_keys", different_keys},
-                                                                   {"skips_epoch", skips_epoch}};
+                                                                   {"skips_epoch", skips_epoch},
+                                                                   {"waits", waits}};
   const Settings settings(argc, argv);
   levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });
 }

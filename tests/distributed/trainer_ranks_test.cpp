@@ -250,3 +250,21 @@ TEST_CASE("a strategy gathers what a checkpoint holds from all ranks, and gives 
   REQUIRE(run.outcome.ok());
   for (std::size_t rank = 0; rank < 3; ++rank) CHECK(run.number(rank, "shard") == 10.0 + static_cast<double>(rank));
 }
+
+TEST_CASE("a profiler is told of reductions when each rank came, and that all left after the last") {
+  const Run run("waits", 2, {"backend=" + GENERATE(as<std::string>(), "shared_memory", "gloo")});
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  run.check_everywhere("reductions", 5);
+  int late = 0;
+  for (int index = 0; index < 5; ++index) {
+    const auto time = [&](std::size_t rank, const char* name) { return run.number(rank, name + std::to_string(index)); };
+    for (const std::size_t rank : {0, 1}) {
+      CHECK(time(rank, "left_") >= time(0, "arrived_"));
+      CHECK(time(rank, "left_") >= time(1, "arrived_"));
+    }
+    // Rank 1 computes its gradient when rank 0 has its own.
+    if (time(1, "arrived_") > time(0, "arrived_")) ++late;
+  }
+  CHECK(late > 0);
+}

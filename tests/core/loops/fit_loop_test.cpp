@@ -322,40 +322,6 @@ TEST_CASE("two optimizers need manual optimization, and the error says so") {
   CHECK_THROWS_WITH(trainer.fit(module, numbers({1})), Catch::Contains("set_automatic_optimization(false)"));
 }
 
-TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with float weights") {
-  struct Typed : Module {
-    Typed() : layer(register_module("layer", torch::nn::Linear(1, 1))) {}
-    StepOutput training_step(const Batch& batch, std::int64_t) override {
-      const at::Tensor out = layer->forward(batch[0].reshape({1, 1}));
-      input_type = batch[0].scalar_type();
-      output_type = out.scalar_type();
-      weight_type = layer->weight.scalar_type();
-      return out.mean();
-    }
-    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
-    torch::nn::Linear layer;
-    at::ScalarType input_type{}, output_type{}, weight_type{};
-  } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  SECTION("64-true") {
-    options.precision = levin::PrecisionFormat::kFloat64;
-    Trainer trainer(options);
-    trainer.fit(module, numbers({1}));
-    CHECK(module.input_type == at::kDouble);
-    CHECK(module.output_type == at::kDouble);
-    CHECK(module.weight_type == at::kDouble);
-  }
-  SECTION("bf16-mixed") {
-    options.precision = levin::PrecisionFormat::kBfloat16Mixed;
-    Trainer trainer(options);
-    trainer.fit(module, numbers({1}));
-    CHECK(module.input_type == at::kFloat);
-    CHECK(module.output_type == at::kBFloat16);
-    CHECK(module.weight_type == at::kFloat);
-  }
-}
-
 TEST_CASE("log() where it has no place is an error that names hook, key and line") {
   struct LogsInSetup : OneWeight {
     void setup(Stage) override { log("early", 1.0); }

@@ -41,9 +41,11 @@ struct OptimizationBench : RunBench {
   Precision precision{PrecisionFormat::kFloat32, setup.strategy->accelerator(), at::Device(at::kCPU)};
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};
+  GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
   StepVotes votes{setup.strategy->vote_channel(), boundaries, trained, nan};
-  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision, hooks, nan, leaves};
+  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes,
+                                     precision,       hooks, nan,      scaler,       leaves};
 };
 
 }  // namespace

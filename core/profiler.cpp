@@ -1,0 +1,7 @@
+#include "levin/core/profiler.h"
+
+namespace levin {
+
+Profiler::~Profiler() = default;
+
+}  // namespace levin

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "levin/core/export.h"
+#include "levin/core/fwd.h"
+#include "levin/core/options/value.h"
+#include "levin/core/protocol/hook.h"
+
+namespace levin {
+
+/// In what ranks wait for one another.
+enum class WaitReason : std::uint8_t {
+  kMeeting,   ///< metrics and decisions, over the control group
+  kGradients  ///< reductions of gradients, within backward passes
+};
+
+/// Measures where the time of a run goes: `profiler:` of the Trainer. Derive, override, and register the class. What is
+/// measured are actions: hooks, each callback's and the module's, by Lightning's names, such as
+/// `[Callback]ModelCheckpoint.on_train_batch_end`, `[LightningModule]Digits.training_step` and `run_training_batch`, and those
+/// of the user's own (Trainer::profile()). Without a profiler nothing is measured.
+/// Ranks: each has one of its own. Threading: called by the training thread. Example: callbacks/simple_profiler.h.
+class LEVIN_API Profiler {
+ public:
+  virtual ~Profiler();
+
+  /// Called: first in fit, validate, test and predict. What was measured before is forgotten.
+  virtual void begin(Trainer&, Stage) {}
+  /// An action begins, within those that have begun and not ended. Called: often; it should take less than a microsecond.
+  virtual void start(std::string_view action) = 0;
+  /// It ends, also by an exception. Must not throw.
+  virtual void stop(std::string_view action) = 0;
+  /// A batch of any stage is done.
+  virtual void batch_done() {}
+  /// Ranks have met: this one came at `arrived` and went on at `left`, in seconds of this host's steady clock. All ranks get as
+  /// many of each kind, in the same order.
+  virtual void waited(WaitReason, double /*arrived*/, double /*left*/) {}
+  /// Called: last, when all has been done. Ranks: all, so that it may exchange what was measured. Throws IoError.
+  virtual void end(Trainer&) {}
+  /// In place of end(), when an error is leaving: other ranks may be gone. Throws IoError.
+  virtual void end_failed(Trainer&) {}
+
+  /// The options that this profiler was made with, which ranks compare. Default: null.
+  virtual Value settings() const { return {}; }
+};
+
+/// An action, as long as it lives.
+class [[nodiscard]] ProfiledAction {
+ public:
+  /// `profiler`: null measures nothing, and costs next to nothing.
+  ProfiledAction(Profiler* profiler, std::string_view action) : profiler_(profiler) {
+    if (profiler_ == nullptr) return;
+    action_ = action;
+    profiler_->start(action_);
+  }
+  ~ProfiledAction() {
+    if (profiler_ != nullptr) profiler_->stop(action_);
+  }
+  ProfiledAction(const ProfiledAction&) = delete;
+  ProfiledAction& operator=(const ProfiledAction&) = delete;
+
+ private:
+  Profiler* profiler_;
+  std::string action_;
+};
+
+}  // namespace levin

@@ -1,0 +1,210 @@
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "levin/core/accelerator.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/options/registry.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// A CPU whose mixed precision is 16-bit floats.
+class HalfCpu : public Accelerator {
+ public:
+  std::string name() const override { return "half_cpu"; }
+  at::DeviceType device_type() const override { return at::kCPU; }
+  std::optional<at::ScalarType> autocast_type(PrecisionFormat) const override { return at::kHalf; }
+};
+LEVIN_REGISTER_ACCELERATOR(HalfCpu, "16-bit floats on the CPU");
+
+/// One weight, stepped by its gradient: the loss's slope, which is a batch's only number, passes through 16-bit floats.
+struct Slope : Module {
+  explicit Slope(bool automatic)
+      : layer(register_module("layer", torch::nn::Linear(torch::nn::LinearOptions(1, 1).bias(false)))) {
+    set_automatic_optimization(automatic);
+    const at::NoGradGuard no_grad;
+    layer->weight.zero_();
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    const at::Tensor out = layer->forward(torch::ones({1, 1}));
+    CHECK(out.scalar_type() == at::kHalf);
+    const at::Tensor loss = (out.to(at::kFloat) * batch[0]).sum();
+    losses.push_back(loss.item<double>());
+    if (automatic_optimization()) return loss;
+    optimizer_zero_grad(optimizer());
+    manual_backward(loss);
+    step_optimizer();
+    return {};
+  }
+  void on_after_backward() override { scaled.push_back(layer->weight.grad().item<double>()); }
+  void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) override {
+    weights.push_back(layer->weight.item<double>());
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
+
+  torch::nn::Linear layer;
+  std::vector<double> losses, scaled, weights;
+};
+
+TrainerOptions half_options() {
+  TrainerOptions options = quiet_options();
+  options.accelerator = "HalfCpu";
+  options.precision = PrecisionFormat::kFloat16Mixed;
+  options.max_epochs = 1;
+  return options;
+}
+
+std::shared_ptr<FixedLoader> batches_of(const std::vector<double>& numbers) {
+  std::vector<Batch> batches;
+  for (const double number : numbers) batches.emplace_back(torch::tensor(number, torch::kFloat));
+  return std::make_shared<FixedLoader>(std::move(batches));
+}
+
+std::shared_ptr<FixedLoader> one_batch(const at::Tensor& values) {
+  return std::make_shared<FixedLoader>(std::vector<Batch>{Batch(values)});
+}
+
+/// A convolution of images.
+struct Images : Module {
+  Images() : layer(register_module("layer", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 2)))) {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& parameter : parameters()) parameter.copy_(torch::arange(parameter.numel()).view_as(parameter) / 48);
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    input = batch[0];
+    return layer->forward(batch[0]).pow(2).mean();
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 0.1); }
+  const at::Tensor& weight() const { return layer->weight; }
+  at::Tensor momentum(const Trainer& trainer) const {
+    const auto& state = trainer.optimizers().front()->state();
+    return static_cast<torch::optim::AdamParamState&>(*state.at(weight().unsafeGetTensorImpl())).exp_avg();
+  }
+
+  torch::nn::Conv2d layer;
+  at::Tensor input;
+};
+
+}  // namespace
+
+TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with float weights") {
+  struct Typed : Module {
+    Typed() : layer(register_module("layer", torch::nn::Linear(1, 1))) {}
+    StepOutput training_step(const Batch& batch, std::int64_t) override {
+      const at::Tensor out = layer->forward(batch[0].reshape({1, 1}));
+      input_type = batch[0].scalar_type();
+      output_type = out.scalar_type();
+      weight_type = layer->weight.scalar_type();
+      return out.mean();
+    }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+    torch::nn::Linear layer;
+    at::ScalarType input_type{}, output_type{}, weight_type{};
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  SECTION("64-true") {
+    options.precision = PrecisionFormat::kFloat64;
+    Trainer trainer(options);
+    trainer.fit(module, one_batch(torch::ones({1, 1})));
+    CHECK(module.input_type == at::kDouble);
+    CHECK(module.output_type == at::kDouble);
+    CHECK(module.weight_type == at::kDouble);
+  }
+  SECTION("bf16-mixed") {
+    options.precision = PrecisionFormat::kBfloat16Mixed;
+    Trainer trainer(options);
+    trainer.fit(module, one_batch(torch::ones({1, 1})));
+    CHECK(module.input_type == at::kFloat);
+    CHECK(module.output_type == at::kBFloat16);
+    CHECK(module.weight_type == at::kFloat);
+  }
+}
+
+TEST_CASE("channels_last brings images and weights into that order, and changes neither numbers nor checkpoints") {
+  const TemporaryFolder folder;
+  const auto fit = [&](Images& module, bool channels_last, std::int64_t epochs, const RunOptions& run = {}) {
+    TrainerOptions options = quiet_options();
+    options.max_epochs = epochs;
+    options.channels_last = channels_last;
+    Trainer trainer(options);
+    trainer.fit(module, one_batch(torch::arange(150.0).view({2, 3, 5, 5}) / 150), {}, run);
+    trainer.save_checkpoint(folder / "saved.ckpt");
+    CHECK(module.momentum(trainer).is_contiguous(at::MemoryFormat::ChannelsLast) == channels_last);
+  };
+  Images plain;
+  fit(plain, false, 2);
+  CHECK(plain.input.is_contiguous());
+  Images whole;
+  fit(whole, true, 2);
+  CHECK(whole.input.is_contiguous(at::MemoryFormat::ChannelsLast));
+  CHECK(whole.weight().is_contiguous(at::MemoryFormat::ChannelsLast));
+  CHECK(at::allclose(whole.weight(), plain.weight(), 1e-4, 1e-5));
+
+  Images begun;
+  fit(begun, true, 1);
+  for (const auto& [name, tensor] : Checkpoint::load(folder / "saved.ckpt").tensors) {
+    INFO(name);
+    CHECK(tensor.is_contiguous());
+  }
+  Images resumed;
+  fit(resumed, true, 2, {.ckpt_path = (folder / "saved.ckpt").string()});
+  CHECK(resumed.weight().equal(whole.weight()));
+}
+
+TEST_CASE("16-mixed steps by gradients that 16-bit floats do not hold, and leaves out a step that overflows") {
+  const bool automatic = GENERATE(true, false);
+  const double infinity = std::numeric_limits<double>::infinity();
+  Slope module(automatic);
+  Trainer trainer(half_options());
+  // 1e-8 is less than the smallest 16-bit float; 3 times 65536 is more than the largest.
+  trainer.fit(module, batches_of({1e-8, 3.0, 1e-8, 1.5}));
+  REQUIRE(module.scaled.size() == 4);
+  CHECK(module.scaled[0] == Approx(1e-8 * 65536).epsilon(1e-3));
+  CHECK(module.scaled[1] == infinity);
+  CHECK(module.scaled[2] == Approx(1e-8 * 32768).epsilon(1e-3));
+  CHECK(module.scaled[3] == Approx(1.5 * 32768).epsilon(1e-3));
+  CHECK(module.weights[0] == Approx(-1e-8).epsilon(1e-3));
+  CHECK(module.weights[1] == module.weights[0]);
+  CHECK(module.weights[2] == Approx(-2e-8).epsilon(1e-3));
+  CHECK(module.weights[3] == Approx(-1.5).epsilon(1e-3));
+  CHECK(trainer.global_step() == 4);
+}
+
+TEST_CASE("clipping under 16-mixed sees gradients as they are") {
+  TrainerOptions options = half_options();
+  options.gradient_clip_val = 0.25;
+  Slope module(/*automatic=*/true);
+  Trainer trainer(options);
+  trainer.fit(module, batches_of({0.125, 0.5}));
+  REQUIRE(module.weights.size() == 2);
+  CHECK(module.weights[0] == -0.125);
+  CHECK(module.weights[1] == Approx(-0.375).epsilon(1e-4));
+}
+
+TEST_CASE("the factor of 16-mixed doubles after 2000 good batches, and goes on from a checkpoint") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "saved.ckpt").string();
+  const auto scaled_after = [&](std::size_t batches, const RunOptions& run) {
+    TrainerOptions options = half_options();
+    options.max_epochs = run.ckpt_path ? 2 : 1;
+    Slope module(/*automatic=*/true);
+    Trainer trainer(options);
+    trainer.fit(module, batches_of(std::vector<double>(batches, 1.0 / 1024)), {}, run);
+    trainer.save_checkpoint(file);
+    return module.scaled;
+  };
+  const auto first = scaled_after(1999, {});
+  CHECK(first.front() == 64);
+  CHECK(first.back() == 64);
+  const Value saved = Checkpoint::load(file).manifest.at("gradient_scaler");
+  CHECK(saved.at("scale").as_double() == 65536);
+  CHECK(saved.at("_growth_tracker").as_int() == 1999);
+  const auto second = scaled_after(1999, {.ckpt_path = file});
+  CHECK(second[0] == 64);
+  CHECK(second[1] == 128);
+}
