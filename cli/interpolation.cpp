@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "levin/cli/config_value.h"
@@ -35,8 +37,8 @@ class Interpolation {
   explicit Interpolation(const Value& config) : config_(config) {}
 
   Value resolve(const Value& value) {
-    if (++values_ > kMostValues || depth_ > kDeepest)
-      throw ConfigError(value.mark(), format("unfolds to more than {} values, or {} levels", kMostValues, kDeepest));
+    check_values(++values_, depth_, value.mark());
+    deepest_ = std::max(deepest_, depth_);
     ++depth_;
     Value resolved = value;
     if (value.is_string()) {
@@ -73,8 +75,7 @@ class Interpolation {
       result += text_of(found, value.mark(), reference);
       at = end + 1;
     }
-    if ((bytes_ += result.size()) > kMostBytes)
-      throw ConfigError(value.mark(), format("texts unfold to more than {} bytes", kMostBytes));
+    check_bytes(bytes_ += result.size(), value.mark());
     return marked_as(value, Value(std::move(result)));
   }
 
@@ -86,10 +87,41 @@ class Interpolation {
     }
     if (std::find(open_.begin(), open_.end(), reference) != open_.end())
       throw ConfigError(mark, format("refers to itself: {}, {}", join(open_), reference));
+    const auto known = found_.find(reference);
+    if (known != found_.end()) return again(known->second, mark);
     open_.push_back(reference);
-    Value found = resolve(value_at(config_, reference, mark));
+    const std::size_t values = values_;
+    const std::size_t bytes = bytes_;
+    const std::size_t deepest = std::exchange(deepest_, depth_);
+    Value value = resolve(value_at(config_, reference, mark));
+    found_[reference] = {value, values_ - values, bytes_ - bytes, deepest_ - depth_};
+    deepest_ = std::max(deepest, deepest_);
     open_.pop_back();
-    return found;
+    return value;
+  }
+
+  /// What a reference stands for, and how large that is.
+  struct Found {
+    Value value;
+    std::size_t values;
+    std::size_t bytes;
+    std::size_t levels;
+  };
+
+  /// The same as unfolding it once more.
+  Value again(const Found& found, const Mark& mark) {
+    check_values(values_ += found.values, depth_ + found.levels, mark);
+    check_bytes(bytes_ += found.bytes, mark);
+    deepest_ = std::max(deepest_, depth_ + found.levels);
+    return found.value;
+  }
+
+  static void check_values(std::size_t values, std::size_t depth, const Mark& mark) {
+    if (values > kMostValues || depth > kDeepest)
+      throw ConfigError(mark, format("unfolds to more than {} values, or {} levels", kMostValues, kDeepest));
+  }
+  static void check_bytes(std::size_t bytes, const Mark& mark) {
+    if (bytes > kMostBytes) throw ConfigError(mark, format("texts unfold to more than {} bytes", kMostBytes));
   }
 
   static Value variable(const std::string& reference, const Mark& mark) {
@@ -115,6 +147,8 @@ class Interpolation {
   std::size_t values_ = 0;
   std::size_t bytes_ = 0;
   std::size_t depth_ = 0;
+  std::size_t deepest_ = 0;  ///< that depth_ has been since the reference that is unfolded began
+  std::map<std::string, Found> found_;
 };
 
 }  // namespace

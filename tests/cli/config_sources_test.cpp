@@ -236,6 +236,18 @@ TEST_CASE("references that unfold without end are cut off") {
   CHECK_THAT(error_of([&] { resolved(texts); }), Contains("unfold to more than 16777216 bytes"));
 }
 
+TEST_CASE("references to references nest as deep as if they had been unfolded one by one") {
+  const auto nested = [](int levels) {
+    std::string text = "a0: x\n";
+    for (int level = 1; level <= levels; ++level) {
+      text += "a" + std::to_string(level) + ": ['${a" + std::to_string(level - 1) + "}']\n";
+    }
+    return text;
+  };
+  CHECK_NOTHROW(resolved(nested(49)));
+  CHECK_THAT(error_of([&] { resolved(nested(120)); }), Contains("or 100 levels"));
+}
+
 TEST_CASE("a wrong value that came by reference is told where it is used") {
   Files files;
   files.write("run.yaml",
