@@ -90,7 +90,7 @@ void MetricsFile::tidy() {
   std::vector<std::string> columns = columns_;
   std::sort(columns.begin(), columns.end());
   std::vector<std::size_t> place_of(columns.size());
-  for (std::size_t place = 0; place < columns.size(); ++place) place_of[column_of_.at(columns[place])] = place;
+  for (std::size_t place = 0; place < columns.size(); ++place) place_of[column(columns[place])] = place;
   rewrite(present_file(), columns, {}, waiting_.moved(place_of), AtomicFile::Disk::kWait);
   close();
 }
@@ -159,9 +159,13 @@ void MetricsFile::take_journal(const std::filesystem::path& source, const RowFil
 }
 
 std::size_t MetricsFile::column(std::string_view name) {
-  const auto [place, is_new] = column_of_.try_emplace(std::string(name), columns_.size());
-  if (is_new) columns_.emplace_back(name);
-  return place->second;
+  // Found without a text of its own: this is asked for each number of each row.
+  const auto known = column_of_.find(name);
+  if (known != column_of_.end()) return known->second;
+  const std::size_t index = columns_.size();
+  column_of_.emplace(name, index);
+  columns_.emplace_back(name);
+  return index;
 }
 
 bool MetricsFile::append_to_file() {

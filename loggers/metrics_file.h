@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,6 +65,11 @@ class MetricsFile {
   std::int64_t rows() const { return rows_; }
 
  private:
+  struct NameHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+
   void open();
   void close();
   void stay_in_place();
@@ -86,7 +92,7 @@ class MetricsFile {
   std::optional<OutputFile> file_;  ///< none while there is no file
 
   std::vector<std::string> columns_;
-  std::unordered_map<std::string, std::size_t> column_of_;
+  std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> column_of_;
   std::size_t columns_in_file_ = 0;
   std::int64_t size_ = 0;  ///< of the file
   std::size_t rows_in_file_ = 0;
