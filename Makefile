@@ -80,7 +80,7 @@ lint: ## Check formatting and the house's rules, that no warning slips in, and w
 TIDY ?=
 tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ from origin/main, or over TIDY=all
 	@scripts/setup.sh lint
-	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF $(CMAKE_FLAGS)
+	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $(CMAKE_FLAGS)
 	@scripts/tidy.sh build-tidy $(TIDY)
 
 clean: ## Remove the build folders

@@ -38,7 +38,7 @@ double quantile(std::vector<double> values, double part) {
 }
 
 template <class Class, class Options>
-Make make(Options options) {
+Make make(const Options& options) {
   return [options](Parameters parameters) { return std::make_shared<Class>(std::move(parameters), options); };
 }
 

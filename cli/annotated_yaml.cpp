@@ -52,7 +52,7 @@ class Writer {
       text_ += format(" {}\n", scalar_text(value));
       return;
     }
-    text_ += "\n";
+    text_ += '\n';
     children(value, indent + 2, false);
   }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what a build of levin needs and is missing: Debian packages, and LibTorch into a folder outside the clone.
-# Usage: scripts/setup.sh [lint|fuzz|launchers]   With `lint`, clang, clang-format and clang-tidy too; with `fuzz`, clang and
+# Usage: scripts/setup.sh [lint|fuzz|launchers]   With `lint`, clang, clang-format and clang-tidy (from PyPI, into
+# the folder of LibTorch) too; with `fuzz`, clang and
 # libFuzzer; with `launchers`, Open MPI and Slurm, which some tests start. A run that finds everything in place takes milliseconds.
 #
 # Environment:
-#   LEVIN_CACHE          where LibTorch is kept, shared by all clones (default ~/.cache/levin)
+#   LEVIN_CACHE          where LibTorch and clang-tidy are kept, shared by all clones (default ~/.cache/levin)
 #   LEVIN_TORCH_VERSION  version of LibTorch to download (default: cmake/torch_version.txt)
 #   LEVIN_CUDA           ON, OFF or AUTO (default): with CUDA's libraries, 3.4 GB more; AUTO when a GPU is there
 #   Torch_DIR, CMAKE_PREFIX_PATH   a LibTorch of your own; then none is downloaded
@@ -25,7 +26,7 @@ fail() {
 
 packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev libgloo-dev catch2
   librapidcheck-dev python3 python3-jsonschema python3-yaml)
-[[ ${1:-} != lint ]] || packages+=(clang-format-14 clang-14 clang-tidy-14)
+[[ ${1:-} != lint ]] || packages+=(clang-format-14 clang-14)
 [[ ${1:-} != launchers ]] || packages+=(openmpi-bin slurmctld slurmd slurm-client munge iproute2)
 [[ ${1:-} != fuzz ]] || packages+=(clang-14 libclang-rt-14-dev)
 
@@ -98,6 +99,32 @@ download_cpu_part() {
   esac
 }
 
+need_pip() {
+  ! "$python" -m pip --version >/dev/null 2>&1 || return 0
+  command -v apt-get >/dev/null || fail "$1 is downloaded with pip, which $python lacks: install pip${2:-}"
+  install_packages python3-pip
+  python=/usr/bin/python3
+}
+
+# Debian's takes a minute for a source that reads LibTorch's headers, since it looks at all of them: newer ones take two seconds.
+download_clang_tidy() {
+  local version folder
+  version=$(<"$(dirname "$0")/../cmake/clang_tidy_version.txt")
+  folder=$cache/clang-tidy-$version
+  [[ ! -x $folder/clang_tidy/data/bin/clang-tidy ]] || return 0
+  mkdir -p "$cache"
+  need_pip clang-tidy
+  say "downloading clang-tidy $version into $folder; this is done once"
+  rm -rf "$folder.partial"
+  if ! pip_install --no-deps --target "$folder.partial" "clang-tidy==$version"; then
+    say "clang-tidy $version could not be downloaded (see above); going on with Debian's, which is slower"
+    install_packages clang-tidy-14
+    return
+  fi
+  rm -rf "$folder"
+  mv "$folder.partial" "$folder"
+}
+
 # Downloads into $1 by way of a folder beside it, so that an interrupted download never looks whole.
 download_libtorch() {
   local folder=$1 part=$2 needed_gib=$3
@@ -105,11 +132,7 @@ download_libtorch() {
   exec 9>"$cache/.lock"
   flock 9
   ! is_libtorch "$folder/torch" || return 0
-  if ! "$python" -m pip --version >/dev/null 2>&1; then
-    command -v apt-get >/dev/null || fail "LibTorch is downloaded with pip, which $python lacks: install pip, or give a LibTorch of your own with Torch_DIR"
-    install_packages python3-pip
-    python=/usr/bin/python3
-  fi
+  need_pip LibTorch ", or give a LibTorch of your own with Torch_DIR"
   local free_gib=$(($(df -Pk "$cache" | awk 'NR == 2 {print $4}') / 1048576))
   ((free_gib >= needed_gib)) || fail "LibTorch needs $needed_gib GiB in $cache, where $free_gib GiB are free; choose another folder with LEVIN_CACHE"
   rm -rf "$cache"/.partial-*
@@ -127,6 +150,7 @@ download_libtorch() {
   mv "$partial" "$folder"
 }
 
+[[ ${1:-} != lint ]] || download_clang_tidy
 own_libtorch && exit 0
 cpu_folder=$cache/torch-$torch_version-cpu
 cuda_folder=$cache/torch-$torch_version-cuda

@@ -5,8 +5,8 @@
 # Without sources: those that differ from origin/main (from the commit before this one, where there is no such branch or it is
 # this commit), and the sources beside headers that differ.
 #
-# BUILD_FOLDER is configured for clang, each source alone: its precompiled headers are compiled if there is a source, and nothing
-# else.
+# BUILD_FOLDER is configured for clang, each source alone, without precompiled headers, so that a source which does not include
+# what it uses is found; nothing is compiled. clang-tidy is the one of scripts/setup.sh lint.
 set -euo pipefail
 build=$1
 shift
@@ -36,7 +36,8 @@ if ((${#files[@]} == 0)) || [[ -z ${files[0]} ]]; then
   exit 0
 fi
 
-cmake --build "$build" -j "$(nproc)" --target levin_room_pch levin_pch levin_test_pch
+clang_tidy=${LEVIN_CACHE:-$HOME/.cache/levin}/clang-tidy-$(<"$(dirname "$0")/../cmake/clang_tidy_version.txt")/clang_tidy/data/bin/clang-tidy
+[[ -x $clang_tidy ]] || clang_tidy=clang-tidy-14
 echo "clang-tidy: ${#files[@]} sources"
 printf '%s\0' "${files[@]}" |
-  xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 -p "$build" --quiet --warnings-as-errors='*' 2> >(grep -v 'warnings\? generated\|Suppressed\|Use -header-filter' >&2)
+  xargs -0 -n 1 -P "$(nproc)" "$clang_tidy" -p "$build" --quiet --warnings-as-errors='*' 2> >(grep -v 'warnings\? generated\|Suppressed\|Use -header-filter' >&2)

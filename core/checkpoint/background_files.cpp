@@ -33,7 +33,7 @@ BackgroundFiles::~BackgroundFiles() {
   if (thread_.joinable()) thread_.join();
 }
 
-void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
+void BackgroundFiles::write(const Checkpoint& checkpoint, const fs::path& file) {
   constexpr std::size_t kMostCopies = 2;
   Checkpoint memory;
   {

@@ -69,12 +69,13 @@ void visit_torch_options(Options& options, const Visit& visit) {
 template <class Visit>
 void visit_state_fields(ParameterState& state, const Visit& visit) {
   for (const StateField& field : state.fields()) {
+    const char* const name = field.name.c_str();
     std::visit(
         [&]<class Place>(const Place& place) {
           if constexpr (std::is_same_v<Place, OwnShape>) {
-            visit(field.name.c_str(), place);
+            visit(name, place);
           } else {
-            visit(field.name.c_str(), *place);
+            visit(name, *place);
           }
         },
         field.place);

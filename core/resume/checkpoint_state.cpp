@@ -272,7 +272,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   Checkpoint checkpoint = put_together(run, weights_only, [&] { return gather_rank_states(run); });
   if (options.in_background) {
     if (!run.is_global_zero()) return;
-    run.files.write(std::move(checkpoint), file);
+    run.files.write(checkpoint, file);
     if (weights_only) return;
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.
     if (run.progress.fitting) run.files.then([&run, file] { note_checkpoint(run, file, /*alone=*/false); });

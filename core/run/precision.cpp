@@ -13,9 +13,9 @@
 namespace levin {
 namespace {
 
-void bring_channels_last(std::vector<at::Tensor> tensors) {
+void bring_channels_last(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
-  for (at::Tensor& tensor : tensors) {
+  for (const at::Tensor& tensor : tensors) {
     if (tensor.dim() != 4 || tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) continue;
     tensor.set_data(tensor.contiguous(at::MemoryFormat::ChannelsLast));
   }

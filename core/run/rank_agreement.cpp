@@ -44,8 +44,10 @@ std::string describe_setup(const RunSetup& setup, const RunParts& parts, const R
   text += "ckpt_path: " + run.ckpt_path.value_or("") + "\n";
   if (run.init_from) text += "init_from: " + run.init_from->path.string() + "\n";
   for (const auto& callback : parts.callbacks) add_settings(text, callback->class_name(), callback->settings());
-  if (setup.profiler != nullptr)
-    add_settings(text, "profiler " + class_name_of(typeid(*setup.profiler)), setup.profiler->settings());
+  if (setup.profiler != nullptr) {
+    const Profiler& profiler = *setup.profiler;
+    add_settings(text, "profiler " + class_name_of(typeid(profiler)), profiler.settings());
+  }
   for (const auto& logger : setup.loggers) add_settings(text, "logger " + logger->name(), logger->settings());
   add_settings(text, "module", parts.module->hparams());
   if (parts.data != nullptr) add_settings(text, "data", parts.data->hparams());
