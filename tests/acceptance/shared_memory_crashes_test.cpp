@@ -65,7 +65,10 @@ bool ends_within(pid_t group, std::chrono::seconds limit) {
 }
 
 std::vector<std::string> endless_fit(const fs::path& folder) {
-  return saving_fit(folder, "every_n_train_steps: 5, filename: last", {"--trainer.devices=2", "--trainer.max_epochs=-1"});
+  // Of a rank 0 that nobody launched, and that was killed before it could be found, nobody knows more than that it does not
+  // come.
+  return saving_fit(folder, "every_n_train_steps: 5, filename: last",
+                    {"--trainer.devices=2", "--trainer.max_epochs=-1", "--trainer.connect_timeout_seconds=20"});
 }
 
 TEST_CASE("a run that is killed at any instant, in whole or in part, leaves no process and no shared memory") {

@@ -89,7 +89,7 @@ TEST_CASE("a run without a whole checkpoint starts again from the beginning, in 
 
 TEST_CASE("a damaged newest checkpoint is passed over") {
   // The second attempt's ranks find the file of step 6 cut short, by the first one's last act.
-  const Run run({"ranks=2", "max_restarts=1", "fail=0:0:8:damage_newest"});
+  const Run run({"ranks=2", "max_restarts=1", "async=0", "fail=0:0:8:damage_newest"});
   check_equals_undisturbed(run, 1);
   CHECK_THAT(run.outcome.err, Catch::Contains("Skipping a damaged checkpoint while looking for the newest"));
   CHECK_THAT(run.outcome.out, Catch::Contains("(epoch 0, step 3)"));

@@ -130,8 +130,9 @@ TEST_CASE("a real Slurm starts ranks, and, in the whole matrix, takes a job back
   INFO("job " << job);
   const std::vector<std::string> show = {"scontrol", "show", "job", job};
   REQUIRE(slurm.wait_for(show, "Restarts=1"));
-  // Slurm lets a job that came back wait for two minutes, from when its processes are gone: it is told until it goes on.
-  const std::string hurry = "scontrol update jobid=" + job + " StartTime=now 2>&1; scontrol show job " + job;
+  // Slurm lets a job that came back wait for two minutes, from when its processes are gone: it is told now and then until it
+  // goes on; told all the time, it comes to nothing else.
+  const std::string hurry = "sleep 2; scontrol update jobid=" + job + " StartTime=now 2>&1; scontrol show job " + job;
   CHECK(slurm.wait_for({"sh", "-c", hurry}, "JobState=COMPLETED", std::chrono::seconds(200)));
   INFO(read_text(folder / "output"));
   CHECK_THAT(read_text(folder / "output"), Catch::Contains("hpc_ckpt_1.ckpt (epoch 0, step "));

@@ -1,16 +1,16 @@
 // A user's program that trains a little: started on one host or several, by any launcher, and killed where it is told to.
 // Arguments: name=value
 //   folder=…, ranks=…, num_nodes=…, devices=…, max_restarts=…, min_devices=…, connect_timeout=…, timeout=…, epochs=…,
-//   samples=…, scale=… (of the data), width=… (of the network), save_every=steps (0: never), save_on_exception=1, toy=FILE
-//   (devices are those of an accelerator of which the file says how many there are), fail=RESTARTS:RANK:STEP:MANNER, several
-//   with commas between them; RANK all: each of them; STEP 0: in setup
+//   samples=…, scale=… (of the data), width=… (of the network), save_every=steps (0: never), async=0, save_on_exception=1,
+//   toy=FILE (devices are those of an accelerator of which the file says how many there are), fail=RESTARTS:RANK:STEP:MANNER,
+//   several with commas between them; RANK all: each of them; STEP 0: in setup
 // Writes FOLDER/weights_RANK when training is done.
 #include <torch/torch.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <fstream>
-#include <map>
+#include <set>
 #include <sstream>
 
 #include "distributed/failure_plan.h"
@@ -73,9 +73,7 @@ class Failures {
         levin::test::fail_in("sigkill");
       }
       if (plan.manner == "damage_newest") {
-        // The newer of two, which is written while training goes on.
-        while (checkpoints().size() < 2) usleep(1000);
-        std::filesystem::resize_file(checkpoints().rbegin()->second, 100);
+        std::filesystem::resize_file(*checkpoints().rbegin(), 100);
         levin::test::fail_in("sigkill");
       }
       plan.manner == "sigusr1" ? void(raise(SIGUSR1)) : levin::test::fail_in(plan.manner, rank);
@@ -89,11 +87,11 @@ class Failures {
     std::int64_t step;
     std::string manner;
   };
-  /// The whole ones, by age.
-  std::map<std::filesystem::file_time_type, std::filesystem::path> checkpoints() const {
-    std::map<std::filesystem::file_time_type, std::filesystem::path> found;
+  /// The whole ones, by their names, which begin with the epoch and the step: times are those of a clock that may be set back.
+  std::set<std::filesystem::path> checkpoints() const {
+    std::set<std::filesystem::path> found;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "logs/version_0/checkpoints")) {
-      if (entry.path().extension() == ".ckpt") found[entry.last_write_time()] = entry.path();
+      if (entry.path().extension() == ".ckpt") found.insert(entry.path());
     }
     return found;
   }
@@ -165,6 +163,7 @@ TrainerOptions options_of(const Settings& settings) {
   }
   saving["save_on_exception"] = on_exception;
   saving["save_top_k"] = std::int64_t{-1};
+  saving["async"] = settings.number("async", 1) == 1;
   options.callbacks = {Component<Callback>(Value("ModelCheckpoint"), saving)};
   return options;
 }
