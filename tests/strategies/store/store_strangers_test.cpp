@@ -139,7 +139,7 @@ TEST_CASE("a thousand strangers do not keep a rank out, nor take memory, and giv
   store.join();
   // All but the last of them are closed, the oldest first; a third of them are closed at once.
   for (std::size_t i = 0; i + 2 * kMostUnknown < strangers.size(); ++i) REQUIRE(is_closed(strangers[i]));
-  CHECK(resident_kilobytes() - before < 16 * 1024);
+  CHECK(resident_kilobytes() - before < 16L * 1024);
   const auto said = store.said();
   CHECK(said.size() == 3);
   CHECK_THAT(said.back(), Catch::Contains("(100 so far)"));
