@@ -23,7 +23,7 @@ std::optional<double> momentum_of(const torch::optim::OptimizerParamGroup& group
 
 /// True when the step that this batch belongs to writes step values to the loggers.
 bool step_row_is_due(const Trainer& trainer, const Module& module) {
-  const std::int64_t every = trainer.options().log_every_n_steps.value_or(50);
+  const std::int64_t every = trainer.options().step_row_interval();
   // With manual optimization a batch may take several optimizer steps, and rows count batches.
   const std::int64_t step = module.automatic_optimization() ? trainer.global_step() : trainer.total_batch_idx();
   return every > 0 && ((step + 1) % every == 0 || trainer.should_stop());

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "levin/callbacks/profile_file.h"
 #include "levin/callbacks/rank_waits.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
@@ -135,9 +136,7 @@ std::string SimpleProfiler::waits(Trainer& trainer) const {
 }
 
 std::filesystem::path SimpleProfiler::file(const Trainer& trainer) const {
-  const std::filesystem::path folder = options_.dirpath.value_or(trainer.log_dir());
-  return folder /
-         format("{}-{}-{}.txt", stage_ == Stage::kTrain ? "fit" : stage_name(stage_), options_.filename, trainer.rank());
+  return profile_file(trainer, stage_, options_.dirpath, options_.filename, ".txt");
 }
 
 void SimpleProfiler::write(Trainer& trainer, const std::string& text) const {

@@ -11,7 +11,7 @@ namespace {
 
 /// A row of step values follows this batch.
 bool row_is_due(const Trainer& trainer, const Module& module, std::int64_t batch_idx) {
-  const std::int64_t every = trainer.options().log_every_n_steps.value_or(50);
+  const std::int64_t every = trainer.options().step_row_interval();
   const bool ends_step = (batch_idx + 1) % trainer.accumulate_grad_batches() == 0 || trainer.is_last_batch();
   const std::int64_t steps = module.automatic_optimization() ? trainer.global_step() : trainer.total_batch_idx() + 1;
   return every > 0 && ends_step && steps % every == 0;

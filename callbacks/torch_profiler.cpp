@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "levin/callbacks/profile_file.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
@@ -116,13 +117,11 @@ void TorchProfiler::save() {
   if (!recording->is_active) return;
   recording->actions.clear();
   const auto result = recording->disable();
-  const std::filesystem::path folder = options_.dirpath.value_or(trainer_->log_dir());
   const std::string number = files_ == 0 ? "" : format("-{}", files_);
   const std::filesystem::path file =
-      folder / format("{}-{}-{}{}.pt.trace.json", stage_ == Stage::kTrain ? "fit" : stage_name(stage_), options_.filename,
-                      trainer_->rank(), number);
+      profile_file(*trainer_, stage_, options_.dirpath, options_.filename, number + ".pt.trace.json");
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directories(file.parent_path(), error);
   result->save(file.string());
   if (!std::filesystem::exists(file)) throw IoError(format("TorchProfiler: LibTorch could not write {}", file));
   ++files_;

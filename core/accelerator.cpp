@@ -99,6 +99,8 @@ std::optional<at::ScalarType> Accelerator::autocast_type(PrecisionFormat format)
   return format == PrecisionFormat::kBfloat16Mixed ? std::optional(at::kBFloat16) : std::nullopt;
 }
 
+std::unique_ptr<DeviceGraph> Accelerator::make_graph(const at::Device&, const DeviceGraph*) const { return nullptr; }
+
 bool Accelerator::pins_memory() const { return device_type() != at::kCPU; }
 
 }  // namespace levin

@@ -5,6 +5,8 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,18 @@ struct LEVIN_API DeviceMemory {
   std::int64_t allocated = 0;                       ///< in tensors
   std::int64_t reserved = 0;                        ///< taken from the device
   std::optional<std::int64_t> used = std::nullopt;  ///< of the device, by all processes; unset where it does not say
+};
+
+/// Work that a device has recorded: it does it again, in the same memory, with one call.
+class LEVIN_API DeviceGraph {
+ public:
+  // Here, so that a library which is loaded later needs no symbol of levin's.
+  virtual ~DeviceGraph() = default;
+  /// Calls `work`; what it gives the device to do is recorded, and not done. Memory that it takes stays the graph's. Throws
+  /// what `work` throws, and c10::Error for what cannot be recorded, such as reading a number. Called: once.
+  virtual void record(const std::function<void()>& work) = 0;
+  /// Does what has been recorded, after all that the device was given before.
+  virtual void replay() = 0;
 };
 
 /// Everything that depends on the kind of device that a run computes on. `cpu` and `cuda` are built in (strategies/); one of
@@ -73,6 +87,10 @@ class LEVIN_API Accelerator {
   /// Makes the backend of that name among all ranks, which meet in `store`. Not called for "gloo". Ranks: all.
   virtual c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                          double timeout_seconds) const;
+
+  /// A graph to record work of a device in. `before`: one whose memory it uses too, so that the two are replayed by turns, this
+  /// one second; null: none. Null where this kind of device records nothing, as by default.
+  virtual std::unique_ptr<DeviceGraph> make_graph(const at::Device& device, const DeviceGraph* before) const;
 
   /// What forward passes compute in under a mixed precision (bf16-mixed or 16-mixed); unset: not on this kind of device.
   virtual std::optional<at::ScalarType> autocast_type(PrecisionFormat format) const;

@@ -43,6 +43,8 @@ std::int64_t Module::dataloader_idx() const { return trainer().dataloader_idx();
 void Module::log(std::string_view name, double value, const LogOptions& options, SourceLocation where) {
   MetricStore* const metrics = ModuleAttachment::metrics(*this, name, where);
   if (metrics == nullptr) return;
+  if (const auto* recorded = TrainerState::of(*attachment_.trainer).graph.logs()) [[unlikely]]
+    recorded->refuse_number(name);
   metrics->log(name, value, options, where);
   if (!std::isfinite(value)) [[unlikely]]
     TrainerState::of(*attachment_.trainer).nan.look_at_metric(name, value);
@@ -60,6 +62,9 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
     misuse(format("{} elements; it takes a tensor with one element (take its mean() first?).", value.numel()));
   }
   if (value.is_complex()) misuse("a complex number; it takes a real one (log its abs(), or real() and imag()?).");
+  if (auto* recorded = TrainerState::of(*attachment_.trainer).graph.logs()) [[unlikely]] {
+    return recorded->add(name, value, options, where);
+  }
   if (value.is_cpu()) {
     log(name, scalar_value(value), options, where);
   } else {

@@ -50,7 +50,7 @@ std::optional<std::string> Strategy::failure_elsewhere() const {
 
 VoteChannel& Strategy::vote_channel() { return ranks().vote_channel(); }
 
-void Strategy::observe_waits(WaitObserver) {}
+void Strategy::observe_waits(const WaitObserver&) {}
 
 void Strategy::parameters_changed(Module& module, bool) { setup_module(module, /*training=*/true); }
 void Strategy::before_backward(const at::Tensor&, bool) {}

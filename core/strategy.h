@@ -98,7 +98,7 @@ class LEVIN_API Strategy {
 
   /// Called: before setup_module(). From here on `observer`, if there is one, is to be told of reductions of gradients in
   /// backward passes: as often on every rank, in the same order. By default it is told of none. Ranks: all, or none.
-  virtual void observe_waits(WaitObserver observer);
+  virtual void observe_waits(const WaitObserver& observer);
   /// Called: after the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's), and, for training,
   /// prepares the reduction of gradients. A second call replaces the first.
   virtual void setup_module(Module& module, bool training) = 0;

@@ -161,6 +161,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("allow_same_batches", &T::allow_same_batches,
               "All ranks may begin with the same training batch, which is an error else: they would train on the same samples");
   options.add("on_nan", &T::on_nan, "When a loss or gradient is NaN or infinite: warn once, end the run, or skip the step");
+  options.add("cuda_graph", &T::cuda_graph,
+              "Let GPUs record training steps and do them again with one call: never, or auto, where that comes to the same");
   options.add("channels_last", &T::channels_last,
               "Weights and inputs of four dimensions lie with their channels last in memory, as many convolutions are faster");
   options.add("detect_anomaly", &T::detect_anomaly, "Find the operation that made a gradient NaN (slow)");

@@ -67,8 +67,9 @@ struct LEVIN_API TrainerOptions {
       false;                    ///< ranks may all begin with the same training batch, where a loader of the user's own divides
   OnNan on_nan = OnNan::kWarn;  ///< when a loss, a gradient or a logged metric is NaN or infinite
   bool detect_anomaly = false;
-  bool channels_last = false;         ///< weights and inputs of four dimensions lie with their channels last in memory
-  Component<Profiler> profiler = {};  ///< "simple", "torch" or one of your own; none measures nothing
+  CudaGraph cuda_graph = CudaGraph::kNever;  ///< GPUs do steps again that they have recorded, where that comes to the same
+  bool channels_last = false;                ///< weights and inputs of four dimensions lie with their channels last in memory
+  Component<Profiler> profiler = {};         ///< "simple", "torch" or one of your own; none measures nothing
   bool barebones = false;
   bool sync_batchnorm = false;  ///< BatchNorm layers take a batch's statistics over all ranks
   std::int64_t reload_dataloaders_every_n_epochs = 0;
@@ -82,6 +83,9 @@ struct LEVIN_API TrainerOptions {
   double connect_timeout_seconds = 300;  ///< that ranks have to find one another when a run starts
   double stall_report_seconds = 60;      ///< a boundary that waits longer prints where each rank is
   double timeout_seconds = 1800;         ///< and after this ends the run
+
+  /// log_every_n_steps, or what it is when unset; 0: no step values are written.
+  std::int64_t step_row_interval() const { return log_every_n_steps.value_or(50); }
 
   static void declare(OptionList<TrainerOptions>& options);
 };

@@ -263,13 +263,15 @@ class CsvParser {
 
   /// Where the field whose opening quote is at `start` ends: at a delimiter, or at the end of the line.
   std::size_t end_of_quoted(std::string_view line, std::size_t start) const {
-    std::size_t quote = start;
-    do {
-      quote = line.find('"', quote + 1);
+    std::size_t end = start + 1;
+    while (true) {
+      const std::size_t quote = line.find('"', end);
       if (quote == std::string_view::npos)
         fail(static_cast<int>(start) + 1, "the quote that opens here is not closed on this line");
-    } while (quote + 1 < line.size() && line[quote + 1] == '"' && ++quote);
-    std::size_t end = quote + 1;
+      end = quote + 1;
+      if (end == line.size() || line[end] != '"') break;
+      ++end;  // two quotes stand for one
+    }
     while (end < line.size() && line[end] == ' ') ++end;
     if (end < line.size() && line[end] != options_.delimiter) {
       fail(static_cast<int>(end) + 1, "text after a closing quote: " + quoted_text(line.substr(end), 40));

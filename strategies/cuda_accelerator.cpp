@@ -24,6 +24,10 @@ std::optional<at::Generator> CudaAccelerator::generator(const at::Device& device
   return cuda_api().generator(device.index());
 }
 
+std::unique_ptr<DeviceGraph> CudaAccelerator::make_graph(const at::Device& device, const DeviceGraph* before) const {
+  return cuda_api().make_graph(device.index(), before);
+}
+
 c10::intrusive_ptr<c10d::Backend> CudaAccelerator::make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                                 int size, double timeout_seconds) const {
   return cuda_api().make_nccl_backend(store, rank, size, timeout_seconds);

@@ -22,6 +22,7 @@ class CudaAccelerator final : public Accelerator {
   std::optional<at::ScalarType> autocast_type(PrecisionFormat format) const override {
     return format == PrecisionFormat::kFloat16Mixed ? at::kHalf : at::kBFloat16;
   }
+  std::unique_ptr<DeviceGraph> make_graph(const at::Device& device, const DeviceGraph* before) const override;
   std::string backend_name() const override { return "nccl"; }
   c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                  double timeout_seconds) const override;

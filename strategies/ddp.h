@@ -50,7 +50,7 @@ class DdpStrategy : public Strategy {
 
   /// Over shared memory it is told of each bucket, else of each backward pass, in which a rank has come when it has its last
   /// gradient.
-  void observe_waits(WaitObserver observer) override { wait_observer_ = std::move(observer); }
+  void observe_waits(const WaitObserver& observer) override { wait_observer_ = observer; }
   /// Throws DesyncError on every rank, naming the first difference, when the ranks' modules are not alike.
   void setup_module(Module& module, bool training) override;
   /// Throws DesyncError as setup_module() does.

@@ -110,7 +110,7 @@ void merge(Checkpoint& source, std::size_t index, Checkpoint& target) {
 
 }  // namespace
 
-ShardedDdpStrategy::ShardedDdpStrategy(Options options) : DdpStrategy(std::move(options)) {}
+ShardedDdpStrategy::ShardedDdpStrategy(Options options) : DdpStrategy(options) {}
 ShardedDdpStrategy::~ShardedDdpStrategy() = default;
 
 void ShardedDdpStrategy::check_divisible(const torch::optim::Optimizer& optimizer) const {
@@ -159,7 +159,7 @@ void ShardedDdpStrategy::before_optimizer_step(torch::optim::Optimizer& optimize
   const std::vector<at::Tensor> parameters = all_parameters(optimizer);
   divide(parameters);
   check_same_step(parameters);
-  for (at::Tensor parameter : parameters) {
+  for (const at::Tensor& parameter : parameters) {
     if (!is_own(parameter)) optimizer.state().erase(parameter.unsafeGetTensorImpl());
     if (!parameter.grad().defined()) continue;
     stepped_.push_back({parameter, parameter.grad(), owner_of(parameter)});

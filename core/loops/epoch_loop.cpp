@@ -34,7 +34,7 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopCo
       validation_(validation),
       plan_(plan),
       automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan, run.scaler,
-                 run.leaves),
+                 run.leaves, run.graph),
       schedulers_(run.parts, run.progress, *run.metrics, run.hooks),
       rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {}
 
@@ -328,7 +328,7 @@ void EpochLoop::end_batch_hooks_without_batch(HookCounter& counter, const Iterat
 }
 
 bool EpochLoop::row_is_due() const {
-  const std::int64_t every = run_.options().log_every_n_steps.value_or(50);
+  const std::int64_t every = run_.options().step_row_interval();
   return every > 0 && ((progress_.logging_step + 1) % every == 0 || run_.stop.agreed());
 }
 

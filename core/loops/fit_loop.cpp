@@ -112,7 +112,7 @@ void FitLoop::agree_on_epoch() {
 }
 
 void FitLoop::warn_of_long_interval() const {
-  const std::int64_t every = run_.options().log_every_n_steps.value_or(50);
+  const std::int64_t every = run_.options().step_row_interval();
   if (run_.setup.loggers.empty() || !plan_.known() || plan_.iterations() == 0 || plan_.iterations() >= every) return;
   Console::instance().warn_once(
       format("An epoch has {} training batches, fewer than log_every_n_steps = {}: most epochs write no step values. Lower "

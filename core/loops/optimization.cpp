@@ -70,7 +70,8 @@ at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int6
   if (first_of_window) strategy_.synchronize_buffers(*parts_.module);
   if (batch != nullptr) {
     const Precision::Forward forward(precision_);
-    output_ = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, batch_idx);
+    const auto step = [&](Module& module) { return graph_.run(module, *batch, batch_idx); };
+    output_ = hooks_.module(Hook::kTrainingStep, step);
   }
   const bool has_loss = batch != nullptr && output_.loss.defined();
   GradientWindow& window = accumulation_.window;

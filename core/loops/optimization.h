@@ -6,6 +6,7 @@
 #include "levin/core/loops/gradient_accumulation.h"
 #include "levin/core/loops/gradient_scaler.h"
 #include "levin/core/loops/nan_guard.h"
+#include "levin/core/loops/step_graph.h"
 #include "levin/core/loops/step_votes.h"
 #include "levin/core/loops/unregistered_leaves.h"
 #include "levin/core/run/hook_runner.h"
@@ -26,7 +27,7 @@ class AutomaticOptimization {
  public:
   AutomaticOptimization(Strategy& strategy, const RunParts& parts, Progress& progress, GradientAccumulation& accumulation,
                         StepVotes& votes, const Precision& precision, HookRunner& hooks, NanGuard& nan, GradientScaler& scaler,
-                        UnregisteredLeaves& leaves)
+                        UnregisteredLeaves& leaves, StepGraph& graph)
       : strategy_(strategy),
         parts_(parts),
         progress_(progress),
@@ -36,7 +37,8 @@ class AutomaticOptimization {
         hooks_(hooks),
         nan_(nan),
         scaler_(scaler),
-        leaves_(leaves) {}
+        leaves_(leaves),
+        graph_(graph) {}
 
   /// `batch` null: this rank has none, and takes part in the reduction without. `first_of_window`: gradients start at zero.
   /// `take_step`: gradients are reduced and the optimizer steps. Gives the step's output, its loss detached and divided by
@@ -65,6 +67,7 @@ class AutomaticOptimization {
   NanGuard& nan_;
   GradientScaler& scaler_;
   UnregisteredLeaves& leaves_;
+  StepGraph& graph_;
   StepOutput output_;
   Steps steps_;
 };

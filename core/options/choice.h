@@ -94,6 +94,14 @@ template <>
 inline constexpr std::array kChoices<OnNan> = {Choice{OnNan::kWarn, "warn"}, Choice{OnNan::kStop, "stop"},
                                                Choice{OnNan::kSkip, "skip"}};
 
+/// Whether a device records training steps and does them again with one call each.
+enum class CudaGraph : std::uint8_t {
+  kNever,
+  kAuto  ///< where a step can be recorded, and comes to the same
+};
+template <>
+inline constexpr std::array kChoices<CudaGraph> = {Choice{CudaGraph::kNever, "never"}, Choice{CudaGraph::kAuto, "auto"}};
+
 /// What gradient clipping bounds.
 enum class GradientClipAlgorithm : std::uint8_t {
   kNorm,  ///< the 2-norm of all gradients together

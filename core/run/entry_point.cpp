@@ -23,6 +23,7 @@
 #include "levin/core/rows/metric_rows.h"
 #include "levin/core/run/announcements.h"
 #include "levin/core/run/crash_report.h"
+#include "levin/core/run/kept_memory.h"
 #include "levin/core/run/module_attachment.h"
 #include "levin/core/run/rank_agreement.h"
 #include "levin/core/run/signals.h"
@@ -64,6 +65,7 @@ void EntryPoint::begin_progress() {
   run_.accumulation.window = {};
   run_.nan.reset();
   run_.leaves.reset();
+  run_.graph.begin();
   run_.resume.position = {};
   run_.resume.position.epochs_done = progress.epoch;
 }
@@ -73,12 +75,14 @@ EntryPoint::~EntryPoint() {
   run_.entry.active = false;
   run_.parts.data = nullptr;
   run_.data_ahead = nullptr;
+  run_.graph.end();
   run_.progress.fitting = false;
   run_.resume.arrive();
 }
 
 void EntryPoint::run(const std::function<void()>& loop) {
   const SignalScope signals;
+  keep_memory_of_steps();
   const CrashReport crash_report(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();
   try {

@@ -9,6 +9,7 @@
 #include "levin/core/loops/gradient_scaler.h"
 #include "levin/core/loops/nan_guard.h"
 #include "levin/core/loops/optimizer_config.h"
+#include "levin/core/loops/step_graph.h"
 #include "levin/core/loops/unregistered_leaves.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/resume/resume_state.h"
@@ -61,6 +62,7 @@ struct TrainerState {
   NanGuard nan{setup, progress, tracker};
   GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
+  StepGraph graph{setup};
   std::string failed_batch;          ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;   ///< while training runs
   DataSource* data_ahead = nullptr;  ///< of a fit whose data is set up, until it begins to train

@@ -1,11 +1,13 @@
 #include "levin/strategies/cuda/cuda_api.h"
 
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <chrono>
+#include <exception>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 namespace levin {
@@ -36,6 +38,52 @@ void clear_memory(int index) {
 
 at::Generator generator(int index) { return at::cuda::detail::getDefaultCUDAGenerator(static_cast<c10::DeviceIndex>(index)); }
 
+class RecordedCudaWork final : public DeviceGraph {
+ public:
+  RecordedCudaWork(int index, c10::MempoolId_t pool) : index_(static_cast<c10::DeviceIndex>(index)), pool_(pool) {}
+
+  void record(const std::function<void()>& work) override {
+    const c10::cuda::CUDAGuard guard(index_);
+    c10::cuda::device_synchronize();
+    // CUDA records no default stream.
+    const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_));
+    // Threads that read batches take page-locked memory meanwhile.
+    graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+    } catch (...) {
+      end_failed();
+      throw;
+    }
+    graph_.capture_end();
+    pool_ = graph_.pool();
+  }
+  void replay() override {
+    const c10::cuda::CUDAGuard guard(index_);
+    graph_.replay();
+  }
+  c10::MempoolId_t pool() const { return pool_; }
+
+ private:
+  /// The stream must not go on recording. That what was recorded is of no use is known.
+  void end_failed() noexcept {
+    try {
+      graph_.capture_end();
+    } catch (const std::exception&) {
+      static_cast<void>(cudaGetLastError());
+    }
+  }
+
+  c10::DeviceIndex index_;
+  c10::MempoolId_t pool_;
+  at::cuda::CUDAGraph graph_;
+};
+
+std::unique_ptr<DeviceGraph> make_graph(int index, const DeviceGraph* before) {
+  const auto* recorded = dynamic_cast<const RecordedCudaWork*>(before);
+  return std::make_unique<RecordedCudaWork>(index, recorded != nullptr ? recorded->pool() : c10::MempoolId_t{0, 0});
+}
+
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                     double timeout_seconds) {
   auto options = c10d::ProcessGroupNCCL::Options::create();
@@ -49,6 +97,7 @@ constexpr CudaApi kApi = {[]() -> int { return c10::cuda::device_count(); },
                           memory,
                           clear_memory,
                           generator,
+                          make_graph,
                           make_nccl_backend};
 
 }  // namespace

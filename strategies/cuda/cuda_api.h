@@ -4,8 +4,9 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "levin/core/accelerator.h"
+#include <memory>
 
+#include "levin/core/accelerator.h"
 #include "levin/core/export.h"
 
 namespace levin {
@@ -21,6 +22,8 @@ struct CudaApi {
   void (*clear_memory)(int index);
   /// LibTorch's own for this GPU.
   at::Generator (*generator)(int index);
+  /// See Accelerator::make_graph().
+  std::unique_ptr<DeviceGraph> (*make_graph)(int index, const DeviceGraph* before);
   /// NCCL among all ranks. Ranks: all.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl_backend)(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                          double timeout_seconds);

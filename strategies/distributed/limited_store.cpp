@@ -15,7 +15,7 @@ constexpr auto kStoreGrace = std::chrono::seconds(1);
 }  // namespace
 
 template <class Call>
-auto LimitedStore::limited(std::chrono::milliseconds limit, Call call) const {
+auto LimitedStore::limited(std::chrono::milliseconds limit, const Call& call) const {
   if constexpr (std::is_void_v<std::invoke_result_t<Call>>) {
     limited(limit, [call] {
       call();

@@ -40,7 +40,7 @@ class LimitedStore final : public c10d::Store {
 
  private:
   template <class Call>
-  auto limited(std::chrono::milliseconds limit, Call call) const;
+  auto limited(std::chrono::milliseconds limit, const Call& call) const;
 
   std::string place_;
   std::unique_ptr<CallThread> thread_ = std::make_unique<CallThread>();  ///< makes every call to store_

@@ -21,7 +21,7 @@ class ModuleSynchronizer {
   ~ModuleSynchronizer();
 
   /// See Strategy::observe_waits(). `observer`: may be null.
-  void observe_waits(WaitObserver observer) { wait_observer_ = std::move(observer); }
+  void observe_waits(const WaitObserver& observer) { wait_observer_ = observer; }
   /// See Strategy::parameters_changed(). Throws DesyncError on every rank, naming the first difference, when ranks have changed
   /// differently.
   void parameters_changed(bool after_reduction);

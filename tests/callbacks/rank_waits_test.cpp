@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-using levin::MeetingSpan;
 using levin::waits_of_ranks;
 
 namespace {

@@ -43,9 +43,10 @@ struct OptimizationBench : RunBench {
   NanGuard nan{setup, progress, tracker};
   GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
+  StepGraph graph{setup};
   StepVotes votes{setup.strategy->vote_channel(), boundaries, trained, nan};
-  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes,
-                                     precision,       hooks, nan,      scaler,       leaves};
+  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision,
+                                     hooks,           nan,   scaler,   leaves,       graph};
 };
 
 }  // namespace

@@ -1,0 +1,208 @@
+#include "levin/core/loops/step_graph.h"
+
+#include <torch/torch.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "levin/optim/fused_optimizers.h"
+#include "support/file_text.h"
+#include "support/fixed_loader.h"
+#include "support/recording.h"
+#include "support/recording_accelerator.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+constexpr std::int64_t kBatches = 12;
+constexpr std::int64_t kEpochs = 3;
+/// Those that come before the first step which is replayed, and the last one of each epoch, which is smaller.
+constexpr std::int64_t kCallsOfWholeFit = 8 + kEpochs;
+
+LoaderPtr batches_of(std::int64_t last_size) {
+  torch::manual_seed(11);
+  std::vector<Batch> batches;
+  for (std::int64_t index = 0; index < kBatches; ++index) {
+    const std::int64_t size = index + 1 == kBatches ? last_size : 8;
+    batches.push_back(Batch{{"x", torch::randn({size, 6})}, {"y", torch::randint(4, {size})}});
+  }
+  return std::make_shared<FixedLoader>(std::move(batches));
+}
+
+/// Everything that a step may have: a layer with running means, a layer that is frozen, hooks that count, metrics.
+class Net : public Module {
+ public:
+  Net() {
+    torch::manual_seed(5);
+    first = register_module("first", torch::nn::Linear(6, 16));
+    norm = register_module("norm", torch::nn::BatchNorm1d(16));
+    second = register_module("second", torch::nn::Linear(16, 4));
+    unused = register_module("unused", torch::nn::Linear(2, 2));
+    seen = register_buffer("seen", torch::zeros({}));
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+    ++calls;
+    const at::Tensor hidden = torch::relu(norm(first(batch["x"])));
+    const at::Tensor logits = second(hidden);
+    at::Tensor loss = torch::nn::functional::cross_entropy(logits, batch["y"]);
+    log("loss", loss, {.on_step = true, .on_epoch = true});
+    log("accuracy", (logits.argmax(1) == batch["y"]).to(torch::kFloat).mean(), {.on_epoch = true});
+    if (also) loss = also(*this, loss, batch_idx);
+    return {loss, {{"logits", logits}}};
+  }
+  void on_before_backward(const at::Tensor& loss) override { losses.push_back(loss.item<float>()); }
+  void on_after_backward() override { gradient_norms.push_back(first->weight.grad().norm().item<float>()); }
+  void on_train_epoch_end() override {
+    metrics.push_back(trainer().callback_metrics().at("loss_epoch"));
+    metrics.push_back(trainer().callback_metrics().at("accuracy"));
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<Adam>(parameters(), AdamOptions(0.01)); }
+
+  std::function<at::Tensor(Net&, const at::Tensor&, std::int64_t)> also;
+  torch::nn::Linear first{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  torch::nn::Linear second{nullptr};
+  torch::nn::Linear unused{nullptr};
+  at::Tensor seen;
+  std::int64_t calls = 0;
+  std::vector<float> losses;
+  std::vector<float> gradient_norms;
+  std::vector<double> metrics;
+};
+
+struct Fit {
+  std::function<void(TrainerOptions&)> options = [](TrainerOptions&) {};
+  std::function<at::Tensor(Net&, const at::Tensor&, std::int64_t)> also = nullptr;
+  std::int64_t last_size = 5;
+};
+
+std::shared_ptr<Net> fitted(const Fit& fit, CudaGraph graph, const std::filesystem::path& log) {
+  TrainerOptions options = quiet_options();
+  options.accelerator = std::make_shared<RecordingAccelerator>();
+  options.cuda_graph = graph;
+  options.max_epochs = kEpochs;
+  options.log_level = LogLevel::kDebug;
+  options.log_file = log;
+  fit.options(options);
+  auto net = std::make_shared<Net>();
+  net->also = fit.also;
+  const LoaderPtr loader = batches_of(fit.last_size);
+  torch::manual_seed(3);
+  Trainer(options).fit(*net, loader);
+  return net;
+}
+
+/// Fits with graphs and without, and checks that nothing differs. Gives how often the step was called with them, and what the
+/// run said.
+struct Compared {
+  std::int64_t calls = 0;
+  std::string told;
+};
+Compared compare(const Fit& fit) {
+  const TemporaryFolder folder;
+  const auto plain = fitted(fit, CudaGraph::kNever, folder / "plain");
+  const auto graphed = fitted(fit, CudaGraph::kAuto, folder / "graphed");
+  CHECK(graphed->losses == plain->losses);
+  CHECK(graphed->gradient_norms == plain->gradient_norms);
+  CHECK(graphed->metrics == plain->metrics);
+  REQUIRE(plain->losses.size() == kBatches * kEpochs);
+  const auto same = [](const auto& one, const auto& other) {
+    for (const auto& entry : one) {
+      INFO(entry.key());
+      CHECK(entry.value().equal(other[entry.key()]));
+    }
+  };
+  same(plain->named_parameters(), graphed->named_parameters());
+  same(plain->named_buffers(), graphed->named_buffers());
+  CHECK(plain->calls == kBatches * kEpochs);
+  return {graphed->calls, read_text(folder / "graphed")};
+}
+
+/// The same for a step that has to be called each time, for this reason.
+void check_called(const Fit& fit, const std::string& reason) {
+  const Compared compared = compare(fit);
+  CHECK(compared.calls >= kBatches * kEpochs);
+  CHECK(compared.calls <= kBatches * kEpochs + 1);  // once to be recorded
+  CHECK_THAT(compared.told, Catch::Contains("cuda_graph: training steps are called, not replayed: " + reason));
+}
+
+}  // namespace
+
+TEST_CASE("steps that are replayed come to what they come to when called") {
+  const Compared compared = compare({});
+  CHECK(compared.calls == kCallsOfWholeFit);
+  CHECK_THAT(compared.told, !Catch::Contains("cuda_graph"));
+}
+
+TEST_CASE("gradients of replayed steps add up over batches, and are clipped") {
+  const Compared compared = compare({.options = [](TrainerOptions& options) {
+    options.accumulate_grad_batches = 3;
+    options.gradient_clip_val = 0.1;
+  }});
+  CHECK(compared.calls == kCallsOfWholeFit);
+}
+
+TEST_CASE("steps under autocast are replayed with the weights of now") {
+  CHECK(compare({.options = [](TrainerOptions& options) { options.precision = PrecisionFormat::kBfloat16Mixed; }}).calls ==
+        kCallsOfWholeFit);
+}
+
+TEST_CASE("a layer that is frozen on the way makes a step another one") {
+  struct FreezesOnTheWay : Callback {
+    void on_train_epoch_start(Trainer& trainer, Module& module) override {
+      if (trainer.current_epoch() == 1) dynamic_cast<Net&>(module).second->weight.requires_grad_(false);
+      if (trainer.current_epoch() == 2) dynamic_cast<Net&>(module).norm->eval();
+    }
+  };
+  const Compared compared =
+      compare({.options = [](TrainerOptions& options) { options.callbacks = {std::make_shared<FreezesOnTheWay>()}; }});
+  CHECK(compared.calls == 3 * 8 + kEpochs);
+}
+
+TEST_CASE("a step that cannot be recorded is called, and only a line for debugging says why") {
+  check_called({.also = [](Net&, const at::Tensor& loss, std::int64_t) { return loss * loss.item<float>(); }},
+               "operation not permitted when stream is capturing");
+  check_called({.also =
+                    [](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
+                      net.log("index", static_cast<double>(batch_idx));
+                      return loss;
+                    }},
+               "log(\"index\") was given a number that is not on");
+  check_called({.also = [](Net&, const at::Tensor& loss, std::int64_t) { return loss * torch::rand({}).add(1); }},
+               "a step drew random numbers on the CPU");
+}
+
+TEST_CASE("a step that comes to something else when replayed is called") {
+  check_called(
+      {.also = [](Net&, const at::Tensor& loss, std::int64_t batch_idx) { return loss * static_cast<double>(batch_idx + 1); }},
+      "the loss is another one when replayed");
+  // The same loss, and another gradient.
+  check_called({.also =
+                    [](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
+                      const at::Tensor weight = net.first->weight.sum() * static_cast<double>(batch_idx);
+                      return loss + (weight - weight.detach());
+                    }},
+               "a gradient is another one when replayed");
+  check_called({.also =
+                    [](Net& net, const at::Tensor& loss, std::int64_t batch_idx) {
+                      const at::NoGradGuard no_grad;
+                      net.seen.fill_(static_cast<double>(batch_idx));
+                      return loss;
+                    }},
+               "a buffer is another one when replayed");
+}
+
+TEST_CASE("an error of the step itself is thrown, whether it would be replayed or not") {
+  const TemporaryFolder folder;
+  const auto fails = [](Net& net, const at::Tensor& loss, std::int64_t) {
+    if (net.calls == 2) throw std::runtime_error("of the step");
+    return loss;
+  };
+  CHECK_THROWS_WITH(fitted({.also = fails}, CudaGraph::kAuto, folder / "log"), Catch::Contains("of the step"));
+}
