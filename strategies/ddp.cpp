@@ -20,7 +20,8 @@ const std::string kPowerSgd = "optimizer_states.power_sgd.";
 void DdpOptions::declare(OptionList<DdpOptions>& options) {
   options.add(
       "process_group_backend", &DdpOptions::process_group_backend,
-      "What gradients travel over; auto: nccl on GPUs, on the CPU shared_memory when all ranks are on one host, else gloo");
+      "What gradients travel over; auto: nccl on GPUs, on the CPU shared_memory when all ranks are on one host, else gloo, and "
+      "within hosts of several ranks shared_memory first; gloo: nothing else");
   options.add("control_group", &DdpOptions::control_group,
               "What metrics and decisions travel over; auto: shared_memory when all ranks are on one host, else gloo");
   options.add("find_unused_parameters", &DdpOptions::find_unused_parameters,

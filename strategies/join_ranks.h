@@ -17,7 +17,8 @@ inline constexpr std::array kChoices<ControlTransport> = {Choice{ControlTranspor
                                                           Choice{ControlTransport::kGloo, "gloo"}};
 
 /// What gradients, and other tensors of users, travel over. kAuto: the accelerator's own backend where it has one (nccl on
-/// GPUs); on the CPU shared memory when all ranks are on one host, else gloo.
+/// GPUs); on the CPU shared memory when all ranks are on one host, else gloo, and within hosts of several ranks shared memory
+/// first. kGloo: nothing else.
 enum class GradientTransport : std::uint8_t { kAuto, kSharedMemory, kGloo, kNccl };
 template <>
 inline constexpr std::array kChoices<GradientTransport> = {

@@ -64,26 +64,27 @@ std::string SingleProcessGroup::broadcast(std::string_view mine, int root, std::
   return std::string(mine);
 }
 
-std::string describe_different_calls(const std::vector<GroupCall>& by_rank) {
+std::string describe_different_calls(const std::vector<GroupCall>& by_rank, int first_rank) {
   const bool whats = !are_alike(by_rank, same_what);
   const bool operations = !are_alike(by_rank, same_operation);
   const bool sizes = !are_alike(by_rank, same_size);
   if (!whats && !operations && !sizes) return "";
   std::string text = "ranks met in different calls:";
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    const GroupCall& call = by_rank[rank];
-    text += format("\n  rank {}: {}", rank, call.what);
+  int rank = first_rank;
+  for (const GroupCall& call : by_rank) {
+    text += format("\n  rank {}: {}", rank++, call.what);
     if (whats) continue;
     text += operations ? format(" ({})", operation_text(call)) : format(" ({} bytes)", call.bytes);
   }
   return text;
 }
 
-std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64_t longest) {
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    const GroupCall& call = by_rank[rank];
+std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64_t longest, int first_rank) {
+  for (std::size_t index = 0; index < by_rank.size(); ++index) {
+    const GroupCall& call = by_rank[index];
     if (call.operation == GroupOperation::kAllGather || call.bytes <= longest) continue;
-    return format("rank {} announces {} bytes in {}, where {} are the most", rank, call.bytes, call.what, longest);
+    return format("rank {} announces {} bytes in {}, where {} are the most", first_rank + static_cast<int>(index), call.bytes,
+                  call.what, longest);
   }
   return "";
 }

@@ -62,10 +62,10 @@ struct LEVIN_API GroupCall {
   bool operator==(const GroupCall&) const = default;
 };
 /// Empty when all ranks are in the same call. Else, for a DesyncError, which each is in; with operations or sizes where nothing
-/// else differs.
-LEVIN_API std::string describe_different_calls(const std::vector<GroupCall>& by_rank);
+/// else differs. `first_rank`: whose call comes first.
+LEVIN_API std::string describe_different_calls(const std::vector<GroupCall>& by_rank, int first_rank = 0);
 /// Empty unless a rank announces more than `longest` bytes in the gather or broadcast in which all are. Else, for a
 /// DesyncError, which does.
-LEVIN_API std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64_t longest);
+LEVIN_API std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64_t longest, int first_rank = 0);
 
 }  // namespace levin

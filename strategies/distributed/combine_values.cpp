@@ -157,8 +157,10 @@ const char* combine_op_name(CombineOp op) {
   return "";
 }
 
+SharedMemoryCollectives::Combine find_combine(CombineOp op, c10::ScalarType type) { return combine_of(op, type); }
+
 SharedMemoryCollectives::Combine combine_values(CombineOp op, c10::ScalarType type) {
-  if (const auto combine = combine_of(op, type)) return combine;
+  if (const auto combine = find_combine(op, type)) return combine;
   throw MisuseError(format("values of {} cannot be reduced to their {} over ranks", c10::toString(type), combine_op_name(op)));
 }
 

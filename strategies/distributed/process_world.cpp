@@ -17,6 +17,7 @@
 #include "levin/strategies/distributed/bucket_vote_channel.h"
 #include "levin/strategies/distributed/failure_report.h"
 #include "levin/strategies/distributed/gloo_control_group.h"
+#include "levin/strategies/distributed/hosts_backend.h"
 #include "levin/strategies/distributed/rendezvous.h"
 #include "levin/strategies/distributed/store_status_board.h"
 #include "levin/strategies/distributed/store_text.h"
@@ -32,6 +33,7 @@ namespace levin {
 namespace {
 
 constexpr const char* kNotesKey = "notes";
+constexpr const char* kGloo = "gloo";
 
 void ignore_broken_pipes() {
   struct sigaction action {};
@@ -104,9 +106,9 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     store_server_ = joined.server;
     store_ = joined.store;
     notes_ = joined.notes;
-    const bool meets_on_one_host = environment.world_size == 1 || board_ != nullptr || all_on_one_host(*store_, environment);
-    // Launchers of several hosts may as well share one machine.
-    const bool one_host = meets_on_one_host && host_board_ == nullptr;
+    const bool has_met = environment.world_size == 1 || board_ != nullptr;
+    if (!has_met) host_layout_ = host_layout(hosts_of_ranks(*store_, environment, host_segment_.get()));
+    const bool one_host = has_met || (host_layout_ && host_layout_->hosts == 1);
     if (options.control_group == ControlTransport::kSharedMemory && !one_host) {
       throw ConfigError("strategy ddp: control_group: shared_memory needs all ranks on one host; leave it out, or use gloo");
     }
@@ -127,6 +129,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
 
 void ProcessWorld::join_launcher(const std::shared_ptr<RunSegment>& segment, const Options& options) {
   if (segment->ranks() == environment_.world_size) return meet_in_segment(segment, options);
+  host_segment_ = segment;
   host_board_ = std::make_shared<SharedMemoryStatusBoard>(segment, environment_.rank);
   warn_once_in(segment);
 }
@@ -179,28 +182,66 @@ void ProcessWorld::join_control_group(const Options& options, bool one_host) {
 
 void ProcessWorld::join_process_group(const Options& options, bool one_host) {
   process_group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, environment_.rank, environment_.world_size);
-  c10::intrusive_ptr<SharedMemoryBackend> shared_memory;
-  // With metrics over Gloo on one host somebody looks at what ranks on several do.
-  const bool as_between_hosts = options.control_group == ControlTransport::kGloo;
-  const bool is_asked_for = options.gradients == GradientTransport::kSharedMemory;
-  if (is_asked_for || (options.gradients != GradientTransport::kGloo && !as_between_hosts))
-    shared_memory = make_shared_memory_backend(options);
-  if (shared_memory) {
-    process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, shared_memory);
-  } else {
-    process_group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, make_gloo("gradients", one_host));
-  }
+  const auto backend = make_gradient_backend(options, one_host);
+  const bool is_gloo = gradient_transport_ == kGloo;
+  process_group_->setBackend(
+      c10::DeviceType::CPU, is_gloo ? c10d::ProcessGroup::BackendType::GLOO : c10d::ProcessGroup::BackendType::CUSTOM, backend);
   const std::string own_backend = options.own_backend ? options.own_backend->backend_name() : "";
-  gradient_transport_ = options.own_backend ? own_backend : shared_memory ? "shared memory" : "gloo";
+  if (options.own_backend) gradient_transport_ = own_backend;
   transports_ += ", gradients over " + gradient_transport_;
-  if (!options.own_backend) {
-    shared_gradients_ = shared_memory;
-    return;
-  }
+  if (!options.own_backend) return;
+  shared_gradients_ = nullptr;
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(own_backend, store_);
   process_group_->setBackend(
       options.own_backend->device_type(), c10d::ProcessGroup::strToBackendType(own_backend),
       options.own_backend->make_backend(own_store, environment_.rank, environment_.world_size, times_.wait_seconds));
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_gradient_backend(const Options& options, bool one_host) {
+  // With metrics over Gloo on one host somebody looks at what ranks on several do.
+  const bool as_between_hosts = options.control_group == ControlTransport::kGloo;
+  const bool may_share = options.gradients != GradientTransport::kGloo && !as_between_hosts;
+  if (may_share || options.gradients == GradientTransport::kSharedMemory)
+    shared_gradients_ = make_shared_memory_backend(options);
+  if (shared_gradients_) {
+    gradient_transport_ = "shared memory";
+    return shared_gradients_;
+  }
+  const auto flat = make_gloo("gradients", one_host);
+  if (const auto by_host = may_share && !options.own_backend ? make_hosts_backend(flat) : nullptr) {
+    gradient_transport_ = "shared memory within hosts and gloo between";
+    return by_host;
+  }
+  gradient_transport_ = kGloo;
+  return flat;
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_hosts_backend(const c10::intrusive_ptr<c10d::Backend>& flat) {
+  if (!host_layout_ || host_layout_->hosts == 1 || host_layout_->ranks_per_host == 1) return nullptr;
+  const int host = host_layout_->host_of(environment_.rank);
+  const int first_rank = host_layout_->first_rank_of(host);
+  const int ranks = host_layout_->ranks_per_host;
+  std::string failure;
+  const auto segment = share_segment(*control_group_, first_rank, ranks, host_segment_, failure);
+  auto memory =
+      segment ? share_memory(*control_group_, first_rank, SharedMemoryCollectives::memory_bytes(ranks), failure) : std::nullopt;
+  if (!memory) {
+    if (environment_.rank == 0) {
+      Console::instance().warn(failure + ": gradients travel over gloo within hosts too, which is slower.");
+    }
+    return nullptr;
+  }
+  ClusterEnvironment at_place = environment_;
+  at_place.rank = host;
+  at_place.world_size = host_layout_->hosts;
+  const std::string name = format("gradients between hosts {}", host_layout_->place_of(environment_.rank));
+  HostsReduction::Links links{
+      .within = std::make_unique<SharedMemoryCollectives>(std::move(*memory), segment, board_, times_.wait_seconds,
+                                                          WaitingThread::kBeside),
+      .between = make_gloo_backend(store_, name, at_place, /*one_host=*/false, times_),
+      .board = board_,
+  };
+  return c10::make_intrusive<HostsBackend>(std::move(links), flat);
 }
 
 bool ProcessWorld::observe_reductions(const WaitObserver& observer) {
@@ -219,7 +260,8 @@ c10::intrusive_ptr<SharedMemoryBackend> ProcessWorld::make_shared_memory_backend
         "use gloo");
   }
   std::string failure;
-  auto memory = share_memory(*control_group_, SharedMemoryCollectives::memory_bytes(environment_.world_size), failure);
+  auto memory =
+      share_memory(*control_group_, /*maker=*/0, SharedMemoryCollectives::memory_bytes(environment_.world_size), failure);
   if (memory) {
     return c10::make_intrusive<SharedMemoryBackend>(
         std::make_unique<SharedMemoryCollectives>(std::move(*memory), segment_, board, options.timeouts.timeout_seconds));

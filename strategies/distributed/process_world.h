@@ -3,11 +3,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/vote_channel.h"
 #include "levin/core/strategy.h"
+#include "levin/strategies/distributed/host_layout.h"
 #include "levin/strategies/distributed/rendezvous.h"
 #include "levin/strategies/distributed/shared_memory_backend.h"
 #include "levin/strategies/join_ranks.h"
@@ -54,7 +56,8 @@ class ProcessWorld {
   const std::string& transports() const { return transports_; }
   /// Ranks: all. Another group on the CPU, over Gloo: to be compared with.
   c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const std::string& name) const;
-  /// "shared memory", "gloo", "nccl": what gradients on the rank's device travel over.
+  /// "shared memory", "gloo", "shared memory within hosts and gloo between", "nccl": what gradients on the rank's device travel
+  /// over.
   const std::string& gradient_transport() const { return gradient_transport_; }
   /// From here on `observer`, if there is one, is told of every all-reduce of gradients. False where they travel over something
   /// that does not wait for other ranks within the call.
@@ -73,18 +76,23 @@ class ProcessWorld {
   void meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options);
   void join_control_group(const Options& options, bool one_host);
   void join_process_group(const Options& options, bool one_host);
+  c10::intrusive_ptr<c10d::Backend> make_gradient_backend(const Options& options, bool one_host);
   void join_over_network(const Options& options, bool one_host);
   c10::intrusive_ptr<c10d::Backend> make_gloo(const std::string& name, bool one_host) const;
   /// Null, with a warning, where the ranks of one host cannot share that much memory.
   c10::intrusive_ptr<SharedMemoryBackend> make_shared_memory_backend(const Options& options);
+  /// Null, on all ranks, where hosts differ or have one rank each, and, with a warning, where one cannot share that much
+  /// memory.
+  c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const c10::intrusive_ptr<c10d::Backend>& flat);
 
   ClusterEnvironment environment_;
   std::shared_ptr<StoreServer> store_server_;  ///< rank 0's, where no launcher serves the store
   c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<c10d::Store> notes_;  ///< torchrun's agent's, where it serves one
-  std::shared_ptr<SharedMemoryStatusBoard>
-      host_board_;                       ///< of this host's ranks, for the launcher, where there are other hosts
-  std::shared_ptr<RunSegment> segment_;  ///< where all ranks have met in one
+  c10::intrusive_ptr<c10d::Store> notes_;                ///< torchrun's agent's, where it serves one
+  std::shared_ptr<RunSegment> host_segment_;             ///< of this host's ranks, where its launcher made it for them alone
+  std::shared_ptr<SharedMemoryStatusBoard> host_board_;  ///< the same, for the launcher
+  std::optional<HostLayout> host_layout_;                ///< where ranks have met in the store
+  std::shared_ptr<RunSegment> segment_;                  ///< where all ranks have met in one
   MeetingTimes times_;
   std::shared_ptr<StatusBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <torch/version.h>
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -25,6 +24,8 @@
 #include "levin/strategies/distributed/gloo_backend.h"
 #include "levin/strategies/distributed/limited_store.h"
 #include "levin/strategies/distributed/run_store.h"
+#include "levin/strategies/distributed/store_text.h"
+#include "levin/strategies/processes/run_segment.h"
 
 namespace levin {
 
@@ -128,15 +129,16 @@ JoinedStore join_store(const ClusterEnvironment& environment, double timeout_sec
   }
 }
 
-bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment) {
-  const std::string mine = host_identity();
-  store.set(host_key(environment.rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
+std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnvironment& environment, const RunSegment* launched) {
+  std::string mine = host_identity();
+  if (launched != nullptr) mine += format(" ranks {} to {}", launched->first_rank(), launched->end_rank() - 1);
+  set_text(store, host_key(environment.rank), mine);
   std::vector<std::string> keys;
   for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(host_key(rank));
   try {
-    const auto hosts = store.multiGet(keys);
-    return std::all_of(hosts.begin(), hosts.end(),
-                       [&](const auto& other) { return std::string(other.begin(), other.end()) == mine; });
+    std::vector<std::string> hosts;
+    for (const auto& host : store.multiGet(keys)) hosts.emplace_back(host.begin(), host.end());
+    return hosts;
   } catch (const std::exception&) {
     const std::string missing = missing_ranks(store, keys, environment);
     if (missing.empty()) throw;

@@ -5,11 +5,13 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "levin/strategies/processes/cluster_environment.h"
 
 namespace levin {
 
+class RunSegment;
 class StoreServer;
 
 /// The key-value store in which the ranks of a run find one another.
@@ -31,13 +33,14 @@ struct MeetingTimes {
 /// or when ranks contradict one another: two that are the same, or different builds.
 JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds);
 
-/// Whether all ranks run on one host, told by comparing what hosts say of themselves. Ranks: all. Throws DesyncError, naming
-/// them, when ranks do not come within the store's timeout.
-bool all_on_one_host(c10d::Store& store, const ClusterEnvironment& environment);
+/// What each rank calls the host that it runs on, by rank: equal texts are one host. `launched`: of the ranks that this host's
+/// launcher has started, where there are others; may be null. Launchers that share a machine are a host each. Ranks: all.
+/// Throws DesyncError, naming them, when ranks do not come within the store's timeout.
+std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnvironment& environment, const RunSegment* launched);
 
-/// Gloo among all ranks. On one host it uses the loopback interface; between hosts the one that GLOO_SOCKET_IFNAME names, or
-/// the one that leads to MASTER_ADDR. Ranks: all. `name` keeps several groups of one run apart.
-/// Its errors are those of GlooBackend, and its ports are deaf when this returns.
+/// Gloo among the ranks of `environment`, which may be some of the run's, numbered anew. On one host it uses the loopback
+/// interface; between hosts the one that GLOO_SOCKET_IFNAME names, or the one that leads to MASTER_ADDR. Ranks: all. `name`
+/// keeps several groups of one run apart. Its errors are those of GlooBackend, and its ports are deaf when this returns.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                     const ClusterEnvironment& environment, bool one_host,
                                                     const MeetingTimes& times);

@@ -8,7 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
 #include "levin/core/error.h"
-#include "levin/strategies/distributed/combine_values.h"
+#include "levin/strategies/distributed/tensor_values.h"
 
 namespace levin {
 
@@ -31,59 +31,10 @@ class EndedWork final : public c10d::Work {
   std::vector<at::Tensor> tensors_;
 };
 
-void check_on_cpu(const at::Tensor& tensor) {
-  if (tensor.device().is_cpu()) return;
-  throw MisuseError(format("a tensor on {} cannot travel through shared memory", tensor.device().str()));
-}
-
-std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
-  return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
-}
-
-CombineOp combine_op(const c10d::ReduceOp& op) {
-  switch (op) {
-    case c10d::ReduceOp::SUM:
-      return CombineOp::kSum;
-    case c10d::ReduceOp::AVG:
-      return CombineOp::kAverage;
-    case c10d::ReduceOp::PRODUCT:
-      return CombineOp::kProduct;
-    case c10d::ReduceOp::MIN:
-      return CombineOp::kMin;
-    case c10d::ReduceOp::MAX:
-      return CombineOp::kMax;
-    default:
-      throw MisuseError(
-          "values travel through shared memory to be summed, averaged, multiplied, or for their minimum or maximum");
-  }
-}
-
 SharedMemoryCollectives::Values values_of(const at::Tensor& contiguous, const c10d::ReduceOp& op) {
   return {bytes_of(contiguous), static_cast<std::size_t>(contiguous.element_size()),
           combine_values(combine_op(op), contiguous.scalar_type())};
 }
-
-std::string call_text(const char* call, const at::Tensor& tensor) {
-  return format("{} of {}", call, c10::toString(tensor.scalar_type()));
-}
-
-std::string call_text(const char* call, const c10d::ReduceOp& op, const at::Tensor& tensor) {
-  return format("{}({}) of {}", call, combine_op_name(combine_op(op)), c10::toString(tensor.scalar_type()));
-}
-
-/// A tensor whose numbers lie one after the other: the given one, or a copy that takes its place at the end.
-class Contiguous {
- public:
-  explicit Contiguous(at::Tensor& tensor) : tensor_(tensor), contiguous_(tensor.contiguous()) { check_on_cpu(tensor); }
-  const at::Tensor& get() const { return contiguous_; }
-  void write_back() const {
-    if (!contiguous_.is_same(tensor_)) tensor_.copy_(contiguous_);
-  }
-
- private:
-  at::Tensor& tensor_;
-  at::Tensor contiguous_;
-};
 
 }  // namespace
 
@@ -94,7 +45,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::broadcast(std::vector<at::Te
                                                               const c10d::BroadcastOptions& options) {
   const at::NoGradGuard no_grad;
   for (at::Tensor& tensor : tensors) {
-    const Contiguous values(tensor);
+    const ContiguousTensor values(tensor);
     const std::string what = call_text(format("broadcast from rank {}", options.rootRank).c_str(), tensor);
     collectives_->broadcast(bytes_of(values.get()), static_cast<int>(options.rootRank), what.c_str());
     values.write_back();
@@ -118,8 +69,8 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(std::vector<at::Te
 }
 
 void SharedMemoryBackend::all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op) {
-  const Contiguous values(tensor);
-  const std::string what = call_text("all_reduce", op, tensor);
+  const ContiguousTensor values(tensor);
+  const std::string what = call_text("all_reduce", combine_op(op), tensor);
   collectives_->all_reduce(values_of(values.get(), op), what.c_str());
   values.write_back();
 }
@@ -167,7 +118,7 @@ void SharedMemoryBackend::all_gather(const at::Tensor& mine, std::vector<at::Ten
   check_on_cpu(own);
   if (static_cast<int>(all.size()) != size_)
     throw MisuseError(format("all_gather: {} tensors for {} ranks", all.size(), size_));
-  std::vector<Contiguous> targets;
+  std::vector<ContiguousTensor> targets;
   std::vector<std::byte*> places;
   for (at::Tensor& tensor : all) {
     if (tensor.nbytes() != own.nbytes()) throw MisuseError("all_gather: all tensors must be of one size");
@@ -175,7 +126,7 @@ void SharedMemoryBackend::all_gather(const at::Tensor& mine, std::vector<at::Ten
     places.push_back(bytes_of(targets.back().get()).data());
   }
   collectives_->all_gather(bytes_of(own), places, call_text("all_gather", own).c_str());
-  for (const Contiguous& target : targets) target.write_back();
+  for (const ContiguousTensor& target : targets) target.write_back();
 }
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allgather(std::vector<std::vector<at::Tensor>>& all,
@@ -194,7 +145,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::reduce_scatter(std::vector<a
                                                                    const c10d::ReduceScatterOptions& options) {
   const at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < mine.size(); ++index) {
-    const Contiguous result(mine[index]);
+    const ContiguousTensor result(mine[index]);
     std::vector<at::Tensor> parts;
     std::vector<const std::byte*> places;
     for (const at::Tensor& part : all[index]) {
@@ -202,7 +153,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::reduce_scatter(std::vector<a
       parts.push_back(part.contiguous());
       places.push_back(bytes_of(parts.back()).data());
     }
-    const std::string what = call_text("reduce_scatter", options.reduceOp, result.get());
+    const std::string what = call_text("reduce_scatter", combine_op(options.reduceOp), result.get());
     collectives_->reduce_scatter(places, values_of(result.get(), options.reduceOp), what.c_str());
     result.write_back();
   }

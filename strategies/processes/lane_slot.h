@@ -19,7 +19,7 @@ struct LaneSlot {
     std::int32_t root;
     std::array<char, kCallTextBytes> what;
   };
-  SharedCount all_published;             ///< rank 0's: chunks of all ranks so far
+  SharedCount all_published;             ///< at the first place: chunks of all ranks so far
   std::atomic<std::uint32_t> published;  ///< chunks so far
   std::array<Header, 2> headers;         ///< by parity of the chunk's number
 };

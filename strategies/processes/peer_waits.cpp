@@ -8,6 +8,7 @@
 #include "levin/core/base/usable_cores.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/peer_errors.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
 
 namespace levin {
 
@@ -34,22 +35,23 @@ struct PeerWaits::Wait {
   const SharedCount& count;
   std::uint32_t number;
   const char* what;
-  const std::function<int()>& late_rank;
+  const std::function<int()>& late_place;
   std::int64_t since;
   std::int64_t gone_since = 0;
   /// Asked again before an error: a rank that has been here, and gone on since, must not look like one that never came.
   bool is_over() const { return count.has_reached(number); }
 };
 
-PeerWaits::PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
-                     double timeout_seconds)
+PeerWaits::PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<StatusBoard> board, double timeout_seconds,
+                     WaitingThread thread)
     : segment_(std::move(segment)),
       board_(std::move(board)),
       timeout_seconds_(timeout_seconds),
-      has_own_core_(board_->size() <= usable_cores()) {}
+      thread_(thread),
+      has_own_core_(size() * (thread == WaitingThread::kBeside ? 2 : 1) <= usable_cores()) {}
 
 bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) const {
-  // With more ranks than cores, who waits gives the core up at once.
+  // With more threads than cores, who waits gives the core up at once.
   if (!has_own_core_) return false;
   for (int spin = 0; spin < kSpins; ++spin) {
     if (count.has_reached(number)) return true;
@@ -63,32 +65,36 @@ bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) const
   return false;
 }
 
-void PeerWaits::sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_rank) {
-  Wait wait{.count = count, .number = number, .what = what, .late_rank = late_rank, .since = monotonic_nanoseconds()};
+void PeerWaits::sleep_until(SharedCount& count, std::uint32_t number, const char* what,
+                            const std::function<int()>& late_place) {
+  Wait wait{.count = count, .number = number, .what = what, .late_place = late_place, .since = monotonic_nanoseconds()};
   // Part of something larger, perhaps, which people know better.
-  const bool is_posted = board_->waiting().has_value();
-  if (!is_posted) board_->post_waiting(what);
+  const bool posts = thread_ == WaitingThread::kOwn && !board_->waiting().has_value();
+  if (posts) board_->post_waiting(what);
   while (true) {
     count.sleep_until(number, kSleep);
     if (wait.is_over()) break;
     check(wait);
   }
-  if (!is_posted) board_->post_waiting(nullptr);
+  if (posts) board_->post_waiting(nullptr);
 }
 
 void PeerWaits::check(Wait& wait) {
+  if (is_given_up_) end_with(DesyncError(format("rank {} has given {} up", board_->rank(), wait.what)));
   if (const auto failure = board_->failure()) end_because_of(*failure);
 
   const auto posted = board_->waiting();
   const std::string what = posted ? posted->what : wait.what;
-  if (const auto later = board_->rank_in_later_reduction()) {
+  // A thread beside waits within a reduction. On another host that may have ended meanwhile, and the next one begun.
+  if (const auto later = thread_ == WaitingThread::kOwn ? board_->rank_in_later_reduction() : std::nullopt) {
     if (wait.is_over()) return;
-    fail(different_calls(rank(), what, *later, describe(whereabouts_of(*segment_, *later))));
+    fail(different_calls(board_->rank(), what, *later, describe(whereabouts_of(*segment_, *later))));
   }
 
   const std::int64_t now = monotonic_nanoseconds();
-  const int late = wait.late_rank();
-  if (late < 0) return;
+  const int late_place = wait.late_place();
+  if (late_place < 0) return;
+  const int late = first_rank() + late_place;
   const ProcessId process = segment_->process_of(late);
   const bool is_gone = process.number != 0 && process_state(process) == ProcessState::kGone;
   if (is_gone) {
@@ -111,15 +117,16 @@ void PeerWaits::check(Wait& wait) {
 }
 
 void PeerWaits::fail(const std::string& text) {
-  board_->post_waiting(nullptr);
-  board_->report_failure({rank(), board_->own_whereabouts(), text});
-  broken_ = std::make_exception_ptr(DesyncError(text));
-  std::rethrow_exception(broken_);
+  board_->report_failure({board_->rank(), board_->own_whereabouts(), text});
+  end_with(DesyncError(text));
 }
 
-void PeerWaits::end_because_of(const FailureRecord& failure) {
-  board_->post_waiting(nullptr);
-  broken_ = std::make_exception_ptr(RecordedFailure(failure.str()));
+void PeerWaits::end_because_of(const FailureRecord& failure) { end_with(RecordedFailure(failure.str())); }
+
+template <class Failure>
+void PeerWaits::end_with(const Failure& error) {
+  if (thread_ == WaitingThread::kOwn) board_->post_waiting(nullptr);
+  broken_ = std::make_exception_ptr(error);
   std::rethrow_exception(broken_);
 }
 

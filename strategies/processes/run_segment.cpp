@@ -67,6 +67,12 @@ ProcessId RunSegment::process_of(int rank) const {
   return {number, rank_slot.process_start.load(std::memory_order_relaxed)};
 }
 
+void RunSegment::join(int rank) {
+  const ProcessId self = ProcessId::self();
+  slot(rank).process_start.store(self.start_time, std::memory_order_relaxed);
+  slot(rank).process.store(self.number, std::memory_order_release);
+}
+
 ProcessId RunSegment::launcher() const {
   const pid_t number = header().launcher.load(std::memory_order_acquire);
   return {number, header().launcher_start.load(std::memory_order_relaxed)};

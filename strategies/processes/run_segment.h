@@ -109,6 +109,8 @@ class RunSegment {
   RankSlot& slot(int rank) const;
   /// The process of a rank; number 0 while it has not joined.
   ProcessId process_of(int rank) const;
+  /// This process is that rank: from now on others see when it ends.
+  void join(int rank);
   /// Our own launcher; number 0 where there is none.
   ProcessId launcher() const;
   void set_launcher(const ProcessId& process);

@@ -12,7 +12,7 @@ namespace levin {
 SharedLane::SharedLane(PeerWaits& waits, std::vector<LanePart> parts) : waits_(waits), parts_(std::move(parts)) {}
 
 void SharedLane::publish(const GroupCall& call) {
-  LaneSlot& slot = *part(rank()).slot;
+  LaneSlot& slot = *part(place()).slot;
   LaneSlot::Header& header = slot.headers[published_ % 2];
   header.total_bytes = call.bytes;
   header.operation = static_cast<std::uint32_t>(call.operation);
@@ -26,7 +26,7 @@ void SharedLane::publish(const GroupCall& call) {
   slot.published.store(published_, std::memory_order_release);
 }
 
-int SharedLane::late_rank() const {
+int SharedLane::late_place() const {
   for (int peer = 0; peer < size(); ++peer) {
     const std::uint32_t seen = part(peer).slot->published.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - published_) < 0) return peer;
@@ -36,23 +36,25 @@ int SharedLane::late_rank() const {
 
 void SharedLane::wait_for_all(const char* what) {
   waits_.wait_for(part(0).slot->all_published, published_ * static_cast<std::uint32_t>(size()), what,
-                  [this] { return late_rank(); });
+                  [this] { return late_place(); });
 }
 
-GroupCall SharedLane::call(int rank) const {
-  const LaneSlot::Header& header = part(rank).slot->headers[(published_ - 1) % 2];
+GroupCall SharedLane::call(int place) const {
+  const LaneSlot::Header& header = part(place).slot->headers[(published_ - 1) % 2];
   return {static_cast<GroupOperation>(header.operation), text_in(header.what), header.total_bytes, header.root};
 }
 
 void SharedLane::check_same_call(std::uint64_t longest) {
-  const GroupCall own = call(rank());
+  const GroupCall own = call(place());
   bool is_alike = own.bytes <= longest;
   for (int peer = 0; peer < size() && is_alike; ++peer) is_alike = call(peer) == own;
   if (is_alike) return;
   std::vector<GroupCall> calls;
   for (int peer = 0; peer < size(); ++peer) calls.push_back(call(peer));
-  if (const std::string different = describe_different_calls(calls); !different.empty()) waits_.fail(different);
-  if (const std::string too_long = describe_too_long(calls, longest); !too_long.empty()) waits_.fail(too_long);
+  if (const std::string different = describe_different_calls(calls, waits_.first_rank()); !different.empty())
+    waits_.fail(different);
+  if (const std::string too_long = describe_too_long(calls, longest, waits_.first_rank()); !too_long.empty())
+    waits_.fail(too_long);
 }
 
 }  // namespace levin

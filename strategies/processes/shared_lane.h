@@ -25,14 +25,14 @@ struct LanePart {
 /// Threading: used by one thread at a time.
 class SharedLane {
  public:
-  /// `parts`: by rank.
+  /// `parts`: by place.
   SharedLane(PeerWaits& waits, std::vector<LanePart> parts);
 
-  int rank() const { return waits_.rank(); }
+  int place() const { return waits_.place(); }
   int size() const { return waits_.size(); }
 
   /// This rank's buffer of the chunk that is published next: to be written before.
-  std::byte* own_buffer() const { return part(rank()).buffers[published_ % 2]; }
+  std::byte* own_buffer() const { return part(place()).buffers[published_ % 2]; }
   /// Makes what own_buffer() holds this rank's next chunk. `call`: what it belongs to.
   void publish(const GroupCall& call);
   /// Waits until every rank has published as many chunks as this one. Throws as PeerWaits::wait_for() does.
@@ -40,15 +40,15 @@ class SharedLane {
   /// Throws DesyncError, on every rank, unless all ranks have published the last chunk for the same call, in which each
   /// contributes no more than `longest` bytes.
   void check_same_call(std::uint64_t longest = std::numeric_limits<std::uint64_t>::max());
-  /// The call for which a rank has published the last chunk.
-  GroupCall call(int rank) const;
-  /// A rank's chunk of the number that this rank published last, until this rank publishes the next but one.
-  const std::byte* chunk(int rank) const { return part(rank).buffers[(published_ - 1) % 2]; }
+  /// The call for which the rank at a place has published the last chunk.
+  GroupCall call(int place) const;
+  /// That rank's chunk of the number that this rank published last, until this rank publishes the next but one.
+  const std::byte* chunk(int place) const { return part(place).buffers[(published_ - 1) % 2]; }
 
  private:
-  /// A rank that has not published as many chunks as this one; -1 when there is none.
-  int late_rank() const;
-  const LanePart& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
+  /// The place of a rank that has not published as many chunks as this one; -1 when there is none.
+  int late_place() const;
+  const LanePart& part(int place) const { return parts_[static_cast<std::size_t>(place)]; }
 
   PeerWaits& waits_;
   std::vector<LanePart> parts_;

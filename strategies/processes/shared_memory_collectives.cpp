@@ -48,8 +48,9 @@ std::vector<LanePart> lane_parts(const SharedFile& memory, int ranks) {
 std::size_t SharedMemoryCollectives::memory_bytes(int ranks) { return static_cast<std::size_t>(ranks) * bytes_of_rank(ranks); }
 
 SharedMemoryCollectives::SharedMemoryCollectives(SharedFile memory, std::shared_ptr<RunSegment> segment,
-                                                 std::shared_ptr<SharedMemoryStatusBoard> board, double timeout_seconds)
-    : waits_(std::move(segment), std::move(board), timeout_seconds),
+                                                 std::shared_ptr<StatusBoard> board, double timeout_seconds,
+                                                 WaitingThread thread)
+    : waits_(std::move(segment), std::move(board), timeout_seconds, thread),
       memory_(std::move(memory)),
       chunk_bytes_(chunk_bytes_of(size())),
       lane_(waits_, lane_parts(memory_, size())),

@@ -31,12 +31,12 @@ class SharedMemoryCollectives {
 
   /// Bytes of shared memory that `ranks` ranks need.
   static std::size_t memory_bytes(int ranks);
-  /// `memory`: the same for all ranks of the segment, memory_bytes() long, zero at first. `timeout_seconds`: how long a wait
-  /// may take.
-  SharedMemoryCollectives(SharedFile memory, std::shared_ptr<RunSegment> segment,
-                          std::shared_ptr<SharedMemoryStatusBoard> board, double timeout_seconds);
+  /// `memory`: the same for all ranks of the segment, memory_bytes() long, zero at first. The rest as PeerWaits has it.
+  SharedMemoryCollectives(SharedFile memory, std::shared_ptr<RunSegment> segment, std::shared_ptr<StatusBoard> board,
+                          double timeout_seconds, WaitingThread thread = WaitingThread::kOwn);
 
-  int rank() const { return waits_.rank(); }
+  /// This rank among those of the segment, counted from 0. Ranks are counted so in all that follows.
+  int rank() const { return waits_.place(); }
   int size() const { return waits_.size(); }
 
   /// Every rank's values become those of all, combined.
@@ -49,6 +49,8 @@ class SharedMemoryCollectives {
   void reduce_scatter(std::span<const std::byte* const> parts, const Values& result, const char* what);
   /// Comes back when all ranks have come.
   void barrier(const char* what);
+  /// Ends the call that a thread is in, and every later one, as PeerWaits::give_up() does. Threading: any thread.
+  void give_up() noexcept { waits_.give_up(); }
 
  private:
   /// Goes through `bytes` of a call in pieces of up to `piece_bytes`: `step(offset, length)`, once also for none.

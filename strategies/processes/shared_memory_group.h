@@ -9,6 +9,7 @@
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/processes/peer_waits.h"
 #include "levin/strategies/processes/shared_lane.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
 
 namespace levin {
 
@@ -20,7 +21,7 @@ class SharedMemoryGroup final : public ControlGroup {
   SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
                     double timeout_seconds);
 
-  int rank() const override { return waits_.rank(); }
+  int rank() const override { return waits_.place(); }
   int size() const override { return waits_.size(); }
   /// Also throws MisuseError, on this rank alone, when `all` has the wrong size.
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;

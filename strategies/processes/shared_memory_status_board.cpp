@@ -37,9 +37,7 @@ const char* state_text(ProcessState state) {
 
 SharedMemoryStatusBoard::SharedMemoryStatusBoard(std::shared_ptr<RunSegment> segment, int rank)
     : segment_(std::move(segment)), rank_(rank), slot_(segment_->slot(rank)) {
-  const ProcessId self = ProcessId::self();
-  slot_.process_start.store(self.start_time, std::memory_order_relaxed);
-  slot_.process.store(self.number, std::memory_order_release);
+  segment_->join(rank);
 }
 
 void SharedMemoryStatusBoard::post_whereabouts(const Whereabouts& where) noexcept {

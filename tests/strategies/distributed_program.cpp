@@ -1,9 +1,14 @@
 // A program of several ranks, with torch, and a few behaviours. Run by ddp_test.
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -123,6 +128,23 @@ const levin::test::Scenarios kScenarios = {
        if (dlopen(LEVIN_CUDA_LIBRARY, RTLD_NOW | RTLD_GLOBAL) == nullptr) say(dlerror());
        say(at::detail::getCUDAHooks().hasCUDART() ? "knows cuda" : "knows NO CUDA");
      }},
+    {"transports", [](Context& context) { say("transports " + context.world.transports()); }},
+    // The last rank dies where the others of its host wait for its share, and those of other hosts for theirs.
+    {"killed_in_backward",
+     [](Context& context) {
+       torch::manual_seed(1);
+       Net net(801, false);
+       ModuleSynchronizer synchronizer(context.world, net, true, {});
+       for (int step = 0; step < 3; ++step) {
+         context.strategy.post_whereabouts({levin::Stage::kTrain, levin::Hook::kTrainingStep, 0, step});
+         const auto loss = net.forward(torch::ones({2, 4}), true).sum();
+         if (step == 2 && context.rank() == context.ranks() - 1) kill(getpid(), SIGKILL);
+         synchronizer.before_backward(loss);
+         loss.backward();
+         synchronizer.finish_reduction();
+         zero_gradients(net);
+       }
+     }},
     {"loaded", [](Context&) { say(maps().find("libtorch_cuda") == std::string::npos ? "no cuda" : "CUDA LOADED"); }},
 };
 
@@ -145,6 +167,26 @@ const levin::test::Scenarios kScenarios = {
   }
 }
 
+/// What the environment asks for beside the arguments: LEVIN_TEST_HOST_NAME, LEVIN_TEST_FILE_BYTES, the most that a file, or
+/// memory that ranks share, may have, LEVIN_TEST_HOSTS, how many hosts there are, and LEVIN_TEST_GRADIENTS, what gradients
+/// travel over.
+void heed_environment(levin::DdpOptions& options, levin::LaunchRequest& request) {
+  if (const char* name = std::getenv("LEVIN_TEST_HOST_NAME")) {
+    if (unshare(CLONE_NEWUTS) != 0 || sethostname(name, std::strlen(name)) != 0) {
+      say("this user may not name a host");
+      std::exit(3);
+    }
+  }
+  if (const char* bytes = std::getenv("LEVIN_TEST_FILE_BYTES")) {
+    const rlimit limit{static_cast<rlim_t>(std::atoll(bytes)), static_cast<rlim_t>(std::atoll(bytes))};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  if (const char* hosts = std::getenv("LEVIN_TEST_HOSTS")) request.num_nodes = std::atoi(hosts);
+  if (const char* gradients = std::getenv("LEVIN_TEST_GRADIENTS")) {
+    options.process_group_backend = levin::choice_of<levin::GradientTransport>(gradients).value();
+  }
+}
+
 }  // namespace
 
 // Arguments: a scenario, the number of ranks (0: those of the environment), the control group, and, where it is not 30, the
@@ -157,9 +199,10 @@ int main(int argc, char** argv) {
   torch::set_num_threads(1);
   levin::DdpOptions options;
   options.control_group = levin::choice_of<levin::ControlTransport>(argv[3]).value();
+  levin::LaunchRequest request;
+  heed_environment(options, request);
   DdpStrategy strategy(options);
   try {
-    levin::LaunchRequest request;
     request.devices = std::atoi(argv[2]) > 0 ? levin::Devices(std::atoi(argv[2])) : levin::Devices();
     request.timeout_seconds = argc > 4 ? std::atof(argv[4]) : 30;
     strategy.launch(request);

@@ -39,14 +39,16 @@ struct TrainingOptions {
   int accumulate = 1;
   bool rank_1_has_half = false;  ///< rank 1 lacks a batch in every second step
   bool lacks_first = false;      ///< from the first on
+  std::int64_t hidden = 5;
+  double learning_rate = 0.1;
 };
 
 /// Ten steps over a global batch of 16 rows, divided over ranks; every rank says the bits and the sum of its weights.
 void train(Context& context, const TrainingOptions& options) {
   torch::manual_seed(7 + context.rank());  // ranks start apart
-  Net net(5, options.use_norm);
+  Net net(options.hidden, options.use_norm);
   ModuleSynchronizer synchronizer(context.world, net, true, options.reducer);
-  torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(options.learning_rate).momentum(0.9));
   torch::manual_seed(99);
   for (int step = 0; step < 10; ++step) {
     zero_gradients(net);
@@ -166,6 +168,15 @@ void static_changes(Context& context, bool uses_first) {
 Scenarios gradient_scenarios() {
   return {
       {"train", [](Context& context) { train(context, {}); }},
+      // Buckets that hosts share out, some while the backward pass goes on, of a length that no number of ranks divides.
+      {"train_wide",
+       [](Context& context) {
+         TrainingOptions options;
+         options.hidden = 801;
+         options.learning_rate = 0.0001;  // many numbers, which grow otherwise
+         options.reducer.bucket_cap_mb = 0.01;
+         train(context, options);
+       }},
       {"train_views",
        [](Context& context) {
          TrainingOptions options;

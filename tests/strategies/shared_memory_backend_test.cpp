@@ -8,11 +8,16 @@
 #include <thread>
 
 #include "levin/core/error.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
+#include "strategies/support/reduced_values.h"
 
 namespace levin {
 namespace {
 
-using Backend = c10::intrusive_ptr<c10d::Backend>;
+using test::all_reduced;
+using test::Backend;
+using test::expected;
+using test::given;
 
 /// Runs `body` on ranks that are threads; gives what each threw, empty for nothing.
 std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, Backend& backend)>& body) {
@@ -34,38 +39,6 @@ std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, 
   }
   for (std::thread& thread : threads) thread.join();
   return errors;
-}
-
-/// What a rank gives: the same wherever it is asked.
-at::Tensor given(int rank, at::ScalarType type, std::int64_t size) {
-  const at::Tensor numbers = torch::arange(size, torch::kDouble).mul_(7).add_(rank * 13).fmod_(11).sub_(3);
-  return c10::isFloatingType(type) ? numbers.div_(8).to(type) : numbers.abs_().to(type);
-}
-
-at::Tensor expected(c10d::ReduceOp::RedOpType op, int ranks, at::ScalarType type, std::int64_t size) {
-  std::vector<at::Tensor> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(given(rank, type, size).to(torch::kDouble));
-  const at::Tensor rows = torch::stack(all);
-  switch (op) {
-    case c10d::ReduceOp::AVG:
-      return rows.mean(0).to(type);
-    case c10d::ReduceOp::PRODUCT:
-      return rows.prod(0).to(type);
-    case c10d::ReduceOp::MIN:
-      return std::get<0>(rows.min(0)).to(type);
-    case c10d::ReduceOp::MAX:
-      return std::get<0>(rows.max(0)).to(type);
-    default:
-      return rows.sum(0).to(type);
-  }
-}
-
-at::Tensor all_reduced(Backend& backend, const at::Tensor& tensor, c10d::ReduceOp::RedOpType op) {
-  std::vector<at::Tensor> tensors = {tensor};
-  c10d::AllreduceOptions options;
-  options.reduceOp = op;
-  backend->allreduce(tensors, options)->wait();
-  return tensors[0];
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "levin/strategies/processes/shared_memory_collectives.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -8,6 +11,7 @@
 #include <thread>
 
 #include "levin/core/error.h"
+#include "levin/strategies/processes/shared_memory_status_board.h"
 
 using namespace levin;
 
@@ -248,4 +252,164 @@ TEST_CASE("memory of another size is refused") {
   const auto segment = RunSegment::create(2);
   const auto board = std::make_shared<SharedMemoryStatusBoard>(segment, 0);
   CHECK_THROWS_AS(SharedMemoryCollectives(SharedFile::create(4096), segment, board, 1), IoError);
+}
+
+namespace {
+
+/// Ranks 2 to 4 of a run of six, on a host of their own: their segment is for them, the board for all.
+struct OnHost {
+  static constexpr int kRanks = 6;
+  static constexpr int kFirst = 2;
+  static constexpr int kOnHost = 3;
+
+  std::shared_ptr<RunSegment> host = RunSegment::create(kOnHost, kFirst);
+  std::shared_ptr<RunSegment> run = RunSegment::create(kRanks);
+  SharedFile memory = SharedFile::create(SharedMemoryCollectives::memory_bytes(kOnHost));
+
+  std::shared_ptr<SharedMemoryStatusBoard> board(int rank) const {
+    return std::make_shared<SharedMemoryStatusBoard>(run, rank);
+  }
+  /// As rank 2, 3 or 4.
+  std::unique_ptr<SharedMemoryCollectives> join(int rank, double timeout_seconds = 60,
+                                                WaitingThread thread = WaitingThread::kBeside) const {
+    host->join(rank);
+    return std::make_unique<SharedMemoryCollectives>(SharedFile::open_at(memory.place()), host, board(rank), timeout_seconds,
+                                                     thread);
+  }
+  /// Runs `body` on each; gives what each threw, from rank 2 on.
+  std::vector<std::string> run_all(const std::function<void(int rank, SharedMemoryCollectives& collectives)>& body) const {
+    std::vector<std::string> errors(kOnHost);
+    std::vector<std::thread> threads;
+    for (int place = 0; place < kOnHost; ++place) {
+      threads.emplace_back([&, place] {
+        try {
+          body(kFirst + place, *join(kFirst + place));
+        } catch (const DesyncError& error) {
+          errors[static_cast<std::size_t>(place)] = error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return errors;
+  }
+};
+
+SharedMemoryCollectives::Values digits_of(Ints& ints) {
+  return {std::as_writable_bytes(std::span(ints)), sizeof(std::int32_t), append_digits};
+}
+
+}  // namespace
+
+TEST_CASE("ranks of one host among several reduce among themselves, each at its place") {
+  std::atomic<int> wrong{0};
+  const auto errors = OnHost().run_all([&](int rank, SharedMemoryCollectives& collectives) {
+    wrong += collectives.rank() != rank - OnHost::kFirst || collectives.size() != OnHost::kOnHost;
+    for (const std::size_t size : {std::size_t{1}, std::size_t{30000}}) {
+      Ints mine(size, rank);
+      collectives.all_reduce(digits_of(mine), "all_reduce");
+      wrong += mine != Ints(size, 234);
+      std::vector<Ints> parts(OnHost::kOnHost, Ints(size, rank));
+      for (std::size_t part = 0; part < parts.size(); ++part) parts[part][0] = static_cast<std::int32_t>(part) + 1;
+      std::vector<const std::byte*> places;
+      for (const Ints& part : parts) places.push_back(std::as_bytes(std::span(part)).data());
+      collectives.reduce_scatter(places, digits_of(mine), "reduce_scatter");
+      Ints expected(size, 234);
+      expected[0] = (rank - 1) * 111;
+      wrong += mine != expected;
+    }
+  });
+  CHECK(wrong == 0);
+  CHECK(errors == no_errors(OnHost::kOnHost));
+}
+
+TEST_CASE("what keeps ranks of one host among several apart is told with their numbers in the run, on the board of the run") {
+  const OnHost host;
+  const auto errors = host.run_all([](int rank, SharedMemoryCollectives& collectives) {
+    Ints mine(rank == 3 ? 16 : 8);
+    collectives.all_reduce(digits_of(mine), "all_reduce");
+  });
+  for (const std::string& error : errors) {
+    CHECK(error ==
+          "ranks met in different calls:\n  rank 2: all_reduce (32 bytes)\n  rank 3: all_reduce (64 bytes)\n  rank 4: "
+          "all_reduce (32 bytes)");
+  }
+  const auto failure = host.board(0)->failure();
+  REQUIRE(failure);
+  CHECK(failure->rank >= OnHost::kFirst);
+  CHECK(failure->error == errors[0]);
+  CHECK_FALSE(recorded_failure(*host.host));
+}
+
+TEST_CASE("a failure on another host ends a wait on this one") {
+  const OnHost host;
+  const auto collectives = host.join(2);
+  host.board(5)->report_failure({5, {Stage::kTrain, Hook::kBackward, 0, 3}, "boom"});
+  CHECK_THROWS_WITH(collectives->barrier("barrier"), "rank 5 failed in backward (train, epoch 0, step 3): boom");
+}
+
+TEST_CASE("a rank of this host whose process has ended is named with its number in the run") {
+  const OnHost host;
+  const pid_t child = fork();
+  if (child == 0) {
+    host.host->join(3);
+    _exit(0);
+  }
+  siginfo_t ended{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED) == 0);
+  const auto collectives = host.join(2);
+  host.host->join(4);
+  CHECK_THROWS_WITH(collectives->barrier("barrier"), Catch::StartsWith("rank 3 failed before the first hook: its process ended "
+                                                                       "while other ranks wait in barrier"));
+  CHECK(host.board(0)->failure().value().rank == 3);
+}
+
+TEST_CASE("a wait of a thread beside posts nothing, and ends after the limit") {
+  const OnHost host;
+  const auto collectives = host.join(2, /*timeout_seconds=*/0.2);
+  host.host->join(3);
+  const auto board = host.board(2);
+  board->post_waiting("the gradient reduction");
+  CHECK_THROWS_WITH(collectives->barrier("barrier"), Catch::Contains("waited 0 s in the gradient reduction for rank 3"));
+  CHECK(board->waiting().value().what == "the gradient reduction");
+
+  const OnHost other;
+  std::atomic<int> posted{0};
+  const auto waits = other.join(2);
+  std::thread watch([&] {
+    const auto own = other.board(2);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (std::chrono::steady_clock::now() < end) posted += own->waiting().has_value();
+    waits->give_up();
+  });
+  CHECK_THROWS_AS(waits->barrier("barrier"), DesyncError);
+  watch.join();
+  CHECK(posted == 0);
+}
+
+TEST_CASE("a wait of a thread beside lets another host be a reduction ahead, one of a rank's own thread does not") {
+  const OnHost host;
+  host.board(5)->begin_reduction();
+  host.host->join(3);
+  const auto own = host.join(2, 60, WaitingThread::kOwn);
+  CHECK_THROWS_WITH(own->barrier("barrier"), Catch::Contains("rank 5: the gradient reduction of"));
+  const OnHost ahead;
+  ahead.board(5)->begin_reduction();
+  const auto errors = ahead.run_all([&](int rank, SharedMemoryCollectives& collectives) {
+    // The others wait for several checks.
+    if (rank == 4) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    collectives.barrier("barrier");
+  });
+  CHECK(errors == no_errors(OnHost::kOnHost));
+}
+
+TEST_CASE("a wait that is given up ends, and every later one") {
+  const OnHost host;
+  const auto collectives = host.join(2);
+  host.host->join(3);
+  std::thread other([&] { collectives->give_up(); });
+  for (int call = 0; call < 2; ++call) {
+    CHECK_THROWS_WITH(collectives->barrier("barrier"), "rank 2 has given barrier up");
+  }
+  other.join();
+  CHECK_FALSE(host.board(0)->failure());
 }

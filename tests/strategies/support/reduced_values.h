@@ -1,0 +1,46 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <tuple>
+#include <vector>
+
+namespace levin::test {
+
+using Backend = c10::intrusive_ptr<c10d::Backend>;
+
+/// What a rank gives: the same wherever it is asked.
+inline at::Tensor given(int rank, at::ScalarType type, std::int64_t size) {
+  const at::Tensor numbers = torch::arange(size, torch::kDouble).mul_(7).add_(rank * 13).fmod_(11).sub_(3);
+  return c10::isFloatingType(type) ? numbers.div_(8).to(type) : numbers.abs_().to(type);
+}
+
+/// What becomes of what all ranks give.
+inline at::Tensor expected(c10d::ReduceOp::RedOpType op, int ranks, at::ScalarType type, std::int64_t size) {
+  std::vector<at::Tensor> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(given(rank, type, size).to(torch::kDouble));
+  const at::Tensor rows = torch::stack(all);
+  switch (op) {
+    case c10d::ReduceOp::AVG:
+      return rows.mean(0).to(type);
+    case c10d::ReduceOp::PRODUCT:
+      return rows.prod(0).to(type);
+    case c10d::ReduceOp::MIN:
+      return std::get<0>(rows.min(0)).to(type);
+    case c10d::ReduceOp::MAX:
+      return std::get<0>(rows.max(0)).to(type);
+    default:
+      return rows.sum(0).to(type);
+  }
+}
+
+inline at::Tensor all_reduced(Backend& backend, const at::Tensor& tensor, c10d::ReduceOp::RedOpType op) {
+  std::vector<at::Tensor> tensors = {tensor};
+  c10d::AllreduceOptions options;
+  options.reduceOp = op;
+  backend->allreduce(tensors, options)->wait();
+  return tensors[0];
+}
+
+}  // namespace levin::test
