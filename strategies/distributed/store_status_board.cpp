@@ -216,7 +216,7 @@ void StoreStatusBoard::publish(const FailureRecord& record) const {
   if (!answered || *first) return keep(record);
   // Another rank was first, and is about to write down what happened.
   for (int tries = 0; tries < kTries && !this->failure(); ++tries) {
-    exchange();
+    post_and_look();
     std::this_thread::sleep_for(kPause * 100);
   }
   keep(record);
@@ -246,6 +246,10 @@ void StoreStatusBoard::wait_for_failure(std::chrono::milliseconds limit) const {
 void StoreStatusBoard::exchange() const {
   if (failure()) return;
   if (const auto seen_here = host_ ? host_->failure() : std::nullopt) return publish(*seen_here);
+  post_and_look();
+}
+
+void StoreStatusBoard::post_and_look() const {
   struct Answer {
     std::string failure;
     std::string rank_zero;

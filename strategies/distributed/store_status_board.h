@@ -59,7 +59,10 @@ class StoreStatusBoard final : public StatusBoard {
   RankPost own_post() const;
   void write_down(FailureRecord record) const;
   void publish(const FailureRecord& record) const;
+  /// Tells what is new here, and hears what is new elsewhere.
   void exchange() const;
+  /// Posts where this rank is, and hears of a failure that another rank has written down.
+  void post_and_look() const;
   void keep(const FailureRecord& failure) const;
 
   // A store serves one call at a time, and a rendezvous may wait in it for long: the board has a connection of its own.
