@@ -1,7 +1,8 @@
 """The Python with what levin is compared with: a virtual environment of the benchmarks' own, in the build folder.
 
-Its torch is the one that levin was built with, where Python can load that: then both sides compute with the same LibTorch. Else it
-is the CPU wheel of the same version.
+Its torch is the one that levin was built with, where Python can load that: then both sides compute with the same LibTorch. It
+cannot load the part for CPUs alone that scripts/setup.sh downloads; then it is one of the same version beside it, or the wheel of
+the same version.
 """
 import hashlib
 import pathlib
@@ -34,6 +35,18 @@ def loads_torch(python, folder):
     return subprocess.run([python, "-c", query], capture_output=True, check=False).returncode == 0
 
 
+def downloaded_torches(libtorch, version):
+    """Folders in which setup.sh has put this version, that of `libtorch` first."""
+    return [libtorch.parent] + sorted(set(libtorch.parent.parent.glob(f"torch-{version}-*")) - {libtorch.parent})
+
+
+def install_torch(pip, version):
+    try:
+        run(*pip, f"torch=={version}", "--index-url", CPU_WHEELS)
+    except Unavailable:  # not every machine reaches it
+        run(*pip, f"torch=={version}")
+
+
 def make(build, source):
     """Makes the environment, unless it is there, and gives its Python. Throws Unavailable."""
     folder = pathlib.Path(build).absolute() / "bench-venv"
@@ -48,11 +61,13 @@ def make(build, source):
     print(f"benchmarks: installing what levin is compared with into {folder}; this is done once", file=sys.stderr, flush=True)
     run(sys.executable, "-m", "venv", "--clear", str(folder))
     pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    if libtorch.name == "torch" and loads_torch(str(python), libtorch.parent):
+    torches = downloaded_torches(libtorch, torch_version) if libtorch.name == "torch" else []
+    torch = next((candidate for candidate in torches if loads_torch(str(python), candidate)), None)
+    if torch:
         packages = next((folder / "lib").glob("python*")) / "site-packages"
-        (packages / "levins_torch.pth").write_text(f"{libtorch.parent}\n")
+        (packages / "levins_torch.pth").write_text(f"{torch}\n")
     else:
-        run(*pip, f"torch=={torch_version}", "--index-url", CPU_WHEELS)
+        install_torch(pip, torch_version)
     run(*pip, "-r", str(requirements))
     run(str(python), "-c", "import torch, lightning, accelerate")
     stamp.write_text(wanted)

@@ -25,14 +25,27 @@ class GradientHook : public c10d::CommHookInterface {
   int ranks() const { return group_->getSize(); }
   bool carries_votes(const c10d::GradBucket& bucket) const { return votes_ != nullptr && bucket.getIndex() == 0; }
   BucketVoteChannel& votes() const { return *votes_; }
-  c10::intrusive_ptr<c10d::Work> all_reduce(const at::Tensor& tensor) const {
+  c10::intrusive_ptr<c10d::Work> all_reduce(const at::Tensor& tensor,
+                                            c10d::ReduceOp::RedOpType op = c10d::ReduceOp::SUM) const {
     std::vector<at::Tensor> tensors = {tensor};
-    return group_->allreduce(tensors);
+    c10d::AllreduceOptions options;
+    options.reduceOp = op;
+    return group_->allreduce(tensors, options);
   }
 
  private:
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   BucketVoteChannel* votes_;
+};
+
+/// Has the group average buckets.
+class AverageHook final : public GradientHook {
+ public:
+  explicit AverageHook(c10::intrusive_ptr<c10d::ProcessGroup> group) : GradientHook(std::move(group), nullptr) {}
+
+  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
+    return all_reduce(bucket.getBufferRef(), c10d::ReduceOp::AVG)->getFuture();
+  }
 };
 
 /// Sums buckets over ranks and divides them by their number, as LibTorch does by itself, in a type of fewer bits if one is
@@ -96,7 +109,7 @@ class PowerSgdHook final : public GradientHook {
 }  // namespace
 
 std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(CommHook hook, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                                            BucketVoteChannel* votes, PowerSgd* power_sgd,
+                                                            bool group_averages, BucketVoteChannel* votes, PowerSgd* power_sgd,
                                                             std::function<void(bool)> on_wait) {
   switch (hook) {
     case CommHook::kFp16Compress:
@@ -108,7 +121,8 @@ std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(CommHook hook, const
     case CommHook::kNone:
       break;
   }
-  return votes == nullptr ? nullptr : std::make_unique<MeanHook>(group, votes, std::nullopt);
+  if (votes != nullptr) return std::make_unique<MeanHook>(group, votes, std::nullopt);
+  return group_averages ? std::make_unique<AverageHook>(group) : nullptr;
 }
 
 }  // namespace levin

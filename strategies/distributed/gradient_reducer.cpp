@@ -80,7 +80,8 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
   const auto on_wait = [this](bool waits) {
     if (tells_last_gradient() && options_.on_wait) options_.on_wait(waits);
   };
-  if (auto hook = make_gradient_hook(options.comm_hook, process_group, votes, options.power_sgd, on_wait)) {
+  if (auto hook =
+          make_gradient_hook(options.comm_hook, process_group, options.group_averages, votes, options.power_sgd, on_wait)) {
     reducer_->register_comm_hook(std::move(hook));
   }
 }

@@ -33,6 +33,7 @@ class GradientReducer {
     std::vector<at::Tensor> left_out = {};  ///< what that reducer does not reduce
     bool static_graph = false;
     CommHook comm_hook = CommHook::kNone;
+    bool group_averages = false;    ///< the process group has ReduceOp::AVG
     PowerSgd* power_sgd = nullptr;  ///< for CommHook::kPowerSgd
     /// Called with true when this rank waits for others inside of a backward pass, as it does once it has its last gradient,
     /// and with false when it goes on. Not called while tells_last_gradient() is false.

@@ -20,6 +20,8 @@ constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kPageBytes = 4096;
 /// Up to here every rank combines everything by itself: a second meeting would take longer.
 constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
+/// Two ranks read and write no more that way, and each then has in its cache what it goes on with.
+constexpr std::size_t kAtOnceBytesOfTwo = std::size_t{512} << 10;
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -84,7 +86,7 @@ void SharedMemoryCollectives::all_reduce(const Values& values, const char* what)
     std::byte* const piece = values.bytes.data() + offset;
     if (length > 0) std::memcpy(lane_.own_buffer(), piece, length);
     meet(what, values.bytes.size(), offset == 0);
-    if (length <= kAtOnceBytes) {
+    if (length <= (size() == 2 ? kAtOnceBytesOfTwo : kAtOnceBytes)) {
       combine_chunks(piece, values, 0, length);
     } else {
       all_reduce_by_shares(piece, length, values, what);

@@ -21,7 +21,7 @@ using levin::test::lines_about;
 using levin::test::moment_of_failure;
 using levin::test::monotonic_seconds;
 using levin::test::Outcome;
-using levin::test::processes_with;
+using levin::test::processes_in;
 using levin::test::read_file;
 using levin::test::TemporaryFolder;
 using levin_test::all_gone;
@@ -33,12 +33,6 @@ namespace {
 constexpr const char* kProgram = LEVIN_BINARY_DIR "/bin/failure_program";
 constexpr int kRanks = 4;
 constexpr double kCrashSeconds = 5;
-constexpr const char* kMarker = "LEVIN_TEST_RUN";
-
-std::string new_marker() {
-  static int runs = 0;
-  return std::to_string(getpid()) + ".launchers." + std::to_string(++runs);
-}
 
 // ---- Ranks that somebody else started ---------------------------------------------------------------------------------------
 
@@ -53,7 +47,6 @@ struct Started {
   Started(const std::string& place, const std::string& manner, int failing, const std::vector<std::string>& settings = {})
       : failing_rank(failing), ends(kRanks), outcomes(kRanks) {
     const std::string port = std::to_string(free_port());
-    const std::string marker = new_marker();
     std::vector<std::thread> threads;
     std::atomic<int> others_left{kRanks - 1};
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -67,16 +60,16 @@ struct Started {
                              {"MASTER_ADDR", "127.0.0.1"},
                              {"MASTER_PORT", port},
                              {"OMP_NUM_THREADS", "1"},
-                             {"TORCHELASTIC_ERROR_FILE", error_path(rank).string()},
-                             {kMarker, marker}};
+                             {"TORCHELASTIC_ERROR_FILE", error_path(rank).string()}};
       command.limit = std::chrono::seconds(60);
-      threads.emplace_back([this, command, rank, marker, &others_left] {
+      command.copied = true;
+      threads.emplace_back([this, command, rank, &others_left] {
         outcomes[static_cast<std::size_t>(rank)] = levin::test::run(command);
         ends[static_cast<std::size_t>(rank)] = monotonic_seconds();
         if (rank == failing_rank) end_of_failing_rank = std::time(nullptr);
         // Between hosts nobody else can end a stopped process: torchrun's agent would do it now.
         if (rank != failing_rank && --others_left == 0) {
-          for (const int process : processes_with(kMarker, marker)) kill(process, SIGCONT);
+          for (const int process : processes_in(folder.path())) kill(process, SIGCONT);
         }
       });
     }
@@ -191,22 +184,21 @@ namespace {
 
 /// A run that goes on until it is stopped, and has begun its second epoch.
 struct LongRun {
-  explicit LongRun(const std::vector<std::string>& settings = {}) : marker(new_marker()) {
+  explicit LongRun(const std::vector<std::string>& settings = {}) {
     std::vector<std::string> arguments = {
         kProgram, "fit", std::to_string(kRanks), folder.path().string(), "module.on_train_epoch_start",
         "go_on",  "0",   "max_epochs=1000000",   "save_on_exception=1"};
     arguments.insert(arguments.end(), settings.begin(), settings.end());
-    program.emplace(arguments, ChildProgram::Environment{{kMarker, marker}, {"OMP_NUM_THREADS", "1"}});
+    program.emplace(arguments, ChildProgram::Environment{{"OMP_NUM_THREADS", "1"}}, levin_test::How::kCopied);
     while (moment_of_failure(folder.path()).seconds == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::vector<int> ranks() const {
-    std::vector<int> processes = processes_with(kMarker, marker);
+    std::vector<int> processes = processes_in(folder.path());
     std::erase(processes, program->process());
     return processes;
   }
   int rows() const { return count(read_file(folder / "logs/version_0/metrics.csv"), "\n"); }
 
-  std::string marker;
   TemporaryFolder folder;
   std::optional<ChildProgram> program;
 };
@@ -292,6 +284,7 @@ Outcome launch(const TemporaryFolder& folder, const std::string& place, const st
   command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
   command.environment = {{"OMP_NUM_THREADS", "1"}};
   command.limit = std::chrono::seconds(60);
+  command.copied = true;
   return levin::test::run(command);
 }
 

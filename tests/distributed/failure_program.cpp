@@ -334,6 +334,7 @@ int main(int argc, char** argv) {
   levin::test::run_program([&] {
     Plan plan;
     plan.folder = argv[3];
+    std::filesystem::current_path(plan.folder);  // by which tests find the run's processes
     plan.place = argv[4];
     plan.manner = argv[5];
     plan.rank = std::stoi(argv[6]);

@@ -1,10 +1,8 @@
 #include "distributed/failure_run.h"
 
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -33,7 +31,6 @@ namespace {
 constexpr double kCrashSeconds = 5;
 /// The launcher's grace for ranks that do not end by themselves, and what a busy machine adds.
 constexpr double kStallEndSeconds = kTimeoutSeconds + 5;
-constexpr const char* kMarker = "LEVIN_TEST_RUN";
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
@@ -153,15 +150,14 @@ Moment moment_of_failure(const std::filesystem::path& folder) {
   return moment;
 }
 
-std::vector<int> processes_with(const std::string& variable, const std::string& value) {
-  const std::string wanted = variable + "=" + value;
+std::vector<int> processes_in(const std::filesystem::path& folder) {
   std::vector<int> processes;
   std::error_code ignored;
+  const std::filesystem::path wanted = std::filesystem::canonical(folder);
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string environment = '\0' + read_file(entry.path() / "environ");
-    if (environment.find('\0' + wanted + '\0') != std::string::npos) processes.push_back(std::stoi(name));
+    if (std::filesystem::read_symlink(entry.path() / "cwd", ignored) == wanted) processes.push_back(std::stoi(name));
   }
   return processes;
 }
@@ -210,8 +206,6 @@ std::vector<std::string> damaged_files(const std::filesystem::path& folder, bool
 }
 
 std::vector<std::string> problems_of(const FailureCase& failure, const std::filesystem::path& folder) {
-  static std::atomic<int> runs{0};
-  const std::string marker = std::to_string(getpid()) + "." + std::to_string(++runs);
   Command command;
   command.arguments = {LEVIN_BINARY_DIR "/bin/failure_program",
                        failure.entry,
@@ -225,14 +219,15 @@ std::vector<std::string> problems_of(const FailureCase& failure, const std::file
     command.arguments.push_back("stall_report=" + std::to_string(kStallReportSeconds));
     command.arguments.push_back("timeout=" + std::to_string(kTimeoutSeconds));
   }
-  command.environment = {{kMarker, marker}, {"OMP_NUM_THREADS", "1"}};
+  command.environment = {{"OMP_NUM_THREADS", "1"}};
   command.limit = std::chrono::seconds(90);
+  command.copied = true;
 
   const Outcome outcome = run(command);
   const double end = monotonic_seconds();
   Problems problems;
   problems.unless(!outcome.timed_out, "the run did not end");
-  problems.unless(processes_with(kMarker, marker).empty(), "processes of the run are left");
+  problems.unless(processes_in(folder).empty(), "processes of the run are left");
   const Moment moment = moment_of_failure(folder);
   problems.unless(moment.seconds > 0, "the rank never came to the place where it was to fail");
   const double taken = end - moment.seconds;

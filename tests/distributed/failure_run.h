@@ -45,8 +45,8 @@ std::vector<std::string> problems_of(const FailureCase& failure, const std::file
 int count(const std::string& text, const std::string& part);
 /// What a file holds; "" when it is not there.
 std::string read_file(const std::filesystem::path& file);
-/// Processes that have the variable with this value in their environment.
-std::vector<int> processes_with(const std::string& variable, const std::string& value);
+/// Processes that work in a folder, as failure_program does in that of its run.
+std::vector<int> processes_in(const std::filesystem::path& folder);
 /// The lines in which `rank` says, or is said, to have ended because of another's failure.
 std::vector<std::string> lines_about(int rank, const std::string& text);
 /// Files of the run that must be whole: metrics of earlier epochs, and every checkpoint. Gives what is wrong.

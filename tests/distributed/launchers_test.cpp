@@ -20,9 +20,7 @@ Left under_levin() {
 
 void check_under(const std::vector<std::string>& launcher, const Environment& environment = {}) {
   const TemporaryFolder folder;
-  Command command = start_command(folder.path(), {"ranks=2"}, environment);
-  command.arguments.insert(command.arguments.begin(), launcher.begin(), launcher.end());
-  const Outcome outcome = run(command);
+  const Outcome outcome = run(under(launcher, start_command(folder.path(), {"ranks=2"}, environment)));
   INFO(outcome.text());
   REQUIRE(outcome.ok());
   CHECK_THAT(outcome.out, Catch::Contains("ranks: 2 (ddp, metrics over shared memory, gradients over shared memory)"));

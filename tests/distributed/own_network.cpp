@@ -50,8 +50,7 @@ std::string OwnNetwork::make(const LinkQuality& quality) {
 }
 
 Command OwnNetwork::on(int host, Command command) const {
-  command.arguments.insert(command.arguments.begin(), {"ip", "netns", "exec", name(host)});
-  return command;
+  return under({"ip", "netns", "exec", name(host)}, std::move(command));
 }
 
 bool OwnNetwork::cut() const { return ip({"-n", name(1), "link", "set", kDevice, "down"}).ok(); }

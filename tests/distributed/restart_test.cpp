@@ -123,9 +123,10 @@ TEST_CASE("a run goes on with fewer ranks when devices are gone, down to min_dev
   const std::string count_file = (folder / "devices").string();
   std::ofstream(count_file) << 2;
   const std::string manner = "take_device=" + count_file;
-  const Outcome outcome =
-      levin::test::run(start_command(folder.path(), {"ranks=2", "max_restarts=1", "min_devices=" + std::to_string(min_devices),
-                                                     "toy=" + count_file, "fail=0:1:5:" + manner}));
+  Command command = start_command(folder.path(), {"ranks=2", "max_restarts=1", "min_devices=" + std::to_string(min_devices),
+                                                  "toy=" + count_file, "fail=0:1:5:" + manner});
+  command.copied = false;  // one rank alone is the program executed anew, by its process' own arguments
+  const Outcome outcome = levin::test::run(command);
   INFO(outcome.text());
   CHECK_THAT(outcome.err, Catch::Contains("toy device 1") && Catch::Contains("does not exist; visible are 0"));
   CHECK(outcome.ok() == is_enough);
@@ -151,10 +152,10 @@ TEST_CASE("under torchrun a run goes on by its restart count, from what its agen
   const Command launcher = torchrun();
   if (launcher.arguments.empty()) return;
   const TemporaryFolder folder;
-  Command command = start_command(folder.path(), {"ranks=2", "fail=0:1:8:sigkill"}, launcher.environment);
-  command.arguments.insert(command.arguments.begin(), "--max-restarts=1");
-  command.arguments.insert(command.arguments.begin(), launcher.arguments.begin(), launcher.arguments.end());
-  const Outcome outcome = levin::test::run(command);
+  std::vector<std::string> arguments = launcher.arguments;
+  arguments.emplace_back("--max-restarts=1");
+  const Outcome outcome =
+      levin::test::run(under(arguments, start_command(folder.path(), {"ranks=2", "fail=0:1:8:sigkill"}, launcher.environment)));
   INFO(outcome.text());
   REQUIRE(outcome.ok());
   CHECK_THAT(outcome.out, Catch::Contains(", attempt 2\n") && Catch::Contains("(epoch 0, step 6)"));

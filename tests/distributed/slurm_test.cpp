@@ -108,8 +108,8 @@ TEST_CASE("a real Slurm starts ranks, and, in the whole matrix, takes a job back
   }
   const Left expected = undisturbed();
   const TemporaryFolder started;
-  Command command = start_command(started.path(), {"ranks=2"}, slurm.environment());
-  command.arguments.insert(command.arguments.begin(), {"srun", "--ntasks=2", "--overcommit", "--export=ALL"});
+  const Command command = under({"srun", "--ntasks=2", "--overcommit", "--export=ALL"},
+                                start_command(started.path(), {"ranks=2"}, slurm.environment()));
   const Outcome outcome = run(command);
   INFO(outcome.text());
   REQUIRE(outcome.ok());

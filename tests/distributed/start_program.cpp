@@ -186,5 +186,6 @@ void run(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  levin::test::become_copy(argc, argv);
   levin::test::run_program([&] { run(Settings(argc, argv)); });
 }

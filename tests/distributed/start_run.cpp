@@ -17,6 +17,7 @@ Command start_command(const std::filesystem::path& folder, const std::vector<std
   command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
   command.environment = environment;
   command.environment.emplace_back("OMP_NUM_THREADS", "1");
+  command.copied = true;
   return command;
 }
 

@@ -176,5 +176,10 @@ TEST_CASE("a seed that comes before CUDA is loaded does not keep LibTorch from f
   Distributed program("seeded_before_cuda", 1);
   CHECK(program.wait(kLimit) == 0);
   INFO(program.output());
+  // Compiled with a toolkit's headers, where LibTorch's part for CPUs alone was downloaded.
+  if (program.count("cannot open shared object file") == 1) {
+    WARN("not tested: CUDA's libraries are not here");
+    return;
+  }
   CHECK(program.count("knows cuda") == 1);
 }

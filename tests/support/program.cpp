@@ -147,6 +147,12 @@ std::string Outcome::text() const {
          out + "--- standard error\n" + err;
 }
 
+Command under(const std::vector<std::string>& launcher, Command command) {
+  command.arguments.insert(command.arguments.begin(), launcher.begin(), launcher.end());
+  command.copied = false;
+  return command;
+}
+
 Outcome run(const Command& command) {
   Pipe out;
   Pipe err;

@@ -18,6 +18,9 @@ struct Command {
   bool copied = false;              ///< the program, given by its path, makes copies of itself (copied_program.h)
 };
 
+/// The command as another program starts it, whose name and arguments come first.
+Command under(const std::vector<std::string>& launcher, Command command);
+
 /// What a command did.
 struct Outcome {
   int status = -1;  ///< exit status; 128 + n when signal n ended it
