@@ -1,5 +1,6 @@
 #include "levin/optim/further_optimizers.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>

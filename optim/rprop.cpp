@@ -1,5 +1,6 @@
 #include "levin/optim/further_optimizers.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>

@@ -29,7 +29,7 @@ class Gan : public levin::Module {
   }
 
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
-    const auto real = batch["features"];
+    const auto& real = batch["features"];
     const auto made = generator_->forward(torch::randn({real.size(0), 16}, real.options()));
     const auto d_loss = loss(real, 1) + loss(made.detach(), 0);
     step(kDiscriminator, d_loss);

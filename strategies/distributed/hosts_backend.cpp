@@ -55,8 +55,12 @@ HostsBackend::~HostsBackend() {
   reduction_.give_up();
   wake_.notify_all();
   thread_.join();
-  const auto error = std::make_exception_ptr(DesyncError("the group of ranks has ended"));
-  for (const auto& call : calls_) call->work->end(error);
+  try {
+    const auto error = std::make_exception_ptr(DesyncError("the group of ranks has ended"));
+    for (const auto& call : calls_) call->work->end(error);
+  } catch (...) {
+    // What calls back when a call ends has failed: there is nobody left to tell.
+  }
 }
 
 c10::intrusive_ptr<c10d::Work> HostsBackend::allreduce(std::vector<at::Tensor>& tensors,

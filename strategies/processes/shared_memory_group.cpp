@@ -26,7 +26,7 @@ void copy_into(std::string& part, std::uint64_t size, std::size_t offset, std::s
 
 }  // namespace
 
-SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
+SharedMemoryGroup::SharedMemoryGroup(const std::shared_ptr<RunSegment>& segment, std::shared_ptr<SharedMemoryStatusBoard> board,
                                      double timeout_seconds)
     : waits_(segment, std::move(board), timeout_seconds), lane_(waits_, control_lane(*segment)) {}
 

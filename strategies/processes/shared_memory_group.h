@@ -18,7 +18,7 @@ namespace levin {
 class SharedMemoryGroup final : public ControlGroup {
  public:
   /// `timeout_seconds`: how long a wait may take.
-  SharedMemoryGroup(std::shared_ptr<RunSegment> segment, std::shared_ptr<SharedMemoryStatusBoard> board,
+  SharedMemoryGroup(const std::shared_ptr<RunSegment>& segment, std::shared_ptr<SharedMemoryStatusBoard> board,
                     double timeout_seconds);
 
   int rank() const override { return waits_.place(); }

@@ -1,5 +1,7 @@
 #include "levin/callbacks/prediction_writer.h"
 
+#include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
+
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>

@@ -1,3 +1,5 @@
+#include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
+
 #include <catch2/catch.hpp>
 #include <fstream>
 

@@ -22,7 +22,6 @@ using Indices = std::vector<std::int64_t>;
 using levin::Batch;
 using levin::DataLoader;
 using levin::DataLoaderOptions;
-using levin::Shard;
 using levin::Uneven;
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include "levin/core/error.h"
 #include "levin/core/options/registry.h"
+#include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 
 using levin::Batch;

@@ -20,7 +20,6 @@
 using levin::MetricRow;
 using levin::MetricsFile;
 using levin::RewriteBudget;
-using levin::test::Command;
 using levin::test::CsvTable;
 using levin::test::is_rectangular;
 using levin::test::read_text;

@@ -20,7 +20,6 @@
 
 namespace {
 
-using levin::Devices;
 using levin::test::FixedLoader;
 using levin::test::TemporaryFolder;
 

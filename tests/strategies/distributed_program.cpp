@@ -171,11 +171,10 @@ const levin::test::Scenarios kScenarios = {
 /// memory that ranks share, may have, LEVIN_TEST_HOSTS, how many hosts there are, and LEVIN_TEST_GRADIENTS, what gradients
 /// travel over.
 void heed_environment(levin::DdpOptions& options, levin::LaunchRequest& request) {
-  if (const char* name = std::getenv("LEVIN_TEST_HOST_NAME")) {
-    if (unshare(CLONE_NEWUTS) != 0 || sethostname(name, std::strlen(name)) != 0) {
-      say("this user may not name a host");
-      std::exit(3);
-    }
+  if (const char* name = std::getenv("LEVIN_TEST_HOST_NAME");
+      name != nullptr && (unshare(CLONE_NEWUTS) != 0 || sethostname(name, std::strlen(name)) != 0)) {
+    say("this user may not name a host");
+    std::exit(3);
   }
   if (const char* bytes = std::getenv("LEVIN_TEST_FILE_BYTES")) {
     const rlimit limit{static_cast<rlim_t>(std::atoll(bytes)), static_cast<rlim_t>(std::atoll(bytes))};

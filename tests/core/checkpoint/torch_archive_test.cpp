@@ -10,7 +10,6 @@ namespace {
 using namespace std::string_literals;
 using Catch::Matchers::Contains;
 using levin::TorchArchive;
-using levin::ZipArchive;
 
 const std::filesystem::path kData = LEVIN_SOURCE_DIR "/tests/core/checkpoint/data";
 

@@ -1,4 +1,6 @@
 // What estimated_stepping_batches() says before training begins, and what schedulers by name make of it.
+#include <c10/util/Logging.h>  // first: Catch2 has a CHECK too
+
 #include <catch2/catch.hpp>
 
 #include "levin/callbacks/gradient_accumulation_scheduler.h"

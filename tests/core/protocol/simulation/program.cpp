@@ -235,7 +235,7 @@ double Program::value(std::size_t statement, std::size_t phase, int rank) const 
 
 std::int64_t Program::batch_size(std::size_t phase, int rank) const {
   const Phase& at = phases[phase];
-  const auto place = static_cast<std::uint64_t>(at.batch * 8 + at.dataloader);
+  const auto place = static_cast<std::uint64_t>(at.batch) * 8 + static_cast<std::uint64_t>(at.dataloader);
   return static_cast<std::int64_t>(mixed(seed, place, at.training, static_cast<std::uint64_t>(rank)) % 5) + 1;
 }
 
