@@ -10,7 +10,6 @@
 #include "levin/data/dataset.h"
 
 using levin::Batch;
-using levin::Component;
 using levin::DatasetDataModule;
 using levin::DatasetDataOptions;
 using levin::Registry;

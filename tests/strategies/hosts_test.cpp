@@ -11,7 +11,6 @@
 #include "strategies/support/odd_listener.h"
 
 using levin_test::ChildProgram;
-using levin_test::Distributed;
 using levin_test::kLimit;
 
 namespace {

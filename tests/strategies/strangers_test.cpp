@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -56,7 +57,8 @@ int begin_connecting(int port) {
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  const int status = connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  REQUIRE((status == 0 || errno == EINPROGRESS));
   return connection;
 }
 

@@ -233,7 +233,8 @@ CopiedProgram::CopiedProgram(const Start& start) {
   request.descriptors = {start.out, start.err, ends[1]};
   const bool sent = loaded_program(start).start(request);
   close(ends[1]);
-  if (!sent || (process_ = wait()) <= 0) throw std::runtime_error(start.arguments.at(0) + " does not make copies of itself");
+  if (sent) process_ = wait();
+  if (process_ <= 0) throw std::runtime_error(start.arguments.at(0) + " does not make copies of itself");
 }
 
 CopiedProgram::~CopiedProgram() { close(news_); }
