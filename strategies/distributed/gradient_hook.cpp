@@ -8,12 +8,19 @@
 
 #include "levin/strategies/distributed/bucket_vote_channel.h"
 #include "levin/strategies/distributed/power_sgd.h"
+#include "levin/strategies/distributed/shared_memory_backend.h"
 
 namespace levin {
 
 namespace {
 
 using Future = c10::ivalue::Future;
+
+c10::intrusive_ptr<Future> completed(const at::Tensor& gradients) {
+  auto future = c10::make_intrusive<Future>(c10::TensorType::get());
+  future->markCompleted(c10::IValue(gradients));
+  return future;
+}
 
 class GradientHook : public c10d::CommHookInterface {
  public:
@@ -38,14 +45,21 @@ class GradientHook : public c10d::CommHookInterface {
   BucketVoteChannel* votes_;
 };
 
-/// Has the group average buckets.
+/// Has ranks that share memory average buckets, the first one without a copy where there is a window for it.
 class AverageHook final : public GradientHook {
  public:
-  explicit AverageHook(c10::intrusive_ptr<c10d::ProcessGroup> group) : GradientHook(std::move(group), nullptr) {}
+  AverageHook(c10::intrusive_ptr<c10d::ProcessGroup> group, std::unique_ptr<SharedMemoryBackend::Window> window)
+      : GradientHook(std::move(group), nullptr), window_(std::move(window)) {}
 
   c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
-    return all_reduce(bucket.getBufferRef(), c10d::ReduceOp::AVG)->getFuture();
+    const at::Tensor gradients = bucket.getBufferRef();
+    const bool is_in_window = window_ && bucket.getIndex() == 0 && window_->fits(gradients);
+    if (!is_in_window) return all_reduce(gradients, c10d::ReduceOp::AVG)->getFuture();
+    return completed(window_->average(gradients));
   }
+
+ private:
+  std::unique_ptr<SharedMemoryBackend::Window> window_;
 };
 
 /// Sums buckets over ranks and divides them by their number, as LibTorch does by itself, in a type of fewer bits if one is
@@ -96,9 +110,7 @@ class PowerSgdHook final : public GradientHook {
     const at::Tensor elements = carries ? votes().elements(bucket.getBufferRef()) : at::Tensor();
     const at::Tensor summed = power_sgd_.reduce(bucket, ranks(), sum, elements);
     if (carries) votes().take(summed);
-    auto done = c10::make_intrusive<Future>(c10::TensorType::get());
-    done->markCompleted(c10::IValue(bucket.getBufferRef()));
-    return done;
+    return completed(bucket.getBufferRef());
   }
 
  private:
@@ -108,21 +120,21 @@ class PowerSgdHook final : public GradientHook {
 
 }  // namespace
 
-std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(CommHook hook, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                                            bool group_averages, BucketVoteChannel* votes, PowerSgd* power_sgd,
-                                                            std::function<void(bool)> on_wait) {
-  switch (hook) {
+std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                            const GradientHookOptions& options) {
+  switch (options.form) {
     case CommHook::kFp16Compress:
-      return std::make_unique<MeanHook>(group, votes, at::kHalf);
+      return std::make_unique<MeanHook>(group, options.votes, at::kHalf);
     case CommHook::kBf16Compress:
-      return std::make_unique<MeanHook>(group, votes, at::kBFloat16);
+      return std::make_unique<MeanHook>(group, options.votes, at::kBFloat16);
     case CommHook::kPowerSgd:
-      return std::make_unique<PowerSgdHook>(group, votes, *power_sgd, std::move(on_wait));
+      return std::make_unique<PowerSgdHook>(group, options.votes, *options.power_sgd, options.on_wait);
     case CommHook::kNone:
       break;
   }
-  if (votes != nullptr) return std::make_unique<MeanHook>(group, votes, std::nullopt);
-  return group_averages ? std::make_unique<AverageHook>(group) : nullptr;
+  if (options.votes != nullptr) return std::make_unique<MeanHook>(group, options.votes, std::nullopt);
+  if (options.shared_memory == nullptr) return nullptr;
+  return std::make_unique<AverageHook>(group, options.buckets_are_gradients ? nullptr : options.shared_memory->take_window());
 }
 
 }  // namespace levin

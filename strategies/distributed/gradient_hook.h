@@ -17,6 +17,7 @@ namespace levin {
 
 class BucketVoteChannel;
 class PowerSgd;
+class SharedMemoryBackend;
 
 /// In which form gradients travel.
 enum class CommHook : std::uint8_t { kNone, kFp16Compress, kBf16Compress, kPowerSgd };
@@ -25,13 +26,21 @@ inline constexpr std::array kChoices<CommHook> = {
     Choice{CommHook::kNone, "none"}, Choice{CommHook::kFp16Compress, "fp16_compress"},
     Choice{CommHook::kBf16Compress, "bf16_compress"}, Choice{CommHook::kPowerSgd, "power_sgd"}};
 
-/// What makes a bucket of gradients its mean over ranks, where that is not LibTorch's own: in a compressed form, with votes,
-/// which travel along in the first bucket, or by a group that averages by itself, which spares going over the bucket once to
-/// divide it. Votes are never compressed: they are sums of small integers, exact in each format that gradients travel in, and
-/// PowerSGD sums them with what it does not approximate. `power_sgd`: for CommHook::kPowerSgd. `on_wait`: called with true when
-/// this rank begins to wait for others inside of backward, and with false when it goes on. Null when LibTorch's own does.
-std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(CommHook hook, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                                            bool group_averages, BucketVoteChannel* votes, PowerSgd* power_sgd,
-                                                            std::function<void(bool)> on_wait);
+struct GradientHookOptions {
+  CommHook form = CommHook::kNone;
+  SharedMemoryBackend* shared_memory = nullptr;  ///< what the group is, where it is that
+  bool buckets_are_gradients = false;            ///< gradient_as_bucket_view
+  BucketVoteChannel* votes = nullptr;            ///< travel along in the first bucket; null when they go another way
+  PowerSgd* power_sgd = nullptr;                 ///< for CommHook::kPowerSgd
+  /// Called with true when this rank begins to wait for others inside of backward, and with false when it goes on.
+  std::function<void(bool)> on_wait = nullptr;
+};
+
+/// What makes a bucket of gradients its mean over ranks, where that is not LibTorch's own: in a compressed form, with votes, or
+/// by ranks that share memory, which average while they combine, and read the first bucket where it is written. Votes are never
+/// compressed: they are sums of small integers, exact in each format that gradients travel in, and PowerSGD sums them with what
+/// it does not approximate. Null when LibTorch's own does.
+std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                            const GradientHookOptions& options);
 
 }  // namespace levin

@@ -80,10 +80,13 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
   const auto on_wait = [this](bool waits) {
     if (tells_last_gradient() && options_.on_wait) options_.on_wait(waits);
   };
-  if (auto hook =
-          make_gradient_hook(options.comm_hook, process_group, options.group_averages, votes, options.power_sgd, on_wait)) {
-    reducer_->register_comm_hook(std::move(hook));
-  }
+  auto hook = make_gradient_hook(process_group, {.form = options.comm_hook,
+                                                 .shared_memory = options.shared_memory,
+                                                 .buckets_are_gradients = options.gradient_as_bucket_view,
+                                                 .votes = votes,
+                                                 .power_sgd = options.power_sgd,
+                                                 .on_wait = on_wait});
+  if (hook) reducer_->register_comm_hook(std::move(hook));
 }
 
 GradientReducer::~GradientReducer() {

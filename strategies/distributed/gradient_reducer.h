@@ -18,6 +18,7 @@ namespace levin {
 
 class BucketVoteChannel;
 class PowerSgd;
+class SharedMemoryBackend;
 
 /// Makes gradients the mean over ranks while backward runs: LibTorch's own reducer of DistributedDataParallel, with its
 /// buckets.
@@ -33,8 +34,8 @@ class GradientReducer {
     std::vector<at::Tensor> left_out = {};  ///< what that reducer does not reduce
     bool static_graph = false;
     CommHook comm_hook = CommHook::kNone;
-    bool group_averages = false;    ///< the process group has ReduceOp::AVG
-    PowerSgd* power_sgd = nullptr;  ///< for CommHook::kPowerSgd
+    SharedMemoryBackend* shared_memory = nullptr;  ///< what the process group is, where it is that
+    PowerSgd* power_sgd = nullptr;                 ///< for CommHook::kPowerSgd
     /// Called with true when this rank waits for others inside of a backward pass, as it does once it has its last gradient,
     /// and with false when it goes on. Not called while tells_last_gradient() is false.
     std::function<void(bool)> on_wait = nullptr;

@@ -54,7 +54,7 @@ void ModuleSynchronizer::make_reducer() {
   reducer_.reset();
   options_.left_out = left_out_;
   options_.learns_unused = learns_unused_;
-  options_.group_averages = world_.averages_gradients();
+  options_.shared_memory = world_.shared_gradients();
   const std::vector<at::Tensor> parameters = module_.parameters();
   const auto is_reduced = [&](const at::Tensor& parameter) {
     return parameter.requires_grad() && !contains(left_out_, parameter);

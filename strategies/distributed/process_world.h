@@ -59,8 +59,8 @@ class ProcessWorld {
   /// "shared memory", "gloo", "shared memory within hosts and gloo between", "nccl": what gradients on the rank's device travel
   /// over.
   const std::string& gradient_transport() const { return gradient_transport_; }
-  /// Whether gradients travel over something that averages them by itself.
-  bool averages_gradients() const { return shared_gradients_ != nullptr; }
+  /// What gradients travel over, where that is shared memory.
+  SharedMemoryBackend* shared_gradients() const { return shared_gradients_.get(); }
   /// From here on `observer`, if there is one, is told of every all-reduce of gradients. False where they travel over something
   /// that does not wait for other ranks within the call.
   bool observe_reductions(const WaitObserver& observer);

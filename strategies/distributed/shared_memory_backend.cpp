@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "levin/core/base/format.h"
@@ -53,18 +54,25 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::broadcast(std::vector<at::Te
   return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BROADCAST, tensors);
 }
 
+template <class Reduce>
+void SharedMemoryBackend::observed(const Reduce& reduce) {
+  const double arrived = observer_ ? steady_seconds() : 0;
+  reduce();
+  if (observer_) observer_(arrived, steady_seconds());
+}
+
 c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(std::vector<at::Tensor>& tensors,
                                                               const c10d::AllreduceOptions& options) {
   const at::NoGradGuard no_grad;
-  const double arrived = observer_ ? steady_seconds() : 0;
-  for (at::Tensor& tensor : tensors) {
-    if (tensor.is_sparse()) {
-      all_reduce_sparse(tensor, options.reduceOp);
-    } else {
-      all_reduce_dense(tensor, options.reduceOp);
+  observed([&] {
+    for (at::Tensor& tensor : tensors) {
+      if (tensor.is_sparse()) {
+        all_reduce_sparse(tensor, options.reduceOp);
+      } else {
+        all_reduce_dense(tensor, options.reduceOp);
+      }
     }
-  }
-  if (observer_) observer_(arrived, steady_seconds());
+  });
   return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::ALLREDUCE, tensors);
 }
 
@@ -163,6 +171,29 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::reduce_scatter(std::vector<a
 c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::barrier(const c10d::BarrierOptions&) {
   collectives_->barrier("barrier");
   return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BARRIER, std::vector<at::Tensor>());
+}
+
+std::unique_ptr<SharedMemoryBackend::Window> SharedMemoryBackend::take_window() {
+  if (std::exchange(window_is_taken_, true)) return nullptr;
+  return std::make_unique<Window>(c10::intrusive_ptr<SharedMemoryBackend>::reclaim_copy(this));
+}
+
+bool SharedMemoryBackend::Window::fits(const at::Tensor& gradients) const {
+  return gradients.layout() == at::kStrided && gradients.is_cpu() && gradients.nbytes() == gradients.storage().nbytes() &&
+         gradients.nbytes() <= backend_->collectives_->window().size();
+}
+
+at::Tensor SharedMemoryBackend::Window::average(const at::Tensor& gradients) {
+  SharedMemoryCollectives& collectives = *backend_->collectives_;
+  const auto op = c10d::ReduceOp::AVG;
+  if (gradients.mutable_data_ptr() != collectives.window().data()) {
+    std::memcpy(collectives.window().data(), gradients.const_data_ptr(), gradients.nbytes());
+    average_ = at::empty_like(gradients);
+  }
+  const std::string what = call_text("all_reduce in windows", combine_op(op), gradients);
+  backend_->observed([&] { collectives.all_reduce_window(values_of(average_, op), what.c_str()); });
+  gradients.storage().set_data_ptr_noswap(at::DataPtr(collectives.window().data(), at::kCPU));
+  return average_;
 }
 
 }  // namespace levin

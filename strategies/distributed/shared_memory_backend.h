@@ -30,14 +30,42 @@ class SharedMemoryBackend final : public c10d::Backend {
                                                 const c10d::ReduceScatterOptions& options) override;
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
 
+  /// Keeps gradients of a bucket where the other ranks read them, so that averaging them begins without a copy. There is one
+  /// at a time.
+  class Window {
+   public:
+    explicit Window(c10::intrusive_ptr<SharedMemoryBackend> backend) : backend_(std::move(backend)) {}
+    ~Window() { backend_->window_is_taken_ = false; }
+    Window(const Window&) = delete;
+    Window& operator=(const Window&) = delete;
+
+    /// Whether `gradients`, the whole memory of a bucket, have room.
+    bool fits(const at::Tensor& gradients) const;
+    /// Ranks: all. The mean over ranks, in memory that the next call writes to. The memory of `gradients` is in the window from
+    /// then on, with any content.
+    at::Tensor average(const at::Tensor& gradients);
+
+   private:
+    c10::intrusive_ptr<SharedMemoryBackend> backend_;
+    at::Tensor average_;
+  };
+
+  /// Ranks: all, in the same order of calls. Null when there is one already.
+  std::unique_ptr<Window> take_window();
+
  private:
   void all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op);
   void all_reduce_sparse(at::Tensor& tensor, const c10d::ReduceOp& op);
   std::vector<at::Tensor> all_gather(const at::Tensor& mine);
   void all_gather(const at::Tensor& mine, std::vector<at::Tensor>& all);
 
+  /// Makes an all-reduce of which the observer is told.
+  template <class Reduce>
+  void observed(const Reduce& reduce);
+
   std::unique_ptr<SharedMemoryCollectives> collectives_;
   WaitObserver observer_;
+  bool window_is_taken_ = false;
 };
 
 }  // namespace levin

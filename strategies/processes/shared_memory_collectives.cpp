@@ -26,11 +26,14 @@ constexpr std::size_t kAtOnceBytesOfTwo = std::size_t{512} << 10;
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 std::size_t chunk_bytes_of(int ranks) {
-  const std::size_t share = kMostMemoryBytes / (2 * static_cast<std::size_t>(ranks));
+  const std::size_t share = kMostMemoryBytes / (4 * static_cast<std::size_t>(ranks));
   return std::clamp(share / kPageBytes * kPageBytes, kLeastChunkBytes, kMostChunkBytes);
 }
 
-std::size_t bytes_of_rank(int ranks) { return rounded_up(sizeof(LaneSlot), kPageBytes) + 2 * chunk_bytes_of(ranks); }
+constexpr std::size_t kSlotBytes = (sizeof(LaneSlot) + kPageBytes - 1) / kPageBytes * kPageBytes;
+
+/// A slot, the two buffers of the lane, and two windows.
+std::size_t bytes_of_rank(int ranks) { return kSlotBytes + 4 * chunk_bytes_of(ranks); }
 
 std::vector<LanePart> lane_parts(const SharedFile& memory, int ranks) {
   if (memory.bytes() != SharedMemoryCollectives::memory_bytes(ranks)) {
@@ -39,7 +42,7 @@ std::vector<LanePart> lane_parts(const SharedFile& memory, int ranks) {
   std::vector<LanePart> parts;
   for (int rank = 0; rank < ranks; ++rank) {
     std::byte* const begin = memory.data() + static_cast<std::size_t>(rank) * bytes_of_rank(ranks);
-    std::byte* const buffers = begin + rounded_up(sizeof(LaneSlot), kPageBytes);
+    std::byte* const buffers = begin + kSlotBytes;
     parts.push_back({reinterpret_cast<LaneSlot*>(begin), {buffers, buffers + chunk_bytes_of(ranks)}});
   }
   return parts;
@@ -56,6 +59,7 @@ SharedMemoryCollectives::SharedMemoryCollectives(SharedFile memory, std::shared_
       memory_(std::move(memory)),
       chunk_bytes_(chunk_bytes_of(size())),
       lane_(waits_, lane_parts(memory_, size())),
+      sources_(static_cast<std::size_t>(size())),
       parts_(static_cast<std::size_t>(size())) {}
 
 template <class Step>
@@ -74,10 +78,19 @@ void SharedMemoryCollectives::meet(const char* what, std::size_t total_bytes, bo
   if (is_first) lane_.check_same_call();
 }
 
-void SharedMemoryCollectives::combine_chunks(std::byte* result, const Values& values, std::size_t begin, std::size_t end) {
+std::byte* SharedMemoryCollectives::window_of(int rank) const {
+  std::byte* const begin = memory_.data() + static_cast<std::size_t>(rank) * bytes_of_rank(size());
+  return begin + kSlotBytes + (2 + windows_reduced_ % 2) * chunk_bytes_;
+}
+
+void SharedMemoryCollectives::combine(std::byte* result, const Values& values, std::size_t begin, std::size_t end) {
   if (begin >= end) return;
-  for (int peer = 0; peer < size(); ++peer) parts_[static_cast<std::size_t>(peer)] = lane_.chunk(peer) + begin;
+  for (std::size_t peer = 0; peer < sources_.size(); ++peer) parts_[peer] = sources_[peer] + begin;
   values.combine(result, parts_, (end - begin) / values.element_bytes);
+}
+
+void SharedMemoryCollectives::take_chunks() {
+  for (int peer = 0; peer < size(); ++peer) sources_[static_cast<std::size_t>(peer)] = lane_.chunk(peer);
 }
 
 void SharedMemoryCollectives::all_reduce(const Values& values, const char* what) {
@@ -86,24 +99,30 @@ void SharedMemoryCollectives::all_reduce(const Values& values, const char* what)
     std::byte* const piece = values.bytes.data() + offset;
     if (length > 0) std::memcpy(lane_.own_buffer(), piece, length);
     meet(what, values.bytes.size(), offset == 0);
-    if (length <= (size() == 2 ? kAtOnceBytesOfTwo : kAtOnceBytes)) {
-      combine_chunks(piece, values, 0, length);
-    } else {
-      all_reduce_by_shares(piece, length, values, what);
-    }
+    take_chunks();
+    combine_on_all(piece, length, values, what);
   });
 }
 
-void SharedMemoryCollectives::all_reduce_by_shares(std::byte* piece, std::size_t length, const Values& values,
-                                                   const char* what) {
+void SharedMemoryCollectives::all_reduce_window(const Values& result, const char* what) {
+  waits_.check_usable();
+  meet(what, result.bytes.size(), /*is_first=*/true);
+  for (int peer = 0; peer < size(); ++peer) sources_[static_cast<std::size_t>(peer)] = window_of(peer);
+  // As with chunks: who has seen all ranks in the next call knows that they have read what lies in this window.
+  ++windows_reduced_;
+  combine_on_all(result.bytes.data(), result.bytes.size(), result, what);
+}
+
+void SharedMemoryCollectives::combine_on_all(std::byte* result, std::size_t length, const Values& all, const char* what) {
+  if (length <= (size() == 2 ? kAtOnceBytesOfTwo : kAtOnceBytes)) return combine(result, all, 0, length);
   const std::size_t share =
       rounded_up((length + static_cast<std::size_t>(size()) - 1) / static_cast<std::size_t>(size()), kLineBytes);
   const auto begin_of = [&](int rank) { return std::min(length, share * static_cast<std::size_t>(rank)); };
-  combine_chunks(lane_.own_buffer(), values, begin_of(rank()), begin_of(rank() + 1));
-  meet(what, values.bytes.size(), /*is_first=*/false);
+  combine(lane_.own_buffer(), all, begin_of(rank()), begin_of(rank() + 1));
+  meet(what, all.bytes.size(), /*is_first=*/false);
   for (int peer = 0; peer < size(); ++peer) {
     const std::size_t bytes = begin_of(peer + 1) - begin_of(peer);
-    if (bytes > 0) std::memcpy(piece + begin_of(peer), lane_.chunk(peer), bytes);
+    if (bytes > 0) std::memcpy(result + begin_of(peer), lane_.chunk(peer), bytes);
   }
 }
 
@@ -137,7 +156,8 @@ void SharedMemoryCollectives::reduce_scatter(std::span<const std::byte* const> p
     }
     meet(what, result.bytes.size(), offset == 0);
     const std::size_t begin = static_cast<std::size_t>(rank()) * room;
-    combine_chunks(result.bytes.data() + offset, result, begin, begin + length);
+    take_chunks();
+    combine(result.bytes.data() + offset, result, begin, begin + length);
   });
 }
 

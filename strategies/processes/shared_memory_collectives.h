@@ -41,6 +41,11 @@ class SharedMemoryCollectives {
 
   /// Every rank's values become those of all, combined.
   void all_reduce(const Values& values, const char* what);
+  /// Memory that the other ranks read in the next all_reduce_window(). Another one after each of these.
+  std::span<std::byte> window() const { return {window_of(rank()), chunk_bytes_}; }
+  /// `result` becomes what every rank has written at the beginning of its window, combined: an all_reduce() that copies
+  /// nothing. No longer than a window.
+  void all_reduce_window(const Values& result, const char* what);
   /// all[r] receives rank r's bytes, as many as `mine`.
   void all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what);
   /// Every rank's bytes become rank `root`'s.
@@ -58,15 +63,21 @@ class SharedMemoryCollectives {
   static void in_pieces(std::size_t bytes, std::size_t piece_bytes, const Step& step);
   /// Publishes what own_buffer() holds, and waits for the others'.
   void meet(const char* what, std::size_t total_bytes, bool is_first);
-  /// Combines [begin, end) of the last chunks.
-  void combine_chunks(std::byte* result, const Values& values, std::size_t begin, std::size_t end);
-  void all_reduce_by_shares(std::byte* values, std::size_t length, const Values& all, const char* what);
+  std::byte* window_of(int rank) const;
+  /// Makes the last chunks what is combined.
+  void take_chunks();
+  /// Combines [begin, end) of `sources_`.
+  void combine(std::byte* result, const Values& values, std::size_t begin, std::size_t end);
+  /// Combines the first `length` bytes of `sources_`, on every rank.
+  void combine_on_all(std::byte* result, std::size_t length, const Values& all, const char* what);
 
   PeerWaits waits_;
   SharedFile memory_;
   std::size_t chunk_bytes_;
   SharedLane lane_;
-  std::vector<const std::byte*> parts_;  ///< of combine_chunks()
+  std::size_t windows_reduced_ = 0;
+  std::vector<const std::byte*> sources_;  ///< by rank: what is combined
+  std::vector<const std::byte*> parts_;    ///< of combine()
 };
 
 }  // namespace levin

@@ -41,6 +41,10 @@ std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, 
   return errors;
 }
 
+std::unique_ptr<SharedMemoryBackend::Window> take_window(Backend& backend) {
+  return dynamic_cast<SharedMemoryBackend&>(*backend).take_window();
+}
+
 }  // namespace
 
 TEST_CASE("shared memory reduces each type with each operation as numbers of 64 bits would, to their own precision") {
@@ -171,6 +175,60 @@ TEST_CASE("what shared memory cannot carry is an error that says what it is") {
     CHECK_THROWS_WITH(backend->allgather(all, mine, {}), "all_gather: all tensors must be of one size");
     CHECK_THROWS_WITH(backend->reduce_scatter(mine, all, {}), "reduce_scatter: all parts must be of one size");
   });
+}
+
+TEST_CASE("a bucket's gradients lie where the other ranks read them, from the second average on") {
+  std::mutex mutex;
+  const auto errors = on_ranks(3, [&](int rank, Backend& backend) {
+    const auto window = take_window(backend);
+    std::vector<float*> places;
+    at::Tensor bucket = torch::zeros({1000});
+    const at::Tensor view = bucket.narrow(0, 500, 500);
+    for (int step = 0; step < 20; ++step) {
+      if (step == 10) bucket = torch::zeros({200'000});  // buckets are made anew
+      bucket.copy_(torch::arange(bucket.numel(), torch::kFloat) + static_cast<float>(rank * step));
+      if (step < 10) view.fill_(static_cast<float>(rank));
+      places.push_back(bucket.mutable_data_ptr<float>());
+      const at::Tensor average = window->average(bucket);
+      if (step % 3 == 0) backend->barrier({})->wait();
+      at::Tensor wanted = torch::arange(bucket.numel(), torch::kFloat) + static_cast<float>(step);
+      if (step < 10) wanted.narrow(0, 500, 500).fill_(1);
+      const std::lock_guard lock(mutex);
+      CHECK(torch::allclose(average, wanted));
+    }
+    const std::lock_guard lock(mutex);
+    for (const std::size_t first : {1, 11}) {
+      CHECK(places[first] != places[first - 1]);
+      CHECK(places[first + 1] != places[first]);
+      for (std::size_t step = first; step < first + 7; ++step) CHECK(places[step + 2] == places[step]);
+    }
+  });
+  CHECK(errors == std::vector<std::string>(3));
+}
+
+TEST_CASE("a window has one bucket at a time, which has room") {
+  on_ranks(1, [](int, Backend& backend) {
+    auto window = take_window(backend);
+    REQUIRE(window != nullptr);
+    CHECK(take_window(backend) == nullptr);
+    CHECK(window->fits(torch::zeros({1000})));
+    CHECK_FALSE(window->fits(torch::zeros({1'000'000})));
+    CHECK_FALSE(window->fits(torch::zeros({1000}).narrow(0, 0, 10)));
+    CHECK_FALSE(window->fits(torch::zeros({10}, torch::kMeta)));
+    CHECK_FALSE(window->fits(torch::zeros({10}).to_sparse()));
+    window.reset();
+    CHECK(take_window(backend) != nullptr);
+  });
+}
+
+TEST_CASE("a rank that averages a window while another averages a tensor is told so") {
+  const auto errors = on_ranks(2, [](int rank, Backend& backend) {
+    const auto window = take_window(backend);
+    const at::Tensor gradients = torch::ones({4});
+    if (rank == 0) window->average(gradients);
+    if (rank == 1) all_reduced(backend, gradients, c10d::ReduceOp::AVG);
+  });
+  for (const std::string& error : errors) CHECK_THAT(error, Catch::Contains("all_reduce in windows(average) of Float"));
 }
 
 TEST_CASE("a work has ended, and its future holds the tensors") {

@@ -43,6 +43,7 @@ TEST_CASE("memory that a step has freed is there for the next one") {
   LargeSteps module;
   Trainer(options).fit(module, FixedLoader::of_rows(61, 1));
   REQUIRE(module.faults >= 0);
-  // 50 steps take 2,000 pages each; without that some 1,000 of them are cleared anew in each.
-  CHECK(module.faults < 2'000);
+  // 50 steps take 2,000 pages each; without that some 1,000 of them are cleared anew in each. With it 500 in all, and some
+  // thousand more where the kernel is short of memory and takes back what it can.
+  CHECK(module.faults < 10'000);
 }

@@ -124,6 +124,14 @@ bool is_right(Rank& rank, std::size_t call, std::size_t kind, std::size_t size, 
       rank.collectives.reduce_scatter(places, rank.values(result), "reduce_scatter");
       return result == sum_of_given(ranks, call, static_cast<std::size_t>(rank.number()) * size, size);
     }
+    case 4: {
+      const std::span<std::byte> window = rank.collectives.window();
+      const std::size_t fitting = std::min(size, window.size() / sizeof(std::int32_t));
+      std::memcpy(window.data(), mine.data(), fitting * sizeof(std::int32_t));
+      Ints result(fitting);
+      rank.collectives.all_reduce_window(rank.values(result), "all_reduce_window");
+      return result == sum_of_given(ranks, call, 0, fitting);
+    }
     default:
       rank.collectives.barrier("barrier");
       return true;
@@ -141,8 +149,8 @@ TEST_CASE("collectives of any kind and size give what every rank should have, ma
     std::atomic<int> wrong{0};
     const auto errors = run_ranks(ranks, [&](Rank& rank) {
       std::mt19937 random(42);  // the same calls on all ranks
-      for (std::size_t call = 0; call < 150; ++call) {
-        const std::size_t kind = random() % 5;
+      for (std::size_t call = 0; call < 200; ++call) {
+        const std::size_t kind = random() % 6;
         const std::size_t size = sizes[random() % (call % 10 == 0 ? sizes.size() : 9)];
         const int root = static_cast<int>(random() % static_cast<unsigned>(ranks));
         wrong += !is_right(rank, call, kind, size, root);
