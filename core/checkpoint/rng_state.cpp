@@ -127,13 +127,13 @@ void set_device_rng_state(const at::Tensor& state) {
   if (device_generator()) set_state(*device_generator(), state);
 }
 
-EngineState::EngineState(at::Generator generator) {
-  const std::lock_guard lock(generator.mutex());
-  auto* source = at::check_generator<at::CPUGeneratorImpl>(generator);
-  engine_ = source->engine();
-  next_float_ = source->next_float_normal_sample();
-  next_double_ = source->next_double_normal_sample();
-}
+EngineState::EngineState(at::Generator generator)
+    : EngineState(*at::check_generator<at::CPUGeneratorImpl>(generator), std::lock_guard(generator.mutex())) {}
+
+EngineState::EngineState(at::CPUGeneratorImpl& source, const std::lock_guard<std::mutex>&)
+    : engine_(source.engine()),
+      next_float_(source.next_float_normal_sample()),
+      next_double_(source.next_double_normal_sample()) {}
 
 void EngineState::put_into(at::Generator generator) const {
   const std::lock_guard lock(generator.mutex());

@@ -6,8 +6,13 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
+
+namespace at {
+struct CPUGeneratorImpl;
+}
 
 namespace levin {
 
@@ -57,7 +62,10 @@ class EngineState {
   at::Tensor bytes() const;
 
  private:
-  at::mt19937 engine_;
+  /// `lock`: of the source, held.
+  EngineState(at::CPUGeneratorImpl& source, const std::lock_guard<std::mutex>& lock);
+
+  at::mt19937 engine_;               // never made without its state: seeding one takes longer than the copy
   std::optional<float> next_float_;  ///< normally distributed numbers come in pairs
   std::optional<double> next_double_;
 };
