@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "levin/core/accelerator.h"
+#include "levin/core/run/caching_cpu_allocator.h"
 #include "levin/core/run/current_device.h"
 
 namespace levin {
@@ -36,13 +37,15 @@ ProcessMemory process_memory() {
   memory.in_use = static_cast<std::int64_t>(__sanitizer_get_current_allocated_bytes());
 #else
   const struct mallinfo2 heap = mallinfo2();
-  memory.in_use = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd);
+  const std::size_t kept = CachingCpuAllocator::kept_bytes();
+  memory.in_use = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd) - static_cast<std::int64_t>(kept);
 #endif
   return memory;
 }
 
 void clear_memory() {
   if (current_device.accelerator) current_device.accelerator->clear_memory(current_device.device);
+  CachingCpuAllocator::clear_this_thread();
   malloc_trim(0);
 }
 

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "levin/core/run/caching_cpu_allocator.h"
+
 namespace levin {
 namespace {
 
@@ -27,6 +29,9 @@ void keep_memory_of_steps() {
     // Where another allocator serves malloc, these change nothing.
     mallopt(M_MMAP_THRESHOLD, kLargestBlockOfHeap);
     mallopt(M_TRIM_THRESHOLD, kKeptEndOfHeap);
+#if !defined(__SANITIZE_ADDRESS__)  // which would not see a tensor that is used after it was freed
+    CachingCpuAllocator::install();
+#endif
   });
 }
 
