@@ -4,16 +4,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/allocator_interface.h>
-#endif
-
 #include <algorithm>
 #include <fstream>
 
 #include "levin/core/accelerator.h"
 #include "levin/core/run/caching_cpu_allocator.h"
 #include "levin/core/run/current_device.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+// Declared in sanitizer/allocator_interface.h, which g++ 12 does not bring along.
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
+#endif
 
 namespace levin {
 namespace {
