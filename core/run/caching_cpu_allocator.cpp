@@ -79,35 +79,42 @@ class ThreadCache {
 
   /// Null: none is kept.
   Block* take(std::uint32_t size_class) {
-    Block* const block = lists_[size_class];
-    if (block == nullptr) return nullptr;
-    lists_[size_class] = block->next;
+    List& list = lists_[size_class];
+    if (list.first == nullptr) return nullptr;
+    Block* const block = std::exchange(list.first, list.first->next);
+    list.bytes -= block->bytes;
     count(bytes() - block->bytes);
     return block;
   }
-  void keep(Block* block) {
+  /// False: there is no room for another of its size.
+  bool keep(Block* block) {
+    List& list = lists_[block->size_class];
+    if (list.bytes + block->bytes > CachingCpuAllocator::kMostKeptOfSize) return false;
     if (bytes() + block->bytes > CachingCpuAllocator::kMostKept) clear();
-    block->next = lists_[block->size_class];
-    lists_[block->size_class] = block;
+    block->next = std::exchange(list.first, block);
+    list.bytes += block->bytes;
     count(bytes() + block->bytes);
+    return true;
   }
   void clear() {
-    for (Block*& list : lists_) {
-      while (list != nullptr) {
-        Block* const block = list;
-        list = block->next;
-        c10::free_cpu(block);
-      }
+    for (List& list : lists_) {
+      while (list.first != nullptr) c10::free_cpu(std::exchange(list.first, list.first->next));
+      list.bytes = 0;
     }
     count(0);
   }
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
+  struct List {
+    Block* first = nullptr;
+    std::size_t bytes = 0;
+  };
+
   /// Written by this thread alone: not an addition, which would be a locked one.
   void count(std::size_t bytes) { bytes_.store(bytes, std::memory_order_relaxed); }
 
-  std::array<Block*, kClasses> lists_{};
+  std::array<List, kClasses> lists_;
   std::atomic<std::size_t> bytes_ = 0;  ///< kept; others read it
 };
 
@@ -156,11 +163,7 @@ void free_memory(void* memory) {
   c10::profiledCPUMemoryReporter().Delete(memory);
   Block* const block = static_cast<Block*>(memory) - 1;
   ThreadCache* const cache = block->size_class == kNoClass ? nullptr : cache_of_this_thread();
-  if (cache != nullptr) {
-    cache->keep(block);
-  } else {
-    c10::free_cpu(block);
-  }
+  if (cache == nullptr || !cache->keep(block)) c10::free_cpu(block);
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ class CachingCpuAllocator final : public c10::Allocator {
   static constexpr std::size_t kLargestBlock = std::size_t{4} << 20;
   /// What a thread keeps at most. One that would keep more begins anew with nothing.
   static constexpr std::size_t kMostKept = std::size_t{32} << 20;
+  /// Of one size: batches that other threads make, and this one frees, do not take the place of all else.
+  static constexpr std::size_t kMostKeptOfSize = kMostKept / 2;
 
   /// Never destroyed: tensors may be freed when static objects have gone.
   static CachingCpuAllocator& instance();

@@ -138,13 +138,16 @@ TEST_CASE("a thread keeps no more than it may, and no large blocks") {
   allocate(CachingCpuAllocator::kLargestBlock).clear();
   CHECK(CachingCpuAllocator::kept_bytes() == before + CachingCpuAllocator::kLargestBlock);
   CachingCpuAllocator::clear_this_thread();
-  std::vector<c10::DataPtr> blocks;
-  const std::size_t fitting = CachingCpuAllocator::kMostKept / kMebibyte;
-  for (std::size_t block = 0; block < fitting + 3; ++block) blocks.push_back(allocate(kMebibyte));
-  blocks.resize(3);
+  const auto free_some = [](std::size_t blocks, std::size_t bytes) {
+    std::vector<c10::DataPtr> taken;
+    for (std::size_t block = 0; block < blocks; ++block) taken.push_back(allocate(bytes));
+  };
+  free_some(CachingCpuAllocator::kMostKeptOfSize / kMebibyte + 3, kMebibyte);
+  CHECK(CachingCpuAllocator::kept_bytes() == before + CachingCpuAllocator::kMostKeptOfSize);
+  free_some(CachingCpuAllocator::kMostKeptOfSize / kMebibyte / 2, 2 * kMebibyte);
   CHECK(CachingCpuAllocator::kept_bytes() == before + CachingCpuAllocator::kMostKept);
-  blocks.resize(1);  // two more: the first of them finds no room
-  CHECK(CachingCpuAllocator::kept_bytes() == before + 2 * kMebibyte);
+  free_some(1, 64);
+  CHECK(CachingCpuAllocator::kept_bytes() == before + 64);
 }
 
 #if !defined(__SANITIZE_ADDRESS__)  // which counts by itself
@@ -152,13 +155,13 @@ TEST_CASE("memory that is kept is not in use, and is given back when asked for")
   clear_memory();
   const std::int64_t before = process_memory().in_use;
   std::vector<c10::DataPtr> blocks;
-  for (int block = 0; block < 20; ++block) blocks.push_back(allocate(kMebibyte));
-  CHECK(process_memory().in_use > before + 20'000'000);
+  for (int block = 0; block < 15; ++block) blocks.push_back(allocate(kMebibyte));
+  CHECK(process_memory().in_use > before + 15'000'000);
   blocks.clear();
-  CHECK(CachingCpuAllocator::kept_bytes() >= 20 * kMebibyte);
+  CHECK(CachingCpuAllocator::kept_bytes() >= 15 * kMebibyte);
   CHECK(process_memory().in_use < before + 1'000'000);
   clear_memory();
-  CHECK(CachingCpuAllocator::kept_bytes() < 20 * kMebibyte);
+  CHECK(CachingCpuAllocator::kept_bytes() < 15 * kMebibyte);
   CHECK(process_memory().in_use < before + 1'000'000);
 }
 #endif
