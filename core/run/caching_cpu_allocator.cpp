@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kUnitBytes = 64;  // what LibTorch aligns tensors to
 constexpr std::size_t kUnits = 8;       // sizes up to 512 bytes are multiples of one
 constexpr std::size_t kStepsOfDoubling = 8;
-constexpr int kFirstDoubling = std::bit_width(kUnits * kUnitBytes) - 1;
+constexpr int kFirstDoubling = static_cast<int>(std::bit_width(kUnits * kUnitBytes)) - 1;
 
 struct SizeClass {
   std::uint32_t index;
@@ -31,7 +31,7 @@ constexpr SizeClass size_class_of(std::size_t bytes) {
     const std::size_t units = (bytes + kUnitBytes - 1) / kUnitBytes;
     return {static_cast<std::uint32_t>(units - 1), units * kUnitBytes};
   }
-  const int doubling = std::bit_width(bytes - 1) - 1;
+  const int doubling = static_cast<int>(std::bit_width(bytes - 1)) - 1;
   const std::size_t base = std::size_t{1} << doubling;
   const std::size_t step = base / kStepsOfDoubling;
   const std::size_t steps = (bytes - base + step - 1) / step;
