@@ -87,6 +87,7 @@ def read_all_reduce(file):
 READINGS = {
     "value": lambda finished: float(line_of_json(finished.output)["value"]),
     "started": lambda finished: float(line_of_json(finished.output)["at"]) - finished.started,
+    "peak": lambda finished: float(line_of_json(finished.output)["peak"]),
     "peak_memory": lambda finished: finished.peak_memory / 1e6,
     "seconds": lambda finished: finished.seconds,
     "scale": lambda finished: read_scale(finished.output),

@@ -81,6 +81,42 @@ def all_reduce(size, size_text, limit, unit_of_limit):
         peers=(peer_side("Gloo, PyTorch", torchrun(2, "all_reduce.py", str(size))),))
 
 
+def large_model(strategy, network, reads="value", name=None):
+    return Side(name or strategy, program("large_model", strategy, network, "2"), reads=reads, slow=network == "layers_2048")
+
+
+def large_model_rows(millions, network):
+    """Two ranks with AdamW: 24 square linear layers, batches of 32 a rank, one thread each."""
+    state_megabytes = millions * 2 * 4
+    fused = peer_side("the same, fused, gradient_as_bucket_view",
+                      torchrun(2, "large_model.py", network, "--fused", "--bucket-view"))
+    return [
+        Row(key=f"large_{millions}", short=f"{millions} M weights, two ranks' step / PyTorch DDP",
+            what=f"{millions} million weights, two ranks, AdamW: a step with ddp over PyTorch's DistributedDataParallel",
+            target="≤ 0.85 ×", kind="ratio", limit=0.85, rounds=0.5, unit="ms", levin=large_model("ddp", network, name=LEVIN),
+            baseline=peer_side("DDP by hand, PyTorch", torchrun(2, "large_model.py", network)), peers=(fused,)),
+        Row(key=f"sharded_{millions}", short=f"{millions} M weights, ddp_sharded's step / ddp's",
+            what=f"{millions} million weights, two ranks: a step with ddp_sharded over one with ddp", target="≤ 1.15 ×",
+            kind="ratio", limit=1.15, rounds=0.5, unit="ms", levin=large_model("ddp_sharded", network),
+            baseline=large_model("ddp", network)),
+        Row(key=f"sharded_memory_{millions}", short=f"{millions} M weights, memory that ddp_sharded saves",
+            what=f"{millions} million weights, two ranks: peak memory of a rank with ddp, less that with ddp_sharded",
+            target=f"≥ {0.9 * state_megabytes / 2:.0f} MB, 0.9 of half of the state", kind="difference",
+            limit=0.9 * state_megabytes / 2, at_least=True, rounds=0.3, unit="MB",
+            levin=large_model("ddp", network, reads="peak"), baseline=large_model("ddp_sharded", network, reads="peak")),
+    ]
+
+
+def compute_bound(network, what):
+    def side(name, kind):
+        threads = ("env", "-u", "OMP_NUM_THREADS", "-u", "MKL_NUM_THREADS")  # as many as there are by default
+        return Side(name, (*threads, *program("large_model", kind, network)))
+
+    return Row(key=network, short=f"{what}'s step / by hand", what=f"{what}, one rank, default threads: a step over the loop by hand",
+               target="≤ 1.00 ×", kind="ratio", limit=1.0, unit="ms", levin=side(LEVIN, "trainer"),
+               baseline=side(BY_HAND, "by_hand"), note="By hand with torch::optim::AdamW.")
+
+
 def more_ranks_than_cores(ranks, cores):
     return Row(
         key=f"ranks_{ranks}", short=f"{ranks} ranks' step / one process",
@@ -156,6 +192,10 @@ def all_rows(cores):
             what="checkpoint of 1 GB: what the step waits, over one memcpy", target="≤ 1.2 ×",
             kind="ratio", limit=1.2, rounds=0.5, levin=Side(LEVIN, program("checkpoint_file", "hand_over")),
             baseline=Side("memcpy", program("checkpoint_file", "memcpy"))),
+        *large_model_rows(25, "layers_1024"),
+        *large_model_rows(100, "layers_2048"),
+        compute_bound("convolutions", "convolutional network"),
+        compute_bound("transformer", "character transformer"),
         more_ranks_than_cores(4, cores),
         more_ranks_than_cores(8, cores),
         Row(key="scale", short="boundary's work, 1,024 ranks / 8",

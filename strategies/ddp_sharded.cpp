@@ -2,9 +2,9 @@
 
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <algorithm>
-#include <numeric>
 #include <sstream>
 
 #include "levin/core/base/format.h"
@@ -18,8 +18,8 @@ namespace levin {
 
 namespace {
 
-/// Weights travel in messages of about this size.
-constexpr std::size_t kGatherBytes = 64 * 1024 * 1024;
+/// Weights of less than that many bytes travel together.
+constexpr std::size_t kGatherBytes = std::size_t{1} << 20;
 
 const char* const kStates = "optimizer_states";
 
@@ -182,42 +182,23 @@ void ShardedDdpStrategy::gather_weights() const {
   const at::NoGradGuard no_grad;
   ProcessWorld& world = *ProcessWorld::current();
   world.board().begin_reduction();
-  for (auto first = stepped_.begin(); first != stepped_.end();) {
-    std::vector<std::vector<at::Tensor>> shares(static_cast<std::size_t>(world_size()));
-    const at::ScalarType type = first->parameter.scalar_type();
-    std::size_t bytes = 0;
-    auto end = first;
-    for (; end != stepped_.end() && bytes < kGatherBytes && end->parameter.scalar_type() == type; ++end) {
-      shares[static_cast<std::size_t>(end->owner)].push_back(end->parameter);
-      bytes += end->parameter.nbytes();
+  std::vector<std::vector<at::Tensor>> small(static_cast<std::size_t>(world_size()));
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  for (const Stepped& stepped : stepped_) {
+    if (stepped.parameter.nbytes() < kGatherBytes) {
+      small[static_cast<std::size_t>(stepped.owner)].push_back(stepped.parameter);
+      continue;
     }
-    first = end;
-    std::int64_t width = 0;
-    for (const auto& share : shares) {
-      const auto add = [](std::int64_t sum, const at::Tensor& parameter) { return sum + parameter.numel(); };
-      width = std::max(width, std::accumulate(share.begin(), share.end(), std::int64_t{0}, add));
-    }
-    std::vector<std::vector<at::Tensor>> all(1);
-    for (std::size_t rank = 0; rank < shares.size(); ++rank) all[0].push_back(torch::zeros({width}, device()).to(type));
-    std::vector<at::Tensor> mine = {torch::zeros({width}, device()).to(type)};
-    const auto each_part = [&](std::size_t rank, const at::Tensor& flat, bool to_parameters) {
-      std::int64_t at = 0;
-      for (const at::Tensor& parameter : shares[rank]) {
-        const at::Tensor part = flat.narrow(0, at, parameter.numel()).view(parameter.sizes());
-        if (to_parameters) {
-          parameter.copy_(part);
-        } else {
-          part.copy_(parameter);
-        }
-        at += parameter.numel();
-      }
-    };
-    const auto own = static_cast<std::size_t>(this->rank());
-    each_part(own, mine[0], /*to_parameters=*/false);
-    world.process_group()->allgather(all, mine)->wait();
-    for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-      if (rank != own) each_part(rank, all[0][rank], /*to_parameters=*/true);
-    }
+    // From parameter to parameter: a copy of all weights would cost the memory that is to be saved.
+    std::vector<at::Tensor> parameter = {stepped.parameter};
+    c10d::BroadcastOptions options;
+    options.rootRank = stepped.owner;
+    works.push_back(world.process_group()->broadcast(parameter, options));
+  }
+  for (const auto& work : works) work->wait();
+  for (int owner = 0; owner < world_size(); ++owner) {
+    const std::vector<at::Tensor>& parameters = small[static_cast<std::size_t>(owner)];
+    if (!parameters.empty()) c10d::broadcast_coalesced(world.process_group(), parameters, kGatherBytes, owner);
   }
   world.board().end_reduction();
 }
