@@ -45,21 +45,22 @@ class GradientHook : public c10d::CommHookInterface {
   BucketVoteChannel* votes_;
 };
 
-/// Has ranks that share memory average buckets, the first one without a copy where there is a window for it.
+/// Has ranks that share memory average buckets where they lie, if there is room.
 class AverageHook final : public GradientHook {
  public:
-  AverageHook(c10::intrusive_ptr<c10d::ProcessGroup> group, std::unique_ptr<SharedMemoryBackend::Window> window)
-      : GradientHook(std::move(group), nullptr), window_(std::move(window)) {}
+  AverageHook(c10::intrusive_ptr<c10d::ProcessGroup> group, std::unique_ptr<SharedMemoryBackend::Buckets> buckets,
+              bool buckets_are_gradients)
+      : GradientHook(std::move(group), nullptr), buckets_(std::move(buckets)), buckets_are_gradients_(buckets_are_gradients) {}
 
   c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
     const at::Tensor gradients = bucket.getBufferRef();
-    const bool is_in_window = window_ && bucket.getIndex() == 0 && window_->fits(gradients);
-    if (!is_in_window) return all_reduce(gradients, c10d::ReduceOp::AVG)->getFuture();
-    return completed(window_->average(gradients));
+    if (!buckets_) return all_reduce(gradients, c10d::ReduceOp::AVG)->getFuture();
+    return completed(buckets_->average(bucket.getIndex(), gradients, buckets_are_gradients_));
   }
 
  private:
-  std::unique_ptr<SharedMemoryBackend::Window> window_;
+  std::unique_ptr<SharedMemoryBackend::Buckets> buckets_;
+  bool buckets_are_gradients_;
 };
 
 /// Sums buckets over ranks and divides them by their number, as LibTorch does by itself, in a type of fewer bits if one is
@@ -134,7 +135,7 @@ std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(const c10::intrusive
   }
   if (options.votes != nullptr) return std::make_unique<MeanHook>(group, options.votes, std::nullopt);
   if (options.shared_memory == nullptr) return nullptr;
-  return std::make_unique<AverageHook>(group, options.buckets_are_gradients ? nullptr : options.shared_memory->take_window());
+  return std::make_unique<AverageHook>(group, options.shared_memory->take_buckets(), options.buckets_are_gradients);
 }
 
 }  // namespace levin

@@ -15,6 +15,10 @@ namespace levin {
 
 namespace {
 
+/// The first bucket is averaged in a window up to this size, which takes two ranks one meeting; larger ones where they lie,
+/// which takes two meetings, and reads and writes less.
+constexpr std::size_t kMostBytesOfWindow = std::size_t{512} << 10;
+
 /// A call that has ended.
 class EndedWork final : public c10d::Work {
  public:
@@ -173,17 +177,53 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::barrier(const c10d::BarrierO
   return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BARRIER, std::vector<at::Tensor>());
 }
 
-std::unique_ptr<SharedMemoryBackend::Window> SharedMemoryBackend::take_window() {
-  if (std::exchange(window_is_taken_, true)) return nullptr;
-  return std::make_unique<Window>(c10::intrusive_ptr<SharedMemoryBackend>::reclaim_copy(this));
+std::unique_ptr<SharedMemoryBackend::Buckets> SharedMemoryBackend::take_buckets() {
+  if (std::exchange(has_buckets_, true)) return nullptr;
+  return std::make_unique<Buckets>(c10::intrusive_ptr<SharedMemoryBackend>::reclaim_copy(this));
 }
 
-bool SharedMemoryBackend::Window::fits(const at::Tensor& gradients) const {
-  return gradients.layout() == at::kStrided && gradients.is_cpu() && gradients.nbytes() == gradients.storage().nbytes() &&
-         gradients.nbytes() <= backend_->collectives_->window().size();
+at::Tensor SharedMemoryBackend::Buckets::average(std::size_t index, const at::Tensor& gradients, bool are_seen) {
+  const bool is_whole_memory =
+      gradients.layout() == at::kStrided && gradients.is_cpu() && gradients.nbytes() == gradients.storage().nbytes();
+  const std::size_t window_bytes = std::min(kMostBytesOfWindow, backend_->collectives_->window().size());
+  if (is_whole_memory && gradients.nbytes() > window_bytes) {
+    if (const SharedParts* const parts = parts_of(index, gradients)) {
+      const auto op = c10d::ReduceOp::AVG;
+      const std::string what = call_text("all_reduce in buckets", combine_op(op), gradients);
+      backend_->observed([&] { backend_->collectives_->all_reduce_parts(*parts, values_of(gradients, op), what.c_str()); });
+      return gradients;
+    }
+  } else if (is_whole_memory && index == 0 && !are_seen) {
+    return average_in_window(gradients);
+  }
+  std::vector<at::Tensor> tensors = {gradients};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  backend_->allreduce(tensors, options);
+  return gradients;
 }
 
-at::Tensor SharedMemoryBackend::Window::average(const at::Tensor& gradients) {
+const SharedParts* SharedMemoryBackend::Buckets::parts_of(std::size_t index, const at::Tensor& gradients) {
+  if (index >= buckets_.size()) buckets_.resize(index + 1);
+  Bucket& bucket = buckets_[index];
+  SharedMemoryCollectives& collectives = *backend_->collectives_;
+  if (bucket.bytes != gradients.nbytes()) {
+    bucket = {gradients.nbytes(), nullptr};
+    bucket.parts = collectives.share_parts(bucket.bytes, call_text("memory for a bucket", gradients).c_str());
+  }
+  if (!bucket.parts) return nullptr;
+  std::byte* const mine = bucket.parts->of(collectives.rank());
+  if (gradients.const_data_ptr() != mine) {
+    std::memcpy(mine, gradients.const_data_ptr(), gradients.nbytes());
+    // Gradients may be views of the bucket, and live as long as their parameters.
+    auto* const owner = new std::shared_ptr<const SharedParts>(bucket.parts);
+    const auto release = [](void* context) { delete static_cast<std::shared_ptr<const SharedParts>*>(context); };
+    gradients.storage().set_data_ptr_noswap(at::DataPtr(mine, owner, release, at::kCPU));
+  }
+  return bucket.parts.get();
+}
+
+at::Tensor SharedMemoryBackend::Buckets::average_in_window(const at::Tensor& gradients) {
   SharedMemoryCollectives& collectives = *backend_->collectives_;
   const auto op = c10d::ReduceOp::AVG;
   if (gradients.mutable_data_ptr() != collectives.window().data()) {

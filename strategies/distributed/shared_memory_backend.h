@@ -30,28 +30,36 @@ class SharedMemoryBackend final : public c10d::Backend {
                                                 const c10d::ReduceScatterOptions& options) override;
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
 
-  /// Keeps gradients of a bucket where the other ranks read them, so that averaging them begins without a copy. There is one
-  /// at a time.
-  class Window {
+  /// Averages buckets of gradients, and keeps them where the other ranks read them, so that nothing is copied for it. There is
+  /// one at a time.
+  class Buckets {
    public:
-    explicit Window(c10::intrusive_ptr<SharedMemoryBackend> backend) : backend_(std::move(backend)) {}
-    ~Window() { backend_->window_is_taken_ = false; }
-    Window(const Window&) = delete;
-    Window& operator=(const Window&) = delete;
+    explicit Buckets(c10::intrusive_ptr<SharedMemoryBackend> backend) : backend_(std::move(backend)) {}
+    ~Buckets() { backend_->has_buckets_ = false; }
+    Buckets(const Buckets&) = delete;
+    Buckets& operator=(const Buckets&) = delete;
 
-    /// Whether `gradients`, the whole memory of a bucket, have room.
-    bool fits(const at::Tensor& gradients) const;
-    /// Ranks: all. The mean over ranks, in memory that the next call writes to. The memory of `gradients` is in the window from
-    /// then on, with any content.
-    at::Tensor average(const at::Tensor& gradients);
+    /// `gradients`: the whole memory of bucket number `index`, or whatever else can be all-reduced. `are_seen`: others have
+    /// views of them, who find the mean there. Ranks: all, alike. The mean over ranks: `gradients` themselves, or, unless they
+    /// are seen, memory that the next call for this bucket writes to, and `gradients` then have any content.
+    at::Tensor average(std::size_t index, const at::Tensor& gradients, bool are_seen);
 
    private:
+    struct Bucket {
+      std::size_t bytes = 0;
+      std::shared_ptr<const SharedParts> parts;  ///< null: there was no memory
+    };
+    at::Tensor average_in_window(const at::Tensor& gradients);
+    /// Null when there is no memory for them.
+    const SharedParts* parts_of(std::size_t index, const at::Tensor& gradients);
+
     c10::intrusive_ptr<SharedMemoryBackend> backend_;
-    at::Tensor average_;
+    at::Tensor average_;  ///< of the bucket in the window
+    std::vector<Bucket> buckets_;
   };
 
   /// Ranks: all, in the same order of calls. Null when there is one already.
-  std::unique_ptr<Window> take_window();
+  std::unique_ptr<Buckets> take_buckets();
 
  private:
   void all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op);
@@ -65,7 +73,7 @@ class SharedMemoryBackend final : public c10d::Backend {
 
   std::unique_ptr<SharedMemoryCollectives> collectives_;
   WaitObserver observer_;
-  bool window_is_taken_ = false;
+  bool has_buckets_ = false;
 };
 
 }  // namespace levin

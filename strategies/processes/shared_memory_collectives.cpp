@@ -1,7 +1,10 @@
 #include "levin/strategies/processes/shared_memory_collectives.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "levin/core/base/format.h"
@@ -22,6 +25,9 @@ constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
 /// Two ranks read and write no more that way, and each then has in its cache what it goes on with.
 constexpr std::size_t kAtOnceBytesOfTwo = std::size_t{512} << 10;
+
+/// What all_reduce_parts() combines at a time: it stays in the cache until it stands in each part.
+constexpr std::size_t kBlockBytes = std::size_t{32} << 10;
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -124,6 +130,52 @@ void SharedMemoryCollectives::combine_on_all(std::byte* result, std::size_t leng
     const std::size_t bytes = begin_of(peer + 1) - begin_of(peer);
     if (bytes > 0) std::memcpy(result + begin_of(peer), lane_.chunk(peer), bytes);
   }
+}
+
+std::shared_ptr<const SharedParts> SharedMemoryCollectives::share_parts(std::size_t bytes, const char* what) {
+  std::optional<SharedFile> memory;
+  const auto attempt = [&](const auto& get) {
+    try {
+      memory.emplace(get());
+    } catch (const IoError&) {
+      memory.reset();
+    }
+  };
+  const auto gathered = [&](const auto& mine) {
+    std::vector<std::remove_cvref_t<decltype(mine)>> all(static_cast<std::size_t>(size()));
+    std::vector<std::byte*> places;
+    for (auto& value : all) places.push_back(reinterpret_cast<std::byte*>(&value));
+    all_gather(std::as_bytes(std::span(&mine, 1)), places, what);
+    return all;
+  };
+  if (rank() == 0) {
+    attempt([&] {
+      return SharedFile::create(rounded_up(std::max<std::size_t>(bytes, 1), kPageBytes) * static_cast<std::size_t>(size()));
+    });
+  }
+  const SharedFilePlace place = gathered(memory ? memory->place() : SharedFilePlace{}).front();
+  if (rank() != 0 && place.descriptor >= 0) attempt([&] { return SharedFile::open_at(place); });
+  const std::vector<std::uint8_t> have = gathered(static_cast<std::uint8_t>(memory.has_value()));
+  if (std::find(have.begin(), have.end(), 0) != have.end()) return nullptr;
+  return std::make_shared<const SharedParts>(std::move(*memory), size());
+}
+
+void SharedMemoryCollectives::all_reduce_parts(const SharedParts& parts, const Values& values, const char* what) {
+  waits_.check_usable();
+  const std::size_t length = values.bytes.size();
+  const std::size_t share =
+      rounded_up((length + static_cast<std::size_t>(size()) - 1) / static_cast<std::size_t>(size()), kLineBytes);
+  const std::size_t begin = std::min(length, share * static_cast<std::size_t>(rank()));
+  const std::size_t end = std::min(length, begin + share);
+  for (int peer = 0; peer < size(); ++peer) sources_[static_cast<std::size_t>(peer)] = parts.of(peer);
+  block_.resize(kBlockBytes);
+  meet(what, length, /*is_first=*/true);
+  for (std::size_t at = begin; at < end; at += kBlockBytes) {
+    const std::size_t block_end = std::min(end, at + kBlockBytes);
+    combine(block_.data(), values, at, block_end);
+    for (int peer = 0; peer < size(); ++peer) std::memcpy(parts.of(peer) + at, block_.data(), block_end - at);
+  }
+  meet(what, length, /*is_first=*/false);
 }
 
 void SharedMemoryCollectives::all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what) {

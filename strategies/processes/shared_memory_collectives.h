@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "levin/strategies/processes/peer_waits.h"
@@ -11,6 +12,18 @@
 #include "levin/strategies/processes/shared_lane.h"
 
 namespace levin {
+
+/// Memory of the ranks of one host: a part for each, that all of them read and write.
+class SharedParts {
+ public:
+  SharedParts(SharedFile memory, int ranks)
+      : memory_(std::move(memory)), bytes_(memory_.bytes() / static_cast<std::size_t>(ranks)) {}
+  std::byte* of(int rank) const { return memory_.data() + static_cast<std::size_t>(rank) * bytes_; }
+
+ private:
+  SharedFile memory_;
+  std::size_t bytes_;  ///< of a part
+};
 
 /// Collectives of the ranks of one host, on bytes of any length: each call moves them in chunks through shared memory, and
 /// comes back when this rank's part is done. Results are the same bits on every rank, and in every run: values are combined in
@@ -46,6 +59,11 @@ class SharedMemoryCollectives {
   /// `result` becomes what every rank has written at the beginning of its window, combined: an all_reduce() that copies
   /// nothing. No longer than a window.
   void all_reduce_window(const Values& result, const char* what);
+  /// Parts of at least `bytes` each, which live as long as a rank has them. Null on every rank where one cannot have them.
+  std::shared_ptr<const SharedParts> share_parts(std::size_t bytes, const char* what);
+  /// Every rank's part becomes what all parts hold, combined: an all_reduce() that copies nothing. `values`: of this rank's
+  /// part.
+  void all_reduce_parts(const SharedParts& parts, const Values& values, const char* what);
   /// all[r] receives rank r's bytes, as many as `mine`.
   void all_gather(std::span<const std::byte> mine, std::span<std::byte* const> all, const char* what);
   /// Every rank's bytes become rank `root`'s.
@@ -78,6 +96,7 @@ class SharedMemoryCollectives {
   std::size_t windows_reduced_ = 0;
   std::vector<const std::byte*> sources_;  ///< by rank: what is combined
   std::vector<const std::byte*> parts_;    ///< of combine()
+  std::vector<std::byte> block_;           ///< of all_reduce_parts(), made by its first call
 };
 
 }  // namespace levin

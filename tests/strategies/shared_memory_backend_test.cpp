@@ -41,8 +41,8 @@ std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, 
   return errors;
 }
 
-std::unique_ptr<SharedMemoryBackend::Window> take_window(Backend& backend) {
-  return dynamic_cast<SharedMemoryBackend&>(*backend).take_window();
+std::unique_ptr<SharedMemoryBackend::Buckets> take_buckets(Backend& backend) {
+  return dynamic_cast<SharedMemoryBackend&>(*backend).take_buckets();
 }
 
 }  // namespace
@@ -177,19 +177,19 @@ TEST_CASE("what shared memory cannot carry is an error that says what it is") {
   });
 }
 
-TEST_CASE("a bucket's gradients lie where the other ranks read them, from the second average on") {
+TEST_CASE("the first bucket's gradients lie where the other ranks read them, from the second average on") {
   std::mutex mutex;
   const auto errors = on_ranks(3, [&](int rank, Backend& backend) {
-    const auto window = take_window(backend);
+    const auto buckets = take_buckets(backend);
     std::vector<float*> places;
     at::Tensor bucket = torch::zeros({1000});
     const at::Tensor view = bucket.narrow(0, 500, 500);
     for (int step = 0; step < 20; ++step) {
-      if (step == 10) bucket = torch::zeros({200'000});  // buckets are made anew
+      if (step == 10) bucket = torch::zeros({100'000});  // buckets are made anew
       bucket.copy_(torch::arange(bucket.numel(), torch::kFloat) + static_cast<float>(rank * step));
       if (step < 10) view.fill_(static_cast<float>(rank));
       places.push_back(bucket.mutable_data_ptr<float>());
-      const at::Tensor average = window->average(bucket);
+      const at::Tensor average = buckets->average(0, bucket, /*are_seen=*/false);
       if (step % 3 == 0) backend->barrier({})->wait();
       at::Tensor wanted = torch::arange(bucket.numel(), torch::kFloat) + static_cast<float>(step);
       if (step < 10) wanted.narrow(0, 500, 500).fill_(1);
@@ -206,29 +206,74 @@ TEST_CASE("a bucket's gradients lie where the other ranks read them, from the se
   CHECK(errors == std::vector<std::string>(3));
 }
 
-TEST_CASE("a window has one bucket at a time, which has room") {
-  on_ranks(1, [](int, Backend& backend) {
-    auto window = take_window(backend);
-    REQUIRE(window != nullptr);
-    CHECK(take_window(backend) == nullptr);
-    CHECK(window->fits(torch::zeros({1000})));
-    CHECK_FALSE(window->fits(torch::zeros({1'000'000})));
-    CHECK_FALSE(window->fits(torch::zeros({1000}).narrow(0, 0, 10)));
-    CHECK_FALSE(window->fits(torch::zeros({10}, torch::kMeta)));
-    CHECK_FALSE(window->fits(torch::zeros({10}).to_sparse()));
-    window.reset();
-    CHECK(take_window(backend) != nullptr);
+TEST_CASE("large buckets are averaged where they lie, also under views that outlive them") {
+  const int ranks = GENERATE(1, 2, 3);
+  const bool are_seen = GENERATE(false, true);
+  const at::ScalarType type = GENERATE(torch::kFloat, torch::kBFloat16);
+  CAPTURE(ranks, are_seen, type);
+  const std::vector<std::int64_t> sizes = {600'011, 1'100'000};
+  std::mutex mutex;
+  std::vector<at::Tensor> kept;  // by no order
+  const auto errors = on_ranks(ranks, [&](int rank, Backend& backend) {
+    auto buckets = take_buckets(backend);
+    std::vector<at::Tensor> memory;
+    for (const std::int64_t size : sizes) memory.push_back(torch::zeros({size}, type));
+    const at::Tensor view = memory[1].narrow(0, 1000, 8);
+    std::vector<void*> places;
+    for (int step = 0; step < 4; ++step) {
+      for (std::size_t index = 0; index < memory.size(); ++index) {
+        // Small whole numbers, whose mean each type holds.
+        const at::Tensor numbers = torch::arange(sizes[index]).remainder(64).to(type);
+        memory[index].copy_(numbers + (ranks - 1 - 2 * rank) + step);
+        const at::Tensor average = buckets->average(index, memory[index], are_seen);
+        const std::lock_guard lock(mutex);
+        CHECK(average.is_same(memory[index]));
+        CHECK(torch::equal(average, numbers + step));
+        places.push_back(average.data_ptr());
+      }
+    }
+    const std::lock_guard lock(mutex);
+    for (std::size_t call = 2; call < places.size(); ++call) CHECK(places[call] == places[call - 2]);
+    CHECK(torch::equal(view, torch::arange(1000, 1008).remainder(64).to(type) + 3));
+    kept.push_back(view);
+  });
+  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+  // Nobody else has that memory any more.
+  for (const at::Tensor& view : kept) CHECK(torch::equal(view, torch::arange(1000, 1008).remainder(64).to(type) + 3));
+}
+
+TEST_CASE("what has no memory of its own, or lies elsewhere, is averaged as any tensor") {
+  on_ranks(2, [](int rank, Backend& backend) {
+    const auto buckets = take_buckets(backend);
+    REQUIRE(buckets != nullptr);
+    CHECK(take_buckets(backend) == nullptr);
+    const at::Tensor whole = torch::full({1'000'000}, static_cast<float>(rank));
+    const at::Tensor part = whole.narrow(0, 10, 900'000);
+    CHECK(buckets->average(0, part, false).eq(0.5).all().item<bool>());
+    CHECK(whole[0].item<float>() == static_cast<float>(rank));
+    CHECK_THROWS_WITH(buckets->average(0, torch::zeros({10}, torch::kMeta), false), Catch::Contains("on meta cannot travel"));
   });
 }
 
-TEST_CASE("a rank that averages a window while another averages a tensor is told so") {
-  const auto errors = on_ranks(2, [](int rank, Backend& backend) {
-    const auto window = take_window(backend);
-    const at::Tensor gradients = torch::ones({4});
-    if (rank == 0) window->average(gradients);
+TEST_CASE("buckets are taken again when they are given back") {
+  on_ranks(1, [](int, Backend& backend) {
+    auto buckets = take_buckets(backend);
+    CHECK(take_buckets(backend) == nullptr);
+    buckets.reset();
+    CHECK(take_buckets(backend) != nullptr);
+  });
+}
+
+TEST_CASE("a rank that averages a bucket while another averages a tensor is told so") {
+  const std::int64_t size = GENERATE(4, 1'000'000);
+  const auto errors = on_ranks(2, [&](int rank, Backend& backend) {
+    const auto buckets = take_buckets(backend);
+    const at::Tensor gradients = torch::ones({size});
+    if (rank == 0) buckets->average(0, gradients, /*are_seen=*/false);
     if (rank == 1) all_reduced(backend, gradients, c10d::ReduceOp::AVG);
   });
-  for (const std::string& error : errors) CHECK_THAT(error, Catch::Contains("all_reduce in windows(average) of Float"));
+  const std::string call = size == 4 ? "all_reduce in windows(average) of Float" : "memory for a bucket";
+  for (const std::string& error : errors) CHECK_THAT(error, Catch::Contains(call));
 }
 
 TEST_CASE("a work has ended, and its future holds the tensors") {

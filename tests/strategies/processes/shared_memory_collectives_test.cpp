@@ -132,6 +132,18 @@ bool is_right(Rank& rank, std::size_t call, std::size_t kind, std::size_t size, 
       rank.collectives.all_reduce_window(rank.values(result), "all_reduce_window");
       return result == sum_of_given(ranks, call, 0, fitting);
     }
+    case 5: {
+      const auto parts = rank.collectives.share_parts(size * sizeof(std::int32_t), "share_parts");
+      if (!parts) return false;
+      std::byte* const part = parts->of(rank.number());
+      std::memcpy(part, mine.data(), size * sizeof(std::int32_t));
+      Ints result(size);
+      auto values = rank.values(result);
+      values.bytes = {part, size * sizeof(std::int32_t)};
+      rank.collectives.all_reduce_parts(*parts, values, "all_reduce_parts");
+      std::memcpy(result.data(), part, size * sizeof(std::int32_t));
+      return result == sum_of_given(ranks, call, 0, size);
+    }
     default:
       rank.collectives.barrier("barrier");
       return true;
@@ -150,7 +162,7 @@ TEST_CASE("collectives of any kind and size give what every rank should have, ma
     const auto errors = run_ranks(ranks, [&](Rank& rank) {
       std::mt19937 random(42);  // the same calls on all ranks
       for (std::size_t call = 0; call < 200; ++call) {
-        const std::size_t kind = random() % 6;
+        const std::size_t kind = random() % 7;
         const std::size_t size = sizes[random() % (call % 10 == 0 ? sizes.size() : 9)];
         const int root = static_cast<int>(random() % static_cast<unsigned>(ranks));
         wrong += !is_right(rank, call, kind, size, root);
