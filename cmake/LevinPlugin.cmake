@@ -3,8 +3,10 @@
 # A project may set it before.
 option(LEVIN_PRECOMPILE "Plug-ins have a precompiled header" ON)
 
-# Without a build type CMake compiles without optimization.
-function(_levin_optimize target)
+# Without a build type CMake compiles without optimization. A training_step that forgets its return is an error, as the compiler
+# would go on with whatever follows it.
+function(_levin_compile target)
+  target_compile_options(${target} PRIVATE -Werror=return-type)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     target_compile_options(${target} PRIVATE -O2)
   endif()
@@ -22,7 +24,7 @@ function(levin_add_plugin name)
   endif()
   add_library(${name} MODULE ${PLUGIN_SOURCES})
   target_link_libraries(${name} PRIVATE levin::levin ${PLUGIN_LINK})
-  _levin_optimize(${name})
+  _levin_compile(${name})
   if(LEVIN_PRECOMPILE AND NOT PLUGIN_NO_PRECOMPILE)
     target_precompile_headers(${name} PRIVATE <levin/levin.h>)
   endif()
@@ -40,7 +42,7 @@ function(levin_add_test name)
   cmake_parse_arguments(TEST "" "PLUGIN" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE levin::levin ${TEST_LINK})
-  _levin_optimize(${name})
+  _levin_compile(${name})
   get_target_property(header ${TEST_PLUGIN} PRECOMPILE_HEADERS)
   if(header)
     target_precompile_headers(${name} REUSE_FROM ${TEST_PLUGIN})

@@ -57,7 +57,8 @@ class LEVIN_API Batch {
   std::vector<Item> items_;
 };
 
-/// What a step gives back. `return loss;` is enough; extra tensors are for callbacks (`on_train_batch_end` and its like).
+/// What training_step gives back, and what a validation or test step may keep (Module::set_step_output). `return loss;` is
+/// enough; extra tensors are for callbacks (`on_train_batch_end` and its like).
 struct LEVIN_API StepOutput {
   StepOutput() = default;
   StepOutput(at::Tensor loss) : loss(std::move(loss)) {}

@@ -28,16 +28,23 @@ namespace {
 Module::~Module() { ModuleAttachment::forget(*this); }
 
 StepOutput Module::training_step(const Batch&, std::int64_t) { throw_missing_step("training_step", "fit"); }
-StepOutput Module::validation_step(const Batch&, std::int64_t) {
+void Module::validation_step(const Batch&, std::int64_t) {
   if (!has_trainer() || !trainer().fitting()) throw_missing_step("validation_step", "validate");
   Console::instance().warn_once(
       "The module has no validation_step, so validation measures nothing. Override levin::Module::validation_step, or leave "
       "validation out (limit_val_batches: 0).",
       {}, Speaker::kRun);
-  return {};
 }
-StepOutput Module::test_step(const Batch&, std::int64_t) { throw_missing_step("test_step", "test"); }
+void Module::test_step(const Batch&, std::int64_t) { throw_missing_step("test_step", "test"); }
 Batch Module::predict_step(const Batch&, std::int64_t) { throw_missing_step("predict_step", "predict"); }
+void Module::set_step_output(StepOutput output) {
+  TrainerState& run = TrainerState::of(trainer());
+  const Hook hook = run.tracker.hook();
+  if (hook != Hook::kValidationStep && hook != Hook::kTestStep) {
+    throw MisuseError("set_step_output() works in validation_step and test_step only; training_step returns its output.");
+  }
+  run.evaluation_output = std::move(output);
+}
 std::int64_t Module::dataloader_idx() const { return trainer().dataloader_idx(); }
 
 void Module::log(std::string_view name, double value, const LogOptions& options, SourceLocation where) {

@@ -97,11 +97,15 @@ class LEVIN_API Module : public torch::nn::Module {
   /// The loss of one batch. An undefined loss skips the step.
   virtual StepOutput training_step(const Batch& batch, std::int64_t batch_idx);
   /// For each validation batch. log(): epoch.
-  virtual StepOutput validation_step(const Batch& batch, std::int64_t batch_idx);
+  virtual void validation_step(const Batch& batch, std::int64_t batch_idx);
   /// For each test batch. log(): epoch.
-  virtual StepOutput test_step(const Batch& batch, std::int64_t batch_idx);
+  virtual void test_step(const Batch& batch, std::int64_t batch_idx);
   /// For each prediction batch. log(): no.
   virtual Batch predict_step(const Batch& batch, std::int64_t batch_idx);
+  /// Inside validation_step or test_step: what on_validation_batch_end or on_test_batch_end of callbacks and of the module are
+  /// given with this batch; a second call replaces the first. Without it they are given an empty StepOutput. Throws
+  /// MisuseError elsewhere.
+  void set_step_output(StepOutput output);
   /// With several evaluation loaders: which one the batch comes from.
   std::int64_t dataloader_idx() const;
 

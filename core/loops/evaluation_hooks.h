@@ -29,8 +29,8 @@ struct EvaluationHooks {
   Pair<CallbackHook, ModuleHook> epoch_start;
   Pair<CallbackBatchStart, ModuleBatchStart> batch_start;
   Hook step_hook;
-  StepOutput (Module::*step)(const Batch&, std::int64_t);  ///< null for prediction
-  Pair<CallbackBatchEnd, ModuleBatchEnd> batch_end;        ///< null for prediction, whose output is a Batch
+  void (Module::*step)(const Batch&, std::int64_t);  ///< null for prediction
+  Pair<CallbackBatchEnd, ModuleBatchEnd> batch_end;  ///< null for prediction, whose output is a Batch
   Pair<CallbackHook, ModuleHook> epoch_end;
   Pair<CallbackHook, ModuleHook> end;
 };

@@ -208,11 +208,12 @@ void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t
                batch_idx, dataloader_idx);
     if (keep_predictions_) predictions_.back().push_back(std::move(prediction));
   } else {
-    StepOutput output;
+    run_.evaluation_output = {};  // of a step that threw
     {
       const Precision::Forward forward(precision_);
-      output = hooks_.module(names_.step_hook, names_.step, batch, batch_idx);
+      hooks_.module(names_.step_hook, names_.step, batch, batch_idx);
     }
+    const StepOutput output = std::exchange(run_.evaluation_output, {});
     hooks_.run(names_.batch_end.hook, names_.batch_end.callback, names_.batch_end.module, output, batch, batch_idx,
                dataloader_idx);
     // As in Lightning, step values of an evaluation are written at every batch; they are this rank's own.

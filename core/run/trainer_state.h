@@ -63,6 +63,7 @@ struct TrainerState {
   GradientScaler scaler;
   UnregisteredLeaves leaves{parts};
   StepGraph graph{setup};
+  StepOutput evaluation_output;      ///< what a validation or test step keeps for the hooks that follow it
   std::string failed_batch;          ///< the batch that an error has left, in words
   StepVotes* step_votes = nullptr;   ///< while training runs
   DataSource* data_ahead = nullptr;  ///< of a fit whose data is set up, until it begins to train

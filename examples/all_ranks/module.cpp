@@ -28,12 +28,11 @@ class LinearDigits : public levin::Module {
     return loss;
   }
 
-  levin::StepOutput validation_step(const levin::Batch& batch, std::int64_t) override {
+  void validation_step(const levin::Batch& batch, std::int64_t) override {
     const torch::Tensor loss = loss_of(batch);
     log("val_loss", loss, {.prog_bar = true});
     // A key of this rank's own, by name: the other ranks log other keys, and nobody waits for anybody.
     log("rank_" + std::to_string(trainer().rank()) + "_val_loss", loss);
-    return {};
   }
 
   levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::SGD>(parameters(), options_.lr); }

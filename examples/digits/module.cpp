@@ -35,16 +35,14 @@ class Digits : public levin::Module {
     return loss;
   }
 
-  levin::StepOutput validation_step(const levin::Batch& batch, std::int64_t) override {
+  void validation_step(const levin::Batch& batch, std::int64_t) override {
     const auto scores = net_->forward(batch["features"]);
     log("val_loss", nn::functional::cross_entropy(scores, batch["label"]), {.prog_bar = true});
     log("val_acc", accuracy(scores, batch["label"]), {.prog_bar = true});
-    return {};
   }
 
-  levin::StepOutput test_step(const levin::Batch& batch, std::int64_t) override {
+  void test_step(const levin::Batch& batch, std::int64_t) override {
     log("test_acc", accuracy(net_->forward(batch["features"]), batch["label"]));
-    return {};
   }
 
   levin::Batch predict_step(const levin::Batch& batch, std::int64_t) override {

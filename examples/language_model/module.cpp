@@ -36,9 +36,8 @@ class Writer : public levin::Module {
     return loss;
   }
 
-  levin::StepOutput validation_step(const levin::Batch& batch, std::int64_t) override {
+  void validation_step(const levin::Batch& batch, std::int64_t) override {
     log("val_loss", loss_of(batch[0]), {.prog_bar = true});
-    return {};
   }
 
   levin::Batch predict_step(const levin::Batch& batch, std::int64_t) override {

@@ -9,9 +9,8 @@ class Digits : public levin::Module {
     return loss;
   }
 
-  levin::StepOutput validation_step(const levin::Batch& batch, std::int64_t) override {
+  void validation_step(const levin::Batch& batch, std::int64_t) override {
     log("val_acc", accuracy(net_->forward(batch["features"]), batch["label"]));
-    return {};
   }
 
   levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::Adam>(parameters(), 0.002); }

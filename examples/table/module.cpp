@@ -28,15 +28,13 @@ class Strength : public levin::Module {
     return loss;
   }
 
-  levin::StepOutput validation_step(const levin::Batch& batch, std::int64_t) override {
+  void validation_step(const levin::Batch& batch, std::int64_t) override {
     log("val_loss", torch::mse_loss(strength(batch), batch["label"]), {.prog_bar = true});
-    return {};
   }
 
-  levin::StepOutput test_step(const levin::Batch& batch, std::int64_t) override {
+  void test_step(const levin::Batch& batch, std::int64_t) override {
     log("test_mse", torch::mse_loss(strength(batch), batch["label"]));
     log("test_mae", torch::l1_loss(strength(batch), batch["label"]));
-    return {};
   }
 
   levin::Batch predict_step(const levin::Batch& batch, std::int64_t) override { return {{"strength", strength(batch)}}; }

@@ -42,9 +42,8 @@ class Transfer : public levin::Module {
     return loss;
   }
 
-  levin::StepOutput validation_step(const levin::Batch& batch, std::int64_t) override {
+  void validation_step(const levin::Batch& batch, std::int64_t) override {
     log("val_acc", scores(batch).argmax(1).eq(batch["label"]).to(torch::kFloat).mean(), {.prog_bar = true});
-    return {};
   }
 
   levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::Adam>(parameters(), options_.lr); }

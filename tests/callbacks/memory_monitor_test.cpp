@@ -27,9 +27,8 @@ class Keeper final : public Module {
     if (on_step) on_step(*this);
     return (weight * batch[0]).sum();
   }
-  StepOutput validation_step(const Batch&, std::int64_t) override {
+  void validation_step(const Batch&, std::int64_t) override {
     if (on_validation) on_validation(*this);
-    return {};
   }
   void on_train_epoch_end() override {
     if (on_epoch) on_epoch(*this);
@@ -139,13 +138,13 @@ TEST_CASE("validation holds no output, batch or loss that the user does not keep
   struct Weak final : Module {
     Weak() : weight(register_parameter("weight", torch::ones({1}))) {}
     StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).sum(); }
-    StepOutput validation_step(const Batch& batch, std::int64_t) override {
+    void validation_step(const Batch& batch, std::int64_t) override {
       for (const auto& tensor : outputs) alive += tensor.expired() ? 0 : 1;
       const at::Tensor loss = (weight * batch[0]).mean();
       const at::Tensor extra = batch[0] * 2;
       log("val_loss", loss);
       for (const at::Tensor& tensor : {loss, extra}) outputs.emplace_back(tensor.getIntrusivePtr());
-      return {loss, Batch{{"extra", extra}}};
+      set_step_output({loss, Batch{{"extra", extra}}});
     }
     void on_validation_end() override {
       for (const auto& tensor : outputs) alive += tensor.expired() ? 0 : 1;

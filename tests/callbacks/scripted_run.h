@@ -46,11 +46,8 @@ class ScriptedModule : public Module {
     log("train_step", static_cast<double>(number), {.prog_bar = true});
     return layer_->forward(batch[0]).mean();
   }
-  StepOutput validation_step(const Batch&, std::int64_t) override { return {}; }
-  StepOutput test_step(const Batch&, std::int64_t) override {
-    log("test_loss", 0.25, {.prog_bar = true});
-    return {};
-  }
+  void validation_step(const Batch&, std::int64_t) override {}
+  void test_step(const Batch&, std::int64_t) override { log("test_loss", 0.25, {.prog_bar = true}); }
   void on_validation_epoch_end() override {
     if (trainer().sanity_checking() || scores_.empty()) return;
     log("val_loss", scores_[std::min(validations_++, scores_.size() - 1)], {.prog_bar = true});

@@ -68,10 +68,9 @@ class Normalized final : public Module {
     // The mean over ranks is that over all rows.
     return (output - target).square().sum() * static_cast<double>(rows_.size()) / static_cast<double>(all_rows_);
   }
-  StepOutput validation_step(const Batch&, std::int64_t) override {
+  void validation_step(const Batch&, std::int64_t) override {
     const at::Tensor input = torch::linspace(-1, 1, kFeatures * 6).view({6, kFeatures});
     evaluated_ = normalize(settings_.number("dimensions") == 4 ? input.view({6, kFeatures, 1, 1}) : input);
-    return {};
   }
   OptimizerSetups configure_optimizers() override {
     return std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));

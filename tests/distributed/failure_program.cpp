@@ -50,15 +50,13 @@ class FailingModule : public Module {
     log("train_loss", loss, {.on_step = true, .on_epoch = true});
     return loss;
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+  void validation_step(const Batch& batch, std::int64_t) override {
     plan_.at("module.validation_step", kEachEpoch);
     log("val_loss", layer_->forward(batch[0]).pow(2).mean());
-    return {};
   }
-  StepOutput test_step(const Batch& batch, std::int64_t) override {
+  void test_step(const Batch& batch, std::int64_t) override {
     plan_.at("module.test_step", kEachEpoch);
     log("test_loss", layer_->forward(batch[0]).pow(2).mean());
-    return {};
   }
   Batch predict_step(const Batch& batch, std::int64_t) override {
     plan_.at("module.predict_step", kEachEpoch);

@@ -35,7 +35,7 @@ class TwoLayers : public Module {
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     return second_->forward(first_->forward(batch[0])).pow(2).mean();
   }
-  StepOutput validation_step(const Batch&, std::int64_t) override { return {}; }
+  void validation_step(const Batch&, std::int64_t) override {}
   OptimizerSetups configure_optimizers() override {
     return std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.001).momentum(0.5));
   }

@@ -75,11 +75,10 @@ class Collector : public Module {
     trained_in_steps.clear();
   }
   void on_validation_epoch_start() override { validated_.assign(trainer().num_evaluation_batches().size(), {}); }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+  void validation_step(const Batch& batch, std::int64_t) override {
     const auto loader = static_cast<std::size_t>(dataloader_idx());
     validated_[loader].push_back(make_rows_(batch[0]));
     if (in_step) found("val_step" + std::to_string(loader), gather_for_metrics(validated_[loader].back()));
-    return {};
   }
   void on_validation_epoch_end() override {
     for (std::size_t loader = 0; loader < validated_.size(); ++loader) {
@@ -189,10 +188,9 @@ void gathers_wrongly(const Settings& settings) {
 void computes_area_under_curve(const Settings& settings) {
   struct Scored : Collector {
     using Collector::Collector;
-    StepOutput validation_step(const Batch& batch, std::int64_t) override {
+    void validation_step(const Batch& batch, std::int64_t) override {
       scores.push_back(torch::sin(batch[0].to(torch::kDouble) * 12.9898));
       labels.push_back(batch[0].to(torch::kLong).remainder(3) == 0);
-      return {};
     }
     void on_validation_epoch_end() override {
       const at::Tensor score = gather_for_metrics(scores);

@@ -76,14 +76,8 @@ class Numbers : public Module {
     log_all("", batch);
     return (weight_ * batch[0]).mean();
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
-    log_all("val_", batch);
-    return {};
-  }
-  StepOutput test_step(const Batch& batch, std::int64_t) override {
-    log_all("test_", batch);
-    return {};
-  }
+  void validation_step(const Batch& batch, std::int64_t) override { log_all("val_", batch); }
+  void test_step(const Batch& batch, std::int64_t) override { log_all("test_", batch); }
   Batch predict_step(const Batch& batch, std::int64_t) override { return batch[0] * 2; }
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.0); }
 

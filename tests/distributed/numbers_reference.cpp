@@ -52,18 +52,14 @@ class Logging : public Module {
     if (is_global_zero()) log("t_rank_zero", mean, {.on_epoch = true, .rank_zero_only = true});
     return (weight_ * batch[0]).mean();
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+  void validation_step(const Batch& batch, std::int64_t) override {
     const at::Tensor mean = batch[0].mean();
     log_all("v_", mean.item<double>());
     log("v_default", mean, {.prog_bar = true});
     if (dataloader_idx() == 0) log("v_shared", mean, {.sync_dist = true, .add_dataloader_idx = false});
     if (is_global_zero()) log("v_rank_zero", mean, {.rank_zero_only = true});
-    return {};
   }
-  StepOutput test_step(const Batch& batch, std::int64_t) override {
-    log_all("x_", batch[0].mean().item<double>());
-    return {};
-  }
+  void test_step(const Batch& batch, std::int64_t) override { log_all("x_", batch[0].mean().item<double>()); }
   void on_train_epoch_end() override {
     log_all("te_", static_cast<double>(2 * current_epoch() + trainer().rank() + 1), /*epoch_only=*/true);
   }

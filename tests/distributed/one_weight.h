@@ -24,10 +24,9 @@ class OneWeight : public Module {
     log("input", batch[0].mean(), {.on_step = true, .on_epoch = true, .sync_dist = true});
     return loss;
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+  void validation_step(const Batch& batch, std::int64_t) override {
     log("val_input", batch[0].mean());
     collected.push_back(batch[0].mean().item<double>());
-    return {};
   }
   void on_validation_epoch_end() override {
     if (at_validation_end) at_validation_end(*this);

@@ -42,10 +42,7 @@ class TwoWeights final : public RecordingModule {
     optimizer().zero_grad();
     return {};
   }
-  StepOutput validation_step(const Batch&, std::int64_t) override {
-    trace_.add("M.validation_step");
-    return {};
-  }
+  void validation_step(const Batch&, std::int64_t) override { trace_.add("M.validation_step"); }
   OptimizerSetups make_optimizers() override {
     return std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{first_}, torch::optim::SGDOptions(1).momentum(0.5));
   }

@@ -118,10 +118,7 @@ class Network : public Module {
     log("noise", torch::rand({1}).mean(), {.on_step = true, .on_epoch = true});
     return loss;
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
-    log("val_loss", layers_->forward(batch[0]).pow(2).mean());
-    return {};
-  }
+  void validation_step(const Batch& batch, std::int64_t) override { log("val_loss", layers_->forward(batch[0]).pow(2).mean()); }
   OptimizerSetups configure_optimizers() override {
     return std::make_shared<torch::optim::Adam>(parameters(), torch::optim::AdamOptions(0.01));
   }

@@ -101,16 +101,12 @@ class RecordingModule : public Module {
     trace_.add("M.training_step");
     return layer_->forward(batch[0]).pow(2).mean();
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+  void validation_step(const Batch& batch, std::int64_t) override {
     trace_.add("M.validation_step");
     const at::Tensor loss = layer_->forward(batch[0]).pow(2).mean();
     log("val_loss", loss);
-    return loss;
   }
-  StepOutput test_step(const Batch&, std::int64_t) override {
-    trace_.add("M.test_step");
-    return {};
-  }
+  void test_step(const Batch&, std::int64_t) override { trace_.add("M.test_step"); }
   Batch predict_step(const Batch& batch, std::int64_t) override {
     trace_.add("M.predict_step");
     return layer_->forward(batch[0]);

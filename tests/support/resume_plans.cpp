@@ -186,12 +186,11 @@ class Program final : public RecordingModule {
     skip_if_due("on_train_batch_end", batch_idx);
     trace_.add("M.on_train_batch_end");
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+  void validation_step(const Batch& batch, std::int64_t) override {
     trace_.add("M.validation_step");
     const at::Tensor loss = (layer_->forward(batch[0]) - torch::rand({1}) - 0.1 * own_noise()).pow(2).mean();
     log("val_loss", loss);
     log("val_step", loss, {.on_step = true});
-    return loss;
   }
   void on_train_start() override {
     trace_.add("M.on_train_start");

@@ -24,9 +24,8 @@ class Regression : public levin::Module {
     return loss;
   }
 
-  levin::StepOutput validation_step(const levin::Batch& batch, std::int64_t) override {
+  void validation_step(const levin::Batch& batch, std::int64_t) override {
     log("val_loss", torch::mse_loss(net_->forward(batch[0]), batch[1]));
-    return {};
   }
 
   levin::OptimizerSetups configure_optimizers() override {

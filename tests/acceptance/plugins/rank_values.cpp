@@ -26,10 +26,9 @@ class RankValues : public levin::Module {
     log(own("loss_by_name"), value);
     return (weight_ * batch[0]).mean();
   }
-  levin::StepOutput validation_step(const levin::Batch&, std::int64_t batch_idx) override {
+  void validation_step(const levin::Batch&, std::int64_t batch_idx) override {
     log("val", value_of(batch_idx), {.per_rank = true});
     log(own("val_by_name"), value_of(batch_idx));
-    return {};
   }
   levin::OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.0); }
 

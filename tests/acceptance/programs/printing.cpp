@@ -37,7 +37,7 @@ class Printing : public levin::Module {
     samples_ += levin::samples_of_all_ranks(trainer(), batch).value_or(0);
   }
   void on_train_epoch_end() override { levin::rank_info("samples of all ranks: ", std::exchange(samples_, 0)); }
-  levin::StepOutput test_step(const levin::Batch&, std::int64_t) override { return {}; }
+  void test_step(const levin::Batch&, std::int64_t) override {}
   void on_test_epoch_end() override {
     const auto& totals = levin::evaluation_of_all_ranks(trainer());
     levin::rank_info("tested ", totals.batches, " batches, ", totals.samples, " samples");

@@ -42,7 +42,7 @@ class LightningRegression : public Module {
     ++batches;
     return (second_->forward(torch::tanh(first_->forward(batch[0]))) - batch[1]).pow(2).mean();
   }
-  StepOutput test_step(const Batch&, std::int64_t) override { return {}; }
+  void test_step(const Batch&, std::int64_t) override {}
   OptimizerSetups configure_optimizers() override {
     namespace optim = torch::optim;
     std::shared_ptr<optim::Optimizer> made;

@@ -12,8 +12,8 @@ namespace {
 class Mean : public Module {
  public:
   Mean() : dropout_(register_module("dropout", torch::nn::Dropout(0.5))) {}
-  StepOutput validation_step(const Batch& batch, std::int64_t) override { return record(batch); }
-  StepOutput test_step(const Batch& batch, std::int64_t) override { return record(batch); }
+  void validation_step(const Batch& batch, std::int64_t) override { record(batch); }
+  void test_step(const Batch& batch, std::int64_t) override { record(batch); }
   Batch predict_step(const Batch& batch, std::int64_t) override { return batch[0] * 2; }
 
   bool was_training = true;
@@ -21,12 +21,11 @@ class Mean : public Module {
   bool was_inference = false;
 
  private:
-  StepOutput record(const Batch& batch) {
+  void record(const Batch& batch) {
     was_training = dropout_->is_training();
     had_gradients = torch::GradMode::is_enabled();
     was_inference = c10::InferenceMode::is_enabled();
     log("mean", batch[0].mean());
-    return {};
   }
   torch::nn::Dropout dropout_;
 };
@@ -82,6 +81,45 @@ TEST_CASE("predict gives what predict_step returned, by loader and batch") {
   CHECK(torch::equal(predictions[1][0][0], torch::tensor({10.0F})));
 }
 
+TEST_CASE("hooks after an evaluation step are given what the step kept, and nothing where it kept nothing") {
+  struct Keeps : Mean {
+    void validation_step(const Batch& batch, std::int64_t batch_idx) override { keep(batch, batch_idx); }
+    void test_step(const Batch& batch, std::int64_t batch_idx) override { keep(batch, batch_idx); }
+    void on_validation_batch_end(const StepOutput& output, const Batch&, std::int64_t, std::int64_t) override { see(output); }
+    void on_test_batch_end(const StepOutput& output, const Batch&, std::int64_t, std::int64_t) override { see(output); }
+    void keep(const Batch& batch, std::int64_t batch_idx) {
+      if (batch_idx == 1) return;
+      set_step_output({batch[0].mean(), {{"dropped", batch[0]}}});
+      set_step_output({batch[0].sum(), {{"doubled", batch[0] * 2}}});
+    }
+    void see(const StepOutput& output) {
+      seen.push_back(output.loss.defined() ? output.loss.item<double>() : -1);
+      for (const auto& [name, tensor] : output.extras.items()) names += name + std::to_string(tensor.sum().item<int>()) + " ";
+    }
+    std::vector<double> seen;
+    std::string names;
+  } module;
+  struct Sees final : Callback {
+    void on_validation_batch_end(Trainer&, Module&, const StepOutput& output, const Batch&, std::int64_t,
+                                 std::int64_t) override {
+      seen.push_back(output.loss.defined());
+    }
+    std::vector<bool> seen;
+  };
+  const auto callback = std::make_shared<Sees>();
+  TrainerOptions options = quiet_options();
+  options.callbacks = {callback};
+  Trainer trainer(options);
+  const LoaderList loaders = {rows({{1, 2}, {3}, {4}})};
+  trainer.validate(module, loaders, {.verbose = false});
+  CHECK(module.seen == std::vector<double>{3, -1, 4});
+  CHECK(module.names == "doubled6 doubled8 ");
+  CHECK(callback->seen == std::vector<bool>{true, false, true});
+  trainer.test(module, loaders, {.verbose = false});
+  CHECK(module.seen == std::vector<double>{3, -1, 4, 3, -1, 4});
+  CHECK_THROWS_WITH(module.set_step_output(torch::ones({})), Catch::Contains("works in validation_step and test_step only"));
+}
+
 TEST_CASE("entry points without data or without their step say what is missing") {
   struct Empty : Module {
   } module;
@@ -103,9 +141,8 @@ TEST_CASE("rows of validation batches have the step of training that they follow
       log("loss", loss);
       return loss;
     }
-    StepOutput validation_step(const Batch& batch, std::int64_t) override {
+    void validation_step(const Batch& batch, std::int64_t) override {
       log("val_loss", batch[0].mean(), {.on_step = true, .on_epoch = true});
-      return {};
     }
     OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
     at::Tensor weight_;

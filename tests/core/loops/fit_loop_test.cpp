@@ -21,10 +21,7 @@ class OneWeight : public Module {
     if (on_step) on_step(*this);
     return loss;
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
-    validated_after.push_back(trainer().global_step());
-    return batch[0].mean();
-  }
+  void validation_step(const Batch&, std::int64_t) override { validated_after.push_back(trainer().global_step()); }
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
 
   double weight() const { return weight_.item<double>(); }
@@ -65,7 +62,7 @@ TEST_CASE("a part that is frozen before fit() stays in evaluation mode while the
       modes += backbone_->is_training() || !head_->is_training() ? 'x' : '.';
       return head_->forward(backbone_->forward(batch[0])).mean();
     }
-    StepOutput validation_step(const Batch&, std::int64_t) override { return {}; }
+    void validation_step(const Batch&, std::int64_t) override {}
     OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
     torch::nn::BatchNorm1d backbone_ = register_module("backbone", torch::nn::BatchNorm1d(2));
     torch::nn::Linear head_ = register_module("head", torch::nn::Linear(2, 1));

@@ -24,11 +24,10 @@ class Noisy final : public Module {
     log("loss", loss, {.on_epoch = true});
     return loss;
   }
-  StepOutput validation_step(const Batch& batch, std::int64_t) override {
+  void validation_step(const Batch& batch, std::int64_t) override {
     const at::Tensor noise = torch::randn({1}) + torch::randn({1}, rank_generator());
     const at::Tensor loss = (layer_->forward(batch[0]) - noise).pow(2).mean();
     log("val_loss", loss, {.on_step = true, .on_epoch = true});
-    return loss;
   }
   void on_validation_epoch_end() override { log("val_noise", torch::rand({1}) + torch::rand({1}, shared_generator())); }
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 0.05); }

@@ -46,7 +46,7 @@ void collective(Scenario& scenario) {
   options.callbacks = {std::make_shared<LambdaCallback>(functions)};
   Trainer trainer(options);
   struct Testable : OneWeight {
-    StepOutput test_step(const Batch&, std::int64_t) override { return {}; }
+    void test_step(const Batch&, std::int64_t) override {}
   } module;
   module.on_step = [&](OneWeight& self, std::int64_t batch_idx) {
     if (hook == "training_step" && self.current_epoch() == 1 && batch_idx == 2) here(trainer);

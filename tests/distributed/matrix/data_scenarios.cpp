@@ -258,11 +258,10 @@ void unused_parameter(Scenario& scenario) {
 /// parameters: none. test(), validate() and predict() with uneven ranks, one of them without any batch.
 void uneven_evaluation(Scenario& scenario) {
   struct Evaluating : OneWeight {
-    StepOutput test_step(const Batch& batch, std::int64_t) override {
+    void test_step(const Batch& batch, std::int64_t) override {
       log("test_input", batch[0].mean());
       log("test_most", batch[0].mean(), {.reduce = Reduce::kMax});
       log("test_count", 1, {.reduce = Reduce::kSum});
-      return {};
     }
     Batch predict_step(const Batch& batch, std::int64_t) override { return batch[0] * 2; }
   } module;

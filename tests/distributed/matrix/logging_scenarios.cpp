@@ -89,9 +89,9 @@ void every_hook(Scenario& scenario) {
   Trainer trainer(options);
   struct LoggingModule : RecordingModule {
     using RecordingModule::RecordingModule;
-    StepOutput test_step(const Batch& batch, std::int64_t batch_idx) override {
+    void test_step(const Batch& batch, std::int64_t batch_idx) override {
       RecordingModule::test_step(batch, batch_idx);
-      return layer_->forward(batch[0]).mean();
+      set_step_output(layer_->forward(batch[0]).mean());
     }
   } module(module_trace);
 

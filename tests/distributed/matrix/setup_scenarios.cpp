@@ -27,10 +27,7 @@ class DifferingModule : public Module {
     std::cerr << "a training step was taken" << std::endl;
     return layer_->forward(batch[0]).mean();
   }
-  StepOutput validation_step(const Batch&, std::int64_t) override {
-    std::cerr << "a validation step was taken" << std::endl;
-    return {};
-  }
+  void validation_step(const Batch&, std::int64_t) override { std::cerr << "a validation step was taken" << std::endl; }
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), lr_); }
 
  private:
