@@ -13,6 +13,9 @@ TEST_CASE("ranks end with equal weights, which are those of one process with the
   CHECK(train("train", 2) == Approx(one).epsilon(1e-5));
   CHECK(train("train", 4) == Approx(one).epsilon(1e-5));
   CHECK(train("train_views", 2) == Approx(one).epsilon(1e-5));
+  const double large = train("train_large", 1);
+  for (const int ranks : {2, 4}) CHECK(train("train_large", ranks) == Approx(large).epsilon(1e-5));
+  CHECK(train("train_large_views", 2) == Approx(large).epsilon(1e-5));
 }
 
 TEST_CASE("accumulated gradients are reduced once, and give the weights of one process") {

@@ -32,13 +32,15 @@ struct Net : torch::nn::Module {
   explicit Net(std::int64_t hidden = 5, bool use_norm = true) {
     first = register_module("first", torch::nn::Linear(4, hidden));
     if (use_norm) norm = register_module("norm", torch::nn::BatchNorm1d(hidden));
-    frozen = register_module("frozen", torch::nn::Linear(hidden, hidden));
-    for (auto& parameter : frozen->parameters()) parameter.set_requires_grad(false);
+    if (hidden < 10'000) frozen = register_module("frozen", torch::nn::Linear(hidden, hidden));
+    if (frozen)
+      for (auto& parameter : frozen->parameters()) parameter.set_requires_grad(false);
     spare = register_module("spare", torch::nn::Linear(hidden, 2));
     last = register_module("last", torch::nn::Linear(hidden, 2));
   }
   torch::Tensor forward(const torch::Tensor& input, bool use_spare) {
-    auto hidden = torch::tanh(frozen->forward(first->forward(input)));
+    auto hidden = first->forward(input);
+    hidden = torch::tanh(frozen ? frozen->forward(hidden) : hidden);
     if (norm) hidden = norm->forward(hidden);
     return use_spare ? spare->forward(hidden) + last->forward(hidden) : last->forward(hidden);
   }

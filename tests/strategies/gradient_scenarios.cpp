@@ -177,6 +177,16 @@ Scenarios gradient_scenarios() {
          options.reducer.bucket_cap_mb = 0.01;
          train(context, options);
        }},
+      // A bucket that lies in memory of all ranks.
+      {"train_large", [](Context& context) { train(context, {.hidden = 30'001, .learning_rate = 0.0001}); }},
+      {"train_large_views",
+       [](Context& context) {
+         TrainingOptions options;
+         options.hidden = 30'001;
+         options.learning_rate = 0.0001;
+         options.reducer.gradient_as_bucket_view = true;
+         train(context, options);
+       }},
       {"train_views",
        [](Context& context) {
          TrainingOptions options;
