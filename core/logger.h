@@ -65,7 +65,8 @@ class LEVIN_API Logger {
   virtual bool wants_all_ranks() const { return false; }
   virtual void log_all_ranks(const MetricRow&, const std::vector<MetricMap>& /*by_rank*/) {}
 
-  /// Called: on rank 0, once at the start, with the module's and data module's hyper-parameters.
+  /// Called: on rank 0, once at the start, with the module's hyper-parameters under `model` and the data module's under
+  /// `data`, each where it has some.
   virtual void log_hyperparams(const Value&) {}
   /// Called: on rank 0 after ModelCheckpoint wrote a file.
   virtual void after_save_checkpoint(const std::filesystem::path&) {}

@@ -15,8 +15,8 @@ namespace levin {
 /// is one JSON text in its `__metadata__`. Tensor names: `state_dict.<parameter>`, `optimizer_states.<i>.state.<j>.<field>`,
 /// `rng.<rank>.cpu`, `rng.<rank>.<accelerator>` where that has random numbers of its own, `rng.<rank>.own` and `rng.shared`
 /// where they were asked for, and `rng.seed`, from which they begin where they were not. Manifest keys are Lightning's: epoch,
-/// global_step, optimizer_states, lr_schedulers, loops, callbacks, hyper_parameters; and levin_version, and metrics: by rank,
-/// what it had logged in the epoch under way.
+/// global_step, optimizer_states, lr_schedulers, loops, callbacks, hyper_parameters, datamodule_hyper_parameters; and
+/// levin_version, and metrics: by rank, what it had logged in the epoch under way.
 class LEVIN_API Checkpoint {
  public:
   Value manifest = Value(Value::Map{});

@@ -178,8 +178,9 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
     const PickleValue* value = root.find(key);
     lenient("numbers", [&] { manifest[key] = value == nullptr ? Value(0) : plain_value(*value); });
   }
-  if (const PickleValue* saved = root.find("hyper_parameters")) {
-    lenient("hyper_parameters", [&] { manifest["hyper_parameters"] = plain_value(*saved); });
+  for (const char* key : {"hyper_parameters", "datamodule_hyper_parameters"}) {
+    const PickleValue* saved = root.find(key);
+    if (saved != nullptr) lenient(key, [&] { manifest[key] = plain_value(*saved); });
   }
   lenient("what fit needs", [&] { read_training(file, manifest, tensors); });
   if (!not_read.empty()) manifest["not_read"] = join(not_read, "; ");

@@ -183,10 +183,12 @@ PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* sta
       schedulers.items.push_back(scheduler_state_of_torch(saved, tree));
     put("lr_schedulers", tree.add(std::move(schedulers)));
   }
-  if (const Value* hyper_parameters = manifest.find("hyper_parameters");
-      hyper_parameters != nullptr && hyper_parameters->is_map()) {
-    put("hparams_name", tree.add(std::string("kwargs")));
-    put("hyper_parameters", tree.add_plain(*hyper_parameters));
+  for (const auto& [key, name_key] :
+       {std::pair("hyper_parameters", "hparams_name"), std::pair("datamodule_hyper_parameters", "datamodule_hparams_name")}) {
+    const Value* hyper_parameters = manifest.find(key);
+    if (hyper_parameters == nullptr || !hyper_parameters->is_map()) continue;
+    put(name_key, tree.add(std::string("kwargs")));
+    put(key, tree.add_plain(*hyper_parameters));
   }
   return tree.add(std::move(root));
 }

@@ -96,18 +96,4 @@ void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& option
   }
 }
 
-Value merged_hyperparams(const RunParts& parts) {
-  Value merged(Value::Map{});
-  if (parts.module->hparams().is_map()) merged = parts.module->hparams();
-  if (parts.data == nullptr || !parts.data->hparams().is_map()) return merged;
-  for (const auto& [key, value] : parts.data->hparams().as_map()) {
-    if (const Value* existing = merged.find(key); existing != nullptr && !(*existing == value)) {
-      throw MisuseError("The module and the data module both have a hyper-parameter '" + key +
-                        "' with different values; rename one of them.");
-    }
-    merged[key] = value;
-  }
-  return merged;
-}
-
 }  // namespace levin

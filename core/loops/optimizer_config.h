@@ -27,8 +27,4 @@ OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& overrid
 /// optimizers under automatic optimization, a scheduler without its monitor or for an optimizer that is not among them.
 void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts);
 
-/// The module's and the data module's hyper-parameters in one map. Throws MisuseError when both have a key with different
-/// values.
-Value merged_hyperparams(const RunParts& parts);
-
 }  // namespace levin

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "levin/core/base/format.h"
-#include "levin/core/loops/optimizer_config.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/resume/checkpoint_lookup.h"
 #include "levin/core/resume/parameter_state.h"
@@ -80,7 +79,9 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   manifest["global_step"] = run.progress.global_step;
   manifest["loops"] = loops_state(run);
   manifest["logger_rows"] = logger_rows(run);
-  manifest["hyper_parameters"] = merged_hyperparams(run.parts);
+  const Value hyperparams = hyperparams_of(run.parts);
+  manifest["hyper_parameters"] = hyperparams.at("model");
+  manifest["datamodule_hyper_parameters"] = hyperparams.at("data");
   run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
   if (!weights_only) {
     Value callbacks(Value::Map{});

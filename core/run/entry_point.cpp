@@ -206,16 +206,23 @@ void EntryPoint::announce_lightning() const {
 }
 
 void EntryPoint::warn_of_other_options() const {
-  const Value* saved = checkpoint_->manifest.find("hyper_parameters");
-  if (saved == nullptr || !saved->is_map()) return;
+  const Value& manifest = checkpoint_->manifest;
+  const Value* saved = manifest.find("hyper_parameters");
+  const Value* saved_of_data = manifest.find("datamodule_hyper_parameters");
+  // Older checkpoints of levin have those of both in one map.
+  if (saved_of_data == nullptr && is_of_levin(*checkpoint_)) saved_of_data = saved;
   std::vector<std::string> others;
-  const Value own = merged_hyperparams(run_.parts);
-  for (const auto& [name, value] : own.as_map()) {
-    const Value* there = saved->find(name);
-    const bool is_place = name.ends_with("path") || name.ends_with("dir");
-    if (there == nullptr || *there == value || there->is_null() || value.is_null() || is_place) continue;
-    others.push_back(format("{}: {} ({} there)", name, to_json(value), to_json(*there)));
-  }
+  const Value own = hyperparams_of(run_.parts);
+  const auto compare = [&](const std::string& section, const Value* there) {
+    for (const auto& [name, value] : own.at(section).as_map()) {
+      const Value* other = there == nullptr ? nullptr : there->find(name);
+      const bool is_place = name.ends_with("path") || name.ends_with("dir");
+      if (other == nullptr || *other == value || other->is_null() || value.is_null() || is_place) continue;
+      others.push_back(format("{}.{}: {} ({} there)", section, name, to_json(value), to_json(*other)));
+    }
+  };
+  compare("model", saved);
+  compare("data", saved_of_data);
   if (others.empty()) return;
   rank_zero_warn("Options of this run that differ from those of the one that wrote the checkpoint: ", join(others), ".",
                  fitting() ? " Weights, optimizers and schedulers, learning rates too, are the checkpoint's." : "");
@@ -341,7 +348,8 @@ void EntryPoint::log_hyperparams() {
   if (!run_.options().enable_autolog_hparams || run_.entry.hyperparams_logged || !run_.is_global_zero()) return;
   run_.entry.hyperparams_logged = true;
   const auto scope = run_.hooks.enter(Hook::kLogMetrics);
-  Value hyperparams = merged_hyperparams(run_.parts);
+  Value hyperparams = hyperparams_of(run_.parts);
+  std::erase_if(hyperparams.as_map(), [](const auto& section) { return section.second.size() == 0; });
   if (fitting()) continuation_.add_to(hyperparams);
   for (const auto& logger : run_.setup.loggers) {
     if (hyperparams.size() > 0) logger->log_hyperparams(hyperparams);

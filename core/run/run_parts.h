@@ -5,6 +5,7 @@
 
 #include "levin/core/fwd.h"
 #include "levin/core/optimizers/lr_scheduler.h"
+#include "levin/core/options/value.h"
 
 namespace levin {
 
@@ -18,5 +19,9 @@ struct RunParts {
   std::vector<std::shared_ptr<torch::optim::Optimizer>> optimizers;
   std::vector<SchedulerConfig> schedulers;
 };
+
+/// What module and data were made with: maps under `model` and `data`, their sections in YAML, so that both may have an option
+/// of one name. One that says nothing has an empty map.
+Value hyperparams_of(const RunParts& parts);
 
 }  // namespace levin

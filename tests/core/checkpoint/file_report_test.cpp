@@ -101,6 +101,9 @@ TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own
     Trainer trainer(epochs(2));
     trainer.fit(module, lightning_batches());
     trainer.save_checkpoint(folder / "own.ckpt");
+    Checkpoint own = Checkpoint::load(folder / "own.ckpt");
+    own.manifest["datamodule_hyper_parameters"] = Value(Value::Map{{"batch_size", Value(32)}});
+    own.save(folder / "own.ckpt");
     export_file(folder / "own.ckpt", folder / "lightning.ckpt", {.format = ExportFormat::kLightning});
     const TensorFile made = TensorFile::open(folder / "lightning.ckpt");
     const TensorFile real = TensorFile::open(kTorchFiles / ("lightning_" + optimizer + ".ckpt"));
@@ -115,6 +118,7 @@ TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own
       return file.content.manifest.at("lr_schedulers").as_list()[0].at("_last_lr");
     };
     CHECK(last_lr(made) == last_lr(real));
+    CHECK(made.content.manifest.at("datamodule_hyper_parameters") == Value(Value::Map{{"batch_size", Value(32)}}));
     // And levin goes on from what it has exported, as from its own.
     LightningRegression resumed(optimizer);
     Trainer(epochs(4)).fit(resumed, lightning_batches(), {}, {.ckpt_path = (folder / "lightning.ckpt").string()});

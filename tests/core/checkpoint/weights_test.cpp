@@ -287,7 +287,8 @@ TEST_CASE("a module is made of the hyper-parameters in a checkpoint, and gets it
   Wide wide({.width = 4, .dropout = 0.25});
   Checkpoint checkpoint;
   checkpoint.manifest["hyper_parameters"] = levin::write_options(wide.options);
-  checkpoint.manifest["hyper_parameters"]["batch_size"] = 32;  // the data module's
+  checkpoint.manifest["hyper_parameters"]["batch_size"] = 32;  // the data module's, in files of older versions
+  checkpoint.manifest["datamodule_hyper_parameters"] = levin::Value::Map{{"width", 9}};
   checkpoint.tensors = tensors_of(wide, "state_dict.");
   checkpoint.save(folder / "wide.ckpt");
 

@@ -139,7 +139,47 @@ TEST_CASE("options that differ from the checkpoint's are named") {
   module.set_hparams(Value(Value::Map{{"scale", Value(1.0)}, {"width", Value(3)}, {"path", Value("there")}}));
   Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = folder / "one.ckpt"});
   CHECK_THAT(read_text(folder / "log"),
-             Catch::Contains("differ from those of the one that wrote the checkpoint: scale: 1.0 (0.5 there). Weights"));
+             Catch::Contains("differ from those of the one that wrote the checkpoint: model.scale: 1.0 (0.5 there). Weights"));
+}
+
+TEST_CASE("a module and its data may have options of one name, each its own") {
+  const TemporaryFolder folder;
+  struct Rows final : DataModule {
+    Rows() { set_hparams(Value(Value::Map{{"batch_size", Value(32)}, {"seed", Value(1)}})); }
+    LoaderPtr train_dataloader() override { return FixedLoader::of_rows(2, 4); }
+  } rows;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.default_root_dir = folder.path();
+  options.log_file = folder / "log";
+  options.logger = std::make_shared<CsvLogger>();
+  Two module;
+  module.set_hparams(Value(Value::Map{{"batch_size", Value(8)}, {"width", Value(3)}}));
+  module.loss = [&](Two& two, const Batch& batch) {
+    two.trainer().save_checkpoint(folder / "one.ckpt");
+    return two.used->forward(batch[0]).mean();
+  };
+  Trainer first(options);
+  first.fit(module, rows);
+  CHECK(read_text(first.log_dir() / "hparams.yaml") ==
+        "model:\n  batch_size: 8\n  width: 3\ndata:\n  batch_size: 32\n  seed: 1\n");
+  Checkpoint saved = Checkpoint::load(folder / "one.ckpt");
+  CHECK(saved.manifest.at("hyper_parameters") == module.hparams());
+  CHECK(saved.manifest.at("datamodule_hyper_parameters") == rows.hparams());
+
+  rows.set_hparams(Value(Value::Map{{"batch_size", Value(16)}, {"seed", Value(1)}}));
+  Trainer(options).fit(module, rows, {.ckpt_path = folder / "one.ckpt"});
+  CHECK_THAT(read_text(folder / "log"),
+             Catch::Contains("the one that wrote the checkpoint: data.batch_size: 16 (32 there). Weights"));
+
+  // As older versions wrote it: one map.
+  Value& manifest = saved.manifest;
+  std::erase_if(manifest.as_map(), [](const auto& entry) { return entry.first == "datamodule_hyper_parameters"; });
+  manifest["hyper_parameters"] = Value(Value::Map{{"batch_size", Value(8)}, {"width", Value(3)}, {"seed", Value(2)}});
+  saved.save(folder / "old.ckpt");
+  rows.set_hparams(Value(Value::Map{{"batch_size", Value(8)}, {"seed", Value(1)}}));
+  Trainer(options).fit(module, rows, {.ckpt_path = folder / "old.ckpt"});
+  CHECK_THAT(read_text(folder / "log"), Catch::Contains("the one that wrote the checkpoint: data.seed: 1 (2 there). Weights"));
 }
 
 TEST_CASE("a parameter that no optimizer has is named, at most ten and how many more there are") {
