@@ -45,11 +45,11 @@ void check_given(const LoaderPtr& train) {
 Hook loader_hook(Stage stage) {
   switch (stage) {
     case Stage::kTest:
-      return Hook::kTestDataloader;
+      return Hook::kTestDataloaders;
     case Stage::kPredict:
-      return Hook::kPredictDataloader;
+      return Hook::kPredictDataloaders;
     default:
-      return Hook::kValDataloader;
+      return Hook::kValDataloaders;
   }
 }
 

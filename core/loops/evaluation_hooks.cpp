@@ -6,7 +6,7 @@ const EvaluationHooks& evaluation_hooks(Stage stage) {
   using C = Callback;
   using M = Module;
   static const EvaluationHooks validation{
-      Hook::kValDataloader,
+      Hook::kValDataloaders,
       Hook::kOnValidationModelEval,
       &M::on_validation_model_eval,
       Hook::kOnValidationModelTrain,
@@ -19,7 +19,7 @@ const EvaluationHooks& evaluation_hooks(Stage stage) {
       {Hook::kOnValidationBatchEnd, &C::on_validation_batch_end, &M::on_validation_batch_end},
       {Hook::kOnValidationEpochEnd, &C::on_validation_epoch_end, &M::on_validation_epoch_end},
       {Hook::kOnValidationEnd, &C::on_validation_end, &M::on_validation_end}};
-  static const EvaluationHooks test{Hook::kTestDataloader,
+  static const EvaluationHooks test{Hook::kTestDataloaders,
                                     Hook::kOnTestModelEval,
                                     &M::on_test_model_eval,
                                     Hook::kOnTestModelTrain,
@@ -32,7 +32,7 @@ const EvaluationHooks& evaluation_hooks(Stage stage) {
                                     {Hook::kOnTestBatchEnd, &C::on_test_batch_end, &M::on_test_batch_end},
                                     {Hook::kOnTestEpochEnd, &C::on_test_epoch_end, &M::on_test_epoch_end},
                                     {Hook::kOnTestEnd, &C::on_test_end, &M::on_test_end}};
-  static const EvaluationHooks prediction{Hook::kPredictDataloader,
+  static const EvaluationHooks prediction{Hook::kPredictDataloaders,
                                           Hook::kOnPredictModelEval,
                                           &M::on_predict_model_eval,
                                           Hook::kOnPredictModelTrain,

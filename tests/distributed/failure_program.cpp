@@ -290,12 +290,12 @@ TrainerOptions options_for(const Arguments& arguments, Plan& plan) {
 std::string describe_place(const Plan& plan, const Trainer& trainer) {
   std::string hook = plan.place.substr(plan.place.find('.') + 1);
   const std::map<std::string, std::string> in_hook{{"train_loader.next", "train_dataloader"},
-                                                   {"val_loader.next", "val_dataloader"},
-                                                   {"test_loader.next", "test_dataloader"},
-                                                   {"predict_loader.next", "predict_dataloader"},
+                                                   {"val_loader.next", "val_dataloaders"},
+                                                   {"test_loader.next", "test_dataloaders"},
+                                                   {"predict_loader.next", "predict_dataloaders"},
                                                    {"worker.get_batch", "train_dataloader"},
-                                                   {"data.val_dataloaders", "val_dataloader"},
-                                                   {"data.test_dataloaders", "test_dataloader"},
+                                                   {"data.val_dataloaders", "val_dataloaders"},
+                                                   {"data.test_dataloaders", "test_dataloaders"},
                                                    {"logger.open", "setup"},
                                                    {"logger.save", "log_metrics"},
                                                    {"logger.finalize", "log_metrics"}};

@@ -82,7 +82,7 @@ TEST_CASE("an empty loader among several is an error that names the hook") {
   RunBench bench;
   DataSource source(nullptr, {std::make_shared<ShardedLoader>(), nullptr});
   CHECK_THROWS_WITH(source.evaluation(Stage::kTest, bench.module, bench.setup, bench.hooks),
-                    "test_dataloader gave an empty loader among its loaders.");
+                    "test_dataloaders gave an empty loader among its loaders.");
 }
 
 TEST_CASE("an empty loader is told, with what it is for") {
