@@ -77,6 +77,10 @@ bool CombinedLoader::shuffles() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.loader->shuffles(); });
 }
 
+bool CombinedLoader::acts() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.loader->acts(); });
+}
+
 std::optional<int> CombinedLoader::num_workers() const {
   int all = 0;
   for (const Part& part : parts_) {

@@ -46,7 +46,10 @@ std::string LoaderWatch::advice(const std::optional<int>& workers, int cores, in
       "The data loader is the bottleneck: training has waited {:.1f} of {:.1f} s for its batches, {:.1f} ms for each, where "
       "the step itself takes {:.1f} ms. ",
       waited_, waited_ + worked_, 1e3 * waited_ / batches, 1e3 * worked_ / batches);
-  if (!workers) return text + "Let the loader read ahead on threads of its own, or make reading cheaper.";
+  if (!workers)
+    return text +
+           "Let the loader read ahead on threads of its own, or make reading cheaper; one whose batches are the work itself "
+           "overrides acts().";
   const double needed = workers_needed(waited_, worked_, *workers);
   const int cores_of_rank = std::max(1, cores / ranks);
   if (needed <= cores_of_rank) return text + format("Try num_workers: {:.0f} (now {}).", needed, *workers);

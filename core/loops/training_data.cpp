@@ -120,7 +120,7 @@ Batch TrainingData::take() {
 }
 
 void TrainingData::warn_of_waiting() const {
-  if (!watch_.is_bottleneck()) return;
+  if (!watch_.is_bottleneck() || loader_->acts()) return;
   const auto ranks_of_host = static_cast<int>(std::max<std::int64_t>(1, setup_.world_size() / setup_.options.num_nodes));
   Console::instance().warn_once(watch_.advice(loader_->num_workers(), usable_cores(), ranks_of_host),
                                 "loader is the bottleneck");

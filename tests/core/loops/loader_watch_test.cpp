@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/base/steady_seconds.h"
+#include "levin/data/combined_loader.h"
 #include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
@@ -63,8 +64,10 @@ TEST_CASE("the advice is the number of workers that read as fast as training wor
   CHECK_THAT(advice(0.05, 0.1, 0), EndsWith("Try num_workers: 1 (now 0)."));
   // Two workers give two batches in the time of two steps and two waits.
   CHECK_THAT(advice(0.1, 0.1, 2), EndsWith("Try num_workers: 4 (now 2)."));
-  CHECK_THAT(advice(0.3, 0.1, std::nullopt),
-             EndsWith("Let the loader read ahead on threads of its own, or make reading cheaper."));
+  CHECK_THAT(
+      advice(0.3, 0.1, std::nullopt),
+      EndsWith("Let the loader read ahead on threads of its own, or make reading cheaper; one whose batches are the work "
+               "itself overrides acts()."));
 }
 
 TEST_CASE("the advice says when there are no cores for so many workers") {
@@ -82,7 +85,8 @@ namespace {
 /// Takes a fixed time for each batch, in which it works.
 class SlowLoader final : public FixedLoader {
  public:
-  explicit SlowLoader(double seconds) : FixedLoader(rows()), seconds_(seconds) {}
+  explicit SlowLoader(double seconds, bool acts = false) : FixedLoader(rows()), seconds_(seconds), acts_(acts) {}
+  bool acts() const override { return acts_; }
   std::optional<int> num_workers() const override { return 0; }
   std::optional<Batch> next() override {
     const double end = steady_seconds() + seconds_;
@@ -93,9 +97,10 @@ class SlowLoader final : public FixedLoader {
  private:
   static std::vector<Batch> rows() { return std::vector<Batch>(8, Batch{{"rows", torch::ones({2, 2})}}); }
   double seconds_;
+  bool acts_;
 };
 
-std::string console_of_fit(double seconds_for_batch) {
+std::string console_of_fit(const LoaderPtr& loader) {
   const TemporaryFolder folder;
   TrainerOptions options = quiet_options();
   options.max_epochs = 2;
@@ -107,16 +112,24 @@ std::string console_of_fit(double seconds_for_batch) {
     OptimizerSetups configure_optimizers() override { return {std::make_shared<torch::optim::SGD>(parameters(), 0.1)}; }
     at::Tensor weight;
   } module;
-  trainer.fit(module, std::make_shared<SlowLoader>(seconds_for_batch));
+  trainer.fit(module, loader);
   return read_text(folder.path() / "console.txt");
 }
 
 }  // namespace
 
 TEST_CASE("a fit that waits for its data says so, once") {
-  const std::string text = console_of_fit(0.1);
+  const std::string text = console_of_fit(std::make_shared<SlowLoader>(0.1));
   const std::size_t first = text.find("The data loader is the bottleneck");
   REQUIRE(first != std::string::npos);
   CHECK(text.find("The data loader is the bottleneck", first + 1) == std::string::npos);
-  CHECK_THAT(console_of_fit(0), !Contains("bottleneck"));
+  CHECK_THAT(console_of_fit(std::make_shared<SlowLoader>(0)), !Contains("bottleneck"));
+}
+
+TEST_CASE("a loader whose batches are the work itself is no bottleneck, alone and among others") {
+  const auto acting = std::make_shared<SlowLoader>(0.1, /*acts=*/true);
+  CHECK_THAT(console_of_fit(acting), !Contains("bottleneck"));
+  const auto reading = std::make_shared<SlowLoader>(0);
+  CHECK(CombinedLoader({{"game", acting}, {"rows", reading}}, CombineMode::kMinSize).acts());
+  CHECK_FALSE(CombinedLoader({{"rows", reading}}, CombineMode::kMinSize).acts());
 }
