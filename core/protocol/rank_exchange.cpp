@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <sstream>
 
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/hash.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -72,7 +72,9 @@ std::vector<std::byte> RankExchange::gather_bytes(std::span<const std::byte> min
 
 std::optional<std::vector<std::string>> RankExchange::gather_if_different(const std::string& mine, const Meeting& meeting) {
   using Summary = std::array<std::uint64_t, 2>;
-  const auto summaries = gather_values(Summary{mine.size(), std::hash<std::string>{}(mine)}, meeting);
+  Fnv1aHash hash;  // not std::hash, which hosts with another standard library compute in another way
+  hash.add(mine);
+  const auto summaries = gather_values(Summary{mine.size(), hash.value()}, meeting);
   const bool same = std::all_of(summaries.begin(), summaries.end(), [&](const auto& other) { return other == summaries[0]; });
   return same ? std::nullopt : std::optional(gather_text(mine, meeting));
 }
