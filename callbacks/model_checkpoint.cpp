@@ -126,7 +126,8 @@ void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Module&, const StepOu
 }
 
 void ModelCheckpoint::on_validation_start(Trainer& trainer, Module&) {
-  if (options_.monitor && !off(trainer)) score_before_validation_ = trainer.monitored(*options_.monitor);
+  if (!options_.monitor || off(trainer) || measured_in_validation_) return;
+  score_before_validation_ = trainer.monitored_now(*options_.monitor);
 }
 
 void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
@@ -185,23 +186,14 @@ void ModelCheckpoint::save(Trainer& trainer, Occasion occasion) {
 void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
   if (options_.save_top_k == 0 || decided_step_ == trainer.global_step()) return;
   if (!options_.monitor) return save_newest(trainer);
-  const std::optional<double> score = current_value(trainer, occasion);
   const bool stale = measured_in_validation_ && validated_step_ != trainer.global_step();
+  const std::optional<double> score =
+      occasion == Occasion::kBatch && !stale ? trainer.monitored_now(*options_.monitor) : trainer.monitored(*options_.monitor);
   if (occasion == Occasion::kBatch && (stale || !score)) return save_unranked(trainer);
   waits_for_validation_ = stale;
   if (waits_for_validation_) return;
   if (!score) return report_missing_monitor(trainer);
   save_monitored(trainer, *score);
-}
-
-std::optional<double> ModelCheckpoint::current_value(Trainer& trainer, Occasion occasion) const {
-  if (occasion == Occasion::kEpoch) return trainer.monitored(*options_.monitor);
-  // Between two boundaries a step's value is each rank's own: rank 0's, as it is now, decides.
-  const auto& metrics = trainer.callback_metrics();
-  const auto found = metrics.find(*options_.monitor);
-  return RankExchange(trainer.strategy().control_group())
-      .broadcast_value(found == metrics.end() ? std::nullopt : std::optional(found->second),
-                       {"ModelCheckpoint: monitored value", "all save after the same steps"});
 }
 
 void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {

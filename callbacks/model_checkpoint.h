@@ -140,7 +140,6 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   Value decisions() const;
   void load_decisions(const Value& decisions);
   void write(Trainer& trainer, const std::string& file);
-  std::optional<double> current_value(Trainer& trainer, Occasion occasion) const;
   void report_missing_monitor(Trainer& trainer);
 
   std::string choose_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const;

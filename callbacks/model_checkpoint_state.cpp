@@ -65,6 +65,7 @@ Value ModelCheckpoint::decisions() const {
   decisions["waits_for_validation"] = waits_for_validation_;
   decisions["measured_in_validation"] = measured_in_validation_;
   decisions["validation_has_run"] = validation_has_run_;
+  decisions["score_before_validation"] = optional_number(score_before_validation_);
   decisions["exceptional_file"] = exceptional_file_;
   decisions["unranked"] = texts(unranked_);
   decisions["displaced"] = texts(displaced_);
@@ -80,6 +81,7 @@ void ModelCheckpoint::load_decisions(const Value& decisions) {
   waits_for_validation_ = decisions.at("waits_for_validation").as_bool();
   measured_in_validation_ = decisions.at("measured_in_validation").as_bool();
   validation_has_run_ = decisions.at("validation_has_run").as_bool();
+  score_before_validation_ = read_optional_number(decisions.find("score_before_validation"));
   exceptional_file_ = decisions.at("exceptional_file").as_string();
   displaced_ = read_texts(decisions.find("displaced"));
   unranked_ = read_texts(decisions.find("unranked"));

@@ -160,6 +160,11 @@ const MetricMap& Trainer::callback_metrics() const { return state_->metrics->cal
 const MetricMap& Trainer::logged_metrics() const { return state_->metrics->logged_metrics(); }
 const MetricMap& Trainer::progress_bar_metrics() const { return state_->metrics->progress_bar_metrics(); }
 std::optional<double> Trainer::monitored(std::string_view name) const { return state_->metrics->monitored(name); }
+std::optional<double> Trainer::monitored_now(std::string_view name) {
+  // Every rank reaches this because monitored_now() is for all ranks to call, at one place.
+  if (world_size() > 1) state_->boundaries.meet(BoundaryKind::kDecision);
+  return monitored(name);
+}
 void Trainer::set_callback_metric(std::string_view name, double value) { state_->metrics->set_callback_metric(name, value); }
 
 int Trainer::rank() const { return state_->strategy().rank(); }

@@ -106,8 +106,11 @@ class LEVIN_API Trainer {
   const MetricMap& callback_metrics() const;
   const MetricMap& logged_metrics() const;
   const MetricMap& progress_bar_metrics() const;
-  /// The value that a monitor decides on, identical on all ranks; unset when no rank logged the key.
+  /// The value that a monitor decides on, identical on all ranks; unset when no rank logged the key. From the end of an epoch's
+  /// batches on, of training or of an evaluation, it is the newest.
   std::optional<double> monitored(std::string_view name) const;
+  /// As monitored(), between such places, where a step's newest value is each rank's own yet: ranks meet for it. Ranks: all.
+  std::optional<double> monitored_now(std::string_view name);
   /// Shows and monitors a value that is not logged, such as a learning rate.
   void set_callback_metric(std::string_view name, double value);
 

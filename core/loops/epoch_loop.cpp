@@ -352,6 +352,10 @@ void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hoo
     from == Place::kValidation ? validation_.run(iteration) : validation_.finish(hooks_done);
   }
   if (iteration.ends_window) {
+    if (run_.world_size() > 1 && schedulers_.is_due(Interval::kStep, /*on_metric=*/true)) {
+      // Every rank reaches this because all have the same schedulers, and count batches alike.
+      run_.boundaries.meet(BoundaryKind::kDecision);
+    }
     schedulers_.step(Interval::kStep, /*on_metric=*/true);
     ++progress_.logging_step;
   }

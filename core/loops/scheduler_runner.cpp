@@ -1,5 +1,7 @@
 #include "levin/core/loops/scheduler_runner.h"
 
+#include <algorithm>
+
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/console/console.h"
@@ -15,11 +17,20 @@ std::string missing_monitor(const SchedulerConfig& config, const MetricMap& metr
 }
 }  // namespace
 
-void SchedulerRunner::step(Interval interval, bool on_metric) {
-  if (!parts_.module->automatic_optimization()) return;
+bool SchedulerRunner::is_due(const SchedulerConfig& config, Interval interval, bool on_metric) const {
   const std::int64_t done = (interval == Interval::kStep ? progress_.batch.batch_idx : progress_.epoch) + 1;
+  return parts_.module->automatic_optimization() && config.scheduler->needs_metric() == on_metric &&
+         config.interval == interval && done % config.frequency == 0;
+}
+
+bool SchedulerRunner::is_due(Interval interval, bool on_metric) const {
+  return std::any_of(parts_.schedulers.begin(), parts_.schedulers.end(),
+                     [&](const SchedulerConfig& config) { return is_due(config, interval, on_metric); });
+}
+
+void SchedulerRunner::step(Interval interval, bool on_metric) {
   for (SchedulerConfig& config : parts_.schedulers) {
-    if (config.scheduler->needs_metric() != on_metric || config.interval != interval || done % config.frequency != 0) continue;
+    if (!is_due(config, interval, on_metric)) continue;
     std::optional<double> metric;
     if (on_metric) {
       metric = metrics_.monitored(config.monitor);

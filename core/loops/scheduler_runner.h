@@ -11,8 +11,12 @@ class SchedulerRunner {
       : parts_(parts), progress_(progress), metrics_(metrics), hooks_(hooks) {}
   /// `on_metric`: schedulers that need a metric (ReduceLROnPlateau), or all others.
   void step(Interval interval, bool on_metric);
+  /// Some scheduler of these has its turn. The same on all ranks.
+  bool is_due(Interval interval, bool on_metric) const;
 
  private:
+  bool is_due(const SchedulerConfig& config, Interval interval, bool on_metric) const;
+
   RunParts& parts_;
   const Progress& progress_;
   const MetricStore& metrics_;

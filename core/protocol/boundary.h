@@ -17,6 +17,7 @@ enum class BoundaryKind : std::uint8_t {
                    ///< and what batch a rank begins with
   kBatch,          ///< before a batch, when lengths are unknown and gradients accumulate: who has a batch
   kTrainStep,      ///< a training step on which step metrics are due
+  kDecision,       ///< something is decided on a metric between the boundaries of steps and epochs: step values, and no row
   kEpochReached,   ///< the last batch of an epoch is done, before the epoch-end hooks
   kEpochEnd,       ///< the epoch-end hooks of callbacks and module are done, before monitoring callbacks and loggers
   kEvaluationEnd,  ///< an evaluation and its monitors are done: votes count at once

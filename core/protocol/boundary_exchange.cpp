@@ -8,15 +8,24 @@
 
 namespace levin::detail {
 
+namespace {
+
+/// What this rank has to say of a metric: of a step what is new, for the step's row or for who decides before it.
+Slot own_slot(const MetricEntry& entry, Level level, BoundaryKind kind) {
+  if (level == Level::kEpoch) return entry.epoch;
+  const bool is_new = kind == BoundaryKind::kTrainStep ? entry.step_is_new : entry.step_is_unshared;
+  return is_new ? entry.step : Slot{};
+}
+
+}  // namespace
+
 const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryPayload& payload,
                                         std::int64_t batches) {
-  const Level level = level_of(boundary.kind);
-  const MetricGroup group = group_of(boundary.stage);
-  const std::vector<MetricEntry*>& layout = table_.layout(group, level);
-  settle(level, layout);
+  table_.due_at(boundary, exchanged_.metrics);
+  settle();
 
   std::vector<std::byte> new_metrics;
-  if (failure_ || !table_.new_entries().empty()) new_metrics = pack(own_new_metrics());
+  if (failure_ || !table_.new_entries().empty()) new_metrics = pack(own_new_metrics(boundary.kind));
   what_ = describe(boundary);
   gather_frames({.kind = boundary.kind,
                  .stage = boundary.stage,
@@ -30,20 +39,28 @@ const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, con
                  .agreed_hash = table_.agreed_hash(),
                  .new_metrics_bytes = new_metrics.size(),
                  .batches = batches,
-                 .payload = payload},
-                level, layout);
+                 .payload = payload});
   ++sequence_;
   // Decided by the same bytes on every rank: nobody is left waiting in the second exchange.
   const bool any_new_metrics = std::any_of(exchanged_.headers.begin(), exchanged_.headers.end(),
                                            [](const FrameHeader& header) { return header.new_metrics_bytes > 0; });
-  if (any_new_metrics) add_new_metrics(exchange_new_metrics(new_metrics), group, level);
+  if (any_new_metrics) add_new_metrics(exchange_new_metrics(new_metrics), boundary);
   return exchanged_;
 }
 
-void BoundaryExchange::settle(Level level, const std::vector<MetricEntry*>& layout) {
+void BoundaryExchange::settle() {
   failure_ = nullptr;
   try {
-    for (MetricEntry* entry : layout) level == Level::kStep ? settle_step(*entry) : settle_epoch(*entry, entry->options.reduce);
+    DeferredValues values;
+    for (const DueMetric& due : exchanged_.metrics)
+      values.add(due.level == Level::kStep ? due.entry->deferred_step : due.entry->deferred_epoch);
+    for (const MetricEntry* entry : table_.new_entries()) {
+      values.add(entry->deferred_step);
+      values.add(entry->deferred_epoch);
+    }
+    values.read();
+    for (const DueMetric& due : exchanged_.metrics)
+      due.level == Level::kStep ? settle_step(*due.entry) : settle_epoch(*due.entry, due.entry->options.reduce);
     for (MetricEntry* entry : table_.new_entries()) {
       settle_step(*entry);
       settle_epoch(*entry, entry->options.reduce);
@@ -57,36 +74,31 @@ void BoundaryExchange::settle(Level level, const std::vector<MetricEntry*>& layo
   }
 }
 
-NewMetrics BoundaryExchange::own_new_metrics() const {
+NewMetrics BoundaryExchange::own_new_metrics(BoundaryKind kind) const {
   NewMetrics new_metrics;
   if (failure_) new_metrics.failure = failure_text_;
   for (const MetricEntry* entry : table_.new_entries()) {
     new_metrics.metrics.push_back({entry->hook, entry->dataloader_idx, entry->name, entry->options, entry->site,
-                                   entry->step_is_new ? entry->step : Slot{}, entry->epoch});
+                                   own_slot(*entry, Level::kStep, kind), entry->epoch});
   }
   return new_metrics;
 }
 
-void BoundaryExchange::gather_frames(const FrameHeader& header, Level level, const std::vector<MetricEntry*>& layout) {
+void BoundaryExchange::gather_frames(const FrameHeader& header) {
   const auto ranks = static_cast<std::size_t>(group_.size());
   frames_.prepare(ranks, table_.frame_slots());
   frames_.write_header(header);
-  for (std::size_t index = 0; index < layout.size(); ++index) {
-    const MetricEntry& entry = *layout[index];
-    if (level == Level::kEpoch) {
-      frames_.write_slot(index, entry.epoch);
-    } else if (entry.step_is_new) {
-      frames_.write_slot(index, entry.step);
-    }
+  for (std::size_t index = 0; index < exchanged_.metrics.size(); ++index) {
+    const DueMetric& due = exchanged_.metrics[index];
+    frames_.write_slot(index, own_slot(*due.entry, due.level, header.kind));
   }
   gather(frames_.mine(), frames_.all());
 
   exchanged_.headers.resize(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) exchanged_.headers[rank] = frames_.header(rank);
   require_same_boundary(exchanged_.headers);
-  exchanged_.metrics = layout;
   exchanged_.slots.clear();
-  for (std::size_t index = 0; index < layout.size(); ++index) {
+  for (std::size_t index = 0; index < exchanged_.metrics.size(); ++index) {
     for (std::size_t rank = 0; rank < ranks; ++rank) exchanged_.slots.push_back(frames_.slot(rank, index));
   }
 }
@@ -114,7 +126,7 @@ std::vector<NewMetrics> BoundaryExchange::exchange_new_metrics(const std::vector
   return by_rank;
 }
 
-void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, MetricGroup group, Level level) {
+void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, const Boundary& boundary) {
   if (failure_) std::rethrow_exception(failure_);
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (exchanged_.headers[rank].failed == 0) continue;
@@ -129,11 +141,16 @@ void BoundaryExchange::add_new_metrics(const std::vector<NewMetrics>& by_rank, M
     entry->site = merged.metric.site;
     entry->site_rank = merged.first_rank;
     table_.agree(*entry);
-    const bool due = level == Level::kStep ? entry->options.on_step : level == Level::kEpoch && entry->options.on_epoch;
-    if (!due || entry->group != group) continue;
-    exchanged_.metrics.push_back(entry);
-    const std::vector<Slot>& slots = level == Level::kStep ? merged.step : merged.epoch;
-    exchanged_.slots.insert(exchanged_.slots.end(), slots.begin(), slots.end());
+    const auto add = [&](Level level, const std::vector<Slot>& slots) {
+      exchanged_.metrics.push_back({entry, level});
+      exchanged_.slots.insert(exchanged_.slots.end(), slots.begin(), slots.end());
+    };
+    if (entry->options.on_step && entry->group == MetricGroup::kTrain && carries_steps(boundary.kind)) {
+      add(Level::kStep, merged.step);
+    }
+    if (entry->options.on_epoch && entry->group == group_of(boundary.stage) && level_of(boundary.kind) == Level::kEpoch) {
+      add(Level::kEpoch, merged.epoch);
+    }
   }
   table_.clear_new_entries();
 }

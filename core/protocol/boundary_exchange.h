@@ -16,9 +16,9 @@ namespace levin::detail {
 
 /// What all ranks told one another at a boundary. Identical on all ranks.
 struct Exchanged {
-  std::vector<FrameHeader> headers;   ///< by rank
-  std::vector<MetricEntry*> metrics;  ///< what this boundary is about, in the agreed order
-  std::vector<Slot> slots;            ///< for each metric in turn, one slot a rank
+  std::vector<FrameHeader> headers;  ///< by rank
+  std::vector<DueMetric> metrics;    ///< what this boundary carries, in the agreed order
+  std::vector<Slot> slots;           ///< for each metric in turn, one slot a rank
 
   std::size_t ranks() const { return headers.size(); }
   std::span<const Slot> slots_of(std::size_t metric) const { return std::span(slots).subspan(metric * ranks(), ranks()); }
@@ -39,12 +39,12 @@ class BoundaryExchange {
   std::int64_t collectives() const { return collectives_; }
 
  private:
-  /// Reads what is due of this rank's deferred values. A failure is kept for the second exchange.
-  void settle(Level level, const std::vector<MetricEntry*>& layout);
-  NewMetrics own_new_metrics() const;
+  /// Reads what is due of this rank's deferred values, all with one wait. A failure is kept for the second exchange.
+  void settle();
+  NewMetrics own_new_metrics(BoundaryKind kind) const;
   std::vector<NewMetrics> exchange_new_metrics(const std::vector<std::byte>& mine);
-  void gather_frames(const FrameHeader& header, Level level, const std::vector<MetricEntry*>& layout);
-  void add_new_metrics(const std::vector<NewMetrics>& by_rank, MetricGroup group, Level level);
+  void gather_frames(const FrameHeader& header);
+  void add_new_metrics(const std::vector<NewMetrics>& by_rank, const Boundary& boundary);
   void gather(std::span<const std::byte> mine, std::span<std::byte> all);
 
   ControlGroup& group_;

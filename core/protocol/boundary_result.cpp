@@ -53,8 +53,8 @@ void check_coverage(const Boundary& boundary, const Exchanged& exchanged, const 
   std::vector<std::string> names;
   std::vector<std::string> told;  // of the first ones
   for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
-    MetricEntry& entry = *exchanged.metrics[index];
-    if (entry.warned) continue;
+    MetricEntry& entry = *exchanged.metrics[index].entry;
+    if (entry.warned || exchanged.metrics[index].level != level) continue;
     std::string missing = missing_ranks(entry, level, exchanged.slots_of(index), batches);
     if (missing.empty()) continue;
     entry.warned = true;
@@ -157,14 +157,19 @@ BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, i
   outcome.votes = levin::merge(outcome.rank_votes);
   outcome.rank_rows.resize(exchanged.ranks());
 
-  const Level level = level_of(boundary.kind);
   const auto own_rank = static_cast<std::size_t>(rank);
-  for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
-    MetricEntry& entry = *exchanged.metrics[index];
-    const MetricResult result(entry, level, exchanged.slots_of(index));
-    if (!result.is_logged()) continue;
-    update_views(views, entry, level, result, own_rank);
-    if (rows && entry.options.logger) add_to_rows(outcome, entry, result, own_rank, exchanged.ranks());
+  // Steps first: of a forked key the plain name is the epoch's from where there is one.
+  for (const Level level : {Level::kStep, Level::kEpoch}) {
+    for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
+      if (exchanged.metrics[index].level != level) continue;
+      MetricEntry& entry = *exchanged.metrics[index].entry;
+      const MetricResult result(entry, level, exchanged.slots_of(index));
+      if (!result.is_logged()) continue;
+      update_views(views, entry, level, result, own_rank);
+      if (rows && level == level_of(boundary.kind) && entry.options.logger) {
+        add_to_rows(outcome, entry, result, own_rank, exchanged.ranks());
+      }
+    }
   }
   return outcome;
 }

@@ -1,30 +1,15 @@
-#include <memory>
+#include "levin/core/protocol/deferred_value.h"
 
-#include "levin/core/protocol/metric_store.h"
-#include "levin/core/protocol/slot.h"
+#include <algorithm>
 
 namespace levin {
 
-namespace {
+void DeferredValue::read_with(std::span<DeferredValue* const>) {}
 
-class ReadyValue final : public DeferredValue {
- public:
-  explicit ReadyValue(double value) : value_(value) {}
-  double read() override { return value_; }
-
- private:
-  double value_;
-};
-
-}  // namespace
-
-DeferredValue::~DeferredValue() = default;
-
-std::shared_ptr<DeferredValue> DeferredValue::added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce,
-                                                       double weight) {
-  const double so_far = total ? total->read() : detail::identity(reduce);
-  const double value = reduce == Reduce::kMean ? weight * read() : read();
-  return std::make_shared<ReadyValue>(detail::combine(reduce, so_far, value));
+void DeferredValues::read() {
+  std::sort(values_.begin(), values_.end());
+  values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
+  if (values_.size() > 1) values_.front()->read_with(values_);
 }
 
 }  // namespace levin

@@ -1,6 +1,7 @@
 #include "levin/core/protocol/frame.h"
 
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "levin/core/base/format.h"
@@ -38,9 +39,36 @@ Slot Frames::slot(std::size_t rank, std::size_t index) const {
 
 namespace {
 
+/// Empty for what is no kind of boundary.
+std::string_view name_of(BoundaryKind kind) {
+  switch (kind) {
+    case BoundaryKind::kSetup:
+      return "the setup";
+    case BoundaryKind::kEpochStart:
+      return "the start of an epoch";
+    case BoundaryKind::kBatch:
+      return "a batch";
+    case BoundaryKind::kTrainStep:
+      return "a step";
+    case BoundaryKind::kDecision:
+      return "a decision on a metric";
+    case BoundaryKind::kEpochReached:
+      return "the last batch of an epoch";
+    case BoundaryKind::kEpochEnd:
+      return "the end of an epoch";
+    case BoundaryKind::kEvaluationEnd:
+      return "the end of an evaluation";
+    case BoundaryKind::kCheckpoint:
+      return "a checkpoint";
+    case BoundaryKind::kEnd:
+      return "the end";
+  }
+  return {};
+}
+
 /// Bytes that a rank did not write as a header may name what is not there, and claim any size.
 bool can_be(const FrameHeader& header) {
-  return header.kind <= BoundaryKind::kEnd && header.stage <= Stage::kPredict && header.hook < Hook::kCount &&
+  return !name_of(header.kind).empty() && stage_name(header.stage) != "unknown" && header.hook < Hook::kCount &&
          header.failed <= 1 && header.new_metrics_bytes <= kMostNewMetricsBytes;
 }
 
@@ -63,39 +91,9 @@ std::string position_of(const FrameHeader& header, const FrameHeader& first) {
 }  // namespace
 
 std::string describe(const Boundary& boundary) {
-  const std::string stage(stage_name(boundary.stage));
-  std::string place;
-  switch (boundary.kind) {
-    case BoundaryKind::kSetup:
-      place = "the setup of " + stage;
-      break;
-    case BoundaryKind::kEpochStart:
-      place = "the start of an epoch of " + stage;
-      break;
-    case BoundaryKind::kBatch:
-      place = "a batch of " + stage;
-      break;
-    case BoundaryKind::kTrainStep:
-      place = "a step of " + stage;
-      break;
-    case BoundaryKind::kEpochReached:
-      place = "the last batch of an epoch of " + stage;
-      break;
-    case BoundaryKind::kEpochEnd:
-      place = "the end of an epoch of " + stage;
-      break;
-    case BoundaryKind::kEvaluationEnd:
-      place = "the end of an evaluation of " + stage;
-      break;
-    case BoundaryKind::kCheckpoint:
-      place = "a checkpoint of " + stage;
-      break;
-    case BoundaryKind::kEnd:
-      place = "the end of " + stage;
-      break;
-  }
-  if (place.empty()) place = "an unknown boundary";
-  return format("{} (epoch {}, step {})", place, boundary.epoch, boundary.step);
+  const std::string_view name = name_of(boundary.kind);
+  if (name.empty()) return format("an unknown boundary (epoch {}, step {})", boundary.epoch, boundary.step);
+  return format("{} of {} (epoch {}, step {})", name, stage_name(boundary.stage), boundary.epoch, boundary.step);
 }
 
 void require_same_boundary(const std::vector<FrameHeader>& headers) {

@@ -14,7 +14,7 @@ namespace levin::detail {
 /// The first part of every frame. Its layout is fixed; docs/protocol.md describes it.
 struct FrameHeader {
   static constexpr std::uint32_t kMagic = 0x4e56454c;  // "LEVN"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;

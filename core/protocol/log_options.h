@@ -28,8 +28,8 @@ struct LEVIN_API LogOptions {
   bool logger = true;
   /// Mean is weighted by batch_size; sum, min and max are not.
   Reduce reduce = Reduce::kMean;
-  /// Unset: epoch values are reduced over ranks, step values are each rank's own. true: step values are reduced too (at the
-  /// steps that are due to be written). false: epoch values stay local as well.
+  /// Unset: epoch values are reduced over ranks, step values are each rank's own. true: step values are reduced too (where they
+  /// are written, and where something is decided on them). false: epoch values stay local as well.
   std::optional<bool> sync_dist = std::nullopt;
   /// Only rank 0's value counts and is written. Legal on all ranks and on rank 0 alone.
   bool rank_zero_only = false;

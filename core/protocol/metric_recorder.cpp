@@ -96,9 +96,16 @@ void MetricRecorder::end_batch() { scopes_.back().in_batch = false; }
 
 void MetricRecorder::reset_epoch() { reset(scopes_.back().group); }
 
-void MetricRecorder::end_step(MetricGroup group) {
-  for (MetricEntry* entry : table_.layout(group, Level::kStep)) entry->step_is_new = false;
-  counts(group).step = 0;
+void MetricRecorder::end_boundary(BoundaryKind kind) {
+  if (!carries_steps(kind)) return;
+  const bool ends_step = kind == BoundaryKind::kTrainStep;
+  for (MetricEntry* entry : table_.layout(MetricGroup::kTrain, Level::kStep)) {
+    if (!entry->step_is_unshared && !entry->step_is_new) continue;
+    keep_marked(*entry);
+    entry->step_is_unshared = false;
+    if (ends_step) entry->step_is_new = false;
+  }
+  if (ends_step) counts(MetricGroup::kTrain).step = 0;
 }
 
 std::int64_t MetricRecorder::batches(MetricGroup group, Level level) const {
@@ -152,10 +159,14 @@ void MetricRecorder::keep_marked(MetricEntry& entry) {
   entry.at_mark = entry;
 }
 
-void MetricRecorder::set_step(MetricEntry& entry, const Slot& slot) {
+void MetricRecorder::set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred) {
   entry.step = slot;
-  entry.step_is_new = true;
+  entry.deferred_step = std::move(deferred);
+  entry.step_is_new = entry.step_is_unshared = true;
   entry.step_batch = counts(entry.group).run;
+  // No boundary lies between the batches of an evaluation, so that its step values stay this rank's own.
+  const bool is_reduced = entry.group == MetricGroup::kTrain && entry.options.step_is_reduced();
+  if (world_size_ == 1 || !is_reduced) views_.show_step(entry, slot.value, entry.deferred_step);
 }
 
 void MetricRecorder::log(Hook hook, std::string_view name, double value, const LogOptions& options, CallSite where) {
@@ -163,13 +174,7 @@ void MetricRecorder::log(Hook hook, std::string_view name, double value, const L
   const double weight = weight_of(options, entry, where);
   if (!counts_here(entry)) return;
   keep_marked(entry);
-  if (entry.options.on_step) {
-    set_step(entry, {value, weight});
-    entry.deferred_step.reset();
-    // No boundary lies between the batches of an evaluation, so that its step values stay this rank's own.
-    const bool is_reduced = entry.group == MetricGroup::kTrain && entry.options.step_is_reduced();
-    if (world_size_ == 1 || !is_reduced) views_.show_step(entry, value);
-  }
+  if (entry.options.on_step) set_step(entry, {value, weight});
   if (entry.options.on_epoch) entry.epoch.accumulate(entry.options.reduce, value, weight);
 }
 
@@ -188,8 +193,8 @@ void MetricRecorder::log(Hook hook, std::string_view name, std::shared_ptr<Defer
     }
   }
   if (entry.options.on_step) {
-    set_step(entry, {0, weight});
-    entry.deferred_step = std::move(value);
+    value->keep();
+    set_step(entry, {0, weight}, std::move(value));
   }
 }
 
@@ -197,11 +202,18 @@ MetricMap MetricRecorder::local_step_row() const {
   MetricMap row;
   const MetricGroup group = scopes_.back().group;
   if (group == MetricGroup::kCount) return row;
+  std::vector<MetricEntry*> entries;
+  DeferredValues deferred;
   for (MetricEntry& entry : table_.entries()) {
     if (entry.group != group || !entry.options.logger || !entry.step.present() || entry.step_batch != counts(group).run)
       continue;
-    settle_step(entry);
-    row[entry.step_name] = entry.step.value;
+    entries.push_back(&entry);
+    deferred.add(entry.deferred_step);
+  }
+  deferred.read();
+  for (MetricEntry* entry : entries) {
+    settle_step(*entry);
+    row[entry->step_name] = entry->step.value;
   }
   return row;
 }
@@ -211,16 +223,26 @@ MetricSnapshot MetricRecorder::save(MetricMoment moment) {
   MetricSnapshot snapshot;
   snapshot.epoch_batches = count.epoch;
   snapshot.step_batches = count.step;
+  const auto record_of = [&](MetricEntry& entry) -> MetricRecord& {
+    const bool changed = moment == MetricMoment::kMark && entry.marked == mark_;
+    return changed ? entry.at_mark : entry;
+  };
+  DeferredValues deferred;
   for (MetricEntry& entry : table_.entries()) {
     if (entry.group != MetricGroup::kTrain) continue;
-    const bool changed = moment == MetricMoment::kMark && entry.marked == mark_;
-    MetricRecord& record = changed ? entry.at_mark : entry;
-    if (!record.epoch.present() && !record.step.present()) continue;
+    deferred.add(record_of(entry).deferred_step);
+    deferred.add(record_of(entry).deferred_epoch);
+  }
+  deferred.read();
+  for (MetricEntry& entry : table_.entries()) {
+    MetricRecord& record = record_of(entry);
+    if (entry.group != MetricGroup::kTrain || (!record.epoch.present() && !record.step.present())) continue;
     settle_step(record);
     settle_epoch(record, entry.options.reduce);
     snapshot.training.push_back(
         {{entry.hook, entry.dataloader_idx, entry.name, entry.options, entry.site, record.step, record.epoch},
          record.step_is_new,
+         record.step_is_unshared,
          record.step_batch == count.run});
   }
   return snapshot;
@@ -245,6 +267,7 @@ void MetricRecorder::restore(const SavedMetric& saved) {
   entry->epoch = joined(metric.options.reduce, entry->epoch, metric.epoch);
   entry->step = joined_step(metric.options.reduce, entry->step, metric.step);
   entry->step_is_new |= saved.step_is_new;
+  entry->step_is_unshared |= saved.step_is_unshared;
   if (saved.of_last_batch) entry->step_batch = counts(MetricGroup::kTrain).run;
 }
 

@@ -28,8 +28,8 @@ class MetricRecorder {
   void begin_batch(const BatchScope& batch);
   void end_batch();
   void reset_epoch();
-  /// Called: after the values of a step have been exchanged.
-  void end_step(MetricGroup group);
+  /// Called: after a boundary, when what it carries has been exchanged.
+  void end_boundary(BoundaryKind kind);
 
   void log(Hook hook, std::string_view name, double value, const LogOptions& options, CallSite where);
   void log(Hook hook, std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where);
@@ -64,7 +64,8 @@ class MetricRecorder {
   MetricEntry& new_entry(const MetricKey& key, const MetricOptions& options, CallSite where);
   double weight_of(const LogOptions& options, const MetricEntry& entry, CallSite where) const;
   bool counts_here(const MetricEntry& entry) const { return rank_ == 0 || !entry.options.rank_zero_only; }
-  void set_step(MetricEntry& entry, const Slot& slot);
+  /// `deferred`: the value itself, where it is still on a device.
+  void set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred = nullptr);
   /// Called: before an entry changes.
   void keep_marked(MetricEntry& entry);
   void restore(const SavedMetric& saved);
@@ -82,7 +83,7 @@ class MetricRecorder {
   std::int64_t mark_ = 1;
 };
 
-/// Waits for deferred values of a metric and puts them into its slot.
+/// Puts a deferred value of a metric into its slot, and waits for it where nobody has read it before.
 void settle_step(MetricRecord& record);
 void settle_epoch(MetricRecord& record, Reduce reduce);
 

@@ -19,8 +19,9 @@ struct MetricMaps {
 /// A metric of the training epoch under way, with what one rank has recorded of it.
 struct SavedMetric {
   detail::NewMetric metric;
-  bool step_is_new = false;    ///< its step value is logged since the last step boundary
-  bool of_last_batch = false;  ///< its step value is of the batch in work, or of the last one
+  bool step_is_new = false;       ///< its step value is logged since the last step boundary
+  bool step_is_unshared = false;  ///< it is logged since the last boundary that carries steps
+  bool of_last_batch = false;     ///< its step value is of the batch in work, or of the last one
 };
 
 /// All that one rank has recorded of training, and what it shows: a run that goes on from it has the same rows and decisions.

@@ -81,7 +81,7 @@ BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, 
   BoundaryOutcome outcome =
       detail::conclude(boundary, exchanged, state.group.rank(),
                        {state.options.strict_logging, state.options.warn, state.coverage_warnings}, state.views);
-  if (boundary.kind == BoundaryKind::kTrainStep) state.recorder.end_step(group);
+  state.recorder.end_boundary(boundary.kind);
   return outcome;
 }
 

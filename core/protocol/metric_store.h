@@ -9,6 +9,7 @@
 
 #include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/deferred_value.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/log_options.h"
 
@@ -19,18 +20,6 @@ struct MetricSnapshot;
 
 /// Of which moment a snapshot is: now, or the last mark().
 enum class MetricMoment : std::uint8_t { kNow, kMark };
-
-/// A value that is still on its way, such as one on a GPU. It is added up where it is, and read once, at a boundary.
-class DeferredValue {
- public:
-  virtual ~DeferredValue();
-  /// Waits for the value and gives it.
-  virtual double read() = 0;
-  /// Gives `total` with this value taken in: total + weight * value for a mean, total + value for a sum, the smaller or larger
-  /// of both for min and max (NaN wins). A null total is the first. Override it to compute where the values are, without
-  /// waiting; then an epoch costs one read(), however many steps it has. Default: waits for both.
-  virtual std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight);
-};
 
 /// What log() needs to know of the batch that is being worked on.
 struct BatchScope {
@@ -90,15 +79,18 @@ class MetricStore {
   void log(std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where);
 
   /// Ranks: all. Exchanges one frame for everything that is due at this boundary: step metrics at kTrainStep, epoch metrics at
-  /// kEpochReached and kEpochEnd, votes and payloads always. Throws DesyncError when ranks met in different boundaries.
+  /// kEpochReached and kEpochEnd, at these and at kDecision step metrics that are newer than the last such boundary, votes and
+  /// payloads always. Throws DesyncError when ranks met in different boundaries.
   BoundaryOutcome meet(const Boundary& boundary, const Votes& votes, const BoundaryPayload& payload = {});
 
-  /// The views of Lightning. Pure: reading them never communicates, on any rank, at any time.
+  /// The views of Lightning. Pure: reading them never communicates, on any rank, at any time. Waits for those values that are
+  /// still on a device.
   const MetricMap& callback_metrics() const;
   const MetricMap& logged_metrics() const;
   const MetricMap& progress_bar_metrics() const;
   /// The value a monitor decides on, identical on all ranks: the reduced or rank-zero value, or, for a value kept local, rank
-  /// 0's as of the last boundary. Unset while no rank has logged the key.
+  /// 0's. On one rank it is the newest; on several as of the last boundary that carries it. Unset while no rank has logged the
+  /// key.
   std::optional<double> monitored(std::string_view name) const;
   /// Step values of this rank as they are now, unreduced, with the names loggers use.
   MetricMap local_step_row() const;

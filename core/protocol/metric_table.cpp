@@ -1,5 +1,6 @@
 #include "levin/core/protocol/metric_table.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -38,6 +39,7 @@ Level level_of(BoundaryKind kind) {
     case BoundaryKind::kSetup:
     case BoundaryKind::kEpochStart:
     case BoundaryKind::kBatch:
+    case BoundaryKind::kDecision:
     case BoundaryKind::kEvaluationEnd:
     case BoundaryKind::kCheckpoint:
     case BoundaryKind::kEnd:
@@ -45,6 +47,8 @@ Level level_of(BoundaryKind kind) {
   }
   return Level::kNone;
 }
+
+bool carries_steps(BoundaryKind kind) { return kind == BoundaryKind::kDecision || level_of(kind) != Level::kNone; }
 
 std::size_t MetricKeyHash::operator()(const MetricKey& key) const {
   const std::size_t place = static_cast<std::size_t>(key.hook) << 32 ^ static_cast<std::uint32_t>(key.dataloader_idx);
@@ -81,12 +85,14 @@ void MetricTable::agree(MetricEntry& entry) {
   entry.agreed = true;
   const auto group = static_cast<std::size_t>(entry.group);
   for (const auto& [logged, level] : {std::pair(entry.options.on_step, 0), std::pair(entry.options.on_epoch, 1)}) {
-    if (!logged) continue;
-    auto& layout = layouts_[2 * group + static_cast<std::size_t>(level)];
-    layout.push_back(&entry);
-    // Doubling: the size of frames changes seldom, and buffers with it.
-    while (frame_slots_ < layout.size()) frame_slots_ *= 2;
+    if (logged) layouts_[2 * group + static_cast<std::size_t>(level)].push_back(&entry);
   }
+  std::size_t epoch_slots = 0;
+  for (std::size_t other = 0; other < kMetricGroups; ++other) {
+    epoch_slots = std::max(epoch_slots, layouts_[2 * other + 1].size());
+  }
+  // Doubling: the size of frames changes seldom, and buffers with it.
+  while (frame_slots_ < layout(MetricGroup::kTrain, Level::kStep).size() + epoch_slots) frame_slots_ *= 2;
   const std::uint16_t bits = entry.options.pack();
   agreed_hash_.add_number(entry.hook);
   agreed_hash_.add({entry.plain_name.c_str(), entry.plain_name.size() + 1});
@@ -97,6 +103,15 @@ const std::vector<MetricEntry*>& MetricTable::layout(MetricGroup group, Level le
   static const std::vector<MetricEntry*> kNothing;
   if (group == MetricGroup::kCount || level == Level::kNone) return kNothing;
   return layouts_[2 * static_cast<std::size_t>(group) + (level == Level::kEpoch ? 1 : 0)];
+}
+
+void MetricTable::due_at(const Boundary& boundary, std::vector<DueMetric>& due) const {
+  due.clear();
+  if (carries_steps(boundary.kind)) {
+    for (MetricEntry* entry : layout(MetricGroup::kTrain, Level::kStep)) due.push_back({entry, Level::kStep});
+  }
+  if (level_of(boundary.kind) != Level::kEpoch) return;
+  for (MetricEntry* entry : layout(group_of(boundary.stage), Level::kEpoch)) due.push_back({entry, Level::kEpoch});
 }
 
 void MetricTable::reset(MetricGroup group) {

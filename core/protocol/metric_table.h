@@ -12,12 +12,9 @@
 
 #include "levin/core/base/hash.h"
 #include "levin/core/protocol/boundary.h"
+#include "levin/core/protocol/deferred_value.h"
 #include "levin/core/protocol/metric_options.h"
 #include "levin/core/protocol/slot.h"
-
-namespace levin {
-class DeferredValue;
-}
 
 namespace levin::detail {
 
@@ -28,9 +25,12 @@ MetricGroup group_of(Hook hook);
 /// kCount for predicting, which logs nothing.
 MetricGroup group_of(Stage stage);
 
-/// What a boundary exchanges of the metrics.
+/// What a boundary is about: values of a step or of an epoch, which may become a row.
 enum class Level : std::uint8_t { kNone, kStep, kEpoch };
 Level level_of(BoundaryKind kind);
+/// Whether a boundary carries the step values of training that are newer than the last one that did: wherever something may be
+/// decided on them.
+bool carries_steps(BoundaryKind kind);
 
 /// Under what a metric is kept. The same name in two hooks is two metrics.
 struct MetricKey {
@@ -62,6 +62,7 @@ struct ViewCells {
 struct MetricRecord {
   Slot step;                                      ///< the last value logged in this epoch
   bool step_is_new = false;                       ///< it was logged after the last step boundary
+  bool step_is_unshared = false;                  ///< it was logged after the last boundary that carries steps
   std::int64_t step_batch = -1;                   ///< in which batch it was logged, counted through the run
   Slot epoch;                                     ///< everything since the epoch began
   std::shared_ptr<DeferredValue> deferred_step;   ///< takes the place of step.value
@@ -97,6 +98,12 @@ struct MetricEntry : MetricRecord {
   ViewCells cells;
 };
 
+/// A metric that a boundary carries, with what is due of it.
+struct DueMetric {
+  MetricEntry* entry;
+  Level level;
+};
+
 /// All metrics that this rank knows of, and the order in which agreed ones travel.
 class MetricTable {
  public:
@@ -114,8 +121,10 @@ class MetricTable {
 
   /// The agreed metrics of one group that are logged at one level. Equal on all ranks.
   const std::vector<MetricEntry*>& layout(MetricGroup group, Level level) const;
-  /// How many slots a frame has: room for the largest layout. Depends on nothing but what is agreed, so that frames have one
-  /// size on all ranks even when ranks meet in different boundaries.
+  /// What a boundary carries of the agreed metrics, in the order of its slots. Equal on all ranks.
+  void due_at(const Boundary& boundary, std::vector<DueMetric>& due) const;
+  /// How many slots a frame has: room for what any boundary carries. Depends on nothing but what is agreed, so that frames have
+  /// one size on all ranks even when ranks meet in different boundaries.
   std::size_t frame_slots() const { return frame_slots_; }
   /// Fingerprint of everything agreed.
   std::uint64_t agreed_hash() const { return agreed_hash_.value(); }

@@ -7,11 +7,6 @@ namespace levin::detail {
 
 namespace {
 
-void put(MetricMap& map, double*& cell, const std::string& name, double value) {
-  if (cell == nullptr) cell = &map[name];
-  *cell = value;
-}
-
 // Callbacks see a training step's values; of an evaluation they see the epoch's alone, as in Lightning.
 bool callbacks_see_steps(const MetricEntry& entry) { return entry.group == MetricGroup::kTrain; }
 
@@ -22,14 +17,33 @@ ViewCells& MetricViews::cells_of(MetricEntry& entry) {
   return entry.cells;
 }
 
-void MetricViews::show_step(MetricEntry& entry, double value) {
+void MetricViews::put(MetricMap& map, double*& cell, const std::string& name, double value, const Deferred& deferred) {
+  if (cell == nullptr) cell = &map[name];
+  *cell = value;
+  if (deferred) {
+    waiting_[cell] = deferred;
+  } else if (!waiting_.empty()) {
+    waiting_.erase(cell);
+  }
+}
+
+void MetricViews::read_waiting() {
+  if (waiting_.empty()) return;
+  DeferredValues values;
+  for (const auto& [cell, value] : waiting_) values.add(value);
+  values.read();
+  for (const auto& [cell, value] : waiting_) *cell = value->read();
+  waiting_.clear();
+}
+
+void MetricViews::show_step(MetricEntry& entry, double value, const Deferred& deferred) {
   ViewCells& cells = cells_of(entry);
   if (callbacks_see_steps(entry)) {
-    put(callback_, cells.callback_plain, entry.plain_name, value);
-    if (entry.options.forked()) put(callback_, cells.callback_step, entry.step_name, value);
+    put(callback_, cells.callback_plain, entry.plain_name, value, deferred);
+    if (entry.options.forked()) put(callback_, cells.callback_step, entry.step_name, value, deferred);
   }
-  if (entry.options.logger) put(logged_, cells.logged_step, entry.step_name, value);
-  if (entry.options.prog_bar) put(progress_bar_, cells.bar_step, entry.step_name, value);
+  if (entry.options.logger) put(logged_, cells.logged_step, entry.step_name, value, deferred);
+  if (entry.options.prog_bar) put(progress_bar_, cells.bar_step, entry.step_name, value, deferred);
 }
 
 void MetricViews::show_epoch(MetricEntry& entry, double value) {
@@ -54,7 +68,8 @@ void MetricViews::decide_epoch(MetricEntry& entry, double value) {
 }
 
 void MetricViews::set(std::string_view name, double value) {
-  callback_.insert_or_assign(std::string(name), value);
+  double* cell = nullptr;
+  put(callback_, cell, std::string(name), value);
   monitored_.insert_or_assign(std::string(name), value);
 }
 
@@ -71,6 +86,7 @@ void MetricViews::restore(MetricMaps maps) {
   logged_ = std::move(maps.logged);
   progress_bar_ = std::move(maps.progress_bar);
   monitored_ = std::move(maps.monitored);
+  waiting_.clear();
   ++generation_;
 }
 

@@ -37,6 +37,7 @@ Value to_value(const SavedMetric& saved) {
                           {"epoch", to_value(metric.epoch)},
                           {"step", to_value(metric.step)},
                           {"step_is_new", Value(saved.step_is_new)},
+                          {"step_is_unshared", Value(saved.step_is_unshared)},
                           {"of_last_batch", Value(saved.of_last_batch)}});
 }
 
@@ -54,6 +55,9 @@ std::optional<SavedMetric> metric_of(const Value& value) {
                   slot_of(value.at("step")),
                   slot_of(value.at("epoch"))};
   saved.step_is_new = value.at("step_is_new").as_bool();
+  // An earlier levin knew rows only.
+  const Value* unshared = value.find("step_is_unshared");
+  saved.step_is_unshared = unshared == nullptr ? saved.step_is_new : unshared->as_bool();
   saved.of_last_batch = value.at("of_last_batch").as_bool();
   return saved;
 }

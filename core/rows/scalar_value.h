@@ -2,7 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "levin/core/protocol/metric_store.h"
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "levin/core/protocol/deferred_value.h"
 
 namespace levin {
 
@@ -12,11 +16,16 @@ double scalar_value(const at::Tensor& value);
 /// A number that is still on a GPU.
 class DeferredScalar final : public DeferredValue {
  public:
+  /// `value` has one element.
   explicit DeferredScalar(const at::Tensor& value);
   double read() override;
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight) override;
+  void keep() override;
+  void read_with(std::span<DeferredValue* const> values) override;
 
  private:
   at::Tensor value_;
+  std::optional<double> number_;  ///< once it has been read
 };
 
 }  // namespace levin

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/error.h"
+#include "levin/core/protocol/metric_snapshot.h"
 #include "levin/core/protocol/metric_store.h"
 #include "support/simulated_ranks.h"
 
@@ -104,6 +105,69 @@ TEST_CASE("a reduced step value is weighted by batch size; a local one is each r
           CHECK(rank.store.monitored("synced") == 5.0);
           // A value is written once: nothing was logged since.
           CHECK(rank.meet(BoundaryKind::kTrainStep).logger_row.empty());
+        }) == kNoErrors2);
+}
+
+TEST_CASE("a step's value can be decided on wherever ranks meet to decide, before any row of a step is due") {
+  const int ranks = GENERATE(2, 4);
+  const auto kind = GENERATE(BoundaryKind::kDecision, BoundaryKind::kEpochReached, BoundaryKind::kEpochEnd);
+  const Stage stage = kind == BoundaryKind::kDecision ? Stage::kTrain : GENERATE(Stage::kTrain, Stage::kValidate);
+  CHECK(
+      run(ranks, [&](ControlGroup& group) {
+        Rank rank(group);
+        const double mean = (ranks - 1) / 2.0;
+        for (const double base : {10.0, 20.0}) {
+          rank.log(Hook::kTrainingStep, "own", 0);
+          rank.log(Hook::kTrainingStep, "own", base + group.rank());
+          rank.log(Hook::kTrainingStep, "synced", base + group.rank(), {.sync_dist = true});
+          if (group.rank() == 1) rank.log(Hook::kTrainingStep, "of_one", base, {.sync_dist = base > 0});
+          if (stage == Stage::kValidate) rank.store.begin_stage(stage);
+          CHECK(rank.meet(kind, stage).logger_row.empty());
+          CHECK(rank.store.monitored("own") == base);
+          CHECK(rank.store.monitored("synced") == base + mean);
+          CHECK(rank.store.callback_metrics().at("synced") == base + mean);
+          CHECK(rank.store.monitored("of_one") == base);
+          if (stage == Stage::kValidate) rank.store.end_stage();
+        }
+        CHECK(rank.store.collectives() == 3);  // keys that are new cost one more
+        // The row is not poorer for it.
+        CHECK(rank.meet(BoundaryKind::kTrainStep).logger_row == MetricMap{{"own", 20}, {"synced", 20 + mean}, {"of_one", 20}});
+      }) == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+}
+
+TEST_CASE("a step's value that has been decided on is not decided on again, and a newer one is") {
+  CHECK(run(2, [](ControlGroup& group) {
+          Rank rank(group);
+          rank.log(Hook::kTrainingStep, "loss", 1);
+          rank.meet(BoundaryKind::kDecision);
+          rank.store.begin_stage(Stage::kValidate);
+          rank.log(Hook::kOnValidationEpochEnd, "loss", 5);
+          rank.meet(BoundaryKind::kEpochEnd, Stage::kValidate);
+          rank.store.end_stage();
+          rank.meet(BoundaryKind::kEpochReached);
+          CHECK(rank.store.monitored("loss") == 5.0);  // as on one rank, where the newest is shown
+          rank.log(Hook::kTrainingStep, "loss", 2);
+          rank.meet(BoundaryKind::kEpochEnd);
+          CHECK(rank.store.monitored("loss") == 2.0);
+        }) == kNoErrors2);
+}
+
+TEST_CASE("what was decided on since the mark is decided on anew by a run that resumes from it") {
+  CHECK(run(2, [](ControlGroup& group) {
+          Rank rank(group);
+          rank.log(Hook::kTrainingStep, "loss", 4.0 + group.rank(), {.sync_dist = true});
+          rank.store.mark();
+          const MetricMaps maps = rank.store.maps();
+          rank.meet(BoundaryKind::kDecision);
+          for (const auto& [moment, expected] : {std::pair(MetricMoment::kMark, 4.5), std::pair(MetricMoment::kNow, 9.0)}) {
+            MetricSnapshot snapshot = rank.store.save(moment);
+            if (moment == MetricMoment::kMark) snapshot.maps = maps;
+            Rank resumed(group);
+            resumed.store.restore({snapshot});
+            if (moment == MetricMoment::kNow) resumed.store.set_callback_metric("loss", 9);  // nothing takes its place
+            resumed.meet(BoundaryKind::kDecision);
+            CHECK(resumed.store.monitored("loss") == expected);
+          }
         }) == kNoErrors2);
 }
 
@@ -229,6 +293,7 @@ TEST_CASE("a rank without a batch, and keys of one rank's own, are no reason to 
 TEST_CASE("a rank that cannot read its values fails alone, and the others say why") {
   struct Broken final : DeferredValue {
     double read() override { throw std::runtime_error("CUDA error: an illegal memory access"); }
+    std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double) override { return nullptr; }
   };
   const auto errors = run(2, [](ControlGroup& group) {
     Rank rank(group);

@@ -17,16 +17,21 @@ namespace {
 
 double mean_rank(const Scenario& scenario) { return (scenario.ranks() - 1) / 2.0; }
 
-/// OneWeight whose learning rate falls when the joined metric stands still.
-class JoiningModule : public OneWeight {
+/// OneWeight whose learning rate falls when a metric stands still.
+class MonitoringModule : public OneWeight {
  public:
+  explicit MonitoringModule(SchedulerConfig config) : config_(std::move(config)) {}
   OptimizerSetups configure_optimizers() override {
     auto optimizer = std::make_shared<torch::optim::SGD>(parameters(), 1.0);
     auto plateau = std::make_shared<ReduceLrOnPlateau>(*optimizer, ReduceLrOnPlateauOptions{.factor = 0.5, .patience = 0});
     OptimizerSetup setup{.optimizer = optimizer};
-    setup.schedulers.push_back(SchedulerConfig{.scheduler = plateau, .interval = levin::Interval::kEpoch, .monitor = "joined"});
+    config_.scheduler = plateau;
+    setup.schedulers.push_back(config_);
     return setup;
   }
+
+ private:
+  SchedulerConfig config_;
 };
 
 /// parameters: "guarded" or "all"; sync_dist: "unset", "true" or "false"; rank_zero_only: "true" or "false".
@@ -44,7 +49,7 @@ void collected_outputs(Scenario& scenario) {
   const auto saving = std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.monitor = "joined"});
   options.callbacks = {stopping, saving};
   Trainer trainer(options);
-  JoiningModule module;
+  MonitoringModule module({.interval = levin::Interval::kEpoch, .monitor = "joined"});
   module.at_validation_end = [&](OneWeight& self) {
     if (guarded && !self.is_global_zero()) return;
     // The number of outputs is that of this rank's batches, however many other ranks had.
@@ -72,6 +77,54 @@ void collected_outputs(Scenario& scenario) {
                   std::string("epoch=2-step=6.ckpt"));
   scenario.expect("best score of ModelCheckpoint", saving->best_model_score().value_or(-1), added);
   // Reduced after each of the two epochs that brought nothing better.
+  scenario.expect("learning rate", get_lrs(*trainer.optimizers().front()).front(), 0.25);
+  scenario.report(trainer.rank());
+}
+
+/// parameters: the one rank that logs, or -1 for all; sync_dist: "true" or "false"; log_every_n_steps.
+/// Monitors, in epochs, after steps and in a scheduler's step, decide on what training_step logs: on the newest value, whether
+/// a row was due or not, and whether validation lies between.
+void step_monitors(Scenario& scenario) {
+  constexpr std::int64_t kBatches = 5;
+  const int only = scenario.number(0);
+  const LogOptions log_options = scenario.flag(1) ? LogOptions{.sync_dist = true} : LogOptions();
+  TrainerOptions options = scenario.options();
+  options.max_epochs = 20;
+  options.enable_checkpointing = true;
+  options.log_every_n_steps = scenario.number(2);
+  const auto stopping = std::make_shared<EarlyStopping>(
+      EarlyStoppingOptions{.monitor = "falling", .patience = 2, .check_on_train_epoch_end = true});
+  const auto saving = std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.monitor = "falling", .every_n_train_steps = 2});
+  // Falls in each epoch, and from epoch to epoch for three of them; higher by one on each further rank.
+  const auto value = [](std::int64_t epoch, std::int64_t batch_idx, double rank) {
+    return 10.0 * static_cast<double>(std::abs(epoch - 2)) + static_cast<double>(kBatches - 1 - batch_idx) + rank;
+  };
+  const double decides = only >= 0 ? only : scenario.flag(1) ? mean_rank(scenario) : 0;
+  LambdaCallbackOptions functions;
+  functions.on_train_batch_end = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
+    if (batch_idx % 3 != 1) return;
+    scenario.expect("the value of now", trainer.monitored_now("falling").value_or(-1),
+                    value(trainer.current_epoch(), batch_idx, decides));
+  };
+  functions.on_validation_epoch_end = [&](Trainer& trainer, Module&) {
+    scenario.expect("the value in validation", trainer.monitored("falling").value_or(-1),
+                    value(trainer.current_epoch(), kBatches - 1, decides));
+  };
+  options.callbacks = {std::make_shared<LambdaCallback>(functions), stopping, saving};
+  Trainer trainer(options);
+  MonitoringModule module({.interval = levin::Interval::kStep, .frequency = kBatches, .monitor = "falling"});
+  module.on_step = [&](OneWeight& self, std::int64_t batch_idx) {
+    if (only < 0 || trainer.rank() == only)
+      self.log("falling", value(self.current_epoch(), batch_idx, trainer.rank()), log_options);
+  };
+  trainer.fit(module, numbers(kBatches, 1), {numbers(1, 1)});
+
+  scenario.expect("epochs", trainer.current_epoch(), 5);
+  scenario.expect("best score of EarlyStopping", stopping->best_score(), value(2, 4, decides));
+  scenario.expect("best checkpoint", std::filesystem::path(saving->best_model_path()).filename().string(),
+                  std::string("epoch=2-step=14.ckpt"));
+  scenario.expect("best score of ModelCheckpoint", saving->best_model_score().value_or(-1), value(2, 3, decides));
+  // Reduced in each of the two epochs that brought nothing better.
   scenario.expect("learning rate", get_lrs(*trainer.optimizers().front()).front(), 0.25);
   scenario.report(trainer.rank());
 }
@@ -343,6 +396,7 @@ void strict_logging(Scenario& scenario) {
 
 void add_logging_scenarios(Scenarios& scenarios) {
   scenarios.insert({{"collected_outputs", collected_outputs},
+                    {"step_monitors", step_monitors},
                     {"every_hook", every_hook},
                     {"different_keys", different_keys},
                     {"keys_by_epoch", keys_by_epoch},

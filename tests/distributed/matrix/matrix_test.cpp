@@ -98,6 +98,16 @@ void add_logging(Cases& cases) {
       }
     }
   }
+  for (const char* who : {"-1", "0", "1"}) {
+    for (const char* sync_dist : {"false", "true"}) {
+      for (const char* every : {"0", "3"}) {
+        const std::string row = std::string("monitors of a step's value, logged by ") +
+                                (who[0] == '-' ? "all ranks" : std::string("rank ") + who + " alone") + ", sync_dist " +
+                                sync_dist + ", log_every_n_steps " + every;
+        cases.add({.row = row, .scenario = "step_monitors", .parameters = {who, sync_dist, every}}, turn++ % 2 == 0 ? 2 : 4);
+      }
+    }
+  }
   cases.add({.row = "log() in every hook, all ranks", .scenario = "every_hook", .parameters = {"-1"}}, 4);
   cases.add({.row = "log() in every hook, rank 0 alone", .scenario = "every_hook", .parameters = {"0"}}, 0);
   cases.add({.row = "log() in every hook, rank 1 alone", .scenario = "every_hook", .parameters = {"1"}}, 2);

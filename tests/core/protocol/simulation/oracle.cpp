@@ -29,6 +29,7 @@ struct Own {
   std::string site;
   std::vector<Sample> epoch;
   std::vector<Sample> step;  ///< since the last step boundary
+  bool is_unshared = false;  ///< the step's value is newer than the last boundary that carries steps
 };
 
 /// A key that the ranks agree on.
@@ -159,6 +160,7 @@ class Oracle {
       if (detail::group_of(std::get<0>(key)) != group) continue;
       own.epoch.clear();
       own.step.clear();
+      own.is_unshared = false;
     }
     state.epoch_batches[group] = 0;
     state.step_batches[group] = 0;
@@ -177,7 +179,7 @@ class Oracle {
 
     auto found = state.own.find(key);
     if (found == state.own.end()) {
-      found = state.own.emplace(key, Own{options, site, {}, {}}).first;
+      found = state.own.emplace(key, Own{options, site, {}, {}, false}).first;
       state.news.push_back(key);
     }
     Own& own = found->second;
@@ -191,9 +193,10 @@ class Oracle {
     if (options.on_epoch) own.epoch.push_back(sample);
     if (!options.on_step) return;
     own.step = {sample};
+    own.is_unshared = true;
     const Agreed metric{key, options, "", false};
     const bool reduced = metric.group() == MetricGroup::kTrain && options.step_is_reduced();
-    if (!statement.deferred && !reduced) show(state, metric, sample.value, true);
+    if (!reduced) show(state, metric, sample.value, true);
   }
 
   static void show(RankState& state, const Agreed& metric, double value, bool step) {
@@ -236,9 +239,13 @@ class Oracle {
                               .collectives = collectives_};
     merge_votes(expected.votes, index);
     for (RankState& state : ranks_) state.views.local_row.clear();
-    for (const Agreed& metric : agreed_) conclude(metric, boundary, expected);
+    // What is of an epoch comes last: it stays under the plain name of a key that is both.
+    for (const bool step : {true, false}) {
+      for (const Agreed& metric : agreed_) conclude(metric, boundary, step, expected);
+    }
     for (RankState& state : ranks_) {
       expected.views.push_back(state.views);
+      for (auto& [key, own] : state.own) own.is_unshared = own.is_unshared && !carries_steps(boundary);
       if (boundary.kind != BoundaryKind::kTrainStep) continue;
       for (auto& [key, own] : state.own) {
         if (detail::group_of(std::get<0>(key)) == detail::group_of(boundary.stage)) own.step.clear();
@@ -299,15 +306,21 @@ class Oracle {
   }
 
   static bool is_due(const Agreed& metric, const Boundary& boundary) {
-    const bool step = boundary.kind == BoundaryKind::kTrainStep;
-    const bool epoch = boundary.kind == BoundaryKind::kEpochReached || boundary.kind == BoundaryKind::kEpochEnd;
     return metric.group() == detail::group_of(boundary.stage) &&
-           ((step && metric.options.on_step) || (epoch && metric.options.on_epoch));
+           ((is_step(boundary) && metric.options.on_step) || (ends_epoch(boundary) && metric.options.on_epoch));
   }
   static bool is_step(const Boundary& boundary) { return boundary.kind == BoundaryKind::kTrainStep; }
-  const std::vector<Sample>& samples(int rank, const Agreed& metric, const Boundary& boundary) {
+  static bool ends_epoch(const Boundary& boundary) {
+    return boundary.kind == BoundaryKind::kEpochReached || boundary.kind == BoundaryKind::kEpochEnd;
+  }
+  static bool carries_steps(const Boundary& boundary) {
+    return is_step(boundary) || ends_epoch(boundary) || boundary.kind == BoundaryKind::kDecision;
+  }
+  const std::vector<Sample>& samples(int rank, const Agreed& metric, const Boundary& boundary, bool step) {
+    static const std::vector<Sample> kNone;
     const Own& own = at(rank).own.at(metric.key);
-    return is_step(boundary) ? own.step : own.epoch;
+    if (!step) return own.epoch;
+    return is_step(boundary) || own.is_unshared ? own.step : kNone;
   }
 
   void warn(const std::vector<std::string>& texts) {
@@ -327,7 +340,7 @@ class Oracle {
       for (int rank = 0; rank < program_.ranks; ++rank) {
         auto& batches = is_step(boundary) ? at(rank).step_batches : at(rank).epoch_batches;
         const bool had_chance = hook_policy(std::get<0>(metric.key)).epoch_only || batches[metric.group()] > 0;
-        if (!samples(rank, metric, boundary).empty()) {
+        if (!samples(rank, metric, boundary, is_step(boundary)).empty()) {
           with.push_back(rank);
         } else if (had_chance) {
           without.push_back(rank);
@@ -355,21 +368,22 @@ class Oracle {
     return false;
   }
 
-  void conclude(const Agreed& metric, const Boundary& boundary, ExpectedBoundary& expected) {
-    if (!is_due(metric, boundary)) return;
-    const bool step = is_step(boundary);
+  void conclude(const Agreed& metric, const Boundary& boundary, bool step, ExpectedBoundary& expected) {
     const MetricOptions& options = metric.options;
+    const bool is_carried = step ? options.on_step && metric.group() == MetricGroup::kTrain && carries_steps(boundary)
+                                 : ends_epoch(boundary) && is_due(metric, boundary);
+    if (!is_carried) return;
     std::vector<Sample> all;
     int first = -1;
     for (int rank = 0; rank < program_.ranks; ++rank) {
-      const auto& mine = samples(rank, metric, boundary);
+      const auto& mine = samples(rank, metric, boundary, step);
       if (first < 0 && !mine.empty()) first = rank;
       all.insert(all.end(), mine.begin(), mine.end());
     }
     if (first < 0) return;
     const bool reduced = step ? options.step_is_reduced() : options.epoch_is_reduced();
     const auto value_of = [&](int rank) {
-      const auto& mine = samples(rank, metric, boundary);
+      const auto& mine = samples(rank, metric, boundary, step);
       return step ? mine.front().value : reduce(mine, options.reduce);
     };
     double decided = reduced ? reduce(all, options.reduce) : value_of(first);
@@ -381,10 +395,10 @@ class Oracle {
       monitored_[metric.name(fork)] = decided;
     }
     const bool row = boundary.stage != Stage::kSanityCheck && options.logger &&
-                     (boundary.kind == BoundaryKind::kTrainStep || boundary.kind == BoundaryKind::kEpochEnd);
+                     boundary.kind == (step ? BoundaryKind::kTrainStep : BoundaryKind::kEpochEnd);
     if (row) expected.logger_row[metric.name(fork)] = decided;
     for (int rank = 0; rank < program_.ranks; ++rank) {
-      const bool logged = !samples(rank, metric, boundary).empty();
+      const bool logged = !samples(rank, metric, boundary, step).empty();
       if (reduced || options.rank_zero_only) {
         show(at(rank), metric, decided, step);
       } else if (logged) {

@@ -166,6 +166,7 @@ class Generator {
         add_batch(kTrainHooks, batch, 0, true);
         if (++step_ % log_every == 0) add_boundary(BoundaryKind::kTrainStep, Stage::kTrain);
         if (chance(8)) add_boundary(BoundaryKind::kCheckpoint, Stage::kTrain);
+        if (chance(4)) add_boundary(BoundaryKind::kDecision, Stage::kTrain);
         if (validates && batch + 1 == most) lay_out_validation(Stage::kValidate);
       }
       add_boundary(BoundaryKind::kEpochReached, Stage::kTrain);

@@ -8,6 +8,7 @@
 #include "core/protocol/simulation/oracle.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/metric_store.h"
+#include "levin/core/protocol/slot.h"
 
 namespace levin::testing {
 
@@ -17,6 +18,11 @@ class SimulatedDeferred final : public DeferredValue {
  public:
   explicit SimulatedDeferred(double value) : value_(value) {}
   double read() override { return value_; }
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce, double weight) override {
+    const double so_far = total ? total->read() : detail::identity(reduce);
+    return std::make_shared<SimulatedDeferred>(
+        detail::combine(reduce, so_far, reduce == Reduce::kMean ? weight * value_ : value_));
+  }
 
  private:
   double value_;
@@ -25,6 +31,7 @@ class SimulatedDeferred final : public DeferredValue {
 class UnreadableDeferred final : public DeferredValue {
  public:
   double read() override { throw std::runtime_error("unreadable on purpose"); }
+  std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>&, Reduce, double) override { return nullptr; }
 };
 
 /// The first difference found; comparing goes on after it to no purpose.
