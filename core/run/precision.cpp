@@ -21,6 +21,16 @@ void bring_channels_last(const std::vector<at::Tensor>& tensors) {
   }
 }
 
+/// As Python's Module.to(): what counts or tells true from false keeps its type. LibTorch's casts all buffers.
+void cast_weights(const std::vector<at::Tensor>& tensors, at::ScalarType type) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(type));
+    // There are no complex numbers of two bfloat16.
+    if (tensor.is_complex() && type == at::kDouble) tensor.set_data(tensor.to(at::kComplexDouble));
+  }
+}
+
 }  // namespace
 
 Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last)
@@ -43,7 +53,10 @@ Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at:
 }
 
 void Precision::convert_module(Module& module) const {
-  if (weights_ != at::kFloat) module.to(weights_);
+  if (weights_ != at::kFloat) {
+    cast_weights(module.parameters(), weights_);
+    cast_weights(module.buffers(), weights_);
+  }
   if (!channels_last_) return;
   bring_channels_last(module.parameters());
   bring_channels_last(module.buffers());

@@ -19,7 +19,7 @@ class Precision {
 
   /// Forward passes compute in 16-bit floats, in which small gradients vanish.
   bool computes_in_half() const { return autocast_ && autocast_type_ == at::kHalf; }
-  /// Brings parameters and buffers into the format of weights.
+  /// Brings parameters and buffers of floating-point numbers into the format of weights.
   void convert_module(Module& module) const;
   /// Floating-point inputs in the format the forward pass wants, images in its order.
   Batch convert_input(Batch batch) const;

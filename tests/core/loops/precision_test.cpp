@@ -125,6 +125,34 @@ TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with flo
   }
 }
 
+TEST_CASE("true precision leaves buffers that count or tell true from false as they are") {
+  struct Counting : Module {
+    Counting() : norm(register_module("norm", torch::nn::BatchNorm1d(2))) {
+      counts = register_buffer("counts", torch::tensor({std::int64_t{1} << 40, std::int64_t{3}}));
+      mask = register_buffer("mask", torch::tensor({true, false}));
+      phases = register_buffer("phases", torch::ones({2}, torch::kComplexFloat));
+    }
+    StepOutput training_step(const Batch& batch, std::int64_t) override { return norm->forward(batch[0]).pow(3).mean(); }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+    torch::nn::BatchNorm1d norm;
+    at::Tensor counts, mask, phases;
+  } module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 300;
+  options.precision = GENERATE(PrecisionFormat::kFloat64, PrecisionFormat::kBfloat16);
+  const bool is_double = options.precision == PrecisionFormat::kFloat64;
+  Trainer trainer(options);
+  trainer.fit(module, one_batch(torch::arange(4.0).view({2, 2})));
+  CHECK(module.norm->weight.scalar_type() == (is_double ? at::kDouble : at::kBFloat16));
+  CHECK(module.norm->running_mean.scalar_type() == (is_double ? at::kDouble : at::kBFloat16));
+  CHECK(module.norm->num_batches_tracked.scalar_type() == at::kLong);
+  CHECK(module.norm->num_batches_tracked.item<std::int64_t>() == 300);  // as bfloat16 it would stay at 256
+  CHECK(module.counts[0].item<std::int64_t>() == std::int64_t{1} << 40);
+  CHECK(module.counts.scalar_type() == at::kLong);
+  CHECK(module.mask.scalar_type() == at::kBool);
+  CHECK(module.phases.scalar_type() == (is_double ? at::kComplexDouble : at::kComplexFloat));
+}
+
 TEST_CASE("channels_last brings images and weights into that order, and changes neither numbers nor checkpoints") {
   const TemporaryFolder folder;
   const auto fit = [&](Images& module, bool channels_last, std::int64_t epochs, const RunOptions& run = {}) {
