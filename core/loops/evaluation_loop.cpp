@@ -48,6 +48,11 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, St
   }
 }
 
+void EvaluationLoop::shorten(std::int64_t batches) {
+  for (std::optional<std::int64_t>& cap : caps_) cap = std::min(cap.value_or(batches), batches);
+  for (std::int64_t& number : num_batches_) number = std::min(number, batches);
+}
+
 /// One pass, or the end of one: the stage, with what it changes in the module and in what is recorded.
 class EvaluationLoop::Pass {
  public:

@@ -23,6 +23,8 @@ class EvaluationLoop {
   /// False when the limits leave nothing to evaluate, on any rank.
   bool may_have_batches() const { return may_have_batches_; }
   const LoaderList& loaders() const { return loaders_; }
+  /// No more than so many batches of each loader.
+  void shorten(std::int64_t batches);
   void run();
   /// The end of a validation that an earlier run has done but for some hooks: on_validation_end from
   /// LoopPosition::hooks_done on.

@@ -17,7 +17,7 @@ void FitValidation::set_up() {
   run_.progress.num_evaluation_batches.clear();
   loop_.reset();
   const auto& limit = run_.options().limit_val_batches;
-  if (limit && *limit == Limit(0)) return;
+  if (limit && !takes_batches(*limit)) return;
   LoaderList loaders = source_.evaluation(Stage::kValidate, run_.module(), run_.setup, hooks_);
   if (loaders.empty()) return;
   loop_ = std::make_unique<EvaluationLoop>(run_, precision_, Stage::kValidate, std::move(loaders), limit, "limit_val_batches");
@@ -29,9 +29,9 @@ void FitValidation::sanity_check() {
   if (!loop_ || steps == 0) return;
   const RandomScope random;
   const EvaluationTotals totals = run_.progress.evaluation_totals;
-  EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders(),
-                        steps < 0 ? run_.options().limit_val_batches : std::optional<Limit>(sanity_limit(steps)),
-                        "num_sanity_val_steps");
+  EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders(), run_.options().limit_val_batches,
+                        "limit_val_batches");
+  if (steps > 0) sanity.shorten(steps);
   {
     const StageScope stage(run_.progress, Stage::kSanityCheck);
     hooks_.callbacks(Hook::kOnSanityCheckStart, &Callback::on_sanity_check_start);
@@ -40,12 +40,6 @@ void FitValidation::sanity_check() {
   }
   run_.progress.num_evaluation_batches = loop_->num_batches();
   run_.progress.evaluation_totals = totals;
-}
-
-Limit FitValidation::sanity_limit(std::int64_t steps) const {
-  // Never more than validation itself will see.
-  const auto& limit = run_.options().limit_val_batches;
-  return limit && !limit->is_share() ? Limit(std::min(steps, limit->batches())) : Limit(steps);
 }
 
 std::int64_t FitValidation::rank_batches() const {

@@ -39,7 +39,6 @@ class FitValidation {
   void finish(int hooks_done);
 
  private:
-  Limit sanity_limit(std::int64_t steps) const;
   bool due(const Iteration& iteration, bool stopping);
   /// Ranks: all, in each iteration of an epoch that validates. The time between validations has passed, by rank 0's clock.
   bool time_passed();

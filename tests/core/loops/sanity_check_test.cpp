@@ -120,6 +120,32 @@ Outcome run(int sanity_steps) {
 
 }  // namespace
 
+TEST_CASE("the sanity check runs no more batches of a loader than validation does, however the limit is written") {
+  const auto checked = [](const std::optional<Limit>& limit, std::int64_t steps) {
+    const auto counting = std::make_shared<Counting>();
+    TrainerOptions options = quiet_options();
+    options.max_epochs = 1;
+    options.num_sanity_val_steps = steps;
+    options.limit_val_batches = limit;
+    options.callbacks = {counting};
+    Noisy module;
+    Trainer trainer(options);
+    trainer.fit(module, FixedLoader::of_rows(1, 2), {FixedLoader::of_rows(100, 2), FixedLoader::of_rows(200, 2)});
+    return std::pair(counting->checked, counting->counted);
+  };
+  using Counts = std::pair<std::int64_t, std::int64_t>;
+  CHECK(checked(std::nullopt, 2) == Counts(4, 300));
+  CHECK(checked(Limit(0), 2) == Counts(0, 0));
+  CHECK(checked(Limit(0.0), 2) == Counts(0, 0));
+  CHECK(checked(Limit(0.0), -1) == Counts(0, 0));
+  CHECK(checked(Limit(0.01), 2) == Counts(3, 3));
+  CHECK(checked(Limit(0.01), -1) == Counts(3, 3));
+  CHECK(checked(Limit(0.02), 3) == Counts(5, 6));
+  CHECK(checked(Limit(1), 2) == Counts(2, 2));
+  CHECK(checked(Limit(5), 2) == Counts(4, 10));
+  CHECK(checked(std::nullopt, -1) == Counts(300, 300));
+}
+
 TEST_CASE("the sanity check leaves no trace: weights, rows, metrics, callbacks and random numbers are those of a run without") {
   const Outcome without = run(0);
   for (const int steps : {1, 2, -1}) {
