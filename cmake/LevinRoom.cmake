@@ -92,6 +92,15 @@ function(levin_add_room target)
   set_property(GLOBAL APPEND PROPERTY LEVIN_ROOMS ${target})
 endfunction()
 
+# levin_link_rooms(PROGRAM rooms...): links only these rooms into a test, instead of the whole library.
+function(levin_link_rooms target)
+  foreach(room IN LISTS ARGN)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${room}>)
+  endforeach()
+  target_include_directories(${target} PRIVATE ${LEVIN_ALL_ROOTS})
+  target_link_libraries(${target} PRIVATE spdlog::spdlog Threads::Threads ${CMAKE_DL_LIBS} rt)
+endfunction()
+
 # The levin program: a main() that loads the library.
 function(levin_add_program)
   add_executable(levin_program ${PROJECT_SOURCE_DIR}/cli/main.cpp)

@@ -10,6 +10,7 @@
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/parameter_group_options.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {

@@ -23,7 +23,4 @@ class GroupedOptimizerFactory final : public OptimizerFactory {
   ParameterGroupOptions groups_;
 };
 
-/// The options of a group: `init_args` with the group's own in place of theirs. All have a place, for errors.
-Value options_of_group(const Value& init_args, const ParameterGroup& group);
-
 }  // namespace levin
