@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "levin/cli/help_text.h"
+#include "levin/cli/key_suggestion.h"
+#include "levin/cli/load_config.h"
 #include "levin/cli/new_project.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/build_info.h"
@@ -174,12 +176,28 @@ void add_bench_command(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
 }
 
-void check_extras(const CLI::App& app) {
+/// "; did you mean '--trainer.max_epochs=3'?" for an option that is none.
+std::string option_meant(const std::string& wrong, const CommandLine& line) {
+  const std::size_t begin = wrong.find_first_not_of('-');
+  const std::string key = wrong.substr(begin, wrong.find_first_of("=+", begin) - begin);
+  const std::string value = wrong.substr(begin + key.size());
+  const std::string head = key.substr(0, key.find('.'));
+  std::vector<std::string> known = section_names();
+  known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
+  const std::string nearest = nearest_name(head, known);
+  std::vector<std::string> meant = keys_meant_by(key, config_as_far_as_known(line));
+  // The last part alone leads to a key of another section only where the section is no slip of one.
+  const bool is_whole = head == key && !meant.empty() && edit_distance(key, meant[0].substr(meant[0].rfind('.') + 1)) == 0;
+  if (!nearest.empty() && !is_whole) meant = {nearest + key.substr(head.size())};
+  if (meant.empty()) return "; sections are " + quoted_list(section_names());
+  return format("; did you mean '{}'?", join(meant, "' or '", [&](const std::string& name) { return "--" + name + value; }));
+}
+
+void check_extras(const CLI::App& app, const CommandLine& line) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) return;
   const std::string& wrong = extras.front();
-  const std::size_t name_start = wrong.find_first_not_of('-');
-  if (!is_flag(wrong) || name_start == std::string::npos) {
+  if (!is_flag(wrong) || wrong.find_first_not_of('-') == std::string::npos) {
     const bool is_yaml = wrong.ends_with(".yaml") || wrong.ends_with(".yml");
     const bool lacks_command = app.get_subcommands().empty();
     throw ConfigError(Mark{"command line"}, format("unexpected argument {}{}", quoted_text(wrong),
@@ -187,15 +205,7 @@ void check_extras(const CLI::App& app) {
                                                    : lacks_command ? did_you_mean(wrong, command_names(), "commands")
                                                                    : ""));
   }
-  std::vector<std::string> known = section_names();
-  known.insert(known.end(), {"config", "plugin", "print_config", "help", "version"});
-  const std::string name = wrong.substr(name_start);
-  const std::string head = name.substr(0, name.find_first_of(".=+"));
-  const std::string nearest = nearest_name(head, known);
-  throw ConfigError(Mark{"command line"},
-                    format("unknown option {}{}", quoted_text(wrong),
-                           nearest.empty() ? "; sections are " + quoted_list(section_names())
-                                           : format("; did you mean '--{}{}'?", nearest, name.substr(head.size()))));
+  throw ConfigError(Mark{"command line"}, format("unknown option {}{}", quoted_text(wrong), option_meant(wrong, line)));
 }
 
 }  // namespace
@@ -239,7 +249,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   } catch (const CLI::ParseError& error) {
     throw ConfigError(Mark{"command line"}, error.what());
   }
-  check_extras(app);
+  check_extras(app, line);
   if (line.help_topic) return line;
   if (app.get_subcommands().empty())
     throw ConfigError(

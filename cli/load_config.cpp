@@ -4,6 +4,7 @@
 #include "levin/cli/config_reader.h"
 #include "levin/cli/config_value.h"
 #include "levin/cli/interpolation.h"
+#include "levin/cli/key_suggestion.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
@@ -58,6 +59,12 @@ Value plugin_names(const CommandLine& line, const Value& config) {
   return names;
 }
 
+void take_misplaced_flags(Value& trainer, const Value& config) {
+  std::vector<std::string> flags;
+  for (const OptionInfo& flag : describe_options<TrainerOptions>()) flags.push_back(flag.name);
+  detail::naming("trainer", [&] { take_misplaced(trainer, flags, config); });
+}
+
 }  // namespace
 
 RunConfig load_config(const CommandLine& line) {
@@ -65,9 +72,26 @@ RunConfig load_config(const CommandLine& line) {
   // The first merge finds the plug-ins; the second knows their classes, as changing a class needs.
   const std::vector<std::string> plugins = load_plugins(plugin_names(line, merge_sources(line.sources, files)));
   const Value merged = with_links(merge_sources(line.sources, files));
-  RunConfig config = read_options<RunConfig>(interpolated(merged, merged));
+  Value whole = interpolated(merged, merged);
+  RunConfig config;
+  ErrorCollector errors;
+  errors.run([&] { take_misplaced(whole, section_names(), merged); });
+  if (Value* trainer = whole.find("trainer")) errors.run([&] { take_misplaced_flags(*trainer, merged); });
+  errors.run([&] { config = read_options<RunConfig>(whole); });
+  errors.throw_if_any();
   config.plugins = plugins;
   return config;
+}
+
+Value config_as_far_as_known(const CommandLine& line) {
+  try {
+    const std::vector<Value> files = read_files(line);
+    load_plugins(plugin_names(line, merge_sources(line.sources, files)));
+    return merge_sources(line.sources, files);
+  } catch (const ConfigError&) {
+  } catch (const IoError&) {
+  }
+  return {};
 }
 
 std::vector<std::string> load_plugins_of(const CommandLine& line) {

@@ -13,6 +13,9 @@ RunConfig load_config(const CommandLine& line);
 /// ConfigError.
 std::vector<std::string> load_plugins_of(const CommandLine& line);
 
+/// What a command line and its files say, of which some may be wrong: for suggestions. Null where it cannot be read.
+Value config_as_far_as_known(const CommandLine& line);
+
 /// Throws ConfigError unless a model is given, as a run needs.
 void require_model(const RunConfig& config);
 

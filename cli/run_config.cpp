@@ -5,7 +5,9 @@
 #include <iterator>
 #include <map>
 
+#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {
@@ -113,18 +115,57 @@ Value put_together(const Value& class_path, const Value& init_args, const Value&
   return map;
 }
 
-/// Groups among the arguments of a class that has no such option.
-void check_place_of_groups(const Value& section) {
-  const Value* init_args = section.find("init_args");
-  const Value* class_path = section.find("class_path");
-  if (init_args == nullptr || class_path == nullptr || !class_path->is_string()) return;
-  const ClassInfo* info = Registry<OptimizerFactory>::instance().find(class_path->as_string());
-  for (const OptionInfo& setting : section_settings("optimizer")) {
-    const Value* value = init_args->find(setting.name);
-    const auto is_own = [&](const OptionInfo& option) { return option.name == setting.name; };
-    if (value == nullptr || info == nullptr || std::any_of(info->options.begin(), info->options.end(), is_own)) continue;
-    throw ConfigError(value->key_mark(), format("{} goes beside class_path and init_args, not into init_args", setting.name));
+std::vector<std::string> names_of(const std::vector<OptionInfo>& options) {
+  std::vector<std::string> names;
+  for (const OptionInfo& option : options) names.push_back(option.name);
+  return names;
+}
+
+bool has_name(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// "; did you mean 'interval', which goes beside class_path?" for a key that is no argument of the section's class.
+std::string instead_of_argument(const std::string& key, const std::vector<std::string>& arguments,
+                                const std::vector<std::string>& settings) {
+  std::vector<std::string> all = arguments;
+  all.insert(all.end(), settings.begin(), settings.end());
+  const std::string nearest = nearest_name(key, all);
+  if (has_name(settings, nearest)) return format("; did you mean '{}', which goes beside class_path?", nearest);
+  const std::string beside = format("; beside class_path go {}", quoted_list(settings));
+  return did_you_mean(key, arguments, "keys") + (nearest.empty() ? beside : "");
+}
+
+/// A section's keys are its class's arguments, below init_args, and its settings, beside class_path: an error about a key of
+/// neither kind knows both.
+void check_section_keys(const std::string& section, const Value& value, const ClassInfo* info) {
+  if (!value.is_map()) return;
+  const std::vector<std::string> settings = names_of(section_settings(section));
+  std::vector<std::string> beside = {"class_path", "init_args"};
+  beside.insert(beside.end(), settings.begin(), settings.end());
+  ErrorCollector errors;
+  for (const auto& [key, setting] : value.as_map()) {
+    if (has_name(beside, key)) continue;
+    errors.add({setting.key_mark(), format("unknown key {}{} (the arguments of a class go under init_args)", quoted_text(key),
+                                           did_you_mean(key, beside, "keys"))});
   }
+  const Value* init_args = value.find("init_args");
+  const std::vector<std::string> arguments = info != nullptr ? names_of(info->options) : std::vector<std::string>{};
+  for (const auto& [key, argument] :
+       info != nullptr && init_args != nullptr && init_args->is_map() ? init_args->as_map() : Value::Map{}) {
+    if (has_name(arguments, key)) continue;
+    errors.add({argument.key_mark(),
+                has_name(settings, key)
+                    ? format("{} goes beside class_path and init_args, not into init_args", key)
+                    : format("unknown key {}{}", quoted_text(key), instead_of_argument(key, arguments, settings))});
+  }
+  errors.throw_if_any();
+}
+
+template <class Base>
+const ClassInfo* class_of(const Value& section) {
+  const Value* class_path = section.find("class_path");
+  return class_path != nullptr && class_path->is_string() ? Registry<Base>::instance().find(class_path->as_string()) : nullptr;
 }
 
 }  // namespace
@@ -179,7 +220,7 @@ Value OptionType<cli::InitFrom>::schema() {
 }
 
 cli::OptimizerSection OptionType<cli::OptimizerSection>::read(const Value& value) {
-  cli::check_place_of_groups(value);
+  cli::check_section_keys("optimizer", value, cli::class_of<OptimizerFactory>(value));
   const cli::Apart apart = cli::taken_apart("optimizer", value);
   cli::OptimizerSection section;
   ErrorCollector errors;
@@ -195,6 +236,7 @@ Value OptionType<cli::OptimizerSection>::write(const cli::OptimizerSection& sect
 }
 
 cli::SchedulerSection OptionType<cli::SchedulerSection>::read(const Value& value) {
+  cli::check_section_keys("lr_scheduler", value, cli::class_of<LrSchedulerFactory>(value));
   const cli::Apart apart = cli::taken_apart("lr_scheduler", value);
   cli::SchedulerSection section;
   ErrorCollector errors;

@@ -1,6 +1,11 @@
 #include "levin/cli/command_line.h"
 
 #include <catch2/catch.hpp>
+#include <fstream>
+
+#include "cli/fake_classes.h"
+#include "levin/core/error.h"
+#include "support/temporary_folder.h"
 
 using levin::cli::CommandLine;
 using levin::cli::ConfigFile;
@@ -103,4 +108,30 @@ TEST_CASE("a wrong command line is an error that says what was meant") {
   CHECK_THAT(error_of({"fit", "--trainer.max_epochs", "--model=X"}), Catch::Contains("needs a value"));
   CHECK_THAT(error_of({"fit", "--plugin"}), Catch::Contains("plugin"));
   CHECK_THAT(error_of({"fit", "test"}), Catch::Contains("one command at a time"));
+}
+
+TEST_CASE("an option without its section is told with it") {
+  CHECK(error_of({"fit", "--max_epochs=3"}) ==
+        "command line: unknown option '--max_epochs=3'; did you mean '--trainer.max_epochs=3'?");
+  CHECK_THAT(error_of({"fit", "--max-epochs", "3"}), Catch::Contains("did you mean '--trainer.max_epochs'?"));
+  CHECK_THAT(error_of({"fit", "--max_epoch=3"}), Catch::Contains("did you mean '--trainer.max_epochs=3'?"));
+  CHECK_THAT(error_of({"fit", "--callbacks+=Timer"}), Catch::Contains("did you mean '--trainer.callbacks+=Timer'?"));
+  CHECK_THAT(error_of({"fit", "--interval=step"}), Catch::Contains("did you mean '--lr_scheduler.interval=step'?"));
+  CHECK_THAT(error_of({"fit", "--epochs=3"}),
+             Catch::Contains("did you mean '--trainer.max_epochs=3' or '--trainer.min_epochs=3'"));
+  CHECK_THAT(error_of({"fit", "--seed=3"}), Catch::Contains("did you mean '--seed_everything=3'?"));
+  CHECK_THAT(error_of({"fit", "--config", "missing.yaml", "--max_epochs=3"}), Catch::Contains("'--trainer.max_epochs=3'?"));
+}
+
+TEST_CASE("an option of a class that the configuration names is told with its section") {
+  levin::test::register_fake_classes();
+  const levin::test::TemporaryFolder folder;
+  std::ofstream(folder / "run.yaml") << "model: FakeNet\noptimizer: {class_path: FakeSgd}\n"
+                                        "trainer: {callbacks: [Timer, {class_path: FakeStopper}]}\n";
+  const std::string run = "--config=" + (folder / "run.yaml").string();
+  CHECK_THAT(error_of({"fit", "--lr=0.1", run}), Catch::Contains("did you mean '--model.lr=0.1' or '--optimizer.lr=0.1'?"));
+  CHECK_THAT(error_of({"fit", run, "--modle.lr=0.1"}), Catch::Contains("did you mean '--model.lr=0.1'?"));
+  CHECK_THAT(error_of({"fit", run, "--patience=5"}), Catch::Contains("did you mean '--trainer.callbacks.1.patience=5'?"));
+  CHECK_THAT(error_of({"fit", run, "--batch_size=5", "--data=FakeTable"}),
+             Catch::Contains("did you mean '--data.batch_size=5'?"));
 }

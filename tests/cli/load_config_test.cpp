@@ -141,6 +141,48 @@ TEST_CASE("a wrong override is reported with its name") {
   CHECK_THAT(fixture.error({{"seed_everything", "-1"}}), Catch::Contains("must be at least 0"));
 }
 
+TEST_CASE("a key that stands in the wrong section is told with the right one") {
+  Fixture fixture(
+      "max_epochs: 5\n"
+      "trainer:\n"
+      "  batch_size: 8\n"
+      "  deviecs: 2\n"
+      "model: FakeNet\n"
+      "lr: 0.1\n"
+      "data: {class_path: FakeTable, init_args: {file: table.csv}}\n");
+  const std::string file = fixture.path("run.yaml");
+  const std::string error = fixture.error();
+  CHECK_THAT(error, Catch::Contains(file + ":1:1: unknown key 'max_epochs'; did you mean 'trainer.max_epochs'?"));
+  CHECK_THAT(error, Catch::Contains(file + ":6:1: unknown key 'lr'; did you mean 'model.lr'?"));
+  CHECK_THAT(error, Catch::Contains(file + ":3:3: trainer: unknown key 'batch_size'; did you mean 'data.batch_size'?"));
+  CHECK_THAT(error, Catch::Contains(file + ":4:3: trainer: unknown key 'deviecs'; did you mean 'devices'?"));
+  CHECK(std::count(error.begin(), error.end(), '\n') == 3);
+}
+
+TEST_CASE("a key of a section knows settings beside the class's arguments") {
+  const std::string head = "model: FakeNet\noptimizer: FakeSgd\nlr_scheduler: ";
+  const auto error_of = [&](const std::string& section) { return Fixture(head + section + "\n").error(); };
+  CHECK_THAT(error_of("{class_path: FakeStep, intervall: step}"),
+             Catch::Contains("run.yaml:3:38: lr_scheduler: unknown key 'intervall'; did you mean 'interval'?"));
+  CHECK_THAT(error_of("{class_path: FakeStep, init_args: {intervall: step}}"),
+             Catch::Contains("unknown key 'intervall'; did you mean 'interval', which goes beside class_path?"));
+  CHECK_THAT(error_of("{class_path: FakeStep, init_args: {interval: step}}"),
+             Catch::Contains("interval goes beside class_path and init_args, not into init_args"));
+  CHECK_THAT(error_of("{class_path: FakeStep, init_args: {stepsize: 3}}"), Catch::Contains("did you mean 'step_size'?"));
+  CHECK_THAT(error_of("{class_path: FakeStep, init_args: {warmup: 3}}"),
+             Catch::Contains("unknown key 'warmup'; the keys are 'step_size'; beside class_path go 'interval', 'frequency', "
+                             "'monitor', 'strict', 'name'"));
+  CHECK_THAT(
+      error_of("{class_path: FakeStep, warmup: 3}"),
+      Catch::Contains("the keys are 'class_path', 'init_args', 'interval', 'frequency', 'monitor', 'strict', 'name' (the "
+                      "arguments of a class go under init_args)"));
+  CHECK_THAT(Fixture("model: FakeNet\noptimizer: {class_path: FakeSgd, init_args: {no_decy: [bias]}}\n").error(),
+             Catch::Contains("did you mean 'no_decay', which goes beside class_path?"));
+  Fixture fixture(head + "FakeStep\n");
+  CHECK_THAT(fixture.error({{"lr_scheduler.intervall", "step"}}),
+             Catch::Contains("did you mean 'interval', which goes beside class_path?"));
+}
+
 TEST_CASE("seed and checkpoint take their special words") {
   Fixture fixture(kRun);
   CHECK(fixture.load({{"seed_everything", "true"}}).seed_everything.value == 0);
