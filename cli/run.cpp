@@ -56,7 +56,7 @@ void run_command(const CommandLine& line, const RunConfig& config) {
   Trainer trainer(trainer_options);
   rank_zero_info("configuration: ", sources_text(line));
   for (const std::string& difference : different_shared_options(config.model.init_args(), config.data.init_args())) {
-    rank_zero_warn(difference);
+    rank_zero_info(difference);
   }
   for (const std::string& plugin : config.plugins) {
     if (check_stamps(plugin).optimized) continue;

@@ -23,8 +23,10 @@ std::vector<std::string> different_shared_options(const Value& model, const Valu
     const Value* of_data = data.find(name);
     if (of_data == nullptr || is_same(of_model, *of_data)) continue;
     if (of_model.mark().str().empty() && of_data->mark().str().empty()) continue;
-    lines.push_back(format("model and data both have an option {}, and differ: {} for the model, {} for the data.", name,
-                           with_place(of_model), with_place(*of_data)));
+    lines.push_back(
+        format("model and data both have an option {}, each its own: {} for the model, {} for the data. For one value in both, "
+               "write ${{data.{}}} for the model's.",
+               name, with_place(of_model), with_place(*of_data), name));
   }
   return lines;
 }

@@ -18,10 +18,10 @@ TEST_CASE("an option that model and data share with other values is told with bo
       Value::Map{{"num_classes", at(3, 8)}, {"batch_size", at(64, 9)}, {"path", at("x", 10)}, {"scale", at(1.0, 11)}});
   CHECK(different_shared_options(model, data) ==
         std::vector<std::string>{
-            "model and data both have an option num_classes, and differ: int 10 (run.yaml:4:3) for the model, int 3 "
-            "(run.yaml:8:3) for the data.",
-            "model and data both have an option batch_size, and differ: int 32 (the default) for the model, int 64 "
-            "(run.yaml:9:3) for the data."});
+            "model and data both have an option num_classes, each its own: int 10 (run.yaml:4:3) for the model, int 3 "
+            "(run.yaml:8:3) for the data. For one value in both, write ${data.num_classes} for the model's.",
+            "model and data both have an option batch_size, each its own: int 32 (the default) for the model, int 64 "
+            "(run.yaml:9:3) for the data. For one value in both, write ${data.batch_size} for the model's."});
 }
 
 TEST_CASE("defaults that differ, and a model or data without options, are nothing to tell") {
