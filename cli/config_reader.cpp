@@ -28,9 +28,8 @@ fs::path file_named_by(const Value& name) {
   for (const fs::path& candidate : {beside, written}) {
     if (fs::is_regular_file(candidate, ignored)) return candidate;
   }
-  throw ConfigError(name.mark(),
-                    format("there is no file {}, neither beside the file that names it nor from the working folder",
-                           quoted_text(written.string())));
+  throw ConfigError(name.mark(), format("there is no file {}: looked for '{}'", quoted_text(written.string()),
+                                        join(detail::places_of_file(written, name.mark()), "' and '", &fs::path::native)));
 }
 
 /// Takes a key out of a map; null when it is not there.

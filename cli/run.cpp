@@ -65,8 +65,13 @@ void run_command(const CommandLine& line, const RunConfig& config) {
                "(CMAKE_BUILD_TYPE=Release).",
                plugin));
   }
-  trainer.on_log_dir(
-      [complete = write_options(config)](const std::filesystem::path& folder) { save_config(complete, folder); });
+  // What best or last is may be another file tomorrow, or seen from another folder.
+  const bool names_run = config.ckpt_path.value && !std::filesystem::is_regular_file(*config.ckpt_path.value);
+  trainer.on_log_dir([complete = write_options(config), names_run](const auto& folder, const auto& checkpoint) mutable {
+    if (names_run && !checkpoint.empty())
+      complete["ckpt_path"] = std::filesystem::absolute(checkpoint).lexically_normal().string();
+    save_config(complete, folder);
+  });
   const std::shared_ptr<Module> module = config.model.get();
   const std::shared_ptr<DataModule> data = config.data.get();
   override_optimizers(trainer, config);

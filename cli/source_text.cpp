@@ -8,6 +8,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/utf8.h"
+#include "levin/core/files/path_text.h"
 #include "levin/strategies/processes/run_inputs.h"
 
 namespace levin::cli {
@@ -26,7 +27,7 @@ std::string content_of(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (status.type() == fs::file_type::not_found)
-    throw ConfigError(format("there is no file '{}' (working folder: {})", file, fs::current_path(error)));
+    throw ConfigError(format("there is no file '{}'{}", file, working_folder_of(file)));
   if (fs::is_directory(status)) throw ConfigError(format("'{}' is a folder; a YAML file is needed", file));
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw ConfigError(format("cannot read '{}': {}", file, std::strerror(errno)));

@@ -219,7 +219,7 @@ void Trainer::log_to_loggers(const MetricMap& values, std::optional<std::int64_t
     logger->log_metrics({progress.stage, progress.epoch, step.value_or(progress.logging_step), /*epoch_end=*/false, values});
   }
 }
-void Trainer::on_log_dir(std::function<void(const std::filesystem::path&)> save) {
+void Trainer::on_log_dir(std::function<void(const std::filesystem::path&, const std::filesystem::path&)> save) {
   state_->entry.save_config = std::move(save);
 }
 void Trainer::override_optimizers(std::shared_ptr<OptimizerFactory> optimizer, std::shared_ptr<LrSchedulerFactory> scheduler,

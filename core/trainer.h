@@ -179,8 +179,9 @@ class LEVIN_API Trainer {
   BackgroundFiles& checkpoint_files();
   /// Hands a row to all loggers (on rank 0), outside log(). `step` defaults to the x axis of training rows.
   void log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step = std::nullopt);
-  /// Runs on rank 0 when the loggers' folder is known, before training: `levin fit` saves its config.yaml with it.
-  void on_log_dir(std::function<void(const std::filesystem::path&)> save);
+  /// Runs on rank 0 when the loggers' folder is known, before training, with it and the file that ckpt_path stands for (empty:
+  /// none): `levin fit` saves its config.yaml so.
+  void on_log_dir(std::function<void(const std::filesystem::path& folder, const std::filesystem::path& checkpoint)> save);
   /// Optimizers and schedulers made by name, in place of the module's configure_optimizers (`optimizer:` in YAML).
   void override_optimizers(std::shared_ptr<OptimizerFactory> optimizer, std::shared_ptr<LrSchedulerFactory> scheduler,
                            const Value& scheduler_settings = {});

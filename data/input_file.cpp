@@ -12,6 +12,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
+#include "levin/core/files/path_text.h"
 
 namespace levin {
 
@@ -39,7 +40,7 @@ struct InputFile::Stream {
 InputFile::InputFile(const std::filesystem::path& path, double max_expansion) : path_(path), max_expansion_(max_expansion) {
   // A pipe without a writer would be waited for without O_NONBLOCK. On files it has no meaning.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail(std::strerror(errno));
+  if (descriptor < 0) fail(std::strerror(errno) + working_folder_of(path));
   struct stat status {};
   const bool known = fstat(descriptor, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {

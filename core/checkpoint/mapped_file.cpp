@@ -10,12 +10,13 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
+#include "levin/core/files/path_text.h"
 
 namespace levin {
 namespace {
 
-[[noreturn]] void throw_unreadable(int error) {
-  throw IoError(format("cannot be read ({})", std::generic_category().message(error)));
+[[noreturn]] void throw_unreadable(int error, const std::string& where = "") {
+  throw IoError(format("cannot be read ({}){}", std::generic_category().message(error), where));
 }
 
 }  // namespace
@@ -23,7 +24,7 @@ namespace {
 MappedFile::MappedFile(const std::filesystem::path& file) {
   // Not blocking: opening a pipe must not wait for a writer.
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) throw_unreadable(errno);
+  if (descriptor < 0) throw_unreadable(errno, working_folder_of(file));
   struct stat status = {};
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     const bool is_folder = S_ISDIR(status.st_mode);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "levin/core/base/did_you_mean.h"
@@ -12,6 +13,9 @@
 #include "levin/core/options/options.h"
 
 namespace levin::detail {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 void check_range(const OptionInfo& info, const Value& value) {
@@ -45,14 +49,36 @@ void check_value(const OptionInfo& info, const Value& value) {
   if ((value.is_string() || value.is_int()) && !info.choices.empty()) check_choice(info, value);
 }
 
-Value resolve_input_files(const OptionInfo& info, const Value& value) {
-  if (value == info.default_value || value.is_null()) return value;
-  if (!value.is_list()) return resolve_input_file(value);
-  Value::List resolved;
-  for (const Value& element : value.as_list()) resolved.push_back(resolve_input_file(element));
-  Value list(std::move(resolved));
-  list.set_mark(value.mark());
-  return list;
+/// The absolute path of the first of the places that is there.
+std::optional<std::string> found_file(const fs::path& written, const Mark& mark) {
+  for (const fs::path& place : places_of_file(written, mark)) {
+    std::error_code ignored;
+    if (fs::exists(place, ignored)) return place.string();
+  }
+  return std::nullopt;
+}
+
+/// A default names a file that need not be there: nobody may read it.
+void resolve_default(Value& value) {
+  if (value.is_list()) {
+    for (Value& element : value.as_list()) resolve_default(element);
+  }
+  if (!value.is_string() || value.as_string().empty()) return;
+  if (const auto found = found_file(OptionType<fs::path>::read(value), value.mark())) {
+    Value path(*found);
+    path.set_mark(value.mark());
+    value = std::move(path);
+  }
+}
+
+Value resolve_input_files(const OptionInfo& info, Value value) {
+  if (value == info.default_value) {
+    resolve_default(value);
+    return value;
+  }
+  if (!value.is_list()) return value.is_null() ? value : resolve_input_file(value);
+  for (Value& element : value.as_list()) element = resolve_input_file(element);
+  return value;
 }
 
 }  // namespace
@@ -107,22 +133,32 @@ void check_text(const Value& value) {
   throw ConfigError(value.mark(), "has a NUL character (\\0), got " + describe(value));
 }
 
+std::vector<fs::path> places_of_file(const fs::path& written, const Mark& mark) {
+  // A configuration brings its own files; what lies in the folder where it is run may be anything.
+  std::vector<fs::path> places = {fs::absolute(fs::path(mark.file).parent_path() / written).lexically_normal()};
+  fs::path here = fs::absolute(written).lexically_normal();
+  if (here != places.front()) places.push_back(std::move(here));
+  return places;
+}
+
 Value resolve_input_file(const Value& value) {
-  namespace fs = std::filesystem;
   const fs::path written = OptionType<fs::path>::read(value);
   if (written.empty()) throw ConfigError(value.mark(), "the name of the file is empty");
-  const fs::path beside_yaml = fs::path(value.mark().file).parent_path() / written;
-  std::error_code ignored;
-  for (const fs::path& candidate : {written, beside_yaml}) {
-    if (!fs::exists(candidate, ignored)) continue;
-    Value found(fs::absolute(candidate).lexically_normal().string());
-    found.set_mark(value.mark());
-    return found;
+  const auto found = found_file(written, value.mark());
+  if (!found) {
+    const std::string places = join(places_of_file(written, value.mark()), "' and '", &fs::path::native);
+    throw ConfigError(value.mark(), format("there is no such file: looked for '{}'", places));
   }
-  std::string looked_for = format("'{}'", fs::absolute(written).lexically_normal());
-  if (written.is_relative() && !fs::path(value.mark().file).parent_path().empty())
-    looked_for += format(" and '{}'", fs::absolute(beside_yaml).lexically_normal());
-  throw ConfigError(value.mark(), "there is no such file: looked for " + looked_for);
+  Value path(*found);
+  path.set_mark(value.mark());
+  return path;
+}
+
+void resolve_defaults(const std::vector<OptionInfo>& options, Value& map) {
+  for (const OptionInfo& option : options) {
+    Value* value = option.input_file ? map.find(option.name) : nullptr;
+    if (value != nullptr && *value == option.default_value) resolve_default(*value);
+  }
 }
 
 void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read) {

@@ -1,11 +1,22 @@
 #pragma once
 
-#include "levin/core/options/value.h"
+#include <filesystem>
+#include <vector>
+
+#include "levin/core/options/options.h"
 
 namespace levin::detail {
 
 /// Throws ConfigError with the value's mark when it is a text with a NUL character: the system ends paths and names there.
 /// read_option() asks for every option; what is used before options are read asks itself.
 void check_text(const Value& value);
+
+/// Where a file is looked for that a value names which stands there, absolute: in the folder of that YAML file, then in the
+/// working folder.
+std::vector<std::filesystem::path> places_of_file(const std::filesystem::path& written, const Mark& mark);
+
+/// In a map that is complete, input files which are their options' defaults become absolute where they are there, so that
+/// what is saved names the same files from any folder.
+void resolve_defaults(const std::vector<OptionInfo>& options, Value& map);
 
 }  // namespace levin::detail

@@ -43,8 +43,8 @@ LEVIN_API void naming(const std::string& name, const std::function<void()>& step
 /// Throws ConfigError with the problem that a rule between options finds, if any, at the first of them that stands in `map`.
 LEVIN_API void check_rule(const std::vector<std::string>& options, const Value& map,
                           const std::function<std::string()>& problem);
-/// Checks `value` against the option's range and choices, resolves it when it names an input file (as written, then beside the
-/// YAML file that names it), and hands it to `read`. What `read` throws gets the option's name. A value equal to the option's
+/// Checks `value` against the option's range and choices, resolves it when it names an input file (beside the YAML file that
+/// names it, then as written), and hands it to `read`. What `read` throws gets the option's name. A value equal to the option's
 /// default is always in range. Throws ConfigError with the value's mark.
 LEVIN_API void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read);
 /// The same for a value that was set in C++, but for input files, which need not be there yet. `check` throws what reading
@@ -56,7 +56,7 @@ LEVIN_API void check_keys(const std::vector<const OptionInfo*>& known, const Val
 LEVIN_API Value schema_of_type(const char* name);
 /// {"anyOf": alternatives}
 LEVIN_API Value any_of(Value::List alternatives);
-/// The absolute path of an existing file or folder, tried as written and beside the YAML file that `value` stands in.
+/// The absolute path of an existing file or folder, tried beside the YAML file that `value` stands in and as written.
 /// Throws ConfigError when there is none.
 LEVIN_API Value resolve_input_file(const Value& value);
 /// Throws ConfigError: "expected <expected>, got <value>".

@@ -27,7 +27,7 @@ struct LEVIN_API OptionInfo {
   bool not_empty = false;       ///< a text, list or map that has to hold something
   std::vector<std::string> choices;
   std::string linked_to;    ///< a key of the configuration whose value it takes where it is not given; empty: none
-  bool input_file = false;  ///< a path that must exist; a relative one is also tried beside the YAML file that names it
+  bool input_file = false;  ///< a path that must exist; a relative one is first tried beside the YAML file that names it
   Value schema;             ///< JSON Schema of the type, without default, help and range
 };
 

@@ -6,6 +6,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
 #include "levin/core/options/component.h"
+#include "levin/core/options/option_check.h"
 
 namespace levin {
 namespace {
@@ -115,7 +116,10 @@ std::shared_ptr<Base> Registry<Base>::make(const Value& class_path, const Value&
 
 template <class Base>
 Value Registry<Base>::complete(const Value& class_path, const Value& init_args) const {
-  return entry_of(class_path).info.complete(init_args);
+  const ClassInfo& info = entry_of(class_path).info;
+  Value complete = info.complete(init_args);
+  detail::resolve_defaults(info.options, complete);
+  return complete;
 }
 
 template <class Base>

@@ -9,6 +9,7 @@
 #include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
+#include "levin/core/files/path_text.h"
 
 namespace levin {
 
@@ -115,9 +116,11 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
   if (fs::exists(ckpt_path)) return {ckpt_path, ""};
   const std::size_t colon = ckpt_path.rfind(':');
   const std::string which = colon == std::string::npos ? "" : ckpt_path.substr(colon + 1);
-  if (which != "best" && which != "last") throw ConfigError(format("ckpt_path: there is no file '{}'.", ckpt_path));
+  if (which != "best" && which != "last")
+    throw ConfigError(format("ckpt_path: there is no file '{}'{}.", ckpt_path, working_folder_of(ckpt_path)));
   const std::string folder = ckpt_path.substr(0, colon);
-  if (!fs::is_directory(folder)) throw ConfigError(format("ckpt_path: there is no folder '{}' of a run.", folder));
+  if (!fs::is_directory(folder))
+    throw ConfigError(format("ckpt_path: there is no folder '{}' of a run{}.", folder, working_folder_of(folder)));
   return {folder, which};
 }
 
@@ -125,11 +128,13 @@ fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string
   for (const fs::path& folder : folders) {
     if (const auto found = find_in(folder, which)) return *found;
   }
-  throw ConfigError(format(
-      "ckpt_path: '{}' needs a run with checkpoints, and there is none in {}. Give the file, or the folder "
-      "of a run (--ckpt_path=logs/version_3:{}).",
-      which, folders.empty() ? "any folder" : join(folders, ", ", [](const fs::path& folder) { return folder.native(); }),
-      which));
+  throw ConfigError(
+      format("ckpt_path: '{}' needs a run with checkpoints, and there is none in {}. Give the file, or the folder "
+             "of a run (--ckpt_path=logs/version_3:{}).",
+             which,
+             folders.empty() ? "any folder"
+                             : join(folders, ", ", [](const fs::path& folder) { return fs::absolute(folder).string(); }),
+             which));
 }
 
 std::string checkpoint_summary(const Checkpoint& checkpoint) {

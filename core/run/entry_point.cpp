@@ -153,7 +153,7 @@ void EntryPoint::set_up() {
   // Last, so that a start that fails leaves no folder behind.
   log_hyperparams();
   if (run_.is_global_zero() && run_.entry.save_config && !run_.options().fast_dev_run) {
-    std::exchange(run_.entry.save_config, nullptr)(run_.trainer.log_dir());
+    std::exchange(run_.entry.save_config, nullptr)(run_.trainer.log_dir(), checkpoint_file_);
   }
   set_up_done_ = true;
 }

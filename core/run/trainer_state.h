@@ -35,7 +35,7 @@ struct EntryState {
   bool failing = false;  ///< an error is leaving the entry point: nothing may communicate any more
   bool loggers_open = false;
   bool hyperparams_logged = false;
-  std::function<void(const std::filesystem::path&)> save_config;
+  std::function<void(const std::filesystem::path& folder, const std::filesystem::path& checkpoint)> save_config;
 };
 
 /// What a Trainer owns: one object for each purpose. What drives a run (entry point, loops, checkpoints) is given all of them;

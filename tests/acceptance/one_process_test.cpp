@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "acceptance/digits_run.h"
 #include "support/csv_table.h"
@@ -43,6 +44,45 @@ TEST_CASE("the saved config.yaml alone repeats the run") {
   CHECK(read_text(version_folder(folder.path(), 1) / "metrics.csv") ==
         read_text(version_folder(folder.path()) / "metrics.csv"));
   CHECK(read_text(version_folder(folder.path(), 1) / "hparams.yaml").find("channels: 8") != std::string::npos);
+}
+
+/// Runs the program there.
+Outcome levin_in(const fs::path& folder, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), loaded_levin_program());
+  return run({.arguments = std::move(arguments), .folder = folder, .environment = {{"OMP_NUM_THREADS", "1"}}, .copied = true});
+}
+
+TEST_CASE("the saved config.yaml of a run with relative paths repeats it from any folder") {
+  const TemporaryFolder folder;
+  const fs::path project = folder / "project", elsewhere = folder / "elsewhere";
+  fs::create_directories(project / "data");
+  fs::create_directory(elsewhere);
+  fs::copy(LEVIN_SOURCE_DIR "/examples/digits/data/digits.csv", project / "data");
+  fs::create_symlink(LEVIN_BINARY_DIR "/lib/levin/plugins/libdigits.so", project / "libmine.so");
+  std::ofstream(project / "run.yaml")
+      << "plugins: [libmine.so]\nseed_everything: 3\n"
+         "trainer: {accelerator: cpu, max_epochs: 1, limit_train_batches: 2, log_every_n_steps: 1}\n"
+         "model: {class_path: Digits, init_args: {channels: 4}}\n"
+         "data: {class_path: TableDataModule, init_args: {path: data/digits.csv, shape: [1, 8, 8], test_fraction: 0.2}}\n";
+  const auto saved = [&](int version) { return (version_folder(project, version) / "config.yaml").string(); };
+  const auto metrics = [](const fs::path& version) { return read_text(version / "metrics.csv"); };
+
+  const Outcome fit = levin_in(project, {"fit", "--config", "run.yaml"});
+  INFO(fit.text());
+  REQUIRE(fit.ok());
+  const Outcome test = levin_in(project, {"test", "--config", "run.yaml", "--ckpt_path=best"});
+  INFO(test.text());
+  REQUIRE(test.ok());
+
+  const Outcome fit_again = levin_in(elsewhere, {"fit", "--config", saved(0)});
+  INFO(fit_again.text());
+  REQUIRE(fit_again.ok());
+  CHECK(metrics(version_folder(elsewhere)) == metrics(version_folder(project)));
+  const Outcome test_again = levin_in(elsewhere, {"test", "--config", saved(1)});
+  INFO(test_again.text());
+  REQUIRE(test_again.ok());
+  CHECK(test_again.out.find(best_checkpoint(project).string()) != std::string::npos);
+  CHECK(metrics(version_folder(elsewhere, 1)) == metrics(version_folder(project, 1)));
 }
 
 TEST_CASE("a run that resumes from last.ckpt ends as one that was not interrupted") {

@@ -1,11 +1,14 @@
 #include "levin/core/options/component.h"
 
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "levin/core/logger.h"
+#include "support/temporary_folder.h"
 
 using levin::Logger;
 using levin::Value;
+using levin::test::TemporaryFolder;
 using Part = levin::Component<Logger>;
 
 namespace {
@@ -20,6 +23,21 @@ struct Reel : Logger {
   Options options;
 };
 LEVIN_REGISTER_LOGGER(Reel, "Turns");
+
+struct TapeOptions {
+  std::filesystem::path tape = "levin_tape.txt";
+  std::vector<std::string> labels = {"levin_label.txt"};
+  static void declare(levin::OptionList<TapeOptions>& options) {
+    options.add("tape", &TapeOptions::tape, "What to play").input_file();
+    options.add("labels", &TapeOptions::labels, "What is on it").input_file();
+  }
+};
+struct Player : Logger {
+  using Options = TapeOptions;
+  explicit Player(Options given) : options(std::move(given)) {}
+  Options options;
+};
+LEVIN_REGISTER_LOGGER(Player, "Plays a file");
 
 struct Still : Logger {};
 LEVIN_REGISTER_LOGGER(Still, "Has no options");
@@ -103,4 +121,42 @@ TEST_CASE("other shapes of a component are errors that say what is expected") {
   CHECK_THAT(message(Value(Value::Map{})), Catch::Contains("missing key 'class_path'"));
   CHECK_THAT(message(Value(Value::Map{{"class_path", 5}})), Catch::Contains("expected a class name, got int 5"));
   CHECK_THAT(message(Value(Value::Map{{"class_path", "Reel"}, {"init_args", 5}})), Catch::Contains("expected map, got int 5"));
+}
+
+TEST_CASE("a default input file is written with the folder in which it is found, and need not be there") {
+  const TemporaryFolder folder;
+  const Value as_declared = Value(Value::Map{{"tape", "levin_tape.txt"}, {"labels", Value(Value::List{"levin_label.txt"})}});
+  const Value given(Value::Map{{"class_path", "Player"}, {"init_args", as_declared}});
+  CHECK(levin::OptionType<Part>::read("Player").init_args() == as_declared);
+  CHECK(levin::OptionType<Part>::read(given).init_args() == as_declared);
+
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  std::ofstream("levin_tape.txt") << "la";
+  const Value found = levin::OptionType<Part>::read("Player").init_args();
+  const Value found_as_given = levin::OptionType<Part>::read(given).init_args();
+  std::filesystem::current_path(before);
+  CHECK(found.at("tape") == Value((folder / "levin_tape.txt").string()));
+  CHECK(found.at("labels") == as_declared.at("labels"));
+  CHECK(found_as_given == found);
+  // What was written names the same file here.
+  const Value written(Value::Map{{"class_path", "Player"}, {"init_args", found}});
+  CHECK(levin::OptionType<Part>::read(written).init_args() == found);
+}
+
+TEST_CASE("an input file beside the YAML file that names it comes before one of that name in the working folder") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "here");
+  for (const char* name : {"tape.txt", "here/tape.txt"}) std::ofstream(folder / name) << "la";
+  Value tape("tape.txt");
+  tape.set_mark({(folder / "run.yaml").string(), 2, 8});
+  const Value map(Value::Map{{"tape", tape}});
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder / "here");
+  const TapeOptions beside = levin::read_options<TapeOptions>(map);
+  std::filesystem::remove(folder / "tape.txt");
+  const TapeOptions as_written = levin::read_options<TapeOptions>(map);
+  std::filesystem::current_path(before);
+  CHECK(beside.tape == folder / "tape.txt");
+  CHECK(as_written.tape == folder / "here/tape.txt");
 }

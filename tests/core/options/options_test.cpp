@@ -137,7 +137,7 @@ TEST_CASE("a string that is no choice is an error that lists the choices") {
   CHECK_THROWS_WITH(read("mode", 16), Catch::Contains("must be one of 'min', 'max', '32', got int 16"));
 }
 
-TEST_CASE("an input file is found as written or beside the YAML file, and becomes absolute") {
+TEST_CASE("an input file is found beside the YAML file or as written, and becomes absolute") {
   const fs::path folder = fs::temp_directory_path() / ("levin_options_" + std::to_string(::getpid()));
   fs::create_directories(folder);
   std::ofstream(folder / "table.csv") << "1,2\n";
@@ -151,6 +151,9 @@ TEST_CASE("an input file is found as written or beside the YAML file, and become
   CHECK_THROWS_WITH(
       levin::read_options<WithFile>(map_of("table", missing)),
       Catch::Contains("run.yaml:2:8: table: there is no such file") && Catch::Contains((folder / "tabel.csv").string()));
+  const std::string here = fs::current_path() / "tabel.csv";
+  CHECK_THROWS_WITH(levin::read_options<WithFile>(map_of("table", missing)),
+                    Catch::EndsWith("looked for '" + (folder / "tabel.csv").string() + "' and '" + here + "'"));
   CHECK_THROWS_WITH(levin::read_options<WithFile>(map_of("table", "")), "table: the name of the file is empty");
   CHECK_THROWS_AS(levin::read_options<WithFile>(map_of("table", 1.5)), ConfigError);
   fs::remove_all(folder);
