@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <system_error>
+#include <thread>
 
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/rng_state.h"
@@ -31,7 +32,9 @@ class ProcessSettings {
  public:
   explicit ProcessSettings(const TrainerOptions& options)
       : deterministic_(at::globalContext().deterministicAlgorithms()),
+        only_warns_(at::globalContext().deterministicAlgorithmsWarnOnly()),
         anomaly_(torch::autograd::AnomalyMode::is_enabled()),
+        checks_nan_(torch::autograd::AnomalyMode::should_check_nan()),
         threads_(at::get_num_threads()) {
     // Not a number that follows the load: the order of sums depends on it, and with it the last bits of results.
     if (options.threads) at::set_num_threads(static_cast<int>(*options.threads));
@@ -41,20 +44,31 @@ class ProcessSettings {
   }
   ~ProcessSettings() {
     if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
-    at::globalContext().setDeterministicAlgorithms(deterministic_, false);
-    torch::autograd::AnomalyMode::set_enabled(anomaly_);
+    at::globalContext().setDeterministicAlgorithms(deterministic_, only_warns_);
+    torch::autograd::AnomalyMode::set_enabled(anomaly_, checks_nan_);
   }
   ProcessSettings(const ProcessSettings&) = delete;
   ProcessSettings& operator=(const ProcessSettings&) = delete;
 
  private:
   bool deterministic_;
+  bool only_warns_;
   bool anomaly_;
+  bool checks_nan_;
   int threads_;
   std::optional<ContentionWatch> contention_;
   TorchWarnings warnings_;
   c10::WarningUtils::WarningHandlerGuard warnings_guard_{&warnings_};
 };
+
+/// Hooks go on meanwhile: what another thread reads of the run, or writes, would be of two moments.
+void refuse_other_thread(const TrainerState& run, const char* call) {
+  if (!run.entry.active || run.entry.thread == std::this_thread::get_id()) return;
+  throw MisuseError(
+      format("{} was called by another thread than the one that runs the hooks. Call it in a hook, such as "
+             "on_train_batch_end; another thread can leave a flag for it, or end training with stop().",
+             call));
+}
 
 void run_fit(TrainerState& run, Module& module, DataSource source, const RunOptions& options) {
   const ProcessSettings settings(run.options());
@@ -161,11 +175,15 @@ const MetricMap& Trainer::logged_metrics() const { return state_->metrics->logge
 const MetricMap& Trainer::progress_bar_metrics() const { return state_->metrics->progress_bar_metrics(); }
 std::optional<double> Trainer::monitored(std::string_view name) const { return state_->metrics->monitored(name); }
 std::optional<double> Trainer::monitored_now(std::string_view name) {
+  refuse_other_thread(*state_, "monitored_now()");
   // Every rank reaches this because monitored_now() is for all ranks to call, at one place.
   if (world_size() > 1) state_->boundaries.meet(BoundaryKind::kDecision);
   return monitored(name);
 }
-void Trainer::set_callback_metric(std::string_view name, double value) { state_->metrics->set_callback_metric(name, value); }
+void Trainer::set_callback_metric(std::string_view name, double value) {
+  refuse_other_thread(*state_, "set_callback_metric()");
+  state_->metrics->set_callback_metric(name, value);
+}
 
 int Trainer::rank() const { return state_->strategy().rank(); }
 int Trainer::world_size() const { return state_->strategy().world_size(); }
@@ -201,17 +219,21 @@ std::string Trainer::stop_reason() const { return state_->progress.end_reason; }
 void Trainer::clear_stop() { state_->stop.take_back(); }
 void Trainer::skip_epoch() { state_->stop.skip_epoch(true); }
 void Trainer::set_accumulate_grad_batches(std::int64_t batches) {
+  refuse_other_thread(*state_, "set_accumulate_grad_batches()");
   if (batches < 1) throw MisuseError(format("set_accumulate_grad_batches: {} is less than 1.", batches));
   state_->accumulation.batches = batches;
 }
 void Trainer::save_checkpoint(const std::filesystem::path& file, bool weights_only) {
+  refuse_other_thread(*state_, "save_checkpoint()");
   save_run(*state_, file, {.weights_only = weights_only});
 }
 void Trainer::save_checkpoint_in_background(const std::filesystem::path& file, bool weights_only) {
+  refuse_other_thread(*state_, "save_checkpoint_in_background()");
   save_run(*state_, file, {.weights_only = weights_only, .in_background = true});
 }
 BackgroundFiles& Trainer::checkpoint_files() { return state_->files; }
 void Trainer::log_to_loggers(const MetricMap& values, std::optional<std::int64_t> step) {
+  refuse_other_thread(*state_, "log_to_loggers()");
   const Progress& progress = state_->progress;
   // The run that this one resumes has written what the hooks say that only set things up again.
   if (!state_->is_global_zero() || state_->resume.replaying) return;

@@ -50,7 +50,8 @@ struct LEVIN_API RunOptions {
 ///     trainer.fit(module, data);
 ///
 /// With several devices the constructor starts the other ranks, by running this program again in processes of their own; the
-/// process that was started by the user only supervises them and exits with their status. Threading: one thread.
+/// process that was started by the user only supervises them and exits with their status.
+/// Threading: one thread, which runs the hooks; any thread may call stop(), clear_stop() and skip_epoch().
 class LEVIN_API Trainer {
  public:
   explicit Trainer(TrainerOptions options = {});
@@ -152,7 +153,7 @@ class LEVIN_API Trainer {
   const std::vector<std::shared_ptr<torch::optim::Optimizer>>& optimizers() const;
   const std::vector<SchedulerConfig>& scheduler_configs() const;
 
-  // Steering, from hooks.
+  // Steering, from hooks. What writes or changes a run throws MisuseError on another thread than the one that runs its hooks.
 
   /// Asks all ranks to stop; any rank may. They stop at the same step. min_epochs and min_steps are kept.
   void stop(const std::string& reason = "");

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
@@ -39,12 +40,13 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   ModuleAttachment::release(module);
   ModuleAttachment::detach(run_);
   run_.entry.active = true;
+  run_.entry.thread = std::this_thread::get_id();
   run_.entry.failing = false;
   run_.parts.data = source_.data_module();
   run_.metrics->clear();
   run_.tracker.reset();
   run_.hooks.forget_names();
-  run_.stop = {};
+  run_.stop.reset();
   begin_progress();
   ModuleAttachment::attach(module, run_);
 }

@@ -8,14 +8,27 @@
 
 namespace levin {
 
+void StopRequest::reset() {
+  take_back();
+  skips_epoch_ = agreed_ = false;
+  signal_ = first_rank_ = 0;
+}
+
 void StopRequest::ask(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
   asked_ = true;
   if (!reason.empty()) reason_ = reason;
 }
 
 void StopRequest::take_back() {
+  const std::lock_guard lock(mutex_);
   asked_ = false;
   reason_.clear();
+}
+
+std::string StopRequest::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
 }
 
 Votes StopRequest::votes(bool has_next_batch) const {
@@ -38,7 +51,7 @@ void StopRequest::throw_if_signalled(const std::string& where) const {
 }
 
 std::string StopRequest::explain(int world_size) const {
-  if (!reason_.empty()) return reason_;
+  if (const std::string own = reason(); !own.empty()) return own;
   return world_size == 1 ? "stop was asked for" : format("rank {} asked for it", first_rank_);
 }
 

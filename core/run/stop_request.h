@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -8,14 +10,17 @@
 namespace levin {
 
 /// Who wants training, or the epoch under way, to end: this rank's wishes, and what the ranks agreed on. A wish becomes an
-/// agreement when votes travel: at a boundary, or with the gradients of a step.
+/// agreement when votes travel: at a boundary, or with the gradients of a step. Threading: wishes from any thread, the rest
+/// from the one that trains.
 class StopRequest {
  public:
+  /// An entry point begins: nobody has asked for anything.
+  void reset();
   /// This rank wants training to stop. An empty reason keeps the one given before.
   void ask(const std::string& reason = {});
   void take_back();
   bool asked() const { return asked_; }
-  const std::string& reason() const { return reason_; }
+  std::string reason() const;
 
   /// This rank wants the epoch under way to end, or does not any more.
   void skip_epoch(bool wish) { skips_epoch_ = wish; }
@@ -38,11 +43,12 @@ class StopRequest {
   std::string explain(int world_size) const;
 
  private:
-  bool asked_ = false;
+  std::atomic<bool> asked_ = false;
+  std::atomic<bool> skips_epoch_ = false;
   bool agreed_ = false;
-  bool skips_epoch_ = false;
   int signal_ = 0;
   int first_rank_ = 0;  ///< the lowest rank that asked
+  mutable std::mutex mutex_;
   std::string reason_;  ///< as this rank gave it
 };
 

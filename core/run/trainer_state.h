@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "levin/core/checkpoint/background_files.h"
 #include "levin/core/loops/gradient_accumulation.h"
@@ -32,7 +33,8 @@ class StepVotes;
 /// What entry points leave to one another.
 struct EntryState {
   bool active = false;
-  bool failing = false;  ///< an error is leaving the entry point: nothing may communicate any more
+  std::thread::id thread;  ///< while active: the one that runs the hooks
+  bool failing = false;    ///< an error is leaving the entry point: nothing may communicate any more
   bool loggers_open = false;
   bool hyperparams_logged = false;
   std::function<void(const std::filesystem::path& folder, const std::filesystem::path& checkpoint)> save_config;

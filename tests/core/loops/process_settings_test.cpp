@@ -1,0 +1,155 @@
+// What a run changes in the process, and what other threads may do with a Trainer.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "levin/core/error.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+using torch::autograd::AnomalyMode;
+
+namespace {
+
+/// What entry points set for the process, as text.
+std::string settings_of_process() {
+  const at::Context& context = at::globalContext();
+  std::ostringstream text;
+  text << context.deterministicAlgorithms() << context.deterministicAlgorithmsWarnOnly() << AnomalyMode::is_enabled()
+       << AnomalyMode::should_check_nan() << " " << at::get_num_threads() << " " << torch::GradMode::is_enabled()
+       << at::autocast::is_autocast_enabled(at::kCPU) << at::autocast::get_autocast_dtype(at::kCPU)
+       << at::autocast::is_autocast_cache_enabled() << c10::InferenceMode::is_enabled() << torch::get_default_dtype();
+  return text.str();
+}
+
+struct RestoredSettings {
+  std::string before = settings_of_process();
+  int threads = at::get_num_threads();
+  ~RestoredSettings() {
+    at::globalContext().setDeterministicAlgorithms(false, false);
+    AnomalyMode::set_enabled(false, true);
+    at::set_num_threads(threads);
+  }
+};
+
+/// Runs `work` on another thread. Gives the error that it ended with.
+std::string error_on_another_thread(const std::function<void()>& work) {
+  std::string text;
+  std::thread([&] {
+    try {
+      work();
+    } catch (const MisuseError& error) {
+      text = error.what();
+    }
+  }).join();
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("what an entry point sets for the process is afterwards what it was, also after an error") {
+  const RestoredSettings restored;
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/GENERATE(true, false));
+  AnomalyMode::set_enabled(GENERATE(true, false), /*check_nan=*/false);
+  at::set_num_threads(2);
+  const std::string before = settings_of_process();
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.threads = 1;
+  options.deterministic = GENERATE(true, false);
+  options.detect_anomaly = options.deterministic;
+  options.precision = PrecisionFormat::kBfloat16Mixed;
+  HookTrace trace;
+  RecordingModule module(trace);
+  std::string within;
+  bool fails = false;
+  trace.on_entry = [&](const std::string& entry) {
+    if (entry == "M.on_after_backward") within = settings_of_process();
+    if (entry == "M.on_train_batch_end" && fails) throw std::runtime_error("broken");
+  };
+  Trainer trainer(options);
+  trainer.fit(module, FixedLoader::of_rows(1, 2), {FixedLoader::of_rows(1, 2)});
+  CHECK(within != before);
+  CHECK(settings_of_process() == before);
+  trainer.validate(module, {FixedLoader::of_rows(1, 2)}, {.verbose = false});
+  CHECK(settings_of_process() == before);
+  fails = true;
+  CHECK_THROWS_WITH(Trainer(options).fit(module, FixedLoader::of_rows(1, 2)), "broken");
+  CHECK(settings_of_process() == before);
+}
+
+TEST_CASE("what writes or changes a run is refused on another thread while hooks run, and nothing is written") {
+  const TemporaryFolder folder;
+  HookTrace trace;
+  RecordingModule module(trace);
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  const std::filesystem::path file = folder / "saved.ckpt";
+  const std::map<std::string, std::function<void()>> calls = {
+      {"save_checkpoint()", [&] { trainer.save_checkpoint(file); }},
+      {"save_checkpoint_in_background()", [&] { trainer.save_checkpoint_in_background(file); }},
+      {"set_accumulate_grad_batches()", [&] { trainer.set_accumulate_grad_batches(2); }},
+      {"set_callback_metric()", [&] { trainer.set_callback_metric("x", 1); }},
+      {"log_to_loggers()", [&] {
+         trainer.log_to_loggers({{"x", 1.0}});
+       }}};
+  std::size_t refused = 0;
+  trace.on_entry = [&](const std::string& entry) {
+    if (entry != "M.on_train_batch_end") return;
+    for (const auto& [name, call] : calls) {
+      CHECK_THAT(error_on_another_thread(call),
+                 Catch::StartsWith(name + " was called by another thread than the one that runs"));
+      ++refused;
+    }
+  };
+  trainer.fit(module, FixedLoader::of_rows(1, 2));
+  CHECK(refused == calls.size());
+  CHECK_FALSE(std::filesystem::exists(file));
+  CHECK(trainer.accumulate_grad_batches() == 1);
+  CHECK_FALSE(trainer.callback_metrics().contains("x"));
+  // Between two runs no hook runs.
+  CHECK(error_on_another_thread(calls.at("save_checkpoint()")).empty());
+  CHECK(std::filesystem::exists(file));
+}
+
+TEST_CASE("a Trainer within a hook of another one leaves that one's thread what it was") {
+  const TemporaryFolder folder;
+  HookTrace trace;
+  RecordingModule module(trace);
+  RecordingModule other_module(trace);
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  Trainer trainer(options);
+  Trainer other(options);
+  bool within = false;
+  trace.on_entry = [&](const std::string& entry) {
+    if (entry != "M.on_train_batch_end") return;
+    if (std::exchange(within, true)) return trainer.save_checkpoint(folder / "saved.ckpt");
+    other.fit(other_module, FixedLoader::of_rows(1, 2));
+  };
+  trainer.fit(module, FixedLoader::of_rows(1, 2));
+  CHECK(std::filesystem::exists(folder / "saved.ckpt"));
+}
+
+TEST_CASE("any thread may end training") {
+  HookTrace trace;
+  RecordingModule module(trace);
+  TrainerOptions options = quiet_options();
+  options.max_epochs = -1;
+  Trainer trainer(options);
+  std::thread person;
+  trace.on_entry = [&](const std::string& entry) {
+    if (entry == "M.on_train_epoch_start" && !person.joinable())
+      person = std::thread([&] { trainer.stop("a person said so"); });
+  };
+  trainer.fit(module, FixedLoader::of_rows(2, 2));
+  person.join();
+  CHECK(trainer.stop_reason() == "a person said so");
+}
