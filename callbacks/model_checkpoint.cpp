@@ -174,9 +174,19 @@ void ModelCheckpoint::on_train_end(Trainer& trainer, Module&) {
   remove_displaced(trainer);
 }
 
+void ModelCheckpoint::on_fit_end(Trainer& trainer, Module&) {
+  // A run that goes on from its very end has nothing to train, but maybe a file to write.
+  if (off(trainer) || !std::exchange(resumed_, false)) return;
+  save_last(trainer);
+  remove_displaced(trainer);
+  trainer.checkpoint_files().wait();
+}
+
 // ---- What -------------------------------------------------------------------------------------------------------------------
 
 void ModelCheckpoint::save(Trainer& trainer, Occasion occasion) {
+  // Before the first file, whose state goes with it: a run that goes on from that file writes last.ckpt and no second one.
+  if (options_.save_last.enabled() && last_model_path_.empty()) last_model_path_ = choose_file(trainer, kNameLast, "");
   save_best(trainer, occasion);
   save_last(trainer);
   // Last, so that a run killed at any instant leaves the old files or the new ones, and last.ckpt never points to nothing.
@@ -310,6 +320,7 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
   if (step == 0 || newest_file_step_ == step || last_saved_step_ == step) return;
   try {
     // Nothing counts as decided or saved: a run that goes on from here does what this one would have done next.
+    if (options_.save_last.enabled() && last_model_path_.empty()) last_model_path_ = free_file(trainer, kNameLast, "");
     const std::string file = exceptional_file_ = free_file(trainer, current_name(trainer), "");
     write(trainer, file);
     if (options_.save_last.enabled()) write_last(trainer, free_file(trainer, kNameLast, last_model_path_));
@@ -346,11 +357,16 @@ std::string ModelCheckpoint::choose_file(Trainer& trainer, const std::string& na
 void ModelCheckpoint::remove_displaced(Trainer& trainer) {
   const auto still_used = [this](const std::string& file) {
     const auto& kept = top_k_->files();
-    return file == resumed_file_ || file == last_model_path_ || file == best_model_path_ ||
+    return file == last_model_path_ || file == best_model_path_ ||
            std::find(unranked_.begin(), unranked_.end(), file) != unranked_.end() ||
            std::any_of(kept.begin(), kept.end(), [&file](const auto& entry) { return entry.first == file; });
   };
   for (const std::string& file : std::exchange(displaced_, {})) {
+    // What this run goes on from stays until it has a newer state on the disk.
+    if (file == resumed_file_ && written_file_.empty()) {
+      displaced_.push_back(file);
+      continue;
+    }
     if (!trainer.is_global_zero() || still_used(file)) continue;
     trainer.checkpoint_files().then([file, folder = dirpath_] { detail::remove_checkpoint(file, folder); }, {{file, false}});
   }
@@ -363,7 +379,9 @@ void ModelCheckpoint::publish_aliases(Trainer& trainer) {
   // Of several ModelCheckpoints the first one with a monitor says what is best.
   const bool says_best = this == (first == all.end() ? all.front() : *first);
   if (says_best && !best_model_path_.empty()) trainer.set_checkpoint_alias("best", best_model_path_);
-  if (!last_model_path_.empty()) trainer.set_checkpoint_alias(kNameLast, last_model_path_);
+  // Its name is chosen before it is written.
+  const bool has_last = !last_model_path_.empty() && trainer.checkpoint_files().is_there(last_model_path_);
+  if (has_last) trainer.set_checkpoint_alias(kNameLast, last_model_path_);
 }
 
 }  // namespace levin

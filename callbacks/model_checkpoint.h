@@ -114,6 +114,7 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   void on_validation_start(Trainer& trainer, Module& module) override;
   void on_validation_end(Trainer& trainer, Module& module) override;
   void on_train_end(Trainer& trainer, Module& module) override;
+  void on_fit_end(Trainer& trainer, Module& module) override;
   void on_exception(Trainer& trainer, Module& module, const std::exception& error) override;
 
  private:
@@ -163,7 +164,7 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   std::string written_file_;            ///< what was written last
   std::string newest_file_;             ///< the same, last.ckpt aside: what last.ckpt links to
   std::string exceptional_file_;        ///< written when a run ended early; the next save of its name takes its place
-  std::string resumed_file_;            ///< what this run goes on from; never removed
+  std::string resumed_file_;            ///< what this run goes on from
   std::vector<std::string> unranked_;   ///< written without a score, oldest first
   std::vector<std::string> displaced_;  ///< to be removed once their successors are there
 

@@ -108,8 +108,13 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
   if (const Value* kept = state.find("best_k_models")) {
     for (const auto& [file, score] : kept->as_map()) files.emplace_back(file, score.as_double());
   }
-  top_k_->restore(std::move(files), read_text(state.find("kth_best_model_path")),
-                  read_optional_number(state.find("kth_value")).value_or(top_k_->kth_value()));
+  for (std::string& file : top_k_->restore(std::move(files))) displaced_.push_back(std::move(file));
+  while (options_.save_top_k >= 0 && unranked_.size() > static_cast<std::size_t>(options_.save_top_k)) {
+    displaced_.push_back(unranked_.front());
+    unranked_.erase(unranked_.begin());
+  }
+  // It was written on the way out of a run that goes on here.
+  if (resumed_file_ == exceptional_file_) displaced_.push_back(resumed_file_);
 }
 
 }  // namespace levin

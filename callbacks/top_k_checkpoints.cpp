@@ -7,9 +7,9 @@
 namespace levin {
 
 TopKCheckpoints::TopKCheckpoints(std::int64_t k, bool minimize)
-    : k_(k),
-      minimize_(minimize),
-      kth_value_(minimize ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity()) {}
+    : k_(k), minimize_(minimize), worst_possible_((minimize ? 1 : -1) * std::numeric_limits<double>::infinity()) {
+  find_kth();
+}
 
 bool TopKCheckpoints::accepts(double score) const {
   if (k_ == 0) return false;
@@ -23,22 +23,26 @@ std::optional<std::string> TopKCheckpoints::next_displaced() const {
 }
 
 void TopKCheckpoints::add(const std::string& file, double score) {
-  if (std::isnan(score)) {
-    score = minimize_ ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-  }
-  const auto with_name = [](const std::string& name) { return [&name](const auto& entry) { return entry.first == name; }; };
-  if (full()) files_.erase(std::find_if(files_.begin(), files_.end(), with_name(kth_file_)));
-  const auto known = std::find_if(files_.begin(), files_.end(), with_name(file));
+  if (std::isnan(score)) score = worst_possible_;
+  if (full()) files_.erase(worst());
+  const auto known = std::find_if(files_.begin(), files_.end(), [&](const auto& entry) { return entry.first == file; });
   if (known != files_.end()) {
     known->second = score;
   } else {
     files_.emplace_back(file, score);
   }
-  if (k_ != -1 && !full()) return;
-  const auto worst = std::min_element(
-      files_.begin(), files_.end(), [this](const auto& left, const auto& right) { return better(right.second, left.second); });
-  kth_file_ = worst->first;
-  kth_value_ = worst->second;
+  find_kth();
+}
+
+std::vector<std::pair<std::string, double>>::const_iterator TopKCheckpoints::worst() const {
+  return std::min_element(files_.begin(), files_.end(),
+                          [this](const auto& left, const auto& right) { return better(right.second, left.second); });
+}
+
+void TopKCheckpoints::find_kth() {
+  const bool has_kth = !files_.empty() && (k_ == -1 || full());
+  kth_file_ = has_kth ? worst()->first : "";
+  kth_value_ = has_kth ? worst()->second : worst_possible_;
 }
 
 std::optional<std::pair<std::string, double>> TopKCheckpoints::best() const {
@@ -47,10 +51,15 @@ std::optional<std::pair<std::string, double>> TopKCheckpoints::best() const {
                            [this](const auto& left, const auto& right) { return better(left.second, right.second); });
 }
 
-void TopKCheckpoints::restore(std::vector<std::pair<std::string, double>> files, std::string kth_file, double kth_value) {
+std::vector<std::string> TopKCheckpoints::restore(std::vector<std::pair<std::string, double>> files) {
   files_ = std::move(files);
-  kth_file_ = std::move(kth_file);
-  kth_value_ = kth_value;
+  std::vector<std::string> displaced;
+  while (k_ != -1 && files_.size() > static_cast<std::size_t>(k_)) {
+    displaced.push_back(worst()->first);
+    files_.erase(worst());
+  }
+  find_kth();
+  return displaced;
 }
 
 }  // namespace levin

@@ -30,15 +30,20 @@ class TopKCheckpoints {
   const std::string& kth_file() const { return kth_file_; }
   double kth_value() const { return kth_value_; }
 
-  /// Goes on from a saved state.
-  void restore(std::vector<std::pair<std::string, double>> files, std::string kth_file, double kth_value);
+  /// Goes on from what files() gave, maybe of another k. Gives the files that are not among the k best, the worst first.
+  std::vector<std::string> restore(std::vector<std::pair<std::string, double>> files);
 
  private:
   bool better(double left, double right) const { return minimize_ ? left < right : left > right; }
   bool full() const { return k_ > 0 && files_.size() >= static_cast<std::size_t>(k_); }
 
+  /// Of equal ones the oldest. There is a file.
+  std::vector<std::pair<std::string, double>>::const_iterator worst() const;
+  void find_kth();
+
   std::int64_t k_;
   bool minimize_;
+  double worst_possible_;
   std::vector<std::pair<std::string, double>> files_;
   std::string kth_file_;
   double kth_value_;

@@ -7,9 +7,8 @@
 #include <limits>
 #include <map>
 
-#include "callbacks/scripted_run.h"
+#include "callbacks/checkpointed_fit.h"
 #include "levin/callbacks/lambda_callback.h"
-#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/error.h"
 #include "levin/loggers/csv_logger.h"
 #include "support/file_text.h"
@@ -18,43 +17,11 @@
 using namespace levin;
 using namespace levin::test;
 using Catch::Matchers::Contains;
-using Names = std::set<std::string>;
 namespace fs = std::filesystem;
 
 namespace {
 
 const double kNan = std::numeric_limits<double>::quiet_NaN();
-
-/// A fit of 4 epochs of 4 batches, as the runs of Lightning that the expected values were made with.
-struct Fit {
-  TemporaryFolder folder;
-  std::shared_ptr<ModelCheckpoint> checkpoint;
-  std::vector<double> scores{3, 1, 2, 1.5};
-  TrainerOptions options = quiet_options(4);
-  std::int64_t validation_batches = 2;
-  std::shared_ptr<ScriptedModule> module;
-
-  explicit Fit(ModelCheckpointOptions of_checkpoint) {
-    if (!of_checkpoint.dirpath) of_checkpoint.dirpath = folder.path() / "ckpt";
-    checkpoint = std::make_shared<ModelCheckpoint>(std::move(of_checkpoint));
-  }
-  Fit& run(const RunOptions& how = {}) {
-    options.callbacks = {checkpoint};
-    options.default_root_dir = folder.path();
-    Trainer trainer(options);
-    module = std::make_shared<ScriptedModule>(scores);
-    LoaderList validation;
-    if (validation_batches > 0) validation.push_back(std::make_shared<CountedLoader>(validation_batches));
-    trainer.fit(*module, std::make_shared<CountedLoader>(4), validation, how);
-    return *this;
-  }
-  Names files() const { return file_names(folder.path() / "ckpt"); }
-  std::string best() const { return std::filesystem::path(checkpoint->best_model_path()).filename().string(); }
-  std::string last() const { return std::filesystem::path(checkpoint->last_model_path()).filename().string(); }
-  std::string kth() const { return std::filesystem::path(checkpoint->kth_best_model_path()).filename().string(); }
-};
-
-std::int64_t step_of(const std::filesystem::path& file) { return Checkpoint::load(file).manifest.at("global_step").as_int(); }
 
 }  // namespace
 
@@ -216,18 +183,6 @@ TEST_CASE("nothing that was due is lost when training ends before its score is t
   CHECK(none.checkpoint->best_k_models().empty());
 }
 
-TEST_CASE("a run that goes on ranks what the earlier one had saved without a score") {
-  Fit whole({.monitor = "val_loss", .save_top_k = -1, .every_n_train_steps = 3});
-  whole.run();
-  const std::filesystem::path third = whole.folder / "ckpt" / "epoch=1-step=6.ckpt";
-  Fit resumed({.dirpath = whole.folder / "ckpt", .monitor = "val_loss", .save_top_k = 1, .every_n_train_steps = 3});
-  resumed.scores = {0.5, 4, 4};
-  resumed.run({.ckpt_path = third.string()});
-  REQUIRE(resumed.checkpoint->best_k_models().size() == 1);
-  CHECK(resumed.best() == "epoch=1-step=6.ckpt");
-  CHECK(resumed.checkpoint->best_model_score() == 0.5);
-}
-
 TEST_CASE("time triggers save by the clock") {
   // An interval of no time at all is over after every batch.
   Fit always({.save_top_k = -1, .train_time_interval = std::chrono::seconds(0)});
@@ -241,50 +196,6 @@ TEST_CASE("time triggers save by the clock") {
 TEST_CASE("a monitor that nobody logs is an error that names what there is") {
   Fit fit({.monitor = "val_los"});
   CHECK_THROWS_WITH(fit.run(), Catch::Contains("'val_los'") && Catch::Contains("'val_loss'"));
-}
-
-TEST_CASE("a run that goes on keeps its best files, and the one it started from") {
-  Fit first({.monitor = "val_loss", .save_top_k = 2});
-  first.options.max_epochs = 2;
-  first.run();
-  REQUIRE(first.files() == Names{"epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt"});
-
-  Fit second({.dirpath = first.folder.path() / "ckpt", .monitor = "val_loss", .save_top_k = 2});
-  second.scores = {2, 1.5};
-  second.run({.ckpt_path = (first.folder.path() / "ckpt" / "epoch=0-step=4.ckpt").string()});
-  // Epoch 1 anew (score 2 at step 8), then 1.5 at 12 displaces 3 of step 4; that file is where the run came from.
-  CHECK(first.files().count("epoch=0-step=4.ckpt") == 1);
-  CHECK(first.files().count("epoch=1-step=8.ckpt") == 1);  // not of the state that the run came from
-  CHECK(second.checkpoint->best_model_score() == 1.5);
-}
-
-TEST_CASE("a run that goes on removes only checkpoints in its folder, whatever the state says") {
-  const TemporaryFolder folder;
-  const auto make = [&folder](const std::string& name) { std::ofstream(folder / name) << "precious"; };
-  const std::filesystem::path dirpath = folder / "ckpt";
-  Fit first({.dirpath = dirpath, .save_last = true});
-  first.options.max_epochs = 1;
-  first.run();
-  make("victim");
-  make("ckpt/notes.txt");
-  std::filesystem::create_directory(folder / "elsewhere");
-  std::filesystem::copy_file(dirpath / "last.ckpt", folder / "elsewhere/other.ckpt");
-  std::filesystem::create_directory_symlink(folder / "elsewhere", dirpath / "link");
-  for (const std::string name : {"/./../victim", "/../victim", "/notes.txt", "/link/other.ckpt", "/link/../victim", "/."}) {
-    CAPTURE(name);
-    Checkpoint saved = Checkpoint::load(dirpath / "last.ckpt");
-    for (auto& [key, state] : saved.manifest["callbacks"].as_map()) {
-      if (key.find("ModelCheckpoint") == 0) state["last_model_path"] = dirpath.string() + name;
-      if (key.find("ModelCheckpoint") == 0) state["best_model_path"] = dirpath.string() + name;
-    }
-    saved.save(folder / "changed.ckpt");
-    Fit second({.dirpath = dirpath, .save_last = true});
-    second.options.max_epochs = 2;
-    second.run({.ckpt_path = (folder / "changed.ckpt").string()});
-    for (const char* kept : {"victim", "ckpt/notes.txt", "elsewhere/other.ckpt", "ckpt/link"}) {
-      CHECK(std::filesystem::exists(folder / kept));
-    }
-  }
 }
 
 TEST_CASE("a file name that leads out of the folder is refused, unless the folder is an absolute one") {

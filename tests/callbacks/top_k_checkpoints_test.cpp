@@ -101,10 +101,44 @@ TEST_CASE("the kept checkpoints go on from a restored state") {
   first.add("a", 3.0);
   first.add("b", 2.0);
   TopKCheckpoints second(2, true);
-  second.restore(first.files(), first.kth_file(), first.kth_value());
+  CHECK(second.restore(first.files()).empty());
   CHECK_FALSE(second.accepts(3.0));
   REQUIRE(second.accepts(1.0));
   CHECK(second.next_displaced() == "a");
   second.add("c", 1.0);
   CHECK(names(second) == std::set<std::string>{"b", "c"});
+}
+
+TEST_CASE("a restored state of more or fewer files than k goes on as if k had always been so") {
+  rc::check([] {
+    const auto ks = rc::gen::element<std::int64_t>(-1, 0, 1, 2, 3, 6);
+    const std::int64_t earlier_k = *ks;
+    const std::int64_t k = *ks;
+    const bool minimize = *rc::gen::arbitrary<bool>();
+    const auto draws = *rc::gen::container<std::vector<int>>(rc::gen::inRange(-4, 5));
+    const auto restored_at = *rc::gen::inRange<std::size_t>(0, draws.size() + 1);
+    std::set<std::string> on_disk;
+    const auto add = [&](TopKCheckpoints& kept, std::size_t i) {
+      if (!kept.accepts(draws[i])) return;
+      const auto displaced = kept.next_displaced();
+      const std::string file = "file" + std::to_string(i);
+      kept.add(file, draws[i]);
+      on_disk.insert(file);
+      if (displaced) on_disk.erase(*displaced);
+    };
+    TopKCheckpoints earlier(earlier_k, minimize);
+    for (std::size_t i = 0; i < restored_at; ++i) add(earlier, i);
+    std::vector<double> history = scores(earlier, minimize);
+    TopKCheckpoints kept(k, minimize);
+    for (const std::string& displaced : kept.restore(earlier.files())) RC_ASSERT(on_disk.erase(displaced) == 1);
+    for (std::size_t i = restored_at; i < draws.size(); ++i) {
+      history.push_back(draws[i]);
+      add(kept, i);
+      RC_ASSERT(scores(kept, minimize) == k_best(history, k, minimize));
+      RC_ASSERT(on_disk == names(kept));
+    }
+    const bool is_full = k == -1 ? !kept.files().empty() : k > 0 && kept.files().size() == static_cast<std::size_t>(k);
+    RC_ASSERT(kept.kth_file().empty() != is_full);
+    if (is_full) RC_ASSERT(kept.kth_value() == k_best(history, k, minimize).back());
+  });
 }
