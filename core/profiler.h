@@ -35,7 +35,7 @@ class LEVIN_API Profiler {
   /// A batch of any stage is done.
   virtual void batch_done() {}
   /// Ranks have met: this one came at `arrived` and went on at `left`, in seconds of this host's steady clock. All ranks get as
-  /// many of each kind, in the same order.
+  /// many of each kind, in the same order. Must not throw.
   virtual void waited(WaitReason, double /*arrived*/, double /*left*/) {}
   /// Called: last, when all has been done. Ranks: all, so that it may exchange what was measured. Throws IoError.
   virtual void end(Trainer&) {}

@@ -58,7 +58,7 @@ class LEVIN_API RankGroup {
   /// later call replaces what an earlier one said. Throws ConfigError for layers that cannot. Nothing to do for one rank.
   virtual void synchronize_batch_norms(const torch::nn::Module& module);
 
-  /// Where this rank is now. Cheap: called at every hook.
+  /// Where this rank is now. Cheap: called at every hook. Must not throw.
   virtual void post_whereabouts(const Whereabouts& whereabouts) = 0;
   /// Called on the failing rank alone: tells the others and the launcher of its error, which is not null. Never throws, never
   /// waits for other ranks.

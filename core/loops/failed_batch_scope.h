@@ -15,7 +15,11 @@ class FailedBatchScope {
   /// Both outlive the scope.
   FailedBatchScope(std::string& failed, const std::optional<Batch>& batch) : failed_(failed), batch_(batch) {}
   ~FailedBatchScope() {
-    if (std::uncaught_exceptions() > exceptions_ && batch_) failed_ = describe_batch(*batch_);
+    if (std::uncaught_exceptions() <= exceptions_ || !batch_) return;
+    try {
+      failed_ = describe_batch(*batch_);
+    } catch (...) {  // the error that is leaving counts
+    }
   }
   FailedBatchScope(const FailedBatchScope&) = delete;
   FailedBatchScope& operator=(const FailedBatchScope&) = delete;

@@ -50,7 +50,10 @@ class [[nodiscard]] HookScope {
   HookScope(HookTracker& tracker, Hook hook) : tracker_(tracker), outer_(tracker.hook()) { tracker_.enter(hook); }
   ~HookScope() {
     if (std::uncaught_exceptions() > exceptions_) tracker_.fail();
-    tracker_.enter(outer_);
+    try {
+      tracker_.enter(outer_);
+    } catch (...) {  // where a rank is posted is for others to read; no error of it may end the process
+    }
   }
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;

@@ -12,7 +12,10 @@ class [[nodiscard]] TimedWait {
     if (profiler_ != nullptr) arrived_ = steady_seconds();
   }
   ~TimedWait() {
-    if (profiler_ != nullptr) profiler_->waited(kind_, arrived_, steady_seconds());
+    try {
+      if (profiler_ != nullptr) profiler_->waited(kind_, arrived_, steady_seconds());
+    } catch (...) {  // it must not throw, and here it could only end the process
+    }
   }
   TimedWait(const TimedWait&) = delete;
   TimedWait& operator=(const TimedWait&) = delete;
