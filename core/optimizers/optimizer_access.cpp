@@ -3,14 +3,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_zero.h>
-#include <cxxabi.h>
 #include <torch/optim/optimizer.h>
 
-#include <cstdlib>
-#include <memory>
 #include <type_traits>
 #include <typeinfo>
 
+#include "levin/core/base/class_name.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/optimizer_fields.h"
 #include "levin/core/error.h"
@@ -28,13 +26,6 @@ std::optional<double> number_option(const OptimizerParamGroup& group, const char
 
 void set_option(OptimizerParamGroup& group, const char* name, const Value& value) {
   if (!set_option_value(group.options(), name, value)) throw MisuseError(format("This optimizer has no {} to set.", name));
-}
-
-std::string demangled(const std::type_info& type) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
-                                                         &std::free);
-  return status == 0 ? name.get() : type.name();
 }
 
 }  // namespace
@@ -73,12 +64,7 @@ bool steps_parameters_alone(const torch::optim::Optimizer& optimizer) {
   return alone;
 }
 
-std::string optimizer_class_name(const torch::optim::Optimizer& optimizer) {
-  const std::string name = demangled(typeid(optimizer));
-  const std::size_t template_arguments = name.find('<');
-  const std::size_t end_of_scope = name.rfind("::", template_arguments);
-  return end_of_scope == std::string::npos ? name : name.substr(end_of_scope + 2);
-}
+std::string optimizer_class_name(const torch::optim::Optimizer& optimizer) { return class_name_of(typeid(optimizer)); }
 
 std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer) {
   std::vector<at::Tensor> parameters;

@@ -84,15 +84,11 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   manifest["datamodule_hyper_parameters"] = hyperparams.at("data");
   run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
   if (!weights_only) {
-    Value callbacks(Value::Map{});
     {
       const auto scope = run.hooks.enter(Hook::kStateDict);
-      for (const auto& callback : run.parts.callbacks) {
-        if (Value saved = callback->state_dict(); !saved.is_null()) callbacks[callback->state_key()] = std::move(saved);
-      }
+      manifest["callbacks"] = states_of(run.parts.callbacks);
       if (run.parts.data != nullptr) manifest["datamodule"] = run.parts.data->state_dict();
     }
-    manifest["callbacks"] = std::move(callbacks);
     manifest["optimizer_states"] = Value(Value::List{});
     for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
       run.strategy().save_optimizer(*run.parts.optimizers[index], index, checkpoint, !run.entry.failing);

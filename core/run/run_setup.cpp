@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <typeinfo>
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/class_name.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/console.h"
@@ -40,6 +42,19 @@ void apply_barebones(TrainerOptions& options) {
 
 bool any_of_class(const std::vector<std::shared_ptr<Callback>>& callbacks, std::string_view name) {
   return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->class_name() == name; });
+}
+
+bool same_class(const Callback& one, const Callback& other) { return typeid(one) == typeid(other); }
+
+[[noreturn]] void throw_shared_key(const std::string& key, const Callback& first, const Callback& second) {
+  throw ConfigError(
+      format("trainer: callbacks: two callbacks keep their state under one name, {}{}: they would write the same "
+             "files, or take one another's state. Remove one, or give them other options (of ModelCheckpoint: "
+             "monitor, mode, or how often it saves); a class of your own overrides state_key().",
+             key,
+             same_class(first, second)
+                 ? ""
+                 : format(" ({} and {})", full_class_name_of(typeid(first)), full_class_name_of(typeid(second)))));
 }
 
 std::shared_ptr<Callback> make_callback(const char* name, const Value& init_args = Value(Value::Map{})) {
@@ -162,7 +177,8 @@ std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_p
                                                        const std::vector<std::shared_ptr<Callback>>& of_module) {
   for (const auto& callback : of_module) {
     if (!callback) throw MisuseError("configure_callbacks returned an empty callback.");
-    std::erase_if(own, [&](const auto& other) { return other->class_name() == callback->class_name(); });
+    const Callback& added = *callback;
+    std::erase_if(own, [&](const auto& other) { return same_class(*other, added); });
   }
   own.insert(own.end(), of_module.begin(), of_module.end());
   return own;
@@ -173,12 +189,21 @@ void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks) {
   for (const auto& callback : callbacks) {
     const auto [same, is_new] = known.emplace(callback->state_key(), callback.get());
     if (is_new || callback->state_dict().is_null() || same->second->state_dict().is_null()) continue;
-    throw ConfigError(
-        format("trainer: callbacks: two callbacks keep their state under one name, {}: they would write the same "
-               "files, or take one another's state. Remove one, or give them other options (of ModelCheckpoint: "
-               "monitor, mode, or how often it saves); a class of your own overrides state_key().",
-               same->first));
+    throw_shared_key(same->first, *same->second, *callback);
   }
+}
+
+Value states_of(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  Value states(Value::Map{});
+  std::map<std::string, const Callback*> known;
+  for (const auto& callback : callbacks) {
+    Value state = callback->state_dict();
+    if (state.is_null()) continue;
+    const auto [same, is_new] = known.emplace(callback->state_key(), callback.get());
+    if (!is_new) throw_shared_key(same->first, *same->second, *callback);
+    states[same->first] = std::move(state);
+  }
+  return states;
 }
 
 }  // namespace levin

@@ -47,5 +47,7 @@ std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_p
 
 /// Throws ConfigError when two callbacks would save their state under one key, so that one would take the other's.
 void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks);
+/// What callbacks keep in a checkpoint, by state_key(). Throws likewise: a callback may have nothing to keep before it runs.
+Value states_of(const std::vector<std::shared_ptr<Callback>>& callbacks);
 
 }  // namespace levin
