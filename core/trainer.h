@@ -168,6 +168,9 @@ class LEVIN_API Trainer {
   /// process, the batch is not trained on (Lightning's -1). On several ranks a vote that comes after a batch's gradients
   /// were reduced counts one step later. A vote that comes when the epoch's last step is done has no effect.
   void skip_epoch();
+  /// Ranks: all, with one number, in a hook that all of them run at the same batch; else fit() ends on all with an error that
+  /// names ranks and numbers. Where the length of epochs is not known, several ranks count by it from the step after the next
+  /// one on.
   void set_accumulate_grad_batches(std::int64_t batches);
   /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. Throws IoError on every rank when the file could not be
   /// written.

@@ -85,6 +85,7 @@ void EpochLoop::start(const ResumePoint& resume) {
     data_.start_epoch(progress_.epoch);
   }
   agree_on_start();
+  window_ = run_.accumulation.batches;
   if (inside) resume.parameters->restore_place(run_);
   position_.before_reading = data_.before_reading();
   position_.batches_done = resume.batches_done;
@@ -218,14 +219,15 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
 }
 
 void EpochLoop::plan_iteration(Iteration& iteration) {
-  const std::int64_t every = run_.accumulation.batches;
+  // Where ranks may have to ask one another, all go by the number that they have agreed on.
+  if (run_.world_size() == 1 || plan_.known()) window_ = run_.accumulation.batches;
   iteration.starts_window = !run_.accumulation.window.open;
-  iteration.ends_window = (iteration.index + 1) % every == 0;
+  iteration.ends_window = (iteration.index + 1) % window_ == 0;
   if (run_.world_size() == 1) {
     iteration.is_last = !progress_.batch.has_next || plan_.is_last(iteration.index);
   } else if (plan_.known()) {
     iteration.is_last = plan_.is_last(iteration.index);
-  } else if (every > 1 || !reduces_gradients()) {
+  } else if (window_ > 1 || !reduces_gradients()) {
     // Nothing tells in time which batch is the last, so ranks ask each other. A rare case, and the only one that pays for it.
     // Every rank reaches this because nothing above depends on its own data.
     const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch);
@@ -271,7 +273,8 @@ void EpochLoop::learn_from_votes(Iteration& iteration) {
   }
   if (!votes_.reduced()) return;
   iteration.end_epoch = votes_.agreed().end_epoch;
-  if (!plan_.known() && run_.accumulation.batches == 1) {
+  const std::int64_t window = std::exchange(window_, votes_.agreed().accumulate_grad_batches);
+  if (!plan_.known() && window == 1) {
     iteration.is_last = !votes_.agreed().has_next;
     progress_.batch.is_last = iteration.is_last;
   }

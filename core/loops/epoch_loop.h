@@ -85,6 +85,7 @@ class EpochLoop {
   AutomaticOptimization automatic_;
   SchedulerRunner schedulers_;
   MetricRows rows_;
+  std::int64_t window_ = 1;      ///< accumulate_grad_batches that iterations are planned with
   std::int64_t first_step_ = 0;  ///< global_step when the epoch began; -1: it was resumed
 };
 

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace levin {
+
+struct Votes;
 
 /// Gradients that wait for more batches before the optimizer steps.
 struct GradientWindow {
@@ -29,5 +32,8 @@ struct GradientAccumulation {
   /// not 0.
   double correction(std::int64_t weight, int world_size) const;
 };
+
+/// Throws DesyncError, which names ranks and numbers, when ranks make a step of different numbers of batches.
+void check_same_accumulation(const std::vector<Votes>& by_rank);
 
 }  // namespace levin

@@ -1,5 +1,6 @@
 #include "levin/core/protocol/vote_channel.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "levin/core/base/format.h"
@@ -39,11 +40,13 @@ constexpr std::uint64_t kParametersChanged = 8;
 constexpr std::uint64_t kLossIsBad = 16;
 constexpr int kSignalShift = 8;
 constexpr int kGradientWeightShift = 16;
+constexpr int kAccumulateShift = 47;
 }  // namespace
 
 Votes merge(const std::vector<Votes>& votes) {
   Votes merged;
   merged.has_next = false;
+  if (!votes.empty()) merged.accumulate_grad_batches = votes.front().accumulate_grad_batches;
   for (const Votes& vote : votes) {
     merged.stop |= vote.stop;
     merged.end_epoch |= vote.end_epoch;
@@ -67,6 +70,7 @@ std::uint64_t pack(const Votes& votes) {
   if (votes.loss_is_bad) word |= kLossIsBad;
   word |= (static_cast<std::uint64_t>(votes.signal) & 0x7f) << kSignalShift;
   word |= (static_cast<std::uint64_t>(votes.gradient_weight) & 0x7fffffff) << kGradientWeightShift;
+  word |= static_cast<std::uint64_t>(std::min(votes.accumulate_grad_batches, 0xffff)) << kAccumulateShift;
   return word;
 }
 
@@ -79,6 +83,7 @@ Votes unpack_votes(std::uint64_t word) {
   votes.loss_is_bad = (word & kLossIsBad) != 0;
   votes.signal = static_cast<std::int32_t>((word >> kSignalShift) & 0x7f);
   votes.gradient_weight = static_cast<std::int32_t>((word >> kGradientWeightShift) & 0x7fffffff);
+  votes.accumulate_grad_batches = static_cast<std::int32_t>((word >> kAccumulateShift) & 0xffff);
   return votes;
 }
 

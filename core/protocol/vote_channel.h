@@ -19,6 +19,8 @@ struct LEVIN_API Votes {
   bool loss_is_bad = false;         ///< NaN or infinite, of a batch that is part of the gradients now reduced
   /// Of this rank's part in the gradients now reduced: its samples, or its batches where sizes are not known. Merged: the sum.
   std::int32_t gradient_weight = 0;
+  /// Batches whose gradients make one step on this rank, at most 65535: ranks compare them. Merged: the lowest rank's.
+  std::int32_t accumulate_grad_batches = 0;
   friend bool operator==(const Votes&, const Votes&) = default;
 };
 

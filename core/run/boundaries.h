@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
+#include "levin/core/loops/gradient_accumulation.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/run/progress.h"
 #include "levin/core/run/stop_request.h"
@@ -13,24 +15,34 @@ namespace levin {
 class Boundaries {
  public:
   /// `profiler`: may be null.
-  Boundaries(const Progress& progress, MetricStore& metrics, StopRequest& stop, Profiler* profiler = nullptr)
-      : progress_(progress), metrics_(metrics), stop_(stop), profiler_(profiler) {}
+  Boundaries(const Progress& progress, const GradientAccumulation& accumulation, MetricStore& metrics, StopRequest& stop,
+             Profiler* profiler = nullptr)
+      : progress_(progress), accumulation_(accumulation), metrics_(metrics), stop_(stop), profiler_(profiler) {}
 
   /// Ranks: all, for the reason that each caller gives above its call.
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
     const TimedWait wait(profiler_, WaitReason::kMeeting);
     // Every rank reaches this because each caller says why, above its call.
     BoundaryOutcome outcome = metrics_.meet(progress_.boundary(kind), votes(), payload);
-    stop_.adopt(outcome.rank_votes);
+    adopt(outcome.rank_votes);
     return outcome;
   }
   /// This rank's votes as they are now.
-  Votes votes() const { return stop_.votes(progress_.batch.has_next); }
-  /// Takes over votes that came another way, with the gradients of a step. Gives them merged.
-  Votes adopt(const std::vector<Votes>& by_rank) { return stop_.adopt(by_rank); }
+  Votes votes() const {
+    Votes votes = stop_.votes(progress_.batch.has_next);
+    votes.accumulate_grad_batches = static_cast<std::int32_t>(std::min<std::int64_t>(accumulation_.batches, 0xffff));
+    return votes;
+  }
+  /// Takes over votes that came another way, with the gradients of a step. Gives them merged. Throws DesyncError on every rank
+  /// when, in fit(), ranks make a step of different numbers of batches.
+  Votes adopt(const std::vector<Votes>& by_rank) {
+    if (progress_.fitting) check_same_accumulation(by_rank);
+    return stop_.adopt(by_rank);
+  }
 
  private:
   const Progress& progress_;
+  const GradientAccumulation& accumulation_;
   MetricStore& metrics_;
   StopRequest& stop_;
   Profiler* profiler_;

@@ -59,7 +59,7 @@ struct TrainerState {
   std::unique_ptr<MetricStore> metrics;
   HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
-  Boundaries boundaries{progress, *metrics, stop, setup.profiler.get()};
+  Boundaries boundaries{progress, accumulation, *metrics, stop, setup.profiler.get()};
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};
   GradientScaler scaler;

@@ -22,7 +22,8 @@ struct RunBench {
   std::unique_ptr<MetricStore> metrics = std::make_unique<MetricStore>(setup.strategy->control_group(), MetricStore::Options());
   HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{nullptr, parts, tracker};
-  Boundaries boundaries{progress, *metrics, stop};
+  GradientAccumulation accumulation;
+  Boundaries boundaries{progress, accumulation, *metrics, stop};
 };
 
 }  // namespace levin::test

@@ -37,7 +37,6 @@ struct OptimizationBench : RunBench {
   double value() const { return weight.weight.item<double>(); }
 
   SteppedWeight weight;
-  GradientAccumulation accumulation;
   Precision precision{PrecisionFormat::kFloat32, setup.strategy->accelerator(), at::Device(at::kCPU)};
   TrainedParameters trained{setup, parts};
   NanGuard nan{setup, progress, tracker};

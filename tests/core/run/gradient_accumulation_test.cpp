@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "levin/core/error.h"
+#include "levin/core/protocol/vote_channel.h"
+
 using namespace levin;
 
 TEST_CASE("one process that steps after every batch weighs nothing") {
@@ -37,4 +40,17 @@ TEST_CASE("the correction makes a sum of weighted losses the mean over the sampl
   // A window of 3 batches of which 1 was there.
   const GradientAccumulation window{.batches = 3};
   CHECK(window.correction(1, 1) == Approx(3.0));
+}
+
+TEST_CASE("ranks that make a step of different numbers of batches are an error that names ranks and numbers") {
+  const auto votes_of = [](const std::vector<std::int32_t>& numbers) {
+    std::vector<Votes> votes;
+    for (const std::int32_t number : numbers) votes.push_back(unpack_votes(pack(Votes{.accumulate_grad_batches = number})));
+    return votes;
+  };
+  CHECK_NOTHROW(check_same_accumulation(votes_of({4})));
+  CHECK_NOTHROW(check_same_accumulation(votes_of({65535, 65535, 65535})));
+  CHECK_THROWS_AS(check_same_accumulation(votes_of({1, 2})), DesyncError);
+  CHECK_THROWS_WITH(check_same_accumulation(votes_of({4, 1, 4, 8, 1})),
+                    Catch::Contains("1 on ranks 1, 4; 4 on ranks 0, 2; 8 on rank 3."));
 }
