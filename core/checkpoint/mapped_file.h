@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
@@ -18,6 +19,8 @@ class MappedFile {
 
   char* data() const { return data_; }
   std::string_view bytes() const { return {data_, size_}; }
+  /// CRC-32 of all bytes.
+  std::uint32_t checksum() const;
 
  private:
   char* data_ = nullptr;

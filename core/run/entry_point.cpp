@@ -165,6 +165,7 @@ void EntryPoint::load_checkpoint() {
   TensorFile file = TensorFile::open(checkpoint_file_, options_.map_location);
   checkpoint_ = std::make_shared<const Checkpoint>(std::move(file.content));
   if (fitting()) require_training(file.kind);
+  if (fitting()) check_same_checkpoint(run_.setup, checkpoint_file_);
   const Value* loops = checkpoint_->manifest.find("loops");
   if (fitting() && loops != nullptr && loops->find("place") == nullptr) {
     throw ConfigError("ckpt_path: '" + checkpoint_file_.string() +

@@ -1,13 +1,18 @@
 #include "levin/core/run/rank_agreement.h"
-#include "levin/core/base/class_name.h"
 
 #include <map>
 #include <sstream>
 
+#include "levin/core/base/class_name.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/host_name.h"
+#include "levin/core/base/join.h"
+#include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/protocol/rank_list.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin {
@@ -82,6 +87,29 @@ std::string describe_optimizers(const RunParts& parts) {
 
 void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage) {
   if (setup.world_size() > 1) require_same(setup, stage, "options", describe_setup(setup, parts, run));
+}
+
+void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& file) {
+  if (setup.world_size() == 1) return;
+  const MappedFile own(file);
+  RankExchange ranks(setup.strategy->control_group());
+  const Meeting meeting("comparing the checkpoint", "all go on from the file that rank 0 has chosen");
+  const auto files =
+      ranks.gather_if_different(format("{} bytes with checksum {}", own.bytes().size(), own.checksum()), meeting);
+  if (!files) return;
+  // Every rank reaches this because all have the same texts.
+  const std::vector<std::string> hosts = ranks.gather_text(host_name(), meeting);
+  std::map<std::pair<std::string, std::string>, std::vector<int>> groups;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    groups[{(*files)[rank], hosts[rank]}].push_back(static_cast<int>(rank));
+  }
+  const auto text_of = [](const auto& group) {
+    return format("{} on {} ({})", group.first.first, detail::rank_list(group.second), group.first.second);
+  };
+  throw ConfigError(
+      format("ckpt_path: '{}' is not one file for all ranks: {}. Ranks would go on from different states. Give a folder that "
+             "all hosts share, or copy one file to all of them.",
+             file, join(groups, "; ", text_of)));
 }
 
 void check_same_optimizers(const RunSetup& setup, const RunParts& parts) {

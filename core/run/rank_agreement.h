@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "levin/core/run/run_parts.h"
@@ -13,7 +14,12 @@ namespace levin {
 /// surface later as a hang or a wrong average.
 void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage);
 
-/// The same for the optimizers that configure_optimizers gave: with different ones the weights of ranks would drift apart.
+/// Compares the file that ranks have opened to go on from: each reads its own, and hosts may have another one under its name.
+/// Ranks: all. Throws ConfigError on every rank, which names ranks and hosts.
+void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& file);
+
+/// Compares the optimizers that configure_optimizers gave, as check_same_setup() does: with different ones the weights of ranks
+/// would drift apart.
 void check_same_optimizers(const RunSetup& setup, const RunParts& parts);
 
 /// The same once more, after parameters have changed while training runs. Throws DesyncError likewise.

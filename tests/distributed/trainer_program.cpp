@@ -92,6 +92,54 @@ void same_batches(const Settings& settings) {
   trainer.fit(module, numbers(2, differs ? 2 : 1));
 }
 
+/// From some moment on (when=epoch: an epoch's start; batch: the end of its second batch) rank= accumulates the gradients of
+/// two batches, or with rank=-1 all do; knows_size=0 or 1
+void accumulates(const Settings& settings) {
+  TrainerOptions options = options_for(settings);
+  Trainer trainer(options);
+  const bool does = settings.number("rank") == -1 || settings.number("rank") == trainer.rank();
+  struct Accumulating : OneWeight {
+    void on_train_epoch_start() override {
+      if (does && from_epoch) trainer().set_accumulate_grad_batches(2);
+    }
+    void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t batch_idx) override {
+      if (does && !from_epoch && batch_idx == 1) trainer().set_accumulate_grad_batches(2);
+    }
+    bool does = false, from_epoch = false;
+  } module;
+  module.does = does;
+  module.from_epoch = settings.text("when") == "epoch";
+  std::vector<Batch> ones(6, Batch{{"x", torch::ones({1})}});
+  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(ones), settings.number("knows_size") == 1));
+  Report report(settings.text("folder"), trainer.rank());
+  report_run(report, trainer, module);
+}
+
+/// part=saves; or resumes: each rank goes on from a file of its own under one name, and other= from one that says something
+/// else
+void own_checkpoints(const Settings& settings) {
+  const std::filesystem::path folder = settings.text("folder");
+  TrainerOptions options = options_for(settings);
+  const bool resumes = settings.text("part") == "resumes";
+  options.max_epochs = resumes ? 2 : 1;
+  Trainer trainer(options);
+  OneWeight module;
+  RunOptions run;
+  if (resumes) {
+    const std::filesystem::path own = folder / std::to_string(trainer.rank());
+    std::filesystem::create_directories(own);
+    Checkpoint saved = Checkpoint::load(folder / "saved.ckpt");
+    if (settings.number("other") == trainer.rank()) saved.manifest["global_step"] = 1;
+    saved.save(own / "saved.ckpt");
+    std::filesystem::current_path(own);
+    run.ckpt_path = "saved.ckpt";
+  }
+  trainer.fit(module, numbers(2, 1), {}, run);
+  if (!resumes) trainer.save_checkpoint(folder / "saved.ckpt");
+  Report report(settings.text("folder"), trainer.rank());
+  report_run(report, trainer, module);
+}
+
 /// Each rank has a batch more than the one before it, or its part of samples=, as uneven= says, in batches of 2. A schedule
 /// that steps with the optimizer takes all of training, and the bias has no weight decay. Reports how long a rank thinks
 /// training is, before ranks have agreed and after.
@@ -392,6 +440,8 @@ int main(int argc, char** argv) {
                                                                    {"stops", stops},
                                                                    {"uneven_data", uneven_data},
                                                                    {"same_batches", same_batches},
+                                                                   {"accumulates", accumulates},
+                                                                   {"own_checkpoints", own_checkpoints},
                                                                    {"different_keys", different_keys},
                                                                    {"skips_epoch", skips_epoch},
                                                                    {"waits", waits}};

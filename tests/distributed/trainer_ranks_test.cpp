@@ -153,6 +153,47 @@ TEST_CASE("ranks that all read the same are an error on each, unless it is meant
   CHECK(Run("same_batches", 2, {"allow=1", "differs=0"}).outcome.ok());
 }
 
+TEST_CASE("a number of batches for a step that one rank alone has set ends all ranks, which say who has set what") {
+  const std::string when = GENERATE("epoch", "batch");
+  const std::string knows_size = GENERATE("knows_size=1", "knows_size=0");
+  const std::string strategy = GENERATE("auto", "MeanGradients");
+  const int who = GENERATE(0, 2);
+  const auto run = [&](int rank) {
+    return Run("accumulates", 3, {"rank=" + std::to_string(rank), "when=" + when, knows_size, "strategy=" + strategy});
+  };
+  const Run alone = run(who);
+  INFO(alone.outcome.text());
+  CHECK_FALSE(alone.outcome.ok());
+  CHECK_THAT(alone.outcome.text(),
+             Catch::Contains(who == 0 ? "different numbers of batches for a step: 1 on ranks 1, 2; 2 on rank 0"
+                                      : "different numbers of batches for a step: 1 on ranks 0, 1; 2 on rank 2"));
+  const Run all = run(-1);
+  INFO(all.outcome.text());
+  REQUIRE(all.outcome.ok());
+  // Of six batches; within an epoch of unknown length the step after the change still is one of a single batch.
+  const int steps = when == "epoch" ? 3 : knows_size == "knows_size=1" ? 4 : 5;
+  all.check_everywhere("global_step", steps);
+  all.check_everywhere("weight", -steps);
+}
+
+TEST_CASE("ranks that go on from other files of one name are an error that names ranks, hosts and files") {
+  Run run("own_checkpoints", 3, {"part=saves"});
+  INFO(run.outcome.text());
+  REQUIRE(run.outcome.ok());
+  const int other = GENERATE(-1, 0, 2);
+  run.start("trainer_program", "own_checkpoints", 3, {"part=resumes", "other=" + std::to_string(other)});
+  INFO(run.outcome.text());
+  if (other == -1) {
+    REQUIRE(run.outcome.ok());
+    return run.check_everywhere("global_step", 4);
+  }
+  CHECK(run.outcome.status == 2);
+  const std::string host = " (" + levin::host_name() + ")";
+  CHECK_THAT(run.outcome.text(), Catch::Contains("ckpt_path: 'saved.ckpt' is not one file for all ranks: ") &&
+                                     Catch::Contains((other == 0 ? " on rank 0" : " on rank 2") + host) &&
+                                     Catch::Contains((other == 0 ? " on ranks 1, 2" : " on ranks 0, 1") + host));
+}
+
 TEST_CASE("a broken pipe does not end a rank, and ends a program that a rank has started") {
   const Run run("starts_programs", 2);
   INFO(run.outcome.text());
