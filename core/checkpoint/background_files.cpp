@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
 #include "levin/core/console/console.h"
+#include "levin/core/error.h"
 
 namespace levin {
 namespace {
@@ -70,11 +72,22 @@ void BackgroundFiles::give(Job job) {
   {
     const std::lock_guard lock(mutex_);
     if (error_) return;
+    if (!thread_.joinable()) start();
     if (job.holds_copy) ++copies_;
     jobs_.push_back(std::move(job));
-    if (!thread_.joinable()) thread_ = quiet_thread([this] { work(); });
   }
   changed_.notify_all();
+}
+
+void BackgroundFiles::start() {
+  try {
+    thread_ = quiet_thread([this] { work(); });
+  } catch (const std::system_error& error) {
+    throw IoError(
+        format("Checkpoints cannot be written in the background: the system gives no thread for it ({}). Allow this "
+               "user or container more processes and threads, or set ModelCheckpoint's async to false.",
+               error.code().message()));
+  }
 }
 
 void BackgroundFiles::work() {

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
@@ -23,11 +25,13 @@ constexpr double kContended = 0.2;
 CoreUse read_core_use() {
   CoreUse use;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
+  std::filesystem::directory_iterator entry("/proc/self/task", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     CoreUse::Times times;
+    const std::filesystem::path& task = entry->path();
     // A thread may end meanwhile; a kernel without scheduler statistics gives zeros.
-    if (std::ifstream(entry.path() / "schedstat") >> times.ran >> times.waited) {
-      use.threads[static_cast<pid_t>(std::stol(entry.path().filename().string()))] = times;
+    if (std::ifstream(task / "schedstat") >> times.ran >> times.waited) {
+      use.threads[static_cast<pid_t>(std::atol(task.filename().c_str()))] = times;
     }
   }
   return use;
@@ -49,7 +53,12 @@ std::optional<double> waiting_share(const CoreUse& before, const CoreUse& after)
 ContentionWatch::ContentionWatch(int threads, std::function<void(const std::string&)> warn)
     : threads_(threads), warn_(std::move(warn)) {
   if (!warn_) warn_ = [](const std::string& text) { rank_warn_once(text); };
-  if (threads_ > 1) thread_ = quiet_thread([this] { run(); });
+  if (threads_ <= 1) return;
+  try {
+    thread_ = quiet_thread([this] { run(); });
+  } catch (const std::system_error&) {
+    // A run does without the warning.
+  }
 }
 
 ContentionWatch::~ContentionWatch() {

@@ -1,5 +1,6 @@
 #include "levin/core/checkpoint/background_files.h"
 
+#include <signal.h>
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
@@ -7,6 +8,7 @@
 #include <future>
 
 #include "levin/core/error.h"
+#include "support/no_threads.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
@@ -58,6 +60,25 @@ TEST_CASE("files that take the memory of earlier copies hold what each was given
   }
   files.wait();
   for (int number = 0; number < kFiles; ++number) CHECK(first_value(folder / std::to_string(number)) == number);
+}
+
+TEST_CASE("where no thread can be had, a write is an error at once, signals come as before, and nothing waits") {
+  const TemporaryFolder folder;
+  BackgroundFiles files;
+  {
+    const NoThreads no_threads;
+    CHECK_THROWS_WITH(files.write(checkpoint_of(torch::ones({1})), folder / "one.ckpt"),
+                      Catch::Contains("the system gives no thread") && Catch::Contains("async to false"));
+  }
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  CHECK(sigismember(&blocked, SIGTERM) == 0);
+  CHECK(sigismember(&blocked, SIGINT) == 0);
+  files.wait();
+  CHECK_FALSE(files.is_there(folder / "one.ckpt"));
+  for (const char* name : {"two.ckpt", "three.ckpt", "four.ckpt"}) files.write(checkpoint_of(torch::ones({1})), folder / name);
+  files.wait();
+  CHECK(first_value(folder / "four.ckpt") == 1);
 }
 
 TEST_CASE("a file in the background holds the tensors as they were when it was given") {

@@ -8,6 +8,8 @@
 #include <future>
 #include <thread>
 
+#include "support/no_threads.h"
+
 using levin::ContentionWatch;
 using levin::CoreUse;
 using levin::read_core_use;
@@ -90,4 +92,9 @@ TEST_CASE("a watch over several threads warns once, and one over a single thread
     CHECK_THAT(text.get(), Catch::StartsWith("cores are busy: ") && Catch::Contains("trainer.threads: 1"));
   }
   CHECK(times == 1);
+}
+
+TEST_CASE("a watch that gets no thread watches nothing, and a run does without") {
+  const levin::test::NoThreads no_threads;
+  CHECK_NOTHROW(ContentionWatch(2));
 }
