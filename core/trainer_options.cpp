@@ -1,6 +1,7 @@
 #include "levin/core/trainer_options.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "levin/core/base/format.h"
 
@@ -97,6 +98,7 @@ void declare_rules(OptionList<TrainerOptions>& options) {
 
 void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   using T = TrainerOptions;
+  constexpr int kMostInt = std::numeric_limits<int>::max();
   options.add("max_epochs", &T::max_epochs, "Stop after this many epochs; -1: no limit. Unset without another limit: 1000")
       .min(-1);
   options.add("min_epochs", &T::min_epochs, "Train at least this many epochs").min(0);
@@ -107,15 +109,17 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("accelerator", &T::accelerator, "Where tensors live: auto, cpu, cuda");
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp, ddp_sharded");
   options.add("devices", &T::devices, "auto, a count, -1 for all, or indices such as \"0,3\"");
-  options.add("num_nodes", &T::num_nodes, "Number of hosts").min(1);
+  options.add("num_nodes", &T::num_nodes, "Number of hosts").min(1).max(kMostInt);
   options
       .add("max_restarts", &T::max_restarts,
            "After a failure start all ranks again, so often at most, from the run's newest checkpoint")
-      .min(0);
+      .min(0)
+      .max(kMostInt);
   options
       .add("min_devices", &T::min_devices,
            "With max_restarts: go on with fewer ranks when devices are gone, down to so many. Unset: with all or not at all")
-      .min(1);
+      .min(1)
+      .max(kMostInt);
   options
       .add("threads", &T::threads,
            "Threads with which each rank computes on the CPU. Unset: OMP_NUM_THREADS, or else the cores, divided among ranks")

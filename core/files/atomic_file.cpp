@@ -76,6 +76,9 @@ void AtomicFile::send_to_disk() { (void)::sync_file_range(descriptor_, 0, 0, SYN
 
 void AtomicFile::commit(Disk disk) {
   if (disk == Disk::kWait && fsync(descriptor_) != 0) fail("bring it to disk", errno);
+  // A file system over a network may say only when a descriptor is closed that there was no room: the file's own stays open.
+  const int copy = disk == Disk::kLeaveToKernel ? fcntl(descriptor_, F_DUPFD_CLOEXEC, 0) : -1;
+  if (copy >= 0 && close(copy) != 0) fail("write it", errno);
   if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);
   committed_ = is_in_place_ = true;
   if (disk == Disk::kLeaveToKernel) return;

@@ -26,10 +26,12 @@ std::int64_t at_most(std::int64_t batches, const TrainerOptions& options) {
 /// Before ranks have agreed; -1 for unknown.
 std::int64_t own_epoch_batches(TrainerState& run) {
   // Not to be asked from within the loader's own making.
-  DataSource* const source = std::exchange(run.data_ahead, nullptr);
-  const auto batches = batches_of(source->train_ahead(run.module(), run.setup, run.hooks), run.options());
-  run.data_ahead = source;
-  return batches.value_or(-1);
+  struct Away {
+    TrainerState& run;
+    DataSource* source = std::exchange(run.data_ahead, nullptr);
+    ~Away() { run.data_ahead = source; }
+  } away{run};
+  return batches_of(away.source->train_ahead(run.module(), run.setup, run.hooks), run.options()).value_or(-1);
 }
 
 }  // namespace

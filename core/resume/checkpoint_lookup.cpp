@@ -17,6 +17,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What cannot be looked at counts as not there: opening it says why.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
 /// The checkpoints in a folder, newest first.
 std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
@@ -62,8 +73,8 @@ std::optional<fs::path> best_named_in(const fs::path& file) {
   if (decisions.empty()) return std::nullopt;
   fs::path best = decisions.front().best;
   // A run's folder may have been moved since.
-  if (const fs::path beside = file.parent_path() / best.filename(); !fs::exists(best) && fs::exists(beside)) best = beside;
-  if (!fs::exists(best)) return std::nullopt;
+  if (const fs::path beside = file.parent_path() / best.filename(); !is_there(best) && is_there(beside)) best = beside;
+  if (!is_there(best)) return std::nullopt;
   std::vector<std::string> others;
   for (const Decision& other : decisions) {
     if (!other.monitor.empty() && other.monitor != decisions.front().monitor) others.push_back(other.monitor);
@@ -112,14 +123,14 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
   if (ckpt_path.empty()) throw ConfigError("ckpt_path: it is empty; give a file, the folder of a run, best or last.");
   if (ckpt_path == "best" || ckpt_path == "last") return {{}, ckpt_path};
   if (TensorFile::is_model_folder(ckpt_path)) return {ckpt_path, ""};
-  if (fs::is_directory(ckpt_path)) return {ckpt_path, "last"};
-  if (fs::exists(ckpt_path)) return {ckpt_path, ""};
+  if (is_folder(ckpt_path)) return {ckpt_path, "last"};
+  if (is_there(ckpt_path)) return {ckpt_path, ""};
   const std::size_t colon = ckpt_path.rfind(':');
   const std::string which = colon == std::string::npos ? "" : ckpt_path.substr(colon + 1);
   if (which != "best" && which != "last")
     throw ConfigError(format("ckpt_path: there is no file '{}'{}.", ckpt_path, working_folder_of(ckpt_path)));
   const std::string folder = ckpt_path.substr(0, colon);
-  if (!fs::is_directory(folder))
+  if (!is_folder(folder))
     throw ConfigError(format("ckpt_path: there is no folder '{}' of a run{}.", folder, working_folder_of(folder)));
   return {folder, which};
 }

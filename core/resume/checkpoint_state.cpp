@@ -223,7 +223,8 @@ std::filesystem::path chosen_file(const TrainerState& run, const std::string& ck
   if (!choice.place.empty()) return find_checkpoint({choice.place / "checkpoints", choice.place}, choice.which);
   const auto known = run.resume.checkpoint_aliases.find(choice.which);
   if (known != run.resume.checkpoint_aliases.end()) return known->second;
-  if (choice.which == "last" && std::filesystem::exists(run.resume.newest_file)) return run.resume.newest_file;
+  std::error_code ignored;
+  if (choice.which == "last" && std::filesystem::exists(run.resume.newest_file, ignored)) return run.resume.newest_file;
   return find_checkpoint(folders_of_experiment(run), choice.which);
 }
 

@@ -16,6 +16,11 @@ namespace {
 /// More are not needed: of a run that keeps few files, the others are gone.
 constexpr std::size_t kMostFiles = 100;
 
+bool still_there(const std::string& file) {
+  std::error_code ignored;
+  return std::filesystem::exists(file, ignored);
+}
+
 Value texts(const std::vector<std::string>& list) {
   Value value(Value::List{});
   for (const std::string& text : list) value.push_back(text);
@@ -62,7 +67,7 @@ void RestartNotes::begin_fit(RankGroup& ranks, bool comes_from_queue, const std:
 std::optional<std::filesystem::path> RestartNotes::newest_checkpoint() const {
   for (const bool alone : {false, true}) {
     for (auto file = fit_.checkpoints.rbegin(); file != fit_.checkpoints.rend(); ++file) {
-      if (file->alone != alone || !std::filesystem::exists(file->path)) continue;
+      if (file->alone != alone || !still_there(file->path)) continue;
       try {
         Checkpoint::load(file->path);
         return file->path;
@@ -75,30 +80,42 @@ std::optional<std::filesystem::path> RestartNotes::newest_checkpoint() const {
 }
 
 void RestartNotes::note_loggers(RankGroup& ranks, std::vector<std::string> tokens) {
+  const std::lock_guard lock(mutex_);
   fit_.loggers = std::move(tokens);
   keep(ranks);
 }
 
 void RestartNotes::note_restart(RankGroup& ranks, std::int64_t step) {
+  const std::lock_guard lock(mutex_);
   fit_.restart_steps.push_back(step);
   keep(ranks);
 }
 
 void RestartNotes::note_checkpoint(RankGroup& ranks, const std::filesystem::path& file, bool alone) {
   if (ranks.rank() != 0) return;
-  add_checkpoint(file, alone);
+  const std::lock_guard lock(mutex_);
+  add(file, alone);
   keep(ranks);
 }
 
 void RestartNotes::add_checkpoint(const std::filesystem::path& file, bool alone) {
+  const std::lock_guard lock(mutex_);
+  add(file, alone);
+}
+
+void RestartNotes::add(const std::filesystem::path& file, bool alone) {
   const std::string path = std::filesystem::absolute(file).string();
-  std::erase_if(fit_.checkpoints,
-                [&](const File& known) { return known.path == path || !std::filesystem::exists(known.path); });
+  std::erase_if(fit_.checkpoints, [&](const File& known) { return known.path == path || !still_there(known.path); });
   fit_.checkpoints.push_back({path, alone});
   if (fit_.checkpoints.size() > kMostFiles) fit_.checkpoints.erase(fit_.checkpoints.begin());
 }
 
 std::string RestartNotes::text() const {
+  const std::lock_guard lock(mutex_);
+  return written();
+}
+
+std::string RestartNotes::written() const {
   std::vector<Fit> fits = earlier_;
   fits.resize(std::max(fits.size(), number_ + 1));
   fits[number_] = fit_;
@@ -120,7 +137,7 @@ std::string RestartNotes::text() const {
 }
 
 void RestartNotes::keep(RankGroup& ranks) const {
-  if (ranks.rank() == 0) ranks.keep_for_restarts(text());
+  if (ranks.rank() == 0) ranks.keep_for_restarts(written());
 }
 
 }  // namespace levin

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@ namespace levin {
 
 /// What the attempts of a run tell those after them, when the launcher starts all ranks again after a failure: for each fit of
 /// the program, in order, where its loggers write and which checkpoints it has written. Rank 0 keeps them.
+/// Threading: the thread that trains, but for note_checkpoint(), which BackgroundFiles calls on its own.
 class RestartNotes {
  public:
   /// Ranks: all. The next fit of this program begins: takes over what earlier attempts kept, as rank 0 knows it. `from_queue`:
@@ -44,9 +46,12 @@ class RestartNotes {
     std::vector<File> checkpoints;  ///< the newest last
     std::vector<std::int64_t> restart_steps;
   };
+  void add(const std::filesystem::path& file, bool alone);
+  std::string written() const;
   void keep(RankGroup& ranks) const;
   static std::vector<Fit> read(const std::string& text);
 
+  mutable std::mutex mutex_;
   std::size_t number_ = 0;    ///< of the fit, from 0
   std::vector<Fit> earlier_;  ///< fits of this program before this one
   Fit fit_;

@@ -136,9 +136,11 @@ std::int64_t batch_fingerprint(const Batch& batch) {
   for (const auto& [name, tensor] : batch.items()) {
     std::ostringstream kind;
     kind << name << '|';
+    // Sparse and nested ones do not lie in one piece, and different ones may be of one kind.
+    if (tensor.defined() && (tensor.layout() != at::kStrided || tensor.is_nested())) return 0;
     if (tensor.defined()) kind << tensor.sizes() << '|' << tensor.scalar_type() << '|';
     hash.add(kind.str());
-    if (!tensor.defined() || tensor.is_sparse()) continue;
+    if (!tensor.defined()) continue;
     const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
     hash.add({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
   }

@@ -19,7 +19,7 @@ namespace levin {
 void check_same_data(ControlGroup& group, int node_rank, const std::string& what, const LoaderList& loaders);
 
 /// A number for what a batch holds: names, shapes, types and values. Batches that are equal have the same, others hardly ever;
-/// never 0.
+/// never 0. 0 for one with sparse or nested tensors, which are not compared.
 std::int64_t batch_fingerprint(const Batch& batch);
 
 /// `first_batches`: the fingerprint of each rank's first training batch of an epoch, 0 where it is not compared. Throws

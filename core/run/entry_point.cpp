@@ -397,7 +397,6 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   // Kept: the hooks that run from here on are not where this rank failed.
   const Whereabouts where = run_.tracker.fail();
   run_.entry.failing = true;
-  run_.trained.untoggle();
   run_.progress.batch.loaders.clear();
   // An agreed signal is known to every rank already; any other error the others must hear of at once. It is the one that is
   // being handled: its type says where it comes from, and `error` may only stand for it.
@@ -410,6 +409,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
                                 " failed too: " + error_text(second));
     } catch (...) {
       Console::instance().error("While handling an error, a hook failed too, with an exception that is no std::exception.");
+  guarded([&] { run_.trained.untoggle(); });
     }
   };
   {

@@ -63,7 +63,7 @@ class LiveBlocks {
  private:
   mutable std::mutex mutex_;
   const HookTracker* tracker_ = nullptr;  ///< null: nobody counts
-  std::thread::id thread_;
+  std::atomic<std::thread::id> thread_;
   std::unordered_map<const void*, std::pair<Hook, std::int64_t>> blocks_;
   std::map<Hook, std::int64_t> bytes_;
 };

@@ -1,6 +1,10 @@
 #include "levin/core/files/atomic_file.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <fstream>
 
 #include "levin/core/error.h"
@@ -21,9 +25,34 @@ void write(const fs::path& file, const std::string& text) {
   output.commit();
 }
 
+bool closing_fails = false;
+
 std::ptrdiff_t entries(const fs::path& folder) { return std::distance(fs::directory_iterator(folder), {}); }
 
 }  // namespace
+
+/// In place of the C library's: as a file system over a network, which has no room left and says so here.
+extern "C" __attribute__((visibility("default"))) int close(int descriptor) {
+  const auto result = static_cast<int>(syscall(SYS_close, descriptor));
+  if (!closing_fails) return result;
+  errno = ENOSPC;
+  return -1;
+}
+
+TEST_CASE("a file whose bytes a file system refuses when it is closed leaves the one before") {
+  const TemporaryFolder folder;
+  write(folder / "file", "old");
+  {
+    AtomicFile output(folder / "file");
+    output.write("new");
+    closing_fails = true;
+    CHECK_THROWS_WITH(output.commit(AtomicFile::Disk::kLeaveToKernel),
+                      Catch::Contains("No space left on device") && Catch::Contains("is unchanged"));
+    closing_fails = false;
+  }
+  CHECK(read_text(folder / "file") == "old");
+  CHECK(entries(folder.path()) == 1);
+}
 
 TEST_CASE("a file takes its name when it is complete, and not before") {
   const TemporaryFolder folder;

@@ -87,6 +87,9 @@ TEST_CASE("a ckpt_path is a file, best or last, or those of a run's folder") {
   CHECK(read(run + ":last") == Read(run, "last"));
   CHECK_THROWS_WITH(read(""), Contains("it is empty"));
   CHECK_THROWS_WITH(read((folder / "none.ckpt").string()), Contains("there is no file") && Contains("none.ckpt"));
+  // What the system refuses to look at is told as what is not there.
+  CHECK_THROWS_AS(read((folder / std::string(5000, 'x')).string()), ConfigError);
+  CHECK_THROWS_AS(read((folder / std::string(5000, 'x')).string() + ":last"), ConfigError);
   CHECK_THROWS_WITH(read((folder / "none:best").string()), Contains("there is no folder") && Contains("none"));
 }
 

@@ -29,6 +29,13 @@ TEST_CASE("a batch's fingerprint is of its names, shapes, types and values") {
   CHECK_FALSE(all.contains(0));
 }
 
+TEST_CASE("batches of sparse tensors, which may be of one kind and hold other values, are not compared") {
+  const at::Tensor rows = torch::eye(3);
+  for (const at::Tensor& sparse : {rows.to_sparse(), rows.to_sparse_csr(), rows.to_sparse_csc()}) {
+    CHECK(batch_fingerprint(Batch{{"x", sparse}, {"y", rows}}) == 0);
+  }
+}
+
 TEST_CASE("ranks that all begin with the same batch are an error; those that do not, or do not say, are none") {
   CHECK_THROWS_WITH(check_different_batches({7, 7}, 3),
                     Contains("All 2 ranks begin epoch 3 with the same training batch") && Contains("2 times as slowly") &&

@@ -382,3 +382,16 @@ TEST_CASE("a module that goes to another Trainer is let go by the first one, whi
   nested.on_step = [&](OneWeight& module) { Trainer(options).fit(module, numbers({1})); };
   CHECK_THROWS_WITH(Trainer(options).fit(nested, numbers({1})), Catch::Contains("already running in another Trainer"));
 }
+
+TEST_CASE("numbers of hosts, restarts and devices that no run has are refused, and not cut off") {
+  constexpr std::int64_t kHuge = (std::int64_t{1} << 32) + 1;
+  for (std::int64_t TrainerOptions::*option : {&TrainerOptions::num_nodes, &TrainerOptions::max_restarts}) {
+    TrainerOptions options = quiet_options();
+    options.*option = kHuge;
+    CHECK_THROWS_AS(Trainer(options), ConfigError);
+  }
+  TrainerOptions options = quiet_options();
+  options.max_restarts = 1;
+  options.min_devices = kHuge;
+  CHECK_THROWS_AS(Trainer(options), ConfigError);
+}
