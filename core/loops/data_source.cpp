@@ -16,8 +16,7 @@ namespace levin {
 
 namespace {
 
-/// `what`: "training".
-void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven, const std::string& what) {
+void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven) {
   Shard shard;
   if (setup.options.use_distributed_sampler) {
     shard.rank = setup.strategy->rank();
@@ -28,11 +27,14 @@ void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven, const st
   shard.force_sequential = takes_batches(setup.options.overfit_batches);
   loader.set_shard(shard);
   loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
+}
+
+/// Of training data it is an error, once ranks know how much all of them have.
+void warn_of_empty(const RunSetup& setup, const BatchLoader& loader, Stage stage) {
   const auto share = loader.sample_share();
-  if (share ? share->all == 0 : setup.world_size() == 1 && loader.size() == 0) {
-    rank_zero_warn(
-        format("The {} loader is empty: it gives no batch. Look at what its dataset reads, and at its size().", what));
-  }
+  if (share ? share->all != 0 : setup.world_size() > 1 || loader.size() != 0) return;
+  rank_zero_warn(format("The {} loader is empty: it gives no batch. Look at what its dataset reads, and at its size().",
+                        stage_name(stage)));
 }
 
 void check_given(const LoaderPtr& train) {
@@ -70,7 +72,7 @@ LoaderList ask(Source& source, Stage stage) {
 LoaderPtr DataSource::ask_for_train(Module& module, const RunSetup& setup, HookRunner& hooks) const {
   const auto scope = hooks.enter(Hook::kTrainDataloader);
   LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : module.train_dataloader();
-  if (loader) prepare(setup, *loader, setup.options.uneven, "training");
+  if (loader) prepare(setup, *loader, setup.options.uneven);
   return loader;
 }
 
@@ -97,7 +99,8 @@ LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& s
   for (const LoaderPtr& loader : loaders) {
     if (!loader) throw MisuseError(std::string(hook_name(loader_hook(stage))) + " gave an empty loader among its loaders.");
     // Evaluation data is never padded: each sample counts once.
-    prepare(setup, *loader, Uneven::kKeep, std::string(stage_name(stage)));
+    prepare(setup, *loader, Uneven::kKeep);
+    warn_of_empty(setup, *loader, stage);
   }
   check_same_data(setup.strategy->control_group(), setup.strategy->node_rank(), std::string(stage_name(stage)), loaders);
   return loaders;

@@ -158,7 +158,9 @@ bool EpochLoop::any_rank_has_batch() {
 }
 
 void EpochLoop::run_iterations() {
-  if (!any_rank_has_batch()) return reach_end(/*completed=*/true, 0);
+  const bool has_batches = any_rank_has_batch();
+  was_empty_ = !has_batches && position_.batches_done == 0;
+  if (!has_batches) return reach_end(/*completed=*/true, 0);
   for (bool over = false; !over;) {
     over = is_over(run_iteration(position_.batches_done));
     if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();

@@ -27,6 +27,8 @@ class EpochLoop {
   void run(const ResumePoint& resume);
   /// Throws Interrupted when the ranks agreed to end for a signal.
   void throw_if_signalled() const;
+  /// The epoch that ran last had no batch on any rank that takes part, from its beginning on.
+  bool was_empty() const { return was_empty_; }
   /// Tells what has become of checkpoints that are written in the background.
   void check_files() const;
 
@@ -85,6 +87,7 @@ class EpochLoop {
   AutomaticOptimization automatic_;
   SchedulerRunner schedulers_;
   MetricRows rows_;
+  bool was_empty_ = false;
   std::int64_t window_ = 1;      ///< accumulate_grad_batches that iterations are planned with
   std::int64_t first_step_ = 0;  ///< global_step when the epoch began; -1: it was resumed
 };

@@ -5,13 +5,16 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/console/console.h"
+#include "levin/core/loops/scheduler_runner.h"
 #include "levin/core/loops/take_over.h"
+#include "levin/core/loops/training_length.h"
 #include "levin/core/run/announcements.h"
 
 namespace levin {
 
 FitLoop::FitLoop(TrainerState& run, const Precision& precision, DataSource& source)
     : run_(run),
+      batches_before_(run.progress.total_batch_idx),
       stop_(run.options(), run.progress, run.stop, run.world_size()),
       votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
       data_(source, run.module(), run.setup, run.hooks, run.progress.batch),
@@ -28,7 +31,6 @@ void FitLoop::run(const ResumePoint& resume) {
     rank_zero_warn(
         format("max_epochs is not set: training stops after {} epochs. Set max_epochs: -1 for no limit.", *options.max_epochs));
   }
-  const std::int64_t batches_before = run_.progress.total_batch_idx;
   validation_.set_up();
   validation_.sanity_check();
   epoch_.throw_if_signalled();
@@ -40,7 +42,12 @@ void FitLoop::run(const ResumePoint& resume) {
   ResumePoint from = resume;
   if (from.is_in_epoch()) from.batches_done = data_.seek(resume);
   agree_on_epoch();
+  if (may_train() && run_.progress.num_training_batches == 0) throw_without_batches();
   announce();
+  if (!options.fast_dev_run) {
+    warn_of_unreached_schedules(
+        run_.parts, TrainingLength(options, run_.accumulation.batches, [&] { return run_.progress.num_training_batches; }));
+  }
   if (from.is_in_epoch() || !done()) {
     train_epochs(std::move(from));
   } else {
@@ -49,13 +56,26 @@ void FitLoop::run(const ResumePoint& resume) {
     begin_place(run_, Place::kEpochStart);
   }
   rank_zero_info("Training stopped: " + run_.progress.end_reason + ".");
-  const bool may_train = *options.max_epochs != 0 && options.max_steps != 0 && run_.progress.num_training_batches != 0;
-  if (may_train && run_.progress.total_batch_idx == batches_before && !run_.stop.agreed()) {
+  if (may_train() && run_.progress.total_batch_idx == batches_before_ && !run_.stop.agreed()) {
     rank_zero_warn(
         format("This fit trained nothing: {} was true before it began, after {}. Raise the limit; and to train another module, "
                "or one from the beginning, make another Trainer.",
                run_.progress.end_reason, counted(static_cast<std::size_t>(run_.progress.epoch), "epoch")));
   }
+}
+
+bool FitLoop::may_train() const {
+  const TrainerOptions& options = run_.options();
+  const bool takes_any = !options.limit_train_batches || takes_batches(*options.limit_train_batches);
+  return *options.max_epochs != 0 && options.max_steps != 0 && takes_any;
+}
+
+void FitLoop::throw_without_batches() const {
+  const bool ends_with_first = run_.world_size() > 1 && !run_.module().automatic_optimization();
+  throw MisuseError(format(
+      "fit has nothing to train on: the training loader gives no batch{}. Look at what its dataset reads, at its "
+      "size(), and at drop_last, which leaves out a batch that is not full. If it is meant, set limit_train_batches to 0.",
+      ends_with_first ? " on some rank, with whose last batch an epoch of manual optimization ends" : ""));
 }
 
 void FitLoop::train_epochs(ResumePoint resume) {
@@ -68,6 +88,7 @@ void FitLoop::train_epochs(ResumePoint resume) {
   while (true) {
     epoch_.run(std::exchange(resume, {}));
     epoch_.throw_if_signalled();
+    if (epoch_.was_empty() && run_.progress.total_batch_idx == batches_before_) throw_without_batches();
     reload_if_due();
     agree_on_epoch();
     if (done()) break;

@@ -27,10 +27,15 @@ class FitLoop {
   void agree_on_epoch();
   void warn_of_long_interval() const;
   void announce() const;
+  /// The options leave something to train.
+  bool may_train() const;
+  /// Ranks: all, where all know that none has a batch.
+  [[noreturn]] void throw_without_batches() const;
   /// True when training is over; Progress::end_reason then says why.
   bool done();
 
   TrainerState& run_;
+  std::int64_t batches_before_;  ///< Progress::total_batch_idx when it began
   StopConditions stop_;
   StepVotes votes_;
   TrainingData data_;

@@ -2,11 +2,17 @@
 
 #include <algorithm>
 
+#include <typeinfo>
+
+#include "levin/core/base/class_name.h"
+#include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/join.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
 #include "levin/core/loops/training_length.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 
@@ -48,6 +54,32 @@ void check_optimizer_of(const LrScheduler& scheduler, const OptimizerSetups& set
       "by now: make it for the optimizer that configure_optimizers returns.");
 }
 
+/// "AdamW with StepLr"
+std::string describe(const OptimizerSetup& setup) {
+  if (!setup.optimizer) return "no optimizer";
+  const auto name_of = [](const SchedulerConfig& config) {
+    const LrScheduler* const scheduler = config.scheduler.get();
+    return scheduler == nullptr ? "no scheduler" : class_name_of(typeid(*scheduler));
+  };
+  const std::string schedulers = join(setup.schedulers, " and ", name_of);
+  return optimizer_class_name(*setup.optimizer) + (schedulers.empty() ? "" : " with " + schedulers);
+}
+
+/// The module's own are made for their names alone: `taken` takes their place.
+void warn_of_overridden(Module& module, const OptimizerSetup& taken) {
+  std::string own;
+  try {
+    own = join(module.configure_optimizers().list(), ", ", describe);
+    if (own.empty()) return;
+  } catch (const std::exception& error) {
+    own = format("which fails here ({})", error_text(error));
+  }
+  rank_zero_warn(
+      format("{} of the configuration (optimizer:) takes the place of what {}::configure_optimizers gives, {}. Leave "
+             "optimizer out to train with the module's own.",
+             describe(taken), class_name_of(typeid(module)), own));
+}
+
 }  // namespace
 
 OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name, const TrainingLength& length) {
@@ -60,6 +92,7 @@ OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& overrid
     const auto steps = [&] { return length.schedule_steps(config.interval, config.frequency); };
     config.scheduler = override_by_name.scheduler->make(*setup.optimizer, {steps, settings.mark()});
   }
+  warn_of_overridden(module, setup);
   return setup;
 }
 

@@ -4,6 +4,8 @@
 
 namespace levin {
 
+class TrainingLength;
+
 /// Steps learning-rate schedulers when they are due: those on a metric after validation, the others before.
 class SchedulerRunner {
  public:
@@ -22,5 +24,9 @@ class SchedulerRunner {
   const MetricStore& metrics_;
   HookRunner& hooks_;
 };
+
+/// Warns on rank 0 of schedules whose end, or of whose milestones, training does not come to: by the names that PyTorch gives
+/// them in a scheduler's state. What is not known is passed over.
+void warn_of_unreached_schedules(const RunParts& parts, const TrainingLength& length);
 
 }  // namespace levin

@@ -299,7 +299,7 @@ TEST_CASE("mistakes in a module's code") {
       in_code("unregistered_layer", {"depends on 2 weights", "[1, 4], [1]", "register_module()"}, 0),
       in_code("short_batches", {"a batch of 3 rows for 4 samples"}, 0),
       in_code("broadcast_loss", {"differ in shape", "[16, 1] and [16]"}, 0),
-      in_code("empty_dataset", {"training loader is empty"}, 0),
+      in_code("empty_dataset", {"training loader gives no batch"}),
       in_code("negative_size", {"size"}),
       in_code("uneven_samples", {"sample"}),
       in_code("step_without_backward", {"manual_backward(loss)"}, 0),

@@ -85,7 +85,7 @@ TEST_CASE("an empty loader among several is an error that names the hook") {
                     "test_dataloaders gave an empty loader among its loaders.");
 }
 
-TEST_CASE("an empty loader is told, with what it is for") {
+TEST_CASE("an empty loader of an evaluation is told, with what it is for") {
   struct Empty final : FixedLoader {
     Empty() : FixedLoader({}) {}
     std::optional<SampleShare> sample_share() const override { return SampleShare{}; }
@@ -95,8 +95,8 @@ TEST_CASE("an empty loader is told, with what it is for") {
   options.log_file = folder / "log.txt";
   RunBench bench(options);
   Module module;
-  DataSource(std::make_shared<Empty>(), {}).train(module, bench.setup, bench.hooks);
+  DataSource(nullptr, {std::make_shared<Empty>()}).evaluation(Stage::kValidate, module, bench.setup, bench.hooks);
   std::ostringstream log;
   log << std::ifstream(folder / "log.txt").rdbuf();
-  CHECK_THAT(log.str(), Catch::Contains("The training loader is empty"));
+  CHECK_THAT(log.str(), Catch::Contains("The validate loader is empty"));
 }

@@ -3,7 +3,10 @@
 #include <sstream>
 
 #include "levin/core/error.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/loggers/csv_logger.h"
+#include "levin/optim/one_cycle_lr.h"
 #include "levin/optim/step_lr.h"
 #include "support/file_text.h"
 #include "support/recording.h"
@@ -268,4 +271,90 @@ TEST_CASE("log() in a constructor, or before a run, is an error with its line") 
       Early(), Catch::Contains("log(\"early\") is called outside of a run") && Catch::Contains("silent_training_test.cpp:"));
   Two module;
   CHECK_THROWS_AS(module.log("early", 1.0), MisuseError);
+}
+
+TEST_CASE("a fit without a training batch is an error, unless it was asked for none") {
+  const bool knows_size = GENERATE(true, false);
+  const auto fit = [&](TrainerOptions options, std::int64_t batches) {
+    Two module;
+    Trainer trainer(options);
+    trainer.fit(module, FixedLoader::of_rows(batches, 4, knows_size));
+    return trainer.stop_reason();
+  };
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 2;
+  CHECK_THROWS_WITH(fit(options, 0), Catch::Contains("the training loader gives no batch") && Catch::Contains("drop_last") &&
+                                         Catch::Contains("set limit_train_batches to 0"));
+  CHECK(fit(options, 1) == "max_epochs=2 reached");
+  options.limit_train_batches = GENERATE(Limit(0), Limit(0.0));
+  CHECK(fit(options, 0) == "no training batches");
+  CHECK(fit(options, 3) == "no training batches");
+  options.limit_train_batches.reset();
+  options.max_epochs = 0;
+  CHECK(fit(options, 0) != "");
+}
+
+TEST_CASE("a schedule whose end training does not come to is told, with the numbers") {
+  Two module;
+  const auto schedule = [&](auto make, Interval interval, std::int64_t frequency = 1) {
+    module.setups = [=](Two& two) -> OptimizerSetups {
+      auto optimizer = std::make_shared<torch::optim::SGD>(two.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+      return {optimizer, {{.scheduler = make(*optimizer), .interval = interval, .frequency = frequency}}};
+    };
+  };
+  module.loss = [](Two& two, const Batch& batch) {
+    return (two.used->forward(batch[0]) + two.spare->forward(batch[0])).mean();
+  };
+  // Two epochs of two batches.
+  const auto one_cycle = [](torch::optim::Optimizer& optimizer) {
+    return std::make_shared<OneCycleLr>(optimizer, OneCycleLrOptions{.max_lr = 1.0, .total_steps = 4});
+  };
+  const auto milestones = [](std::int64_t last) {
+    return [last](torch::optim::Optimizer& optimizer) {
+      return std::make_shared<MultiStepLr>(optimizer, MultiStepLrOptions{.milestones = {1, last}});
+    };
+  };
+  schedule(one_cycle, Interval::kStep);
+  CHECK(warnings_of(module).empty());
+  schedule(one_cycle, Interval::kEpoch);
+  check_one(
+      warnings_of(module),
+      "OneCycleLr will not come to its end: its total_steps is 4, and training has 2 of its steps, one after every epoch. "
+      "Set the scheduler's interval to step.");
+  schedule(milestones(2), Interval::kEpoch);
+  CHECK(warnings_of(module).empty());
+  schedule(milestones(30), Interval::kEpoch);
+  check_one(
+      warnings_of(module),
+      "MultiStepLr will not come to its end: its last milestone is 30, and training has 2 of its steps, one after every epoch. "
+      "Train longer, or set it to 2 at most.");
+  schedule(milestones(3), Interval::kStep, 2);
+  check_one(warnings_of(module), "training has 2 of its steps, one after every 2 optimizer steps.");
+}
+
+TEST_CASE("an optimizer of the configuration that takes the place of the module's own is told, with the names of both") {
+  const auto log_of = [](Module& module) {
+    const TemporaryFolder folder;
+    TrainerOptions options = quiet_options();
+    options.max_epochs = 1;
+    options.log_file = folder / "log";
+    Trainer trainer(options);
+    trainer.override_optimizers(
+        Registry<OptimizerFactory>::instance().make(Value("SGD"), Value(Value::Map{{"lr", Value(0.5)}})), nullptr);
+    trainer.fit(module, FixedLoader::of_rows(1, 4));
+    CHECK(get_lrs(*trainer.optimizers().at(0)) == std::vector<double>{0.5});
+    return read_text(folder / "log");
+  };
+  Two module;
+  module.setups = [](Two& two) -> OptimizerSetups {
+    auto optimizer = std::make_shared<torch::optim::Adam>(two.parameters(), 0.1);
+    return {optimizer, {{.scheduler = std::make_shared<StepLr>(*optimizer, StepLrOptions{.step_size = 1})}}};
+  };
+  CHECK_THAT(log_of(module),
+             Catch::Contains("SGD of the configuration (optimizer:) takes the place of what Two::configure_optimizers "
+                             "gives, Adam with StepLr."));
+  module.setups = [](Two&) -> OptimizerSetups { throw std::runtime_error("set lr"); };
+  CHECK_THAT(log_of(module), Catch::Contains("Two::configure_optimizers gives, which fails here (set lr)."));
+  module.setups = [](Two&) -> OptimizerSetups { return {}; };
+  CHECK_THAT(log_of(module), !Catch::Contains("takes the place"));
 }
