@@ -51,6 +51,13 @@ ProgressBar::ProgressBar(ProgressBarOptions options, Console& console, std::func
       clock_(clock ? std::move(clock) : steady_seconds),
       utf8_(locale_is_utf8()) {}
 
+void ProgressBar::setup(Trainer& trainer, Module&, Stage) {
+  const std::size_t bars = trainer.callbacks_of<ProgressBar>().size();
+  if (bars == 1) return;
+  throw ConfigError(
+      format("trainer: callbacks: there are {} ProgressBars, which would print every line {} times; leave one.", bars, bars));
+}
+
 bool ProgressBar::enabled(const Trainer& trainer) const { return options_.refresh_rate > 0 && trainer.is_global_zero(); }
 
 void ProgressBar::start(Bar& bar, std::string description, std::optional<std::int64_t> total) {

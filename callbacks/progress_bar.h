@@ -39,6 +39,8 @@ class LEVIN_API ProgressBar final : public Callback {
   /// Monitoring, so that an epoch's line has the metrics that the epoch ends with.
   CallbackPhase phase() const override { return CallbackPhase::kMonitor; }
 
+  /// Throws ConfigError when there is a second bar.
+  void setup(Trainer& trainer, Module& module, Stage stage) override;
   void on_sanity_check_end(Trainer& trainer, Module& module) override;
   void on_train_start(Trainer& trainer, Module& module) override;
   void on_train_epoch_start(Trainer& trainer, Module& module) override;

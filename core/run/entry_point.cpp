@@ -109,7 +109,7 @@ void EntryPoint::run(const std::function<void()>& loop) {
     if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence);
     throw;
   } catch (...) {
-    fail(std::runtime_error("an exception that is no std::exception"), "failed");
+    fail(std::runtime_error(error_text(std::current_exception())), "failed");
     throw;
   }
 }
@@ -404,14 +404,12 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   const auto guarded = [&](const std::function<void()>& hook) {
     try {
       hook();
-    } catch (const std::exception& second) {
-      Console::instance().error(std::string("While handling an error, ") + std::string(hook_name(run_.tracker.hook())) +
-                                " failed too: " + error_text(second));
     } catch (...) {
-      Console::instance().error("While handling an error, a hook failed too, with an exception that is no std::exception.");
-  guarded([&] { run_.trained.untoggle(); });
+      Console::instance().error(format("While handling an error, {} failed too: {}", hook_name(run_.tracker.hook()),
+                                       error_text(std::current_exception())));
     }
   };
+  guarded([&] { run_.trained.untoggle(); });
   {
     const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
     guarded([&] { run_.files.wait(); });

@@ -48,8 +48,13 @@ constexpr std::array kHints = {
          "what backward needs was changed in place (x += y, relu_()): write x = x + y; detect_anomaly: true shows where it was "
          "computed"},
     Hint{{"backward through the graph a second time", ""},
-         "a part of the loss comes from an earlier batch or backward pass: detach() what is carried over, or give backward "
-         "retain_graph"},
+         "under automatic optimization levin calls backward on the loss that training_step returns, so leave out a backward() "
+         "of your own there; detach() what is carried over from an earlier batch; of losses that share a part take backward of "
+         "their sum"},
+    Hint{{"Expected more than 1 value per channel", ""},
+         "BatchNorm cannot train on one sample: where an epoch's last batch has only one, set the loader's drop_last to true, "
+         "or "
+         "another batch_size"},
     Hint{{"out of memory", ""}, kLessMemory},
     Hint{{"t allocate memory", ""}, kLessMemory}};
 

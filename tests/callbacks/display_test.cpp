@@ -12,6 +12,7 @@
 #include "levin/callbacks/model_summary.h"
 #include "levin/callbacks/progress_bar.h"
 #include "levin/core/console/console.h"
+#include "levin/core/error.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -184,4 +185,28 @@ TEST_CASE("the summary has Lightning's rows and numbers") {
   REQUIRE(all.size() == 13);
   CHECK(all[3] == "2 | net.1 | ReLU | 0 | train");
   CHECK(all[4] == "3 | net.2 | Linear | 330 | train");
+}
+
+TEST_CASE("a second progress bar is an error before the run, and one of a module's takes the place of the Trainer's") {
+  const TemporaryFolder folder;
+  TrainerOptions options = with_bar(1, std::make_shared<ProgressBar>(), folder.path());
+  std::size_t own_bars = 0;
+  const auto fit = [&] {
+    struct OwnBar final : ScriptedModule {
+      std::vector<std::shared_ptr<Callback>> configure_callbacks() override { return bars; }
+      std::vector<std::shared_ptr<Callback>> bars;
+    } module;
+    module.bars.assign(own_bars, std::make_shared<ProgressBar>());
+    Trainer trainer(options);
+    trainer.fit(module, std::make_shared<CountedLoader>(1));
+    return trainer.callbacks_of<ProgressBar>().size();
+  };
+  CHECK(fit() == 1);
+  own_bars = 1;
+  CHECK(fit() == 1);
+  own_bars = 2;
+  CHECK_THROWS_WITH(fit(), Catch::Contains("there are 2 ProgressBars"));
+  own_bars = 0;
+  options.callbacks.emplace_back("ProgressBar");
+  CHECK_THROWS_AS(fit(), ConfigError);
 }

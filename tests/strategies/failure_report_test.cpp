@@ -88,8 +88,8 @@ TEST_CASE("after another rank's failure a rank says how its own error is related
   CHECK(said(ConnectionLost("any", false)) == "rank 1 ended " + place + ", because rank 0 failed " + place);
   CHECK(said(std::runtime_error("boom")) == "rank 1 failed alike " + place);
   CHECK(said(std::runtime_error("gloo")) == "rank 1 failed too, " + place + ": gloo (before it, rank 0 failed " + place + ")");
-  CHECK(said(42) ==
-        "rank 1 failed too, " + place + ": an exception that is no std::exception (before it, rank 0 failed " + place + ")");
+  CHECK(said(42) == "rank 1 failed too, " + place +
+                        ": an exception of type int, which is no std::exception (before it, rank 0 failed " + place + ")");
 }
 
 TEST_CASE("a rank that is ended while it cleans up has its line all the same, and only then") {

@@ -14,6 +14,7 @@ class Failing final : public Module {
  public:
   Failing()
       : layer(register_module("layer", torch::nn::Linear(2, 3))),
+        norm(register_module("norm", torch::nn::BatchNorm1d(2))),
         convolution(register_module("convolution", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)))) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override { return step(*this, batch); }
   void validation_step(const Batch& batch, std::int64_t) override {
@@ -24,6 +25,7 @@ class Failing final : public Module {
   std::function<at::Tensor(Failing&, const Batch&)> step;
   bool fails_in_validation = false;
   torch::nn::Linear layer;
+  torch::nn::BatchNorm1d norm;
   torch::nn::Conv2d convolution;
 };
 
@@ -80,7 +82,9 @@ TEST_CASE("an error of LibTorch's says where, what it is, the batch and what to 
          loss.backward();
          return loss;
        },
-       "backward through the graph a second time", "detach() what is carried over"},
+       "backward through the graph a second time", "leave out a backward() of your own there"},
+      {[](Failing& self, const Batch& batch) { return self.norm->forward(batch[0].narrow(0, 0, 1)).mean(); },
+       "Expected more than 1 value per channel", "set the loader's drop_last to true"},
       {[](Failing& self, const Batch&) {
          return self.layer->forward(torch::empty({std::int64_t{1} << 50, 2})).mean();
        },
@@ -113,4 +117,24 @@ TEST_CASE("an error of the user's own is told with its place, as it is") {
   module.step = [](Failing&, const Batch&) -> at::Tensor { throw std::runtime_error("the label file is empty"); };
   CHECK_THAT(error_of(module),
              Catch::StartsWith("failed in training_step (train, epoch 0, step 0): the label file is empty\n"));
+}
+
+TEST_CASE("an error that says nothing, or is no std::exception, is told by its type") {
+  struct Mute final : std::exception {
+    const char* what() const noexcept override { return ""; }
+  };
+  const auto told = [](const std::function<void()>& fail) {
+    Failing module;
+    module.step = [&](Failing&, const Batch&) {
+      fail();
+      return at::Tensor();
+    };
+    return error_of(module);
+  };
+  const std::string place = "failed in training_step (train, epoch 0, step 0): an exception of type ";
+  CHECK_THAT(told([] { throw 42; }), Catch::StartsWith(place + "int, which is no std::exception\n"));
+  CHECK_THAT(told([] { throw std::string("lost"); }),
+             Catch::StartsWith(place) && Catch::Contains("string") && Catch::Contains(", which is no std::exception\n"));
+  CHECK_THAT(told([] { throw std::runtime_error(""); }), Catch::StartsWith(place + "std::runtime_error without a text\n"));
+  CHECK_THAT(told([] { throw Mute(); }), Catch::StartsWith(place) && Catch::Contains("Mute without a text\n"));
 }
