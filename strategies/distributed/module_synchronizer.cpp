@@ -31,6 +31,12 @@ std::vector<at::Tensor> tensors_of(const torch::nn::Module& module) {
   return tensors;
 }
 
+/// buffers() of a module and those below it, without a name for each of the layers.
+void append_buffers(const torch::nn::Module& module, std::vector<at::Tensor>& buffers) {
+  for (const at::Tensor& buffer : module.buffers(/*recurse=*/false)) buffers.push_back(buffer);
+  for (const auto& child : module.children()) append_buffers(*child, buffers);
+}
+
 bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
   return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
 }
@@ -184,8 +190,8 @@ void ModuleSynchronizer::finish_reduction() {
   reducer_->finish(module_);
   end_observation();
   if (learns_unused_) return learn_unused(/*has_batch=*/true);
+  if (left_out_.empty()) return;
   for (const auto& entry : module_.named_parameters()) {
-    if (left_out_.empty()) return;
     if (!entry.value().grad().defined() || !contains(left_out_, entry.value())) continue;
     throw MisuseError("strategy ddp: with static_graph each step must use what the first one used, but " + entry.key() +
                       " has got a gradient, which it had not in the first. Set find_unused_parameters in its place.");
@@ -241,6 +247,10 @@ void ModuleSynchronizer::backward_without_batch() {
   if (learns_unused_) learn_unused(/*has_batch=*/false);
 }
 
-void ModuleSynchronizer::synchronize_buffers() { broadcast(module_.buffers()); }
+void ModuleSynchronizer::synchronize_buffers() {
+  std::vector<at::Tensor> buffers;
+  append_buffers(module_, buffers);
+  broadcast(buffers);
+}
 
 }  // namespace levin

@@ -22,6 +22,21 @@ TEST_CASE("accumulated gradients are reduced once, and give the weights of one p
   CHECK(train("accumulate", 2) == Approx(train("accumulate", 1)).epsilon(1e-5));
 }
 
+TEST_CASE("a step on several ranks takes no memory for the names of parameters and buffers") {
+  Distributed program("allocations_of_a_step", 2);
+  REQUIRE(program.wait(kLimit) == 0);
+  const auto found = program.values("allocations");
+  REQUIRE(found.size() == 2);
+  for (const std::string& text : found) {
+    int in_buffers = -1;
+    int at_end = -1;
+    std::istringstream(text) >> in_buffers >> at_end;
+    INFO("of 200 parameters: " << text);
+    CHECK(in_buffers <= 5);
+    CHECK(at_end <= 5);
+  }
+}
+
 TEST_CASE("buffers are rank 0's on all ranks") {
   train("norm", 2);
   train("norm", 4);

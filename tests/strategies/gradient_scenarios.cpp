@@ -1,11 +1,31 @@
 // What distributed_program does with gradients.
+#include <malloc.h>
+
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <new>
 #include <sstream>
+#include <stdexcept>
+#include <thread>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "levin/strategies/distributed/module_synchronizer.h"
 #include "levin/strategies/distributed/power_sgd.h"
 #include "strategies/distributed_scenarios.h"
+
+namespace {
+std::atomic<int> allocations{0};
+}
+
+// LibTorch's calls come here too.
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace levin::test {
 namespace {
@@ -163,10 +183,76 @@ void static_changes(Context& context, bool uses_first) {
   }
 }
 
+/// What a step of many modules, each with a parameter, allocates beside its passes.
+void allocations_of_a_step(Context& context) {
+  torch::nn::Module module;
+  std::vector<at::Tensor> weights;
+  for (int index = 0; index < 200; ++index) {
+    const std::string name = "a_layer_whose_name_takes_memory_" + std::to_string(index);
+    const auto layer = module.register_module(name, std::make_shared<torch::nn::Module>());
+    weights.push_back(layer->register_parameter("weight", torch::ones({1})));
+  }
+  ModuleSynchronizer synchronizer(context.world, module, true, {});
+  for (int step = 0; step < 2; ++step) {
+    int before = allocations;
+    synchronizer.synchronize_buffers();
+    const int in_buffers = allocations - before;
+    const auto loss = torch::cat(weights).sum();
+    synchronizer.before_backward(loss);
+    loss.backward();
+    before = allocations;
+    synchronizer.finish_reduction();
+    const int at_end = allocations - before;
+    if (step == 1) say("allocations " + std::to_string(in_buffers) + " " + std::to_string(at_end));
+  }
+}
+
+/// Both ranks' backward passes end with an error while buckets travel: rank 1 is rid of its reducer before rank 0 sends its
+/// own.
+void throws_in_flight(Context& context, levin::CommHook hook) {
+  mallopt(M_PERTURB, 0xa5);  // what is used after it was freed is garbage
+  Net net(5, false);
+  levin::GradientReducer::Options options;
+  options.bucket_cap_mb = 1e-6;
+  options.comm_hook = hook;
+  auto synchronizer = std::make_unique<ModuleSynchronizer>(context.world, net, true, options);
+  levin::Votes votes;
+  votes.gradient_weight = 1'000'003 + context.rank();
+  context.strategy.vote_channel().publish(0, votes);
+  const auto meet = [&] { context.world.control_group().all_gather({}, {}, "rank 1 has let go"); };
+  const auto hidden = net.first->forward(torch::ones({2, 4}));
+  hidden.register_hook([](const at::Tensor&) { throw std::runtime_error("in flight"); });
+  const auto loss = (net.spare->forward(hidden) + net.last->forward(hidden)).sum();
+  synchronizer->before_backward(loss);
+  if (context.rank() == 0) meet();
+  try {
+    loss.backward();
+  } catch (const std::runtime_error&) {
+    synchronizer.reset();
+  }
+  if (synchronizer) say("WRONG end");
+  if (context.rank() == 1) meet();
+  std::vector<levin::Votes> read;
+  while (read.empty()) {
+    try {
+      read = context.strategy.vote_channel().read(0);
+    } catch (const levin::MisuseError&) {
+      std::this_thread::yield();  // the first bucket is still under way
+    }
+  }
+  for (int rank = 0; rank < context.ranks(); ++rank) {
+    if (read[static_cast<std::size_t>(rank)].gradient_weight != 1'000'003 + rank) say("WRONG votes");
+  }
+  say("has votes");
+}
+
 }  // namespace
 
 Scenarios gradient_scenarios() {
   return {
+      {"allocations_of_a_step", allocations_of_a_step},
+      {"throws_in_flight", [](Context& context) { throws_in_flight(context, levin::CommHook::kNone); }},
+      {"throws_in_flight_in_16_bits", [](Context& context) { throws_in_flight(context, levin::CommHook::kFp16Compress); }},
       {"train", [](Context& context) { train(context, {}); }},
       // Buckets that hosts share out, some while the backward pass goes on, of a length that no number of ranks divides.
       {"train_wide",
