@@ -31,7 +31,8 @@ class GradientHook : public c10d::CommHookInterface {
  protected:
   int ranks() const { return group_->getSize(); }
   bool carries_votes(const c10d::GradBucket& bucket) const { return votes_ != nullptr && bucket.getIndex() == 0; }
-  BucketVoteChannel& votes() const { return *votes_; }
+  /// The world's, which outlives every reduction.
+  BucketVoteChannel* votes() const { return votes_; }
   c10::intrusive_ptr<c10d::Work> all_reduce(const at::Tensor& tensor,
                                             c10d::ReduceOp::RedOpType op = c10d::ReduceOp::SUM) const {
     std::vector<at::Tensor> tensors = {tensor};
@@ -75,16 +76,17 @@ class MeanHook final : public GradientHook {
     // Divided first, as overflow is nearer than underflow.
     const at::Tensor gradients = (type_ ? buffer.to(*type_) : buffer).div_(ranks());
     const bool carries = carries_votes(bucket);
-    const auto done = all_reduce(carries ? torch::cat({gradients, votes().elements(gradients)}) : gradients)->getFuture();
+    const auto done = all_reduce(carries ? torch::cat({gradients, votes()->elements(gradients)}) : gradients)->getFuture();
     if (!carries && !type_) return done;
-    const auto take = [this, buffer, carries](Future& future) {
+    // An error in the backward pass ends this hook, with its reducer, while buckets travel: what comes then has no `this`.
+    const auto take = [buffer, carries, votes = votes(), is_compressed = type_.has_value()](Future& future) {
       at::Tensor sum = c10d::detail::parseCppCommHookResult(future.value());
       const std::int64_t size = buffer.numel();
       if (carries) {
-        votes().take(sum.narrow(0, size, sum.numel() - size));
+        votes->take(sum.narrow(0, size, sum.numel() - size));
         sum = sum.narrow(0, 0, size);
       }
-      return c10::IValue(type_ ? buffer.copy_(sum) : sum);
+      return c10::IValue(is_compressed ? buffer.copy_(sum) : sum);
     };
     return done->then(take, c10::TensorType::get());
   }
@@ -108,9 +110,9 @@ class PowerSgdHook final : public GradientHook {
       if (on_wait_) on_wait_(false);
     };
     const bool carries = carries_votes(bucket);
-    const at::Tensor elements = carries ? votes().elements(bucket.getBufferRef()) : at::Tensor();
+    const at::Tensor elements = carries ? votes()->elements(bucket.getBufferRef()) : at::Tensor();
     const at::Tensor summed = power_sgd_.reduce(bucket, ranks(), sum, elements);
-    if (carries) votes().take(summed);
+    if (carries) votes()->take(summed);
     return completed(bucket.getBufferRef());
   }
 
