@@ -27,6 +27,9 @@ void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where) 
                       ": all_reduce got a tensor without a value: a gradient, perhaps, of a parameter " +
                       "that the loss does not use");
   }
+  if (tensor.is_complex() && (op == Reduce::kMin || op == Reduce::kMax)) {
+    throw MisuseError(call_site_text(where) + ": all_reduce knows no min or max of complex numbers, which have no order");
+  }
   if (op != Reduce::kMean || c10::isFloatingType(tensor.scalar_type()) || c10::isComplexType(tensor.scalar_type())) return;
   throw MisuseError(call_site_text(where) + ": all_reduce cannot take the mean of a tensor of " +
                     c10::toString(tensor.scalar_type()) + "; convert it to a floating type, or use sum");

@@ -19,6 +19,7 @@ constexpr std::size_t kMostDimensions = 16;
 /// What all ranks must say alike before data moves.
 struct TensorHeader {
   std::int64_t detail = 0;
+  std::int64_t device_type = 0;  ///< small tensors travel from any; large ones would wait in different groups
   std::int64_t scalar_type = 0;
   std::int64_t dimensions = 0;
   std::array<std::int64_t, kMostDimensions> sizes{};
@@ -28,7 +29,9 @@ struct TensorHeader {
     std::ostringstream text;
     // Another rank's numbers, which may be any.
     const auto shown = static_cast<std::size_t>(std::clamp<std::int64_t>(dimensions, 0, kMostDimensions));
-    text << static_cast<c10::ScalarType>(scalar_type) << " " << c10::IntArrayRef(sizes.data(), shown);
+    const auto device = static_cast<c10::DeviceType>(device_type);
+    text << static_cast<c10::ScalarType>(scalar_type) << " " << c10::IntArrayRef(sizes.data(), shown) << " on "
+         << (c10::isValidDeviceType(device) ? c10::DeviceTypeName(device, /*lower_case=*/true) : "an unknown device");
     return text.str();
   }
 };
@@ -59,6 +62,13 @@ c10d::ReduceOp reduce_op(Reduce op) {
   }
 }
 
+/// The type in which values are combined, which process groups know, so that a large tensor gives what a small one does: a mean
+/// of 16-bit numbers is that of their sum in 32 bits, and whole numbers of few bits wrap around alike.
+at::ScalarType combined_in(at::ScalarType type) {
+  if (type == at::kHalf || type == at::kBFloat16) return at::kFloat;
+  return c10::isIntegralType(type, /*includeBool=*/true) && c10::elementSize(type) < sizeof(std::int32_t) ? at::kInt : type;
+}
+
 at::Tensor reduce_rows(const at::Tensor& rows, Reduce op) {
   switch (op) {
     case Reduce::kMean:
@@ -73,6 +83,12 @@ at::Tensor reduce_rows(const at::Tensor& rows, Reduce op) {
   return rows.sum(0, /*keepdim=*/false, rows.scalar_type());
 }
 
+/// The values in memory as they are: not strided, and not the conjugates or negatives of what is there.
+at::Tensor plain(const at::Tensor& tensor) { return tensor.detach().resolve_conj().resolve_neg().contiguous(); }
+
+/// As process groups send any type; some know few.
+at::Tensor sent_bytes(const at::Tensor& tensor) { return tensor.view(-1).view(at::kByte); }
+
 bool is_small(const at::Tensor& tensor) { return tensor.nbytes() <= UserCollectives::kSmallBytes; }
 
 }  // namespace
@@ -80,6 +96,7 @@ bool is_small(const at::Tensor& tensor) { return tensor.nbytes() <= UserCollecti
 void UserCollectives::agree(const at::Tensor& tensor, std::int64_t detail, const std::string& what) {
   TensorHeader mine;
   mine.detail = detail;
+  mine.device_type = static_cast<std::int64_t>(tensor.device().type());
   mine.scalar_type = static_cast<std::int64_t>(tensor.scalar_type());
   mine.dimensions = tensor.dim();
   if (static_cast<std::size_t>(tensor.dim()) > kMostDimensions) {
@@ -98,7 +115,7 @@ void UserCollectives::agree(const at::Tensor& tensor, std::int64_t detail, const
 }
 
 at::Tensor UserCollectives::gather(const at::Tensor& tensor, const std::string& what) {
-  const at::Tensor mine = tensor.detach().to(at::kCPU).contiguous();
+  const at::Tensor mine = plain(tensor).to(at::kCPU);
   std::vector<std::int64_t> sizes = mine.sizes().vec();
   sizes.insert(sizes.begin(), world_.control_group().size());
   const at::Tensor all = torch::empty(sizes, mine.options());
@@ -111,12 +128,16 @@ at::Tensor UserCollectives::all_gather(const at::Tensor& tensor, SourceLocation 
   const std::string what = "all_gather at " + call_site_text(where);
   agree(tensor, 0, what);
   if (is_small(tensor)) return gather(tensor, what);
-  std::vector<at::Tensor> mine = {tensor.detach().contiguous()};
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  sizes.insert(sizes.begin(), world_.control_group().size());
+  const at::Tensor own = plain(tensor);
+  const at::Tensor result = torch::empty(sizes, own.options());
+  std::vector<at::Tensor> mine = {sent_bytes(own)};
   std::vector<std::vector<at::Tensor>> all(1);
-  for (int rank = 0; rank < world_.control_group().size(); ++rank) all[0].push_back(torch::empty_like(mine[0]));
+  for (const at::Tensor& row : result.unbind()) all[0].push_back(sent_bytes(row));
   const InExchange exchange(world_.board(), what);
   world_.process_group()->allgather(all, mine)->wait();
-  return torch::stack(all[0]);
+  return result;
 }
 
 at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::string& op_name, SourceLocation where) {
@@ -125,13 +146,15 @@ at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::stri
   const std::string what = format("all_reduce({}) at {}", reduce_name(op), call_site_text(where));
   agree(tensor, static_cast<std::int64_t>(op), what);
   if (is_small(tensor)) return reduce_rows(gather(tensor, what), op);
-  std::vector<at::Tensor> result = {tensor.detach().contiguous().clone()};
+  const at::Tensor result =
+      plain(tensor).to(combined_in(tensor.scalar_type()), /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
+  std::vector<at::Tensor> values = {result.is_complex() ? torch::view_as_real(result) : result};
   c10d::AllreduceOptions options;
   options.reduceOp = reduce_op(op);
   const InExchange exchange(world_.board(), what);
-  world_.process_group()->allreduce(result, options)->wait();
-  if (op == Reduce::kMean) result[0].div_(world_.control_group().size());
-  return result[0];
+  world_.process_group()->allreduce(values, options)->wait();
+  if (op == Reduce::kMean) result.div_(world_.control_group().size());
+  return result.to(tensor.scalar_type());
 }
 
 at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
@@ -139,19 +162,20 @@ at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank,
   const std::string what = "broadcast at " + call_site_text(where);
   agree(tensor, source_rank, what);
   if (is_small(tensor)) {
-    const at::Tensor own = tensor.detach().cpu().contiguous();
+    const at::Tensor own = plain(tensor).cpu();
     const std::string received = world_.control_group().broadcast(
         {static_cast<const char*>(own.const_data_ptr()), own.nbytes()}, source_rank, own.nbytes(), what.c_str());
     const at::Tensor result = at::empty_like(own);
     received.copy(static_cast<char*>(result.mutable_data_ptr()), received.size());
     return result.to(tensor.device());
   }
-  std::vector<at::Tensor> result = {tensor.detach().contiguous().clone()};
+  const at::Tensor result = plain(tensor).clone();
+  std::vector<at::Tensor> values = {sent_bytes(result)};
   c10d::BroadcastOptions options;
   options.rootRank = source_rank;
   const InExchange exchange(world_.board(), what);
-  world_.process_group()->broadcast(result, options)->wait();
-  return result[0];
+  world_.process_group()->broadcast(values, options)->wait();
+  return result;
 }
 
 void UserCollectives::barrier(const std::string& what, SourceLocation where) {

@@ -71,7 +71,18 @@ TEST_CASE("users' collectives give the values of all ranks, small and large") {
     Distributed program("collectives", ranks);
     CHECK(program.wait(kLimit) == 0);
     INFO(program.output());
-    CHECK(program.count("good ") == 13 * ranks);
+    CHECK(program.count("good ") == 21 * ranks);
+    CHECK(program.count("WRONG") == 0);
+  }
+}
+
+TEST_CASE("users' collectives give the same values for any size and type") {
+  const std::string control_group = GENERATE("auto", "gloo");
+  for (const int ranks : {2, 3}) {
+    Distributed program("small_as_large", ranks, control_group);
+    CHECK(program.wait(kLimit) == 0);
+    INFO(control_group << ", " << ranks << " ranks:\n" << program.output());
+    CHECK(program.count("good ") == 58 * ranks);
     CHECK(program.count("WRONG") == 0);
   }
 }
@@ -92,7 +103,10 @@ TEST_CASE("ranks in different collectives all end with both call sites") {
 TEST_CASE("one collective with different tensors is an error on every rank") {
   Distributed program("different_tensors", 2);
   CHECK(program.wait(kLimit) == 1);
-  CHECK(program.count("with different tensors or arguments:\n  rank 0: Float [3]\n  rank 1: Float [4]") >= 2);
+  CHECK(program.count("with different tensors or arguments:\n  rank 0: Float [3] on cpu\n  rank 1: Float [4] on cpu") >= 2);
+  Distributed devices("different_devices", 2);
+  CHECK(devices.wait(std::chrono::seconds(15)) == 1);
+  CHECK(devices.count("\n  rank 0: Float [100000] on cpu\n  rank 1: Float [100000] on meta") >= 2);
 }
 
 TEST_CASE("a collective on one rank while another is in backward ends both") {
@@ -177,7 +191,7 @@ TEST_CASE("ranks that a torchrun-like launcher started find one another, and sha
   for (const auto& rank : ranks) {
     CHECK(rank->wait(kLimit) == 0);
     INFO(rank->output());
-    CHECK(rank->count("good ") == 13);
+    CHECK(rank->count("good ") == 21);
   }
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
     CHECK(entry.path().filename().string().rfind("levin-" + std::to_string(ranks[0]->process()) + "-", 0) != 0);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -50,9 +51,49 @@ void collectives(Context& context) {
     check(strategy.all_reduce(tensor, "min", Here::current()).eq(1).all().item<bool>(), "min");
     check(strategy.all_reduce(tensor, "max", Here::current()).eq(n).all().item<bool>(), "max");
     check(strategy.broadcast(tensor, n - 1, Here::current()).eq(n).all().item<bool>(), "broadcast");
+    const at::Tensor conjugates = torch::complex(tensor, tensor + 1).conj();
+    for (const at::Tensor& view : {conjugates, at::imag(conjugates)}) {  // not what is in memory
+      const at::Tensor all = strategy.all_gather(view, Here::current());
+      check(all[context.rank()].equal(view.resolve_conj().resolve_neg()), "all_gather of a view");
+      check(strategy.broadcast(view, n - 1, Here::current()).equal(all[n - 1]), "broadcast of a view");
+    }
   }
   check(strategy.all_reduce(torch::tensor({1, 2}, torch::kInt), "sum", Here::current()).scalar_type() == torch::kInt, "int");
   strategy.barrier("end", Here::current());
+}
+
+/// A small tensor, which travels over the control group, and a large one of the same values give the same.
+void small_as_large(Context& context) {
+  const int n = context.ranks();
+  const auto values = torch::tensor({40000.0, 0.375, -2.0, 0.0, 77.0}) / (1 << context.rank()) + context.rank();
+  for (const auto type : {torch::kHalf, torch::kBFloat16, torch::kFloat, torch::kDouble, torch::kBool, torch::kByte,
+                          torch::kChar, torch::kShort, torch::kInt, torch::kLong, torch::kComplexFloat}) {
+    const bool has_fraction = c10::isFloatingType(type) || c10::isComplexType(type);
+    const at::Tensor small = (has_fraction ? values : values.fmod(100).abs()).to(type);
+    const at::Tensor large = small.repeat({40'000});
+    const auto check = [&](const std::string& what, const auto& call) {
+      std::string problem;
+      try {
+        const at::Tensor expected = call(small);
+        const at::Tensor found = call(large);
+        const bool is_finite = what == "sum" || found.isfinite().all().item<bool>();  // a sum may be too large for the type
+        if (!is_finite || found.scalar_type() != type || !found.narrow(-1, 0, small.numel()).equal(expected)) {
+          std::ostringstream text;
+          text << found.narrow(-1, 0, small.numel()) << " is not " << expected;
+          problem = text.str();
+        }
+      } catch (const std::exception& error) {
+        problem = error.what();
+      }
+      say((problem.empty() ? "good " : "WRONG ") + what + " of " + c10::toString(type) + " " + problem);
+    };
+    for (const std::string op : {"sum", "mean", "min", "max"}) {
+      if ((op == "mean" && !has_fraction) || (op[0] == 'm' && op != "mean" && c10::isComplexType(type))) continue;
+      check(op, [&](const at::Tensor& tensor) { return context.strategy.all_reduce(tensor, op, Here::current()); });
+    }
+    check("all_gather", [&](const at::Tensor& tensor) { return context.strategy.all_gather(tensor, Here::current()); });
+    check("broadcast", [&](const at::Tensor& tensor) { return context.strategy.broadcast(tensor, n - 1, Here::current()); });
+  }
 }
 
 std::string maps() {
@@ -67,6 +108,7 @@ const levin::test::Scenarios kScenarios = {
        ModuleSynchronizer synchronizer(context.world, net, true, {});
      }},
     {"collectives", collectives},
+    {"small_as_large", small_as_large},
     {"different_collectives",
      [](Context& context) {
        if (context.rank() == 0) context.strategy.barrier("alone", Here::current());
@@ -74,6 +116,11 @@ const levin::test::Scenarios kScenarios = {
      }},
     {"different_tensors",
      [](Context& context) { context.strategy.all_reduce(torch::ones(3 + context.rank()), "sum", Here::current()); }},
+    {"different_devices",
+     [](Context& context) {
+       const auto device = context.rank() == 0 ? torch::kCPU : torch::kMeta;
+       context.strategy.all_reduce(torch::ones(100'000, device), "sum", Here::current());
+     }},
     {"barrier_against_backward",
      [](Context& context) {
        torch::manual_seed(1);

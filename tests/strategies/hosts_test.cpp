@@ -151,7 +151,7 @@ TEST_CASE("every kind of reduction and collective gives on hosts what it gives w
   const auto statuses = collectives.wait();
   INFO(collectives.output());
   CHECK(statuses == good(2));
-  CHECK(collectives.count("good ") == 13 * 4);
+  CHECK(collectives.count("good ") == 21 * 4);
   CHECK(collectives.count("WRONG") == 0);
 }
 

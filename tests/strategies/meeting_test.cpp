@@ -150,6 +150,6 @@ TEST_CASE("ranks meet over torchrun's agent, and with one token over rank 0") {
     const int status = rank->wait(kLimit);
     INFO(rank->output());
     CHECK(status == 0);
-    CHECK(rank->count("good ") == 13);
+    CHECK(rank->count("good ") == 21);
   }
 }
