@@ -103,9 +103,9 @@ struct ChildPlan {
   _exit(127);
 }
 
-/// Starts the program anew for each rank. Gives the error's number, with no process left behind, when it cannot be done.
-int exec_ranks(const std::vector<RankPlace>& places, const std::function<InheritedFiles(const RankPlace&)>& files_of,
-               const sigset_t& signal_mask, std::vector<pid_t>& processes) {
+/// Starts the program anew for each rank. Throws IoError; `processes` are those that it has started until then.
+void exec_ranks(const std::vector<RankPlace>& places, const std::function<InheritedFiles(const RankPlace&)>& files_of,
+                const sigset_t& signal_mask, std::vector<pid_t>& processes) {
   ChildPlan plan;
   plan.program = own_program();
   plan.arguments = own_arguments();
@@ -116,18 +116,44 @@ int exec_ranks(const std::vector<RankPlace>& places, const std::function<Inherit
     plan.files = files_of(place);
     plan.environment = with_changes(rank_environment(place, plan.launcher, plan.files));
     plan.environment_pointers = pointers_to(plan.environment);
-    const pid_t process = fork();
-    if (process == 0) become_rank(plan);
-    if (process > 0) {
-      processes.push_back(process);
-      continue;
-    }
-    const int error = errno;
-    kill_processes(processes);
-    return error;
+    processes.push_back(0);
+    processes.back() = fork();
+    if (processes.back() == 0) become_rank(plan);
+    if (processes.back() < 0) throw_not_started("fork");
   }
-  return 0;
 }
+
+/// While this lives, no signal comes: whoever is told to stop stops a run whose ranks are known.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_{};
+};
+
+/// The file that RunInputs are handed down in, where there is one.
+class InputsFile {
+ public:
+  InputsFile() : number_(RunInputs::instance().to_file()) {}
+  ~InputsFile() {
+    if (number_) close(*number_);
+  }
+  InputsFile(const InputsFile&) = delete;
+  InputsFile& operator=(const InputsFile&) = delete;
+  std::optional<int> number() const { return number_; }
+
+ private:
+  std::optional<int> number_;
+};
 
 }  // namespace
 
@@ -137,28 +163,22 @@ StartedRanks start_ranks(const std::vector<RankPlace>& places, std::optional<int
   // Ranks of several hosts meet at a port.
   std::optional<StoreSockets> store_sockets;
   if (places.front().hosts == 1) store_sockets.emplace();
-  const std::optional<int> inputs = RunInputs::instance().to_file();
+  const InputsFile inputs;
   const auto files_of = [&](const RankPlace& place) {
-    InheritedFiles files{.segment = started.segment->descriptor(), .store = {}, .notes = notes, .inputs = inputs};
+    InheritedFiles files{.segment = started.segment->descriptor(), .store = {}, .notes = notes, .inputs = inputs.number()};
     if (store_sockets) files.store = store_sockets->of(place.rank());
     return files;
   };
-  // Whoever is told to stop stops a run whose ranks are known.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &before);
-  int error = 0;
-  if (auto processes = ForkServer::instance().make_ranks(places, files_of)) {
-    started.processes = std::move(*processes);
-  } else {
-    error = exec_ranks(places, files_of, before, started.processes);
-  }
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (inputs) close(*inputs);
-  if (error != 0) {
-    errno = error;
-    throw_not_started("fork");
+  const BlockedSignals blocked;
+  try {
+    if (auto processes = ForkServer::instance().make_ranks(places, files_of)) {
+      started.processes = std::move(*processes);
+    } else {
+      exec_ranks(places, files_of, blocked.before(), started.processes);
+    }
+  } catch (...) {
+    kill_processes(started.processes);
+    throw;
   }
   return started;
 }

@@ -1,5 +1,6 @@
 // A program with a few behaviours that starts its own ranks, without torch. Run by launcher_test.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 #include "levin/strategies/processes/failure_watch.h"
 #include "levin/strategies/processes/fork_server.h"
 #include "levin/strategies/processes/launcher.h"
+#include "levin/strategies/processes/process_state.h"
+#include "levin/strategies/processes/rank_process.h"
 #include "levin/strategies/processes/shared_memory_group.h"
 
 namespace {
@@ -175,11 +178,44 @@ const std::map<std::string, Scenario> kScenarios = {
      }},
 };
 
+/// What a launcher holds: its open files, its children and the signals that it blocks.
+std::string holdings() {
+  std::string text;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) text += file.path().filename().string() + " ";
+  std::ifstream children("/proc/thread-self/children");
+  for (std::string child; children >> child;) text += "child " + child;
+  sigset_t blocked;
+  sigprocmask(SIG_BLOCK, nullptr, &blocked);
+  for (int signal = 1; signal < NSIG; ++signal) text += sigismember(&blocked, signal) == 1 ? "1" : "0";
+  return text;
+}
+
+/// Tries to start ranks with one more file that may be opened each time, until it can.
+int cannot_start() {
+  const std::string before = holdings();
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit enough = limit;
+  for (limit.rlim_cur = 3;; ++limit.rlim_cur) {
+    setrlimit(RLIMIT_NOFILE, &limit);
+    try {
+      const std::vector<levin::RankPlace> places = {{.local_ranks = 2}, {.local_rank = 1, .local_ranks = 2}};
+      levin::kill_processes(levin::start_ranks(places, std::nullopt).processes);
+      return 0;
+    } catch (const levin::IoError& error) {
+      std::fprintf(stderr, "not started: %s\n", error.what());
+    }
+    setrlimit(RLIMIT_NOFILE, &enough);
+    if (holdings() != before) std::fprintf(stderr, "LEFT %s of %s\n", holdings().c_str(), before.c_str());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   start_fork_server();
+  if (argv[1] == std::string("cannot_start") && std::getenv("RANK") == nullptr) return cannot_start();
   const auto environment = levin::detect_cluster_environment();
   if (environment.kind == levin::ClusterKind::kNone) levin::launch_ranks({.local_ranks = std::atoi(argv[2])});
   World world(environment);

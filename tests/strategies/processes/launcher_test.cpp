@@ -48,12 +48,21 @@ TEST_CASE("ranks are started anew where the fork server is gone") {
   CHECK(killed.count(", loaded by itself") == 2);
 }
 
+TEST_CASE("a launcher that cannot start its ranks has no process, no open file and no blocked signal more than before") {
+  Launched program("cannot_start", 2, {});
+  CHECK(program.wait() == 0);
+  INFO(program.output());
+  CHECK(program.count("not started: ") >= 4);  // for want of memory's file, of sockets and of what its ranks' plan reads
+  CHECK(program.count("reading /proc/self/cmdline") >= 1);
+  CHECK(program.count("LEFT") == 0);
+}
+
 TEST_CASE("ranks share the cores unless the user says otherwise") {
   Launched program("sum", 8);
   REQUIRE(program.wait() == 0);
   const auto threads = program.numbers_after("threads ");
   REQUIRE(threads.size() == 8);
-  for (const int number : threads) CHECK(number == std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / 8));
+  for (const int number : threads) CHECK(number == std::max(1, levin::usable_cores() / 8));
 }
 
 TEST_CASE(
