@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -17,7 +18,7 @@ struct SlurmJob {
 std::optional<SlurmJob> slurm_job(const EnvironmentLookup& lookup = process_environment);
 
 /// Puts the job back into its queue with `scontrol requeue`; Slurm then ends its processes. Throws IoError with what scontrol
-/// says, or when it has not ended after half a minute.
-void requeue_slurm_job(const std::string& number);
+/// says, or when it has not ended within `patience`: it is killed then.
+void requeue_slurm_job(const std::string& number, std::chrono::milliseconds patience = std::chrono::seconds(30));
 
 }  // namespace levin
