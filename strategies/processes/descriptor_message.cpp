@@ -1,6 +1,7 @@
 #include "levin/strategies/processes/descriptor_message.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -47,10 +48,15 @@ ssize_t receive_descriptors(int socket, std::span<std::byte> bytes, std::vector<
   const ssize_t received = recvmsg(socket, &message.header, flags | MSG_CMSG_CLOEXEC);
   descriptors.clear();
   const cmsghdr* control = received > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
-  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) return received;
+  if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) return received;
   descriptors.resize((control->cmsg_len - CMSG_LEN(0)) / sizeof(int));
   std::memcpy(descriptors.data(), CMSG_DATA(control), descriptors.size() * sizeof(int));
-  return received;
+  if ((message.header.msg_flags & MSG_CTRUNC) == 0) return received;
+  // There were more, or this process may open no more.
+  for (const int descriptor : descriptors) close(descriptor);
+  descriptors.clear();
+  errno = EMSGSIZE;
+  return -1;
 }
 
 }  // namespace levin

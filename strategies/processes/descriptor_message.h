@@ -16,7 +16,7 @@ inline constexpr std::size_t kMostDescriptors = 4;
 ssize_t send_descriptors(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors, int flags);
 
 /// Receives such a message into `bytes`, and its descriptors, which are closed on exec. What recvmsg() gives; `flags` are its
-/// own.
+/// own. -1 with EMSGSIZE, and none of them, when not all could be received.
 ssize_t receive_descriptors(int socket, std::span<std::byte> bytes, std::vector<int>& descriptors, int flags);
 
 }  // namespace levin

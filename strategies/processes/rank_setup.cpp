@@ -51,7 +51,10 @@ bool tie_to_launcher(pid_t launcher) noexcept {
   setpgid(0, 0);
   // A background group must not read from the terminal: it would be stopped.
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  if (nothing >= 0 && nothing != STDIN_FILENO) {
+    dup2(nothing, STDIN_FILENO);
+    close(nothing);
+  }
   return true;
 }
 

@@ -56,6 +56,34 @@ TEST_CASE("a message without descriptors gives none, and no message says so") {
   CHECK(descriptors.empty());
 }
 
+TEST_CASE("of a message with more descriptors than are expected none is received") {
+  Ends sockets;
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets.numbers.data()) == 0);
+  std::array<int, 2 * kMostDescriptors> many{};
+  many.fill(sockets.numbers[0]);
+  char byte = 'x';
+  iovec part{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(many))> space{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = space.data();
+  header.msg_controllen = space.size();
+  *CMSG_FIRSTHDR(&header) = {CMSG_LEN(sizeof(many)), SOL_SOCKET, SCM_RIGHTS};
+  std::memcpy(CMSG_DATA(CMSG_FIRSTHDR(&header)), many.data(), sizeof(many));
+  REQUIRE(sendmsg(sockets.numbers[0], &header, 0) == 1);
+  const int next = dup(0);
+  close(next);
+  std::array<std::byte, 16> bytes{};
+  std::vector<int> descriptors = {-1};
+  CHECK(receive_descriptors(sockets.numbers[1], bytes, descriptors, MSG_DONTWAIT) == -1);
+  CHECK(errno == EMSGSIZE);
+  CHECK(descriptors.empty());
+  const int still_next = dup(0);
+  close(still_next);
+  CHECK(still_next == next);
+}
+
 TEST_CASE("more descriptors than a message carries are refused") {
   Ends sockets;
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets.numbers.data()) == 0);
