@@ -128,7 +128,7 @@ void StoreServer::poll_once() {
   for (const Descriptor& listener : listeners_) entries.push_back({accepts ? listener.number() : -1, POLLIN, 0});
   const std::size_t first = entries.size();
   for (const Connection& connection : connections_) {
-    // Who does not take an answer, or waits for one, is not listened to.
+    // Who does not take an answer is not listened to. Who waits for one is, since it may close its connection.
     const short events = connection.rest.empty() ? POLLIN : POLLOUT;
     entries.push_back({connection.socket.number(), events, 0});
   }
@@ -145,10 +145,7 @@ void StoreServer::poll_once() {
   std::size_t index = first;
   for (auto connection = connections_.begin(); connection != connections_.end(); ++index) {
     const auto next = std::next(connection);
-    if (!serve(*connection, entries[index].revents)) {
-      if (connection->rank) --connections_of_[static_cast<std::size_t>(*connection->rank)];
-      connections_.erase(connection);
-    }
+    if (!serve(*connection, entries[index].revents)) drop(connection);
     connection = next;
   }
   look_after_waits();
@@ -197,7 +194,12 @@ void StoreServer::welcome(Descriptor socket) {
   const int number = socket.number();
   connections_.push_back({std::move(socket), peer_text(number), std::nullopt, Clock::now() + settings_.patience});
   // What has come with it is read at once, before others can take its place.
-  if (!serve(connections_.back(), POLLIN)) connections_.pop_back();
+  if (!serve(connections_.back(), POLLIN)) drop(std::prev(connections_.end()));
+}
+
+void StoreServer::drop(Connections::iterator connection) {
+  if (connection->rank) --connections_of_[static_cast<std::size_t>(*connection->rank)];
+  connections_.erase(connection);
 }
 
 bool StoreServer::serve(Connection& connection, short events) {

@@ -50,6 +50,7 @@ class StoreServer {
   Deadline next_deadline() const;
   void accept_new(int listener);
   void welcome(Descriptor connection);
+  void drop(Connections::iterator connection);
   /// False: the connection is to be closed.
   bool serve(Connection& connection, short events);
   void receive(Connection& connection);

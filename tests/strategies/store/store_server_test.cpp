@@ -3,11 +3,13 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <future>
 #include <tuple>
 
 #include "levin/core/error.h"
+#include "levin/strategies/processes/descriptor_message.h"
 #include "levin/strategies/processes/store_sockets.h"
 #include "levin/strategies/store/store_limits.h"
 #include "strategies/support/odd_listener.h"
@@ -166,6 +168,24 @@ TEST_CASE("one rank cannot take all connections") {
     error = error_of([&] { store.join(1); });
   }
   CHECK(error == "no error");
+}
+
+TEST_CASE("a connection that is dropped as soon as it has said who it is leaves its room to others") {
+  const StoreSockets sockets;
+  StoreServer server({.world_size = 2, .print = [](const std::string&) {}}, {}, Descriptor(dup(sockets.of(0))));
+  const std::string hello = encode({StoreCall::kHello, 1, {"2", "0"}, {"", "", ""}});
+  const std::string too_much = hello + encode({StoreCall::kCount});
+  for (int i = 0; i < kMostOfARank; ++i) {
+    std::array<int, 2> ends{};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    const Descriptor own(ends[0]);
+    const Descriptor handed_over(ends[1]);
+    REQUIRE(send(own.number(), too_much.data(), too_much.size(), 0) == static_cast<ssize_t>(too_much.size()));
+    const std::byte sign{};
+    REQUIRE(send_descriptors(sockets.of(1), std::span(&sign, 1), std::span(ends).last(1), 0) == 1);
+  }
+  StoreClient one(inherited_address(sockets.of(1)), {1, 2}, in(10s));
+  CHECK(one.ask({StoreCall::kCount}, in(10s)).call == StoreCall::kDone);
 }
 
 TEST_CASE("the store holds so much and no more") {
