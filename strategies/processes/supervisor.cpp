@@ -33,6 +33,15 @@ std::string text_of(int wait_status) {
   return format("was killed by signal {} ({})", signal, strsignal(signal));
 }
 
+/// How a child has ended, if it has. It stays a zombie, so that its number is no other's while its group may be killed.
+std::optional<int> look_at_end(pid_t process) {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != process) {
+    return std::nullopt;
+  }
+  return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
+}
+
 }  // namespace
 
 Supervisor::Supervisor(StartedRanks ranks) : segment_(std::move(ranks.segment)) {
@@ -64,9 +73,9 @@ std::chrono::milliseconds Supervisor::time_to_look_again() { return kBetweenProc
 
 void Supervisor::look() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    int wait_status = 0;
-    if (!ranks_[i].wait_status && waitpid(ranks_[i].process, &wait_status, WNOHANG) == ranks_[i].process) {
-      note_end(segment_->first_rank() + static_cast<int>(i), wait_status);
+    if (ranks_[i].wait_status) continue;
+    if (const auto wait_status = look_at_end(ranks_[i].process)) {
+      note_end(segment_->first_rank() + static_cast<int>(i), *wait_status);
     }
   }
   note_failure();
@@ -136,9 +145,12 @@ int Supervisor::finish() {
   for (const Rank& rank : ranks_) {
     if (status == 0) status = status_of(*rank.wait_status);
   }
+  for (const Rank& rank : ranks_) {
+    // What a rank has started itself, which would keep files, ports and this program's output open.
+    if (failed_rank_) kill(-rank.process, SIGKILL);
+    waitpid(rank.process, nullptr, 0);
+  }
   if (!failed_rank_) return status;
-  // What a rank has started itself, which would keep files, ports and this program's output open.
-  for (const Rank& rank : ranks_) kill(-rank.process, SIGKILL);
   if (!recorded_failure(*segment_)) print_failure(unrecorded_failure());
   std::vector<std::string> lines;
   for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
