@@ -265,8 +265,7 @@ void StoreStatusBoard::post_and_look() const {
   if (!answered) return;
   if (const auto failure = failure_from_text(answer->failure, size_)) {
     keep(*failure);
-  } else if (!answer->failure.empty() && !unreadable_noted_) {
-    unreadable_noted_ = true;
+  } else if (!answer->failure.empty() && !unreadable_noted_.exchange(true)) {
     note_unreadable(kFailureKey);
   }
   const auto rank_zero = post_from_text(answer->rank_zero);

@@ -82,8 +82,8 @@ class StoreStatusBoard final : public StatusBoard {
   bool in_reduction_ = false;
   std::int64_t reductions_ = 0;
   Clock::time_point stall_reported_{};
-  mutable Clock::time_point last_exchange_{};             ///< the watch's thread alone uses it
-  mutable bool unreadable_noted_ = false;                 ///< likewise
+  mutable Clock::time_point last_exchange_{};  ///< the watch's thread alone uses it
+  mutable std::atomic<bool> unreadable_noted_{false};
   mutable Whereabouts rank_zero_was_ = kBeforeFirstHook;  ///< as last read
   mutable std::optional<FailureRecord> failure_;
 };
