@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -52,6 +53,13 @@ c10::intrusive_ptr<c10d::Work> start(Call call) {
 }
 
 }  // namespace
+
+std::future<void> end_of(c10d::Work& work) {
+  const auto ended = std::make_shared<std::promise<void>>();
+  std::future<void> end = ended->get_future();
+  work.getFuture()->addCallback([ended](c10::ivalue::Future&) { ended->set_value(); });
+  return end;
+}
 
 void rethrow_from_gloo() {
   try {

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ class GlooBackend final : public c10d::Backend {
  private:
   c10::intrusive_ptr<c10d::Backend> gloo_;
 };
+
+/// Ready when the call under way has ended, well or not: to wait for it and look at other things meanwhile.
+std::future<void> end_of(c10d::Work& work);
 
 /// Throws the exception that is being handled, as ConnectionLost where Gloo has thrown it because of a connection.
 [[noreturn]] void rethrow_from_gloo();

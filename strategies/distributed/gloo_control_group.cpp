@@ -6,13 +6,14 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <limits>
 #include <numeric>
-#include <thread>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/protocol/peer_limits.h"
+#include "levin/strategies/distributed/gloo_backend.h"
 #include "levin/strategies/processes/peer_errors.h"
 
 namespace levin {
@@ -39,7 +40,9 @@ std::size_t room_in_frame(std::size_t ranks) {
 /// Of an all_gather, where all know the length.
 constexpr std::uint64_t kAnyLength = std::numeric_limits<std::uint64_t>::max();
 
-/// Seconds between looks at what other ranks have posted, while waiting for them.
+/// Between looks for a failure, while waiting for other ranks.
+constexpr auto kBetweenFailureLooks = std::chrono::milliseconds(20);
+/// Seconds between looks at what they have posted.
 constexpr double kSecondsBetweenLooks = 1.0;
 /// How long messages of a rank that has failed meanwhile may still arrive.
 constexpr auto kLastMessages = std::chrono::milliseconds(200);
@@ -207,10 +210,10 @@ void GlooControlGroup::finish(const char* what, const std::function<c10::intrusi
 
 void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
   const auto begin = std::chrono::steady_clock::now();
-  auto pause = std::chrono::microseconds(20);
+  const std::future<void> end = end_of(work);
   double next_look = kSecondsBetweenLooks;
   std::chrono::steady_clock::time_point failed_since{};
-  while (!work.isCompleted()) {
+  while (end.wait_for(kBetweenFailureLooks) == std::future_status::timeout) {
     if (const auto failure = board_->failure()) {
       // What the failed rank sent before may be on its way, and say more to this rank than the failure does.
       if (failed_since.time_since_epoch().count() == 0) failed_since = std::chrono::steady_clock::now();
@@ -228,8 +231,6 @@ void GlooControlGroup::wait_for(c10d::Work& work, const char* what) {
       if (const auto failure = board_->failure()) end_with(RecordedFailure(failure->str()));
       fail("timeout_seconds");
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(2000));
   }
 }
 

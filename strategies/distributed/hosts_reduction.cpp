@@ -10,6 +10,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
+#include "levin/strategies/distributed/gloo_backend.h"
 #include "levin/strategies/processes/peer_errors.h"
 
 namespace levin {
@@ -142,9 +143,7 @@ void HostsReduction::tell_other_hosts(std::size_t bytes) {
 }
 
 void HostsReduction::finish(const c10::intrusive_ptr<c10d::Work>& work) {
-  const auto ended = std::make_shared<std::promise<void>>();
-  const std::future<void> end = ended->get_future();
-  work->getFuture()->addCallback([ended](c10::ivalue::Future&) { ended->set_value(); });
+  const std::future<void> end = end_of(*work);
   is_abandoned_ = true;
   while (end.wait_for(kBetweenLooks) == std::future_status::timeout) {
     if (is_given_up_) throw DesyncError("a gradient reduction has been given up");
