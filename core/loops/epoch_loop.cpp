@@ -100,8 +100,7 @@ void EpochLoop::agree_on_start() {
     return;
   }
   // Every rank reaches this because all begin the same epochs, and run the same hooks before.
-  const BoundaryOutcome outcome =
-      run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0, data_.fingerprint_of_next()});
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0, data_.mark_of_next()});
   std::vector<std::int64_t> first_batches;
   for (const BoundaryPayload& payload : outcome.payloads) first_batches.push_back(payload[1]);
   check_different_batches(first_batches, progress_.epoch);

@@ -128,11 +128,11 @@ void TrainingData::warn_of_waiting() const {
                                 "loader is the bottleneck");
 }
 
-std::int64_t TrainingData::fingerprint_of_next() {
+std::int64_t TrainingData::mark_of_next() {
   const auto share = loader_->sample_share();
   const bool divides_itself = share && share->ranks > 1;
   if (std::exchange(compared_, true) || divides_itself || setup_.options.allow_same_batches || !cursor_->has_next()) return 0;
-  return batch_fingerprint(*cursor_->next_batch());
+  return first_batch_mark(*cursor_->next_batch(), loader_->epoch_samples(1));
 }
 
 }  // namespace levin

@@ -43,7 +43,7 @@ class TrainingData {
   bool has_next() const { return cursor_->has_next(); }
   Batch take();
   /// Of the batch that comes, for check_different_batches(): 0 but for the first of a loader that divides its data by itself.
-  std::int64_t fingerprint_of_next();
+  std::int64_t mark_of_next();
   /// Samples of the epoch's global order that its first `batches` batches take; unset when the loader cannot tell.
   std::optional<std::int64_t> samples_done(std::int64_t batches) const;
   const std::optional<RandomSnapshot>& before_reading() const { return cursor_->before_reading(); }

@@ -148,16 +148,36 @@ std::int64_t batch_fingerprint(const Batch& batch) {
   return fingerprint == 0 ? 1 : fingerprint;
 }
 
+std::int64_t first_batch_mark(const Batch& batch, const std::optional<std::vector<std::int64_t>>& samples) {
+  const std::int64_t fingerprint = batch_fingerprint(batch);
+  if (!samples) return fingerprint == 0 ? 0 : fingerprint | 1;
+  Fnv1aHash hash;
+  hash.add_number(fingerprint);
+  for (const std::int64_t sample : *samples) hash.add_number(sample);
+  const auto mark = static_cast<std::int64_t>(hash.value() & ~std::uint64_t{1});
+  return mark == 0 ? 2 : mark;
+}
+
 void check_different_batches(const std::vector<std::int64_t>& first_batches, std::int64_t epoch) {
   const std::int64_t first = first_batches.front();
-  const auto is_first = [first](std::int64_t fingerprint) { return fingerprint == first; };
+  const auto is_first = [first](std::int64_t mark) { return mark == first; };
   if (first == 0 || first_batches.size() == 1 || !std::all_of(first_batches.begin(), first_batches.end(), is_first)) return;
-  throw MisuseError(format(
-      "All {} ranks begin epoch {} with the same training batch: they would train on the same samples, {} times as slowly "
-      "as one rank alone. Divide the samples over ranks: with trainer.use_distributed_sampler: true a DataLoader does so by "
-      "itself; a loader or a sampler of your own takes every {}th from its rank on (BatchLoader::set_shard). If it is "
-      "meant, set trainer.allow_same_batches: true.",
-      first_batches.size(), epoch, first_batches.size(), first_batches.size()));
+  const std::size_t ranks = first_batches.size();
+  const std::string cure = format(
+      "Divide the samples over ranks: with trainer.use_distributed_sampler: true a DataLoader does so by itself; a loader or a "
+      "sampler of your own takes every {}th from its rank on (BatchLoader::set_shard). If it is meant, set "
+      "trainer.allow_same_batches: true.",
+      ranks);
+  if (first % 2 == 0) {
+    throw MisuseError(format(
+        "All {} ranks begin epoch {} with the same training batch: they would train on the same samples, {} times as slowly "
+        "as one rank alone. {}",
+        ranks, epoch, ranks, cure));
+  }
+  rank_warn_once(format(
+      "All {} ranks begin epoch {} with equal training batches. Unless their values are made up, the ranks train on the same "
+      "samples, {} times as slowly as one rank alone. {}",
+      ranks, epoch, ranks, cure));
 }
 
 void check_same_data(ControlGroup& group, int node_rank, const std::string& what, const LoaderList& loaders) {

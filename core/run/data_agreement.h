@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,13 @@ void check_same_data(ControlGroup& group, int node_rank, const std::string& what
 /// never 0. 0 for one with sparse or nested tensors, which are not compared.
 std::int64_t batch_fingerprint(const Batch& batch);
 
-/// `first_batches`: the fingerprint of each rank's first training batch of an epoch, 0 where it is not compared. Throws
-/// MisuseError when there are several ranks and all have the same: each would train on the same samples as the others.
+/// What a rank tells the others of its first training batch of an epoch: a number for what it holds and, where its loader knows
+/// them, for which samples of its data these are; never 0. Even: the samples are known.
+std::int64_t first_batch_mark(const Batch& batch, const std::optional<std::vector<std::int64_t>>& samples);
+
+/// `first_batches`: the mark of each rank's first training batch of an epoch, 0 where it is not compared. When there are
+/// several ranks and all have the same, each trains on the same samples as the others: throws MisuseError where the samples are
+/// known, and warns where batches are equal that may be made up.
 void check_different_batches(const std::vector<std::int64_t>& first_batches, std::int64_t epoch);
 
 }  // namespace levin

@@ -82,14 +82,17 @@ void uneven_data(const Settings& settings) {
   trainer.fit(module, loader("train"), {loader("val_0"), loader("val")});
 }
 
-/// allow=0 or 1; differs=0: the loader gives every rank the same batches; 1: the last rank has others
+/// allow=0 or 1; differs=0: the loader gives every rank the same batches; 1: the last rank has others; samples=own: in a loader
+/// that does not say which samples they are, known: in a DataLoader that does not divide them
 void same_batches(const Settings& settings) {
   TrainerOptions options = options_for(settings);
   options.allow_same_batches = settings.number("allow") == 1;
   Trainer trainer(options);
   OneWeight module;
   const bool differs = settings.number("differs") == 1 && trainer.rank() == trainer.world_size() - 1;
-  trainer.fit(module, numbers(2, differs ? 2 : 1));
+  if (settings.text("samples") == "own") return trainer.fit(module, numbers(2, differs ? 2 : 1));
+  const auto zeros = std::make_shared<TensorDataset>(Batch{{"x", torch::zeros({8, 1})}});
+  trainer.fit(module, std::make_shared<DataLoader>(zeros, DataLoaderOptions{.batch_size = 2}));
 }
 
 /// From some moment on (when=epoch: an epoch's start; batch: the end of its second batch) rank= accumulates the gradients of

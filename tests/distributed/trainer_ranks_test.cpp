@@ -145,12 +145,24 @@ TEST_CASE("data that ranks of one host share and that holds other values on one 
 }
 
 TEST_CASE("ranks that all read the same are an error on each, unless it is meant") {
-  const Run same("same_batches", 3, {"allow=0", "differs=0"});
+  const Run same("same_batches", 3, {"allow=0", "differs=0", "samples=known"});
   CHECK_FALSE(same.outcome.ok());
   CHECK_THAT(same.outcome.text(), Catch::Contains("All 3 ranks begin epoch 0 with the same training batch") &&
                                       Catch::Contains("trainer.allow_same_batches: true"));
-  CHECK(Run("same_batches", 3, {"allow=0", "differs=1"}).outcome.ok());
-  CHECK(Run("same_batches", 2, {"allow=1", "differs=0"}).outcome.ok());
+  CHECK(Run("same_batches", 2, {"allow=1", "differs=0", "samples=known"}).outcome.ok());
+}
+
+TEST_CASE("ranks that read equal batches of samples that nobody knows are warned, unless it is meant") {
+  const char* const warning = "All 3 ranks begin epoch 0 with equal training batches. Unless their values are made up, ";
+  const Run same("same_batches", 3, {"allow=0", "differs=0", "samples=own"});
+  INFO(same.outcome.text());
+  CHECK(same.outcome.ok());
+  CHECK_THAT(same.outcome.text(), Catch::Contains(warning) && Catch::Contains("trainer.allow_same_batches: true"));
+  for (const std::string setting : {"differs=1", "allow=1"}) {
+    const Run silent("same_batches", 3, {"allow=0", "differs=0", "samples=own", setting});
+    CHECK(silent.outcome.ok());
+    CHECK_THAT(silent.outcome.text(), !Catch::Contains("equal training batches"));
+  }
 }
 
 TEST_CASE("a number of batches for a step that one rank alone has set ends all ranks, which say who has set what") {
