@@ -24,7 +24,7 @@ void check_same_data(ControlGroup& group, int node_rank, const std::string& what
 std::int64_t batch_fingerprint(const Batch& batch);
 
 /// What a rank tells the others of its first training batch of an epoch: a number for what it holds and, where its loader knows
-/// them, for which samples of its data these are; never 0. Even: the samples are known.
+/// them, for which samples of its data these are. Even: the samples are known. 0: nothing is known, ranks are not compared.
 std::int64_t first_batch_mark(const Batch& batch, const std::optional<std::vector<std::int64_t>>& samples);
 
 /// `first_batches`: the mark of each rank's first training batch of an epoch, 0 where it is not compared. When there are

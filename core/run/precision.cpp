@@ -3,9 +3,14 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include <vector>
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
@@ -31,10 +36,33 @@ void cast_weights(const std::vector<at::Tensor>& tensors, at::ScalarType type) {
   }
 }
 
+/// True also where that is not known.
+bool processor_has_bfloat16() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#elif defined(__aarch64__) && defined(HWCAP2_BF16)
+  return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+#else
+  return true;
+#endif
+}
+
 }  // namespace
+
+std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, bool has_bfloat16) {
+  const bool is_short = format != PrecisionFormat::kFloat32 && format != PrecisionFormat::kFloat64;
+  if (!is_short || device != at::kCPU || has_bfloat16) return "";
+  return levin::format(
+      "trainer.precision: {} is slower here than 32-true would be, up to ten times: this processor has no arithmetic of "
+      "bfloat16 numbers, and computes with each in 32 bits. Set 32-true, unless you want the numbers of another device.",
+      choice_name(format));
+}
 
 Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last)
     : device_(device.type()), channels_last_(channels_last) {
+  if (const std::string warning = slow_format_warning(format, device_, processor_has_bfloat16()); !warning.empty())
+    rank_warn_once(warning);
   if (format == PrecisionFormat::kFloat64) weights_ = at::kDouble;
   if (format == PrecisionFormat::kBfloat16) weights_ = at::kBFloat16;
   autocast_ = format == PrecisionFormat::kBfloat16Mixed || format == PrecisionFormat::kFloat16Mixed;

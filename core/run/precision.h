@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+
 #include "levin/core/batch.h"
 #include "levin/core/options/choice.h"
 
@@ -9,6 +11,10 @@ namespace levin {
 
 class Accelerator;
 class Module;
+
+/// Why 32-true would be faster than this format on this kind of device; "" where it would not. `has_bfloat16`: the processor
+/// has arithmetic of bfloat16 numbers.
+std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, bool has_bfloat16);
 
 /// The formats of a run's numbers: of weights, of inputs, and of what forward passes compute in; and in which order weights and
 /// inputs of four dimensions lie in memory.

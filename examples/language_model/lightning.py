@@ -84,7 +84,6 @@ if __name__ == "__main__":
         trainer_defaults={
             "max_epochs": 4,
             "accelerator": "cpu",
-            "precision": "bf16-mixed",
             "gradient_clip_val": 1.0,
             "log_every_n_steps": 20,
             "logger": {"class_path": "CSVLogger", "init_args": {"save_dir": ".", "name": "logs"}},

@@ -4,6 +4,7 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/run/precision.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -235,4 +236,16 @@ TEST_CASE("the factor of 16-mixed doubles after 2000 good batches, and goes on f
   const auto second = scaled_after(1999, {.ckpt_path = file});
   CHECK(second[0] == 64);
   CHECK(second[1] == 128);
+}
+
+TEST_CASE("16 bits on a processor without arithmetic for them are told to be slow") {
+  using Format = PrecisionFormat;
+  for (const Format format : {Format::kBfloat16, Format::kBfloat16Mixed, Format::kFloat16Mixed}) {
+    CHECK_THAT(slow_format_warning(format, at::kCPU, /*has_bfloat16=*/false),
+               Catch::StartsWith("trainer.precision: " + std::string(choice_name(format)) + " is slower here than 32-true"));
+    CHECK(slow_format_warning(format, at::kCPU, /*has_bfloat16=*/true).empty());
+    CHECK(slow_format_warning(format, at::kCUDA, /*has_bfloat16=*/false).empty());
+  }
+  for (const Format format : {Format::kFloat32, Format::kFloat64})
+    CHECK(slow_format_warning(format, at::kCPU, /*has_bfloat16=*/false).empty());
 }
