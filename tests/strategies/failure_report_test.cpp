@@ -11,6 +11,7 @@
 #include "levin/core/console/console.h"
 #include "levin/strategies/processes/failure_watch.h"
 #include "levin/strategies/processes/peer_errors.h"
+#include "support/patience.h"
 
 namespace levin {
 namespace {
@@ -104,7 +105,7 @@ TEST_CASE("a rank that is ended while it cleans up has its line all the same, an
     settings.end_process = [&](const std::string& reason) { said.set_value(reason); };
     const FailureWatch watch(board, std::move(settings));
     auto result = said.get_future();
-    REQUIRE(result.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+    REQUIRE(result.wait_for(levin::test::patience(std::chrono::seconds(20))) == std::future_status::ready);
     return result.get();
   };
   CHECK(last_word(false) ==

@@ -140,7 +140,7 @@ TEST_CASE("a thousand strangers at the port of a run's store neither stop it nor
   };
   start(0);
   // The first come before the other rank does, and stay.
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + levin::test::patience(kLimit);
   while (!listening_ports(ranks[0]->process()).contains(port) && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

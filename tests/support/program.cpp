@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "support/copied_program.h"
+#include "support/patience.h"
 
 namespace levin::test {
 namespace {
@@ -156,7 +157,7 @@ Command under(const std::vector<std::string>& launcher, Command command) {
 Outcome run(const Command& command) {
   Pipe out;
   Pipe err;
-  const auto deadline = Clock::now() + command.limit;
+  const auto deadline = Clock::now() + patience(command.limit);
   const std::unique_ptr<Started> started = start(command, out, err);
   out.close_write_end();
   err.close_write_end();

@@ -14,7 +14,7 @@ struct Command {
   std::filesystem::path folder = {};   ///< where it runs; default: here
   /// Variables added to this process's environment, or taken out of it when the value is empty.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  std::chrono::seconds limit{100};  ///< after this the command and every process that it started are killed
+  std::chrono::seconds limit{100};  ///< after this, times patience(), the command and every process that it started are killed
   bool copied = false;              ///< the program, given by its path, makes copies of itself (copied_program.h)
 };
 

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "support/patience.h"
+
 namespace levin::test {
 namespace {
 
@@ -58,7 +60,7 @@ TerminalOutcome run_in_terminal(const Command& command, int columns) {
   size.ws_row = 24;
   size.ws_col = static_cast<unsigned short>(columns);
   int terminal = -1;
-  const auto deadline = Clock::now() + command.limit;
+  const auto deadline = Clock::now() + patience(command.limit);
   const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
   if (child < 0) throw std::system_error(errno, std::generic_category(), "forkpty");
   if (child == 0) become(command);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "support/copied_program.h"
+#include "support/patience.h"
 
 namespace levin_test {
 
@@ -78,7 +79,8 @@ class ChildProgram {
 
   /// The exit status, 128 + signal for a death by signal, and -1, with the program killed, when it did not end in time.
   int wait(std::chrono::seconds limit = std::chrono::seconds(30)) {
-    const std::optional<int> ended = copy_ ? copy_->wait(limit) : wait_for_child(limit);
+    const auto most = levin::test::patience(limit);
+    const std::optional<int> ended = copy_ ? copy_->wait(most) : wait_for_child(most);
     if (!ended) return -1;
     ended_ = true;
     const int status = *ended;
@@ -86,7 +88,7 @@ class ChildProgram {
   }
   /// Waits until the output holds `text` so many times.
   bool wait_for_output(const std::string& text, int times = 1, std::chrono::seconds limit = std::chrono::seconds(30)) const {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
+    const auto deadline = std::chrono::steady_clock::now() + levin::test::patience(limit);
     while (std::chrono::steady_clock::now() < deadline) {
       if (count(text) >= times) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -139,7 +141,7 @@ class ChildProgram {
 
 /// True when none of the processes is there any more, or only as a zombie, within the limit.
 inline bool all_gone(const std::vector<int>& processes, std::chrono::seconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto deadline = std::chrono::steady_clock::now() + levin::test::patience(limit);
   const auto is_gone = [](int process) {
     std::ifstream file("/proc/" + std::to_string(process) + "/stat");
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
