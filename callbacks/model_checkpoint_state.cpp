@@ -114,7 +114,7 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
     unranked_.erase(unranked_.begin());
   }
   // It was written on the way out of a run that goes on here.
-  if (resumed_file_ == exceptional_file_) displaced_.push_back(resumed_file_);
+  if (!resumed_file_.empty() && resumed_file_ == exceptional_file_) displaced_.push_back(resumed_file_);
 }
 
 }  // namespace levin
