@@ -78,6 +78,7 @@ void EarlyStopping::load_state_dict(const Value& state) {
 }
 
 void EarlyStopping::on_fit_start(Trainer& trainer, Module&) {
+  detail::warn_of_mode("EarlyStopping", options_.monitor, options_.mode);
   if (asked_to_stop_ && !trainer.options().fast_dev_run) trainer.stop(reason_message_);
 }
 
@@ -91,16 +92,16 @@ void EarlyStopping::on_train_epoch_end(Trainer& trainer, Module&) {
 }
 
 void EarlyStopping::on_validation_end(Trainer& trainer, Module&) {
-  if (trainer.fitting() && !trainer.sanity_checking() && !checks_on_train_epoch_end(trainer)) check(trainer);
+  if (trainer.sanity_checking()) return detail::warn_of_monitor(trainer, "EarlyStopping", options_.monitor);
+  if (trainer.fitting() && !checks_on_train_epoch_end(trainer)) check(trainer);
 }
 
 void EarlyStopping::check(Trainer& trainer) {
   if (trainer.options().fast_dev_run) return;
   const std::optional<double> current = trainer.monitored(options_.monitor);
   if (!current) {
-    const std::string problem =
-        format("EarlyStopping watches '{}', which no rank has logged. Log it, or set 'monitor' to one of: {}.",
-               options_.monitor, detail::metric_names(trainer.callback_metrics()));
+    const std::string problem = format("EarlyStopping watches '{}', which no rank has logged.{}", options_.monitor,
+                                       detail::other_monitors(options_.monitor, trainer.callback_metrics()));
     if (options_.strict) throw MisuseError(problem);
     if (options_.verbose) rank_zero_warn(problem);
     return;

@@ -71,6 +71,7 @@ std::string ModelCheckpoint::checkpoint_folder() const {
 
 void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   if (stage != Stage::kTrain) return;
+  if (options_.monitor) detail::warn_of_mode("ModelCheckpoint", *options_.monitor, options_.mode);
   for (const ModelCheckpoint* other : trainer.callbacks_of<ModelCheckpoint>()) {
     if (other != this) detail::check_files(options_, other->options_);
   }
@@ -131,6 +132,7 @@ void ModelCheckpoint::on_validation_start(Trainer& trainer, Module&) {
 }
 
 void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
+  if (trainer.sanity_checking() && options_.monitor) detail::warn_of_monitor(trainer, "ModelCheckpoint", *options_.monitor);
   if (off(trainer)) return;
   validation_has_run_ = true;
   validated_step_ = trainer.global_step();
@@ -207,9 +209,8 @@ void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
 }
 
 void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
-  const std::string problem =
-      format("ModelCheckpoint monitors '{}', which no rank has logged. Log it, or set 'monitor' to one of: {}.",
-             *options_.monitor, detail::metric_names(trainer.callback_metrics()));
+  const std::string problem = format("ModelCheckpoint monitors '{}', which no rank has logged.{}", *options_.monitor,
+                                     detail::other_monitors(*options_.monitor, trainer.callback_metrics()));
   if (validation_has_run_) throw MisuseError(problem);
   Console::instance().warn_once(problem + " Nothing was saved.", "monitor " + *options_.monitor, Speaker::kRun);
 }

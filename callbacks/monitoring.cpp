@@ -2,6 +2,8 @@
 
 #include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/metric_names.h"
+#include "levin/core/console/console.h"
 #include "levin/core/trainer.h"
 
 namespace levin::detail {
@@ -27,10 +29,21 @@ std::string state_key_of(std::string_view class_name, const std::vector<std::pai
   return key + "}";
 }
 
-std::string metric_names(const MetricMap& metrics) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : metrics) names.push_back(name);
-  return names.empty() ? "none" : quoted_list(names);
+std::string other_monitors(const std::string& monitor, const MetricMap& metrics) {
+  const std::vector<std::string> names = metrics.names();
+  return format("{} Log it, or set 'monitor' to one of: {}.", nearest_metric(monitor, names),
+                names.empty() ? "none" : quoted_list(names));
+}
+
+void warn_of_mode(const std::string& who, const std::string& monitor, MonitorMode mode) {
+  const std::string doubt = doubt_of_mode(who, monitor, mode == MonitorMode::kMax);
+  if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
+}
+
+void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::string& monitor) {
+  if (trainer.monitored(monitor)) return;
+  const std::string doubt = doubt_of_monitor(who, monitor, trainer.callback_metrics().names());
+  if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
 }
 
 bool validates_once_each_epoch(const TrainerOptions& options) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "levin/core/export.h"
@@ -13,7 +14,13 @@
 namespace levin {
 
 /// Metric name to value, in the order of names.
-using MetricMap = std::map<std::string, double, std::less<>>;
+class LEVIN_API MetricMap : public std::map<std::string, double, std::less<>> {
+ public:
+  using std::map<std::string, double, std::less<>>::map;
+  /// Throws MisuseError, which names the metrics that there are.
+  double at(std::string_view name) const;
+  std::vector<std::string> names() const;
+};
 
 /// One row of metrics, as the loops hand it to loggers and callbacks.
 struct LEVIN_API MetricRow {

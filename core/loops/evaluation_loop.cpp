@@ -13,6 +13,7 @@
 #include "levin/core/loops/evaluation_hooks.h"
 #include "levin/core/loops/failed_batch_scope.h"
 #include "levin/core/loops/loader_cursor.h"
+#include "levin/core/loops/scheduler_runner.h"
 #include "levin/core/run/module_modes.h"
 #include "levin/core/run/signals.h"
 #include "levin/core/run/stage_scope.h"
@@ -121,6 +122,8 @@ void EvaluationLoop::run() {
   if (stage_ != Stage::kSanityCheck) {
     run_.nan.look_at_row(outcome.logger_row);
     rows_.write(outcome, run_.progress.logging_step, /*epoch_end=*/true);
+  } else {
+    SchedulerRunner::warn_of_monitors(run_.parts, *run_.metrics);
   }
   if (stage_ == Stage::kValidate && run_.progress.fitting) {
     run_.resume.position.place = Place::kValidationEnd;

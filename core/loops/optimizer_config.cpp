@@ -8,6 +8,7 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
+#include "levin/core/base/metric_names.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
 #include "levin/core/loops/training_length.h"
@@ -40,6 +41,12 @@ void check(const SchedulerConfig& config) {
   if (config.scheduler->needs_metric() && config.monitor.empty()) {
     throw MisuseError(which + " needs a metric: set SchedulerConfig::monitor (in YAML lr_scheduler.monitor) to a logged key.");
   }
+  if (!config.scheduler->needs_metric()) return;
+  const Value state = config.scheduler->state_dict();
+  const Value* mode = state.find("mode");
+  if (mode == nullptr || !mode->is_string()) return;
+  const std::string doubt = doubt_of_mode(which, config.monitor, mode->as_string() == "max");
+  if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
 }
 
 /// A scheduler has a reference only. That of an optimizer which is gone can still be compared.

@@ -7,6 +7,7 @@
 #include "levin/core/base/class_name.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
+#include "levin/core/base/metric_names.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/training_length.h"
@@ -15,9 +16,9 @@ namespace levin {
 
 namespace {
 std::string missing_monitor(const SchedulerConfig& config, const MetricMap& metrics) {
-  const std::string available = join(metrics, ", ", &MetricMap::value_type::first);
-  return format("A learning-rate scheduler monitors '{}', which no rank has logged. Logged so far: {}.", config.monitor,
-                available.empty() ? "nothing" : available);
+  const std::string available = join(metrics.names());
+  return format("A learning-rate scheduler monitors '{}', which no rank has logged.{} Logged so far: {}.", config.monitor,
+                nearest_metric(config.monitor, metrics.names()), available.empty() ? "nothing" : available);
 }
 
 /// "epoch", "2 optimizer steps"
@@ -76,6 +77,14 @@ bool SchedulerRunner::is_due(const SchedulerConfig& config, Interval interval, b
 bool SchedulerRunner::is_due(Interval interval, bool on_metric) const {
   return std::any_of(parts_.schedulers.begin(), parts_.schedulers.end(),
                      [&](const SchedulerConfig& config) { return is_due(config, interval, on_metric); });
+}
+
+void SchedulerRunner::warn_of_monitors(const RunParts& parts, const MetricStore& metrics) {
+  for (const SchedulerConfig& config : parts.schedulers) {
+    if (!config.scheduler->needs_metric() || metrics.monitored(config.monitor)) continue;
+    const std::string doubt = doubt_of_monitor("A learning-rate scheduler", config.monitor, metrics.callback_metrics().names());
+    if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
+  }
 }
 
 void SchedulerRunner::step(Interval interval, bool on_metric) {

@@ -15,6 +15,9 @@ class SchedulerRunner {
   void step(Interval interval, bool on_metric);
   /// Some scheduler of these has its turn. The same on all ranks.
   bool is_due(Interval interval, bool on_metric) const;
+  /// Warns of what a scheduler monitors and validation does not seem to log. Called: in the sanity check, when its metrics are
+  /// there.
+  static void warn_of_monitors(const RunParts& parts, const MetricStore& metrics);
 
  private:
   bool is_due(const SchedulerConfig& config, Interval interval, bool on_metric) const;

@@ -6,6 +6,8 @@
 #include "levin/core/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
+#include "levin/optim/reduce_lr_on_plateau.h"
+#include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -161,4 +163,45 @@ TEST_CASE("the sanity check leaves no trace: weights, rows, metrics, callbacks a
     CHECK(with.counted == without.counted);
     CHECK(torch::equal(with.random, without.random));
   }
+}
+
+TEST_CASE("monitors are doubted at once: a mode against the metric's name, and a name that the sanity check lacks") {
+  struct WithPlateau : Module {
+    WithPlateau() : weight(register_parameter("weight", torch::zeros({1}))) {}
+    StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).mean(); }
+    StepOutput validation_step(const Batch&, std::int64_t) override {
+      log("val_loss", 1.0);
+      return {};
+    }
+    OptimizerSetups configure_optimizers() override {
+      OptimizerSetup setup{.optimizer = std::make_shared<torch::optim::SGD>(parameters(), 0.1)};
+      const ReduceLrOnPlateauOptions largest{.mode = MonitorMode::kMax};
+      setup.schedulers.push_back(
+          {.scheduler = std::make_shared<ReduceLrOnPlateau>(*setup.optimizer, largest), .monitor = "val_error"});
+      return setup;
+    }
+    at::Tensor weight;
+  } module;
+  const TemporaryFolder folder;
+  TrainerOptions options = quiet_options();
+  options.num_sanity_val_steps = 1;
+  options.log_file = folder.path() / "console.txt";
+  options.enable_checkpointing = true;
+  options.callbacks = {
+      std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_los"}),
+      std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.dirpath = folder.path() / "saved", .monitor = "val_acc"})};
+  Trainer trainer(options);
+  // It is certain when the first epoch has ended; none but training could have logged it until then.
+  CHECK_THROWS_WITH(
+      trainer.fit(module, FixedLoader::of_rows(2, 2), {FixedLoader::of_rows(2, 2)}),
+      Catch::Contains("EarlyStopping watches 'val_los', which no rank has logged. Did you mean 'val_loss'? Log it,"));
+  const std::string console = read_text(folder.path() / "console.txt");
+  CHECK_THAT(console,
+             Catch::Contains("EarlyStopping monitors 'val_los', which validation did not log in the sanity check. Did you "
+                             "mean 'val_loss'?") &&
+                 Catch::Contains("ModelCheckpoint monitors 'val_acc', which validation did not log in the sanity check.") &&
+                 Catch::Contains("A learning-rate scheduler monitors 'val_error', which validation did not log") &&
+                 Catch::Contains("A learning-rate scheduler: mode is max, but of a metric called 'val_error'") &&
+                 Catch::Contains("ModelCheckpoint: mode is min, but of a metric called 'val_acc'") &&
+                 !Catch::Contains("EarlyStopping: mode is"));
 }

@@ -1,0 +1,62 @@
+#include "levin/core/base/metric_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/format.h"
+
+namespace levin {
+namespace {
+
+constexpr std::array<std::string_view, 17> kLargerIsBetter = {"acc",    "accuracy", "auc",  "auroc",     "bleu", "dice",
+                                                              "f1",     "iou",      "miou", "precision", "psnr", "r2",
+                                                              "recall", "rouge",    "ssim", "top1",      "top5"};
+constexpr std::array<std::string_view, 12> kSmallerIsBetter = {"cer",  "err", "error", "fid",        "loss", "mae",
+                                                               "mape", "mse", "nll",   "perplexity", "rmse", "wer"};
+
+template <std::size_t size>
+bool has_word(std::string_view name, const std::array<std::string_view, size>& words) {
+  std::string word;
+  for (std::size_t index = 0; index <= name.size(); ++index) {
+    const auto character = index < name.size() ? static_cast<unsigned char>(name[index]) : '\0';
+    if (std::isalnum(character) != 0) {
+      word += static_cast<char>(std::tolower(character));
+      continue;
+    }
+    if (std::find(words.begin(), words.end(), word) != words.end()) return true;
+    word.clear();
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string nearest_metric(std::string_view wrong, const std::vector<std::string>& names) {
+  const std::string nearest = nearest_name(wrong, names);
+  return nearest.empty() ? "" : format(" Did you mean '{}'?", nearest);
+}
+
+std::optional<bool> is_larger_better(std::string_view name) {
+  const bool larger = has_word(name, kLargerIsBetter);
+  if (larger == has_word(name, kSmallerIsBetter)) return std::nullopt;
+  return larger;
+}
+
+std::string doubt_of_mode(std::string_view who, std::string_view monitor, bool larger_is_better) {
+  const std::optional<bool> expected = is_larger_better(monitor);
+  if (!expected || *expected == larger_is_better) return "";
+  return format("{}: mode is {}, but of a metric called '{}' the {} value is usually the better one. Should it be mode: {}?",
+                who, larger_is_better ? "max" : "min", monitor, *expected ? "larger" : "smaller", *expected ? "max" : "min");
+}
+
+std::string doubt_of_monitor(std::string_view who, std::string_view monitor, const std::vector<std::string>& names) {
+  if (names.empty() || std::find(names.begin(), names.end(), monitor) != names.end()) return "";
+  const std::string nearest = nearest_metric(monitor, names);
+  if (nearest.empty() && !monitor.starts_with("val")) return "";
+  return format("{} monitors '{}', which validation did not log in the sanity check.{} It logged: {}.", who, monitor, nearest,
+                quoted_list(names));
+}
+
+}  // namespace levin

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace levin {
+
+/// " Did you mean 'val_loss'?", or "" when no metric's name is near.
+std::string nearest_metric(std::string_view wrong, const std::vector<std::string>& names);
+
+/// Whether larger is better, as far as a metric's name says: true for "val_accuracy", false for "train/loss".
+std::optional<bool> is_larger_better(std::string_view name);
+
+/// "EarlyStopping: mode is min, but …" where a monitor's mode contradicts the metric's name; else "".
+std::string doubt_of_mode(std::string_view who, std::string_view monitor, bool larger_is_better);
+
+/// What to say when the sanity check logged these metrics, but not the monitored one that validation seems to log: its name
+/// says so, or is nearly that of one of them. Else "".
+std::string doubt_of_monitor(std::string_view who, std::string_view monitor, const std::vector<std::string>& names);
+
+}  // namespace levin

@@ -1,0 +1,56 @@
+#include "levin/core/base/metric_names.h"
+
+#include <catch2/catch.hpp>
+
+#include "levin/core/error.h"
+#include "levin/core/metric_row.h"
+
+using namespace levin;
+using Names = std::vector<std::string>;
+
+TEST_CASE("a metric's name says which direction is better, where it says so at all") {
+  for (const char* name : {"acc", "val_acc", "val/accuracy", "Test-F1", "train_auc_epoch", "IoU", "recall@5"}) {
+    INFO(name);
+    CHECK(is_larger_better(name) == true);
+  }
+  for (const char* name : {"loss", "val_loss", "train/LOSS_step", "rmse", "word_error", "val_nll"}) {
+    INFO(name);
+    CHECK(is_larger_better(name) == false);
+  }
+  for (const char* name : {"", "accumulated", "lossless", "reward", "f1_loss", "accuracy_error", "map", "lr-Adam"}) {
+    INFO(name);
+    CHECK_FALSE(is_larger_better(name).has_value());
+  }
+}
+
+TEST_CASE("a mode that contradicts the metric's name is doubted, and says what may be meant") {
+  CHECK(doubt_of_mode("EarlyStopping", "val_acc", false) ==
+        "EarlyStopping: mode is min, but of a metric called 'val_acc' the larger value is usually the better one. Should it be "
+        "mode: max?");
+  CHECK_THAT(doubt_of_mode("ModelCheckpoint", "val_loss", true),
+             Catch::StartsWith("ModelCheckpoint: mode is max") && Catch::EndsWith("mode: min?"));
+  CHECK(doubt_of_mode("EarlyStopping", "val_acc", true).empty());
+  CHECK(doubt_of_mode("EarlyStopping", "val_loss", false).empty());
+  CHECK(doubt_of_mode("EarlyStopping", "reward", false).empty());
+}
+
+TEST_CASE("a monitor is doubted when the sanity check shows that its name is a slip") {
+  CHECK(
+      doubt_of_monitor("EarlyStopping", "val_los", {"val_acc", "val_loss"}) ==
+      "EarlyStopping monitors 'val_los', which validation did not log in the sanity check. Did you mean 'val_loss'? It logged: "
+      "'val_acc', 'val_loss'.");
+  CHECK(doubt_of_monitor("EarlyStopping", "val_perplexity", {"val_acc"}) ==
+        "EarlyStopping monitors 'val_perplexity', which validation did not log in the sanity check. It logged: 'val_acc'.");
+  CHECK(doubt_of_monitor("EarlyStopping", "val_loss", {"val_loss"}).empty());
+  CHECK(doubt_of_monitor("EarlyStopping", "train_accuracy", {"val_loss"}).empty());  // training will log it
+  CHECK(doubt_of_monitor("EarlyStopping", "val_loss", {}).empty());                  // logged from the first epoch on, perhaps
+}
+
+TEST_CASE("asking a map of metrics for one that is not there names those that are") {
+  const MetricMap metrics{{"train_loss", 1}, {"val_loss", 2}};
+  CHECK(metrics.at("val_loss") == 2);
+  CHECK_THROWS_AS(metrics.at("val_los"), MisuseError);
+  CHECK_THROWS_WITH(metrics.at("val_los"),
+                    "There is no metric 'val_los'. Did you mean 'val_loss'? There are: 'train_loss', 'val_loss'.");
+  CHECK_THROWS_WITH(MetricMap().at("val_loss"), "There is no metric 'val_loss'. There are: none.");
+}
