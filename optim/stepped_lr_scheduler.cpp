@@ -2,6 +2,8 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <algorithm>
+
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -20,10 +22,7 @@ void SteppedLrScheduler::step(std::optional<double>) {
   ++last_epoch_;
   before_step();
   std::vector<double> lrs = get_lrs(optimizer_);
-  if (lrs.size() > group_count() && takes_new_groups()) {
-    const detail::InitialLrs initial = detail::initial_lrs(optimizer_);
-    base_lrs_.insert(base_lrs_.end(), initial->begin() + static_cast<std::ptrdiff_t>(group_count()), initial->end());
-  }
+  take_new_groups();
   if (lrs.size() != group_count()) {
     throw MisuseError(
         format("The optimizer has {} parameter groups, but had {} when its scheduler was made: make the scheduler after the "
@@ -34,9 +33,16 @@ void SteppedLrScheduler::step(std::optional<double>) {
   set_lrs(lrs);
 }
 
+void SteppedLrScheduler::take_new_groups() {
+  if (!takes_new_groups()) return;
+  const detail::InitialLrs initial = detail::initial_lrs(optimizer_);
+  base_lrs_.insert(base_lrs_.end(), initial->begin() + static_cast<std::ptrdiff_t>(group_count()), initial->end());
+}
+
 void SteppedLrScheduler::restart() {
   last_epoch_ = 0;
   before_step();
+  take_new_groups();
   std::vector<double> lrs;
   for (std::size_t group = 0; group < group_count(); ++group) lrs.push_back(first_lr(group));
   set_lrs(lrs);
@@ -69,6 +75,11 @@ void SteppedLrScheduler::load_state_dict(const Value& state) {
                              base_lrs.size(), optimizer_.param_groups().size()));
   }
   load_state(state);
+  // Groups that were added had these rates when they were; by now they have others.
+  for (std::size_t group = group_count(); group < base_lrs.size(); ++group) {
+    initial_lrs_->resize(std::max(initial_lrs_->size(), base_lrs.size()));
+    (*initial_lrs_)[group] = base_lrs[group];
+  }
   last_epoch_ = last_epoch;
   base_lrs_ = std::move(base_lrs);
   last_lr_ = std::move(last_lr);

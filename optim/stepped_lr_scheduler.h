@@ -64,6 +64,8 @@ class LEVIN_API SteppedLrScheduler : public LrScheduler {
  private:
   friend class SequentialLr;
   void set_lrs(const std::vector<double>& lrs);
+  /// Groups that were added follow from here on.
+  void take_new_groups();
   /// Starts the schedule now, at the rate it begins with: what a sequence does at a milestone.
   void restart();
   /// Forgets step 0, which a member of a sequence that is not yet due took when it was made.

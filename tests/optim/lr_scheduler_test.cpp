@@ -164,3 +164,31 @@ TEST_CASE("a group that is added while the schedule runs follows it from its own
   sgd.add_param_group({{torch::zeros({1}, torch::requires_grad())}});
   CHECK_THROWS_WITH(by_function.step(), Contains("3 parameter groups"));
 }
+
+TEST_CASE("the next schedule of a sequence takes a group that was added during an earlier one from the rate it came with") {
+  const auto made = [](torch::optim::Optimizer& optimizer) {
+    const auto schedule = [&] { return std::make_shared<levin::StepLr>(optimizer, levin::StepLrOptions{.step_size = 1}); };
+    return std::make_unique<levin::SequentialLr>(
+        optimizer, std::vector<std::shared_ptr<levin::LrScheduler>>{schedule(), schedule()}, std::vector<std::int64_t>{3});
+  };
+  const torch::optim::OptimizerParamGroup late({torch::zeros({1}, torch::requires_grad())},
+                                               std::make_unique<torch::optim::SGDOptions>(0.5));
+  auto sgd = make_sgd(0.1);
+  const auto scheduler = made(sgd);
+  sgd.add_param_group(late);
+  scheduler->step();
+  scheduler->step();
+  CHECK(levin::get_lrs(sgd) == std::vector<double>{0.1 * 0.1 * 0.1, 0.5 * 0.1 * 0.1});
+
+  auto resumed_sgd = make_sgd(0.1);
+  const auto resumed = made(resumed_sgd);
+  resumed_sgd.add_param_group(late);
+  for (std::size_t group = 0; group < 2; ++group) levin::set_lr(resumed_sgd.param_groups()[group], levin::get_lrs(sgd)[group]);
+  resumed->load_state_dict(scheduler->state_dict());
+  for (const std::vector<double>& expected : {std::vector<double>{0.1, 0.5}, std::vector<double>{0.1 * 0.1, 0.5 * 0.1}}) {
+    scheduler->step();
+    resumed->step();
+    CHECK(levin::get_lrs(sgd) == expected);
+    CHECK(levin::get_lrs(resumed_sgd) == expected);
+  }
+}
