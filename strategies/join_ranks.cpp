@@ -1,7 +1,5 @@
 #include "levin/strategies/join_ranks.h"
 
-#include <fcntl.h>
-
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
@@ -52,7 +50,7 @@ at::Device choose_device(const Accelerator& accelerator, const LaunchRequest& re
     return accelerator.choose(Devices(std::vector{indices.empty() ? environment.device : indices.at(place)}), 0);
   } catch (const ConfigError&) {
     // The launcher may go on without it.
-    const auto segment = RunSegment::attach(fcntl(*environment.shared_memory_fd, F_DUPFD_CLOEXEC, 0));
+    const auto segment = RunSegment::attach(*environment.shared_memory_fd);
     segment->slot(environment.rank).device_missing.store(1, std::memory_order_release);
     throw;
   }

@@ -1,5 +1,7 @@
 #include "levin/strategies/processes/run_segment.h"
 
+#include <fcntl.h>
+
 #include <cstring>
 #include <ctime>
 
@@ -52,7 +54,10 @@ std::shared_ptr<RunSegment> RunSegment::checked(SharedFile file) {
   return segment;
 }
 
-std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) { return checked(SharedFile::attach(descriptor)); }
+std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return checked(SharedFile::attach(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)));
+}
 
 std::shared_ptr<RunSegment> RunSegment::open_at(const SharedFilePlace& place) { return checked(SharedFile::open_at(place)); }
 

@@ -93,7 +93,8 @@ class RunSegment {
  public:
   /// For `ranks` ranks from `first_rank` on: those of this host. A child inherits it by descriptor(). Throws IoError.
   static std::shared_ptr<RunSegment> create(int ranks, int first_rank = 0);
-  /// Joins memory that another process made. Takes over the descriptor. Throws IoError when it is no segment of this levin.
+  /// Joins memory that another process made. The descriptor stays open, for who joins again after an error, and is closed on
+  /// exec. Throws IoError when it is no segment of this levin.
   static std::shared_ptr<RunSegment> attach(int descriptor);
   /// The same, of a process that is no relative: see SharedFile::open_at().
   static std::shared_ptr<RunSegment> open_at(const SharedFilePlace& place);
