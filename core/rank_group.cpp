@@ -8,6 +8,7 @@ RankGroup::~RankGroup() = default;
 std::string RankGroup::description() const { return ""; }
 void RankGroup::synchronize_batch_norms(const torch::nn::Module&) {}
 std::optional<std::string> RankGroup::failure_elsewhere() const { return std::nullopt; }
+std::optional<int> RankGroup::lost_rank() const { return std::nullopt; }
 int RankGroup::restarts() const { return 0; }
 std::string RankGroup::kept_for_restarts() const { return ""; }
 void RankGroup::keep_for_restarts(const std::string&) {}

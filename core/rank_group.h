@@ -67,6 +67,9 @@ class LEVIN_API RankGroup {
   /// then a consequence. Never waits.
   virtual std::optional<std::string> failure_elsewhere() const;
 
+  /// The rank that was the first to fail, where its process has ended without a word of its own. Never waits.
+  virtual std::optional<int> lost_rank() const;
+
   /// How often the launcher has started all ranks again after a failure; 0 in the first attempt.
   virtual int restarts() const;
   /// What earlier attempts of this run have kept for later ones: the last text; "" where there is none, or nobody keeps it.

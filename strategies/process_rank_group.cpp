@@ -28,6 +28,11 @@ std::optional<std::string> ProcessRankGroup::failure_elsewhere() const {
   return consequence_;
 }
 
+std::optional<int> ProcessRankGroup::lost_rank() const {
+  const auto failure = world_->board().failure();
+  return failure && failure->is_lost ? std::optional(failure->rank) : std::nullopt;
+}
+
 void ProcessRankGroup::synchronize_batch_norms(const torch::nn::Module& module) {
   if (world_size() > 1) set_synchronized_layers(module);
 }

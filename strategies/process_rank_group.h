@@ -44,6 +44,7 @@ class ProcessRankGroup final : public RankGroup {
   void post_whereabouts(const Whereabouts& whereabouts) override;
   void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
   std::optional<std::string> failure_elsewhere() const override;
+  std::optional<int> lost_rank() const override;
   void end_entry_point() noexcept override;
 
  private:

@@ -269,7 +269,13 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   if (!weights_only) bring_rows_to_disk(run);
   Checkpoint checkpoint = put_together(run, weights_only, [&] { return gather_rank_states(run); });
   if (options.in_background) {
-    if (!run.is_global_zero()) return;
+    if (!run.is_global_zero()) {
+      // Whether rank 0 has written a file is not known here; once it is there, it is whole.
+      std::error_code ignored;
+      if (std::filesystem::exists(run.resume.begun_file, ignored)) run.resume.newest_file = run.resume.begun_file;
+      if (!weights_only) run.resume.begun_file = file;
+      return;
+    }
     run.files.write(checkpoint, file);
     if (weights_only) return;
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.

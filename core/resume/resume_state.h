@@ -28,6 +28,7 @@ struct ResumeState {
   std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
   std::filesystem::path newest_file;  ///< the whole checkpoint that was written last
+  std::filesystem::path begun_file;   ///< on other ranks than 0: what rank 0 has begun to write since
   RestartNotes notes;                 ///< of fits, for attempts after this one
   std::string queued_job;             ///< set: the checkpoint that is written is for this job's way through its queue
 

@@ -72,8 +72,9 @@ void announce_checkpoint(Stage stage, const std::filesystem::path& file, const s
 void announce_resume(const std::filesystem::path& checkpoint,
                      const std::function<std::string(const std::filesystem::path&)>& command) {
   const std::string file = as_typed(checkpoint);
-  rank_zero_info(command ? "The run goes on with: " + command(file)
-                         : "The run goes on from its newest checkpoint when that is given as ckpt_path: " + file);
+  detail::print_parts(LogLevel::kInfo, Console::instance().rank() == 0 ? Speaker::kRun : Speaker::kRank,
+                      command ? "The run goes on with: " + command(file)
+                              : "The run goes on from its newest checkpoint when that is given as ckpt_path: " + file);
 }
 
 std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches) {

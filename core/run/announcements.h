@@ -29,7 +29,7 @@ void announce_files(const std::filesystem::path& log_dir);
 /// What an entry point starts from: by rank 0. `summary`: "epoch 3, step 40".
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
 
-/// How a run that ended early goes on. `command` as of RunOptions::resume_command.
+/// How a run that ended early goes on, as this rank knows it. `command` as of RunOptions::resume_command.
 void announce_resume(const std::filesystem::path& checkpoint,
                      const std::function<std::string(const std::filesystem::path&)>& command);
 

@@ -250,10 +250,13 @@ void EntryPoint::take_over(const std::function<void()>& step) const {
 }
 
 void EntryPoint::announce_how_to_resume() const {
-  if (!fitting() || !set_up_done_ || !run_.is_global_zero()) return;
-  const std::filesystem::path file = run_.resume.newest_file.empty() ? checkpoint_file_ : run_.resume.newest_file;
+  // Rank 0 says it, unless it is the one that is gone.
+  const int speaker = run_.strategy().ranks().lost_rank() == 0 ? 1 : 0;
+  if (!fitting() || !set_up_done_ || run_.strategy().rank() != speaker) return;
   std::error_code ignored;
-  if (!file.empty() && std::filesystem::exists(file, ignored)) announce_resume(file, options_.resume_command);
+  for (const std::filesystem::path& file : {run_.resume.begun_file, run_.resume.newest_file, checkpoint_file_}) {
+    if (!file.empty() && std::filesystem::exists(file, ignored)) return announce_resume(file, options_.resume_command);
+  }
 }
 
 void EntryPoint::prepare_data() {

@@ -62,7 +62,7 @@ void wait_for_the_cause(StatusBoard& board, const FailureRecord& own, const Orig
   const auto lost = may_be_lost ? unanswering_hosts() : std::vector<std::string>();
   if (!lost.empty()) return board.report_failure({own.rank, own.where, lost_connection_text(lost)});
   if (const auto ended = board.ended_rank()) {
-    board.report_failure({*ended, {}, "its process ended in the middle of the run"});
+    board.report_failure({.rank = *ended, .where = {}, .error = "its process ended in the middle of the run", .is_lost = true});
   }
 }
 

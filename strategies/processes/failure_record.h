@@ -13,6 +13,8 @@ struct FailureRecord {
   std::string error;
   /// Starting again would lead there again: the configuration or the program is wrong.
   bool is_final = false;
+  /// Its process has ended, and others have noticed: it does not say anything itself.
+  bool is_lost = false;
 
   /// "rank 1 failed in training_step (train, epoch 0, step 3)"
   std::string place() const;

@@ -52,7 +52,8 @@ void FailureWatch::run() {
     }
     check_wait();
     if (const auto ended = board_->unattended_rank()) {
-      board_->report_failure({*ended, {}, "its process ended in the middle of the run"});
+      board_->report_failure(
+          {.rank = *ended, .where = {}, .error = "its process ended in the middle of the run", .is_lost = true});
     }
   }
 }

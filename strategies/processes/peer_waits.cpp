@@ -102,8 +102,10 @@ void PeerWaits::check(Wait& wait) {
     if (wait.gone_since == 0) wait.gone_since = now;
     const bool launched = segment_->launcher().number != 0;
     if (!launched || now - wait.gone_since > kLauncherGrace) {
-      board_->report_failure(
-          {late, whereabouts_of(*segment_, late), format("its process ended while other ranks wait in {}", what)});
+      board_->report_failure({.rank = late,
+                              .where = whereabouts_of(*segment_, late),
+                              .error = format("its process ended while other ranks wait in {}", what),
+                              .is_lost = true});
       end_because_of(board_->failure().value_or(FailureRecord{late, {}, "its process ended"}));
     }
     return;

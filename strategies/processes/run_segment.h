@@ -71,6 +71,7 @@ struct FailureSlot {
   std::int64_t epoch;
   std::int64_t step;
   std::uint32_t is_final;
+  std::uint32_t is_lost;
   std::array<char, 16 * 1024> error;
 };
 

@@ -206,6 +206,7 @@ bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept 
   slot.epoch = failure.where.epoch;
   slot.step = failure.where.step;
   slot.is_final = failure.is_final ? 1 : 0;
+  slot.is_lost = failure.is_lost ? 1 : 0;
   const std::size_t length = std::min(failure.error.size(), slot.error.size() - 1);
   std::memcpy(slot.error.data(), failure.error.data(), length);
   slot.error[length] = '\0';
@@ -222,6 +223,7 @@ std::optional<FailureRecord> recorded_failure(const RunSegment& segment) {
   failure.where = {static_cast<Stage>(slot.stage), static_cast<Hook>(slot.hook), slot.epoch, slot.step};
   failure.error.assign(slot.error.data(), strnlen(slot.error.data(), slot.error.size()));
   failure.is_final = slot.is_final != 0;
+  failure.is_lost = slot.is_lost != 0;
   return failure;
 }
 

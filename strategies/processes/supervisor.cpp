@@ -102,7 +102,7 @@ void Supervisor::note_end(int rank, int wait_status) {
   if (status == 0) error += has_joined ? " in the middle of the run (was exit called?)" : " without taking part in the run";
   // A program whose configuration is wrong says so before it takes part.
   const bool is_final = !has_joined && status == ConfigError("").exit_code();
-  const FailureRecord failure{rank, whereabouts_of(*segment_, rank), error, is_final};
+  const FailureRecord failure{rank, whereabouts_of(*segment_, rank), error, is_final, /*is_lost=*/true};
   if (record_failure(*segment_, failure)) {
     write_error_file(failure);
   } else if (!recorded_failure(*segment_) && !failed_rank_) {

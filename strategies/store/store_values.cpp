@@ -70,13 +70,14 @@ std::string to_text(const FailureRecord& failure) {
   return dump({{"rank", failure.rank},
                {"where", to_json(failure.where)},
                {"error", failure.error.substr(0, kLongestError)},
-               {"is_final", failure.is_final}});
+               {"is_final", failure.is_final},
+               {"is_lost", failure.is_lost}});
 }
 
 std::optional<FailureRecord> failure_from_text(const std::string& text, int ranks) {
   return read<FailureRecord>(text, [ranks](const Json& json) {
     return FailureRecord{static_cast<int>(whole_number(json.at("rank"), 0, ranks - 1)), to_whereabouts(json.at("where")),
-                         json.at("error").get<std::string>(), json.value("is_final", false)};
+                         json.at("error").get<std::string>(), json.value("is_final", false), json.value("is_lost", false)};
   });
 }
 

@@ -50,6 +50,23 @@ void check_equals_undisturbed(const Run& run, int restarts) {
 
 }  // namespace
 
+TEST_CASE("whichever rank is killed, one of the others says how the run goes on") {
+  const std::string text = "The run goes on from its newest checkpoint when that is given as ckpt_path: ";
+  const std::string async = GENERATE("async=1", "async=0");
+  for (const std::string rank : {"0", "1", "2"}) {
+    const Run run({"ranks=3", async, "fail=0:" + rank + ":8:sigkill"});
+    INFO(run.outcome.text());
+    CHECK(run.outcome.status == 128 + 9);
+    REQUIRE(count(run.outcome.out, text) == 1);
+    CHECK(count(run.outcome.out, (rank == "0" ? "[rank 1] " : "") + text) == 1);
+    const std::size_t begin = run.outcome.out.find(text) + text.size();
+    const std::string file = run.outcome.out.substr(begin, run.outcome.out.find('\n', begin) - begin);
+    CHECK(run.left(file));
+  }
+  const Run throws({"ranks=3", "fail=0:0:6:throw"});
+  CHECK(count(throws.outcome.out, text) == 1);
+}
+
 TEST_CASE("a run whose ranks are killed ends as one that nobody disturbed, to the bit") {
   // With LEVIN_MATRIX=all many such runs, at random steps; otherwise two.
   const int runs = MatrixReport::whole() ? 40 : 2;
