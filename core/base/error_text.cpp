@@ -10,6 +10,7 @@
 
 #include "levin/core/base/class_name.h"
 #include "levin/core/base/format.h"
+#include "levin/core/error.h"
 
 namespace levin {
 
@@ -37,6 +38,11 @@ std::string error_text(const std::exception_ptr& error) {
   } catch (...) {
     return format("an exception of type {}, which is no std::exception", name_of(abi::__cxa_current_exception_type()));
   }
+}
+
+int exit_code_of(const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return own == nullptr ? 1 : own->exit_code();
 }
 
 }  // namespace levin

@@ -11,4 +11,7 @@ std::string error_text(const std::exception& error);
 /// The same of an exception of any type; `error` is not null.
 std::string error_text(const std::exception_ptr& error);
 
+/// The status with which a program ends that does not catch it: levin's own errors have theirs, all others 1.
+int exit_code_of(const std::exception& error);
+
 }  // namespace levin

@@ -101,17 +101,21 @@ void EntryPoint::run(const std::function<void()>& loop) {
   } catch (c10::Error& error) {
     explain(error);
     fail(error, "failed");
-    if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence);
+    throw_if_failed_elsewhere(error);
     throw;
   } catch (const std::exception& error) {
     fail(error, "failed");
-    // Where another rank failed first, this rank's error may only be how it noticed.
-    if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence);
+    throw_if_failed_elsewhere(error);
     throw;
   } catch (...) {
     fail(std::runtime_error(error_text(std::current_exception())), "failed");
     throw;
   }
+}
+
+void EntryPoint::throw_if_failed_elsewhere(const std::exception& error) const {
+  // This rank's error may only be how it noticed; where it is its own, such as options that differ, the status is too.
+  if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
 }
 
 void EntryPoint::explain(c10::Error& error) const {

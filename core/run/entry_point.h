@@ -63,6 +63,8 @@ class EntryPoint {
   void throw_if_signalled(const std::string& when) const;
   void finalize_loggers(const std::string& status);
   /// Adds to an error of LibTorch's which batch was in work, and what helps against it.
+  /// Throws DesyncError when another rank was the first to fail.
+  void throw_if_failed_elsewhere(const std::exception& error) const;
   void explain(c10::Error& error) const;
   void fail(const std::exception& error, const std::string& status);
   void tear_down_hooks();

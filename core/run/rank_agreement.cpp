@@ -8,12 +8,12 @@
 #include "levin/core/base/host_name.h"
 #include "levin/core/base/join.h"
 #include "levin/core/checkpoint/mapped_file.h"
+#include "levin/core/checkpoint/value_json.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/protocol/rank_list.h"
-#include "levin/core/yaml/to_yaml.h"
 
 namespace levin {
 
@@ -25,18 +25,22 @@ void require_same(const RunSetup& setup, Stage stage, const std::string& what, c
                               .first_difference(mine, {"comparing " + what + " for " + std::string(stage_name(stage)),
                                                        "every entry point begins with it"});
   if (!difference) return;
-  throw ConfigError("Ranks were started with different " + what + ". " + difference->str() +
-                    ". Start every rank with the same configuration.");
+  throw ConfigError(
+      format("Ranks were started with different {}. Rank 0 has `{}`, rank {} has `{}`. Start every rank with the same "
+             "configuration.",
+             what, difference->first, difference->rank, difference->other));
 }
 
-/// One line a setting, each with the name of what it belongs to.
-void add_settings(std::string& text, const std::string& owner, const Value& settings) {
-  if (settings.is_null()) {
-    text.append(owner).append("\n");
-    return;
+/// One line a setting, with the names that lead to it, as the command line has them: "trainer.devices: 2".
+void add_settings(std::string& text, const std::string& path, const Value& settings) {
+  if (settings.is_map() && !settings.as_map().empty()) {
+    for (const auto& [name, value] : settings.as_map()) add_settings(text, format("{}.{}", path, name), value);
+  } else if (settings.is_list() && !settings.as_list().empty()) {
+    std::size_t index = 0;
+    for (const Value& value : settings.as_list()) add_settings(text, format("{}.{}", path, index++), value);
+  } else {
+    text += format("{}: {}\n", path, to_json(settings));
   }
-  std::istringstream lines(to_yaml(settings));
-  for (std::string line; std::getline(lines, line);) text.append(owner).append(": ").append(line).append("\n");
 }
 
 std::string describe_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run) {
@@ -45,7 +49,8 @@ std::string describe_setup(const RunSetup& setup, const RunParts& parts, const R
   options.callbacks.clear();
   options.logger = Loggers(options.logger.enabled());
   options.profiler = {};
-  std::string text = to_yaml(write_options(options));
+  std::string text;
+  add_settings(text, "trainer", write_options(options));
   text += "ckpt_path: " + run.ckpt_path.value_or("") + "\n";
   if (run.init_from) text += "init_from: " + run.init_from->path.string() + "\n";
   for (const auto& callback : parts.callbacks) add_settings(text, callback->class_name(), callback->settings());

@@ -6,6 +6,7 @@
 
 #include "levin/core/accelerator.h"
 #include "levin/core/base/class_name.h"
+#include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/console.h"
@@ -86,9 +87,9 @@ RunSetup::RunSetup(TrainerOptions given)
       strategy(make_strategy(options)) {
   try {
     make_objects(*this);
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     strategy->report_failure({Stage::kTrain, Hook::kNone, -1, -1}, std::current_exception());
-    if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence);
+    if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
     throw;
   }
 }

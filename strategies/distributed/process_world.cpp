@@ -121,7 +121,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     const auto consequence = board ? report_own_failure(*board, kBeforeFirstHook, std::current_exception()) : std::nullopt;
     if (consequence) {
       board->post_explained();
-      throw DesyncError(*consequence);
+      throw DesyncError(*consequence, exit_code_of(error));
     }
     throw;
   }
