@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/hash.h"
 #include "levin/core/base/join.h"
 #include "levin/core/error.h"
 
@@ -17,6 +18,9 @@ namespace levin {
 namespace {
 
 constexpr int kMaxPort = 65535;
+/// Ports that are made from a job's number: below those that the kernel gives to connections.
+constexpr int kFirstJobPort = 15000;
+constexpr int kJobPorts = 10000;
 constexpr int kNoLimit = std::numeric_limits<int>::max();
 
 /// Reads variables as numbers, and words the errors.
@@ -161,8 +165,19 @@ ClusterEnvironment read_slurm(const Variables& variables) {
   std::string job = variables.text("SLURM_JOB_ID").value_or("0");
   job.erase(std::remove_if(job.begin(), job.end(), [](char c) { return c < '0' || c > '9'; }), job.end());
   job = job.substr(job.size() - std::min<std::size_t>(4, job.size()));
-  environment.master_port = variables.number_or("MASTER_PORT", 15000 + (job.empty() ? 0 : std::stoi(job)), 1, kMaxPort);
+  environment.master_port = variables.number_or("MASTER_PORT", kFirstJobPort + (job.empty() ? 0 : std::stoi(job)), 1, kMaxPort);
   return environment;
+}
+
+/// Jobs that share a host must not share a port: it is made from what Open MPI calls the job, on all of its hosts.
+int open_mpi_port(const Variables& variables) {
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
+    if (!variables.has(name)) continue;
+    Fnv1aHash hash;
+    hash.add(*variables.text(name));
+    return kFirstJobPort + static_cast<int>(hash.value() % kJobPorts);
+  }
+  return 29500;
 }
 
 ClusterEnvironment read_open_mpi(const Variables& variables) {
@@ -186,7 +201,7 @@ ClusterEnvironment read_open_mpi(const Variables& variables) {
                "they can meet.",
                environment.world_size));
   }
-  environment.master_port = variables.number_or("MASTER_PORT", 29500, 1, kMaxPort);
+  environment.master_port = variables.number_or("MASTER_PORT", open_mpi_port(variables), 1, kMaxPort);
   return environment;
 }
 

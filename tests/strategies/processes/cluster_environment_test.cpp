@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 
 #include "levin/core/error.h"
 
@@ -119,6 +120,21 @@ TEST_CASE("Open MPI's variables are read; on several hosts it must be told where
   CHECK_THAT(error_of(two_hosts), Catch::Contains("MASTER_ADDR"));
   CHECK(detect(with(two_hosts, {{"MASTER_ADDR", "node-a"}})).node_rank == 1);
   CHECK(detect(with(two_hosts, {{"MASTER_ADDR", "node-a"}})).local_world_size == 1);
+}
+
+TEST_CASE("jobs of Open MPI meet at ports of their own, which all ranks of a job know") {
+  CHECK(detect(kOpenMpi).master_port == 29500);
+  std::set<int> ports;
+  for (const char* variable : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
+    for (const char* job : {"496435201", "496369665", "prterun-node-4711@1"}) {
+      const int port = detect(with(kOpenMpi, {{variable, job}})).master_port;
+      CHECK(port == detect(with(kOpenMpi, {{variable, job}, {"OMPI_COMM_WORLD_RANK", "0"}})).master_port);
+      CHECK((port >= 15000 && port < 25000));
+      ports.insert(port);
+    }
+  }
+  CHECK(ports.size() == 3);
+  CHECK(detect(with(kOpenMpi, {{"PMIX_NAMESPACE", "496435201"}, {"MASTER_PORT", "29501"}})).master_port == 29501);
 }
 
 TEST_CASE("levin's variables count in a child of the launcher, and nowhere else") {
