@@ -55,7 +55,11 @@ Character first_character(std::string_view text) {
 
 }  // namespace
 
-bool is_terminal(int fd) { return isatty(fd) == 1; }
+bool is_terminal(int fd) {
+  // Open MPI gives each rank a terminal of no size, wherever its own output goes: into a file, perhaps.
+  const bool is_of_mpirun = !environment("OMPI_COMM_WORLD_SIZE").empty() && terminal_width(fd, /*fallback=*/0) == 0;
+  return isatty(fd) == 1 && !is_of_mpirun;
+}
 
 bool terminal_redraws(int fd) { return is_terminal(fd) && environment("TERM") != "dumb"; }
 

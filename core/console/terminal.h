@@ -6,7 +6,7 @@
 
 namespace levin {
 
-/// True when the file descriptor is a terminal.
+/// True when the file descriptor is a terminal, and not what Open MPI puts in place of one.
 bool is_terminal(int fd);
 /// True when the terminal understands cursor movements, so that a line can be redrawn: a terminal, and TERM is not "dumb".
 bool terminal_redraws(int fd);

@@ -57,6 +57,18 @@ TEST_CASE("a terminal tells its width, and what it can do follows TERM and NO_CO
   CHECK_FALSE(levin::terminal_redraws(terminal.fd()));
 }
 
+TEST_CASE("what Open MPI gives a rank in place of its output, a terminal of no size, is none") {
+  const levin::test::EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", nullptr);
+  const levin::test::PseudoTerminal terminal(0);
+  CHECK(levin::terminal_redraws(terminal.fd()));
+  const levin::test::EnvironmentVariable ranks("OMPI_COMM_WORLD_SIZE", "2");
+  CHECK_FALSE(levin::is_terminal(terminal.fd()));
+  CHECK_FALSE(levin::terminal_redraws(terminal.fd()));
+  CHECK_FALSE(levin::terminal_has_color(terminal.fd()));
+  terminal.resize(80);
+  CHECK(levin::is_terminal(terminal.fd()));
+}
+
 TEST_CASE("a file is no terminal") {
   const int fd = open("/dev/null", O_RDWR);
   CHECK_FALSE(levin::is_terminal(fd));
