@@ -1,6 +1,7 @@
 #include "levin/core/rank_group.h"
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/usable_cores.h"
 
 namespace levin {
 
@@ -9,6 +10,8 @@ std::string RankGroup::description() const { return ""; }
 void RankGroup::synchronize_batch_norms(const torch::nn::Module&) {}
 std::optional<std::string> RankGroup::failure_elsewhere() const { return std::nullopt; }
 std::optional<int> RankGroup::lost_rank() const { return std::nullopt; }
+int RankGroup::ranks_of_host() const { return 1; }
+int RankGroup::cores_of_host() const { return usable_cores(); }
 int RankGroup::restarts() const { return 0; }
 std::string RankGroup::kept_for_restarts() const { return ""; }
 void RankGroup::keep_for_restarts(const std::string&) {}

@@ -38,6 +38,10 @@ class LEVIN_API RankGroup {
   virtual int local_rank() const = 0;
   /// Which host, where the launcher says it.
   virtual int node_rank() const = 0;
+  /// How many ranks are on this host, and on how many cores one or another of them may run: a launcher may bind each to its
+  /// own.
+  virtual int ranks_of_host() const;
+  virtual int cores_of_host() const;
   /// What the ranks talk over: "metrics over shared memory, gradients over shared memory"; "" for one rank.
   virtual std::string description() const;
 

@@ -1,5 +1,10 @@
 #include "levin/strategies/join_ranks.h"
 
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdlib>
+
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
@@ -77,6 +82,13 @@ void check_transport(const Accelerator& accelerator, GradientTransport gradients
   }
 }
 
+/// levin's launcher and torchrun say how many threads a rank has. Others, and people, let LibTorch take each core that the rank
+/// may run on, which ranks of one host share.
+void take_share_of_cores(const ClusterEnvironment& environment, const HostCores& host) {
+  if (environment.kind == ClusterKind::kLevin || host.ranks == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;
+  at::set_num_threads(std::min(at::get_num_threads(), host.share));
+}
+
 }  // namespace
 
 Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
@@ -94,7 +106,10 @@ Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
   world.timeouts.stall_report_seconds = request.stall_report_seconds;
   world.connect_timeout_seconds = request.connect_timeout_seconds;
   world.timeouts.timeout_seconds = options.timeout_seconds.value_or(request.timeout_seconds);
-  return {std::make_shared<ProcessRankGroup>(ProcessWorld::join(environment, world)), accelerator, device};
+  const bool is_first = !ProcessWorld::is_joined();
+  const auto joined = ProcessWorld::join(environment, world);
+  if (is_first) take_share_of_cores(environment, joined->host_cores());
+  return {std::make_shared<ProcessRankGroup>(joined), accelerator, device};
 }
 
 }  // namespace levin

@@ -17,6 +17,8 @@ class ProcessRankGroup final : public RankGroup {
   int world_size() const override { return world_->environment().world_size; }
   int local_rank() const override { return world_->environment().local_rank; }
   int node_rank() const override { return world_->environment().node_rank; }
+  int ranks_of_host() const override { return world_->host_cores().ranks; }
+  int cores_of_host() const override { return world_->host_cores().cores; }
   std::string description() const override { return world_size() == 1 ? "" : world_->transports(); }
 
   int restarts() const override { return world_->environment().restarts; }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/usable_cores.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/epoch_plan.h"
@@ -123,8 +122,8 @@ Batch TrainingData::take() {
 
 void TrainingData::warn_of_waiting() const {
   if (!watch_.is_bottleneck() || loader_->acts()) return;
-  const auto ranks_of_host = static_cast<int>(std::max<std::int64_t>(1, setup_.world_size() / setup_.options.num_nodes));
-  Console::instance().warn_once(watch_.advice(loader_->num_workers(), usable_cores(), ranks_of_host),
+  const RankGroup& ranks = setup_.strategy->ranks();
+  Console::instance().warn_once(watch_.advice(loader_->num_workers(), ranks.cores_of_host(), ranks.ranks_of_host()),
                                 "loader is the bottleneck");
 }
 

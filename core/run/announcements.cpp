@@ -11,7 +11,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/host_name.h"
 #include "levin/core/base/join.h"
-#include "levin/core/base/usable_cores.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/path_text.h"
 
@@ -53,9 +52,9 @@ void announce_build(const Strategy& strategy) {
   });
 }
 
-void warn_of_few_cores(const Strategy& strategy, std::int64_t hosts) {
-  const std::int64_t ranks = strategy.world_size() / std::max<std::int64_t>(1, hosts);
-  const int cores = usable_cores();
+void warn_of_few_cores(const Strategy& strategy) {
+  const int ranks = strategy.ranks().ranks_of_host();
+  const int cores = strategy.ranks().cores_of_host();
   if (!strategy.device().is_cpu() || ranks <= cores) return;
   rank_zero_warn(format("trainer.devices: {} ranks share {}, and wait for one another: {} would be as fast or faster.", ranks,
                         counted(static_cast<std::size_t>(cores), "core"), cores));

@@ -19,9 +19,8 @@ namespace levin {
 /// Which levin this is and on how many ranks it runs: once in a process, by rank 0.
 void announce_build(const Strategy& strategy);
 
-/// Warns when the ranks of a host that compute on its CPU are more than its cores: by rank 0. `hosts`: among which ranks are
-/// divided evenly.
-void warn_of_few_cores(const Strategy& strategy, std::int64_t hosts);
+/// Warns when the ranks of its host that compute on the CPU are more than the cores that they may run on: by rank 0.
+void warn_of_few_cores(const Strategy& strategy);
 
 /// Where the run's files go: by rank 0. Called: when the loggers know their folder.
 void announce_files(const std::filesystem::path& log_dir);

@@ -72,7 +72,7 @@ void make_objects(RunSetup& setup) {
   console.log_file = options.log_file;
   Console::instance().configure(console);
   announce_build(*setup.strategy);
-  warn_of_few_cores(*setup.strategy, options.num_nodes);
+  warn_of_few_cores(*setup.strategy);
   announce_option_rules(options);
   setup.loggers = make_loggers(options);
   setup.callbacks = make_callbacks(options);

@@ -114,6 +114,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     }
     join_control_group(options, one_host);
     join_process_group(options, one_host);
+    learn_cores();
   } catch (const std::exception& error) {
     // Who waits in the store learns why it ends, before this host's launcher ends its ranks.
     const std::shared_ptr<StatusBoard> board = board_ ? board_ : host_board_;
@@ -125,6 +126,13 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     }
     throw;
   }
+}
+
+void ProcessWorld::learn_cores() {
+  std::vector<RankCores> by_rank(static_cast<std::size_t>(environment_.world_size));
+  const RankCores own = RankCores::own();
+  control_group_->all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(by_rank)), "joining the run");
+  host_cores_ = cores_of_host(by_rank, environment_.rank);
 }
 
 void ProcessWorld::join_launcher(const std::shared_ptr<RunSegment>& segment, const Options& options) {

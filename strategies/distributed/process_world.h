@@ -15,6 +15,7 @@
 #include "levin/strategies/join_ranks.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/failure_watch.h"
+#include "levin/strategies/processes/host_cores.h"
 #include "levin/strategies/processes/status_board.h"
 #include "levin/strategies/processes/timeouts.h"
 
@@ -52,6 +53,7 @@ class ProcessWorld {
   /// Set when votes travel in the buckets of gradients.
   BucketVoteChannel* bucket_votes() { return bucket_votes_; }
   StatusBoard& board() { return *board_; }
+  const HostCores& host_cores() const { return host_cores_; }
   /// "metrics over shared memory, gradients over shared memory"
   const std::string& transports() const { return transports_; }
   /// Ranks: all. Another group on the CPU, over Gloo: to be compared with.
@@ -77,6 +79,7 @@ class ProcessWorld {
   void join_launcher(const std::shared_ptr<RunSegment>& segment, const Options& options);
   void meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options);
   void join_control_group(const Options& options, bool one_host);
+  void learn_cores();
   void join_process_group(const Options& options, bool one_host);
   c10::intrusive_ptr<c10d::Backend> make_gradient_backend(const Options& options, bool one_host);
   void join_over_network(const Options& options, bool one_host);
@@ -103,6 +106,7 @@ class ProcessWorld {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   c10::intrusive_ptr<SharedMemoryBackend> shared_gradients_;  ///< null: not over shared memory
   std::unique_ptr<FailureWatch> watch_;
+  HostCores host_cores_;
   std::string transports_;
   std::string gradient_transport_;
 };

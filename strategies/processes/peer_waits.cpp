@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/usable_cores.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/peer_errors.h"
 #include "levin/strategies/processes/shared_memory_status_board.h"
@@ -44,15 +43,16 @@ struct PeerWaits::Wait {
 
 PeerWaits::PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<StatusBoard> board, double timeout_seconds,
                      WaitingThread thread)
-    : segment_(std::move(segment)),
-      board_(std::move(board)),
-      timeout_seconds_(timeout_seconds),
-      thread_(thread),
-      has_own_core_(size() * (thread == WaitingThread::kBeside ? 2 : 1) <= usable_cores()) {}
+    : segment_(std::move(segment)), board_(std::move(board)), timeout_seconds_(timeout_seconds), thread_(thread) {}
 
-bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) const {
+bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) {
+  if (!has_own_core_) {
+    // A launcher may have bound each rank to a core of its own.
+    const std::optional<int> cores = segment_->cores();
+    if (cores) has_own_core_ = size() * (thread_ == WaitingThread::kBeside ? 2 : 1) <= *cores;
+  }
   // With more threads than cores, who waits gives the core up at once.
-  if (!has_own_core_) return false;
+  if (!has_own_core_.value_or(false)) return false;
   for (int spin = 0; spin < kSpins; ++spin) {
     if (count.has_reached(number)) return true;
     pause_cpu();

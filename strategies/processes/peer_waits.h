@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "levin/strategies/processes/run_segment.h"
@@ -54,7 +55,7 @@ class PeerWaits {
 
  private:
   struct Wait;
-  bool comes_soon(const SharedCount& count, std::uint32_t number) const;
+  bool comes_soon(const SharedCount& count, std::uint32_t number);
   void sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_place);
   void check(Wait& wait);
   /// The same as fail() for a failure that is written down already.
@@ -66,7 +67,7 @@ class PeerWaits {
   std::shared_ptr<StatusBoard> board_;
   double timeout_seconds_;
   WaitingThread thread_;
-  bool has_own_core_;
+  std::optional<bool> has_own_core_;  ///< known once all ranks have joined
   std::atomic<bool> is_given_up_{false};
   std::exception_ptr broken_;
 };

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 
+#include <bit>
 #include <cstring>
 #include <ctime>
 
 #include "levin/core/error.h"
+#include "levin/strategies/processes/host_cores.h"
 
 namespace levin {
 
@@ -73,9 +75,25 @@ ProcessId RunSegment::process_of(int rank) const {
 }
 
 void RunSegment::join(int rank) {
+  const cpu_set_t own = RankCores::own().cores;
+  std::array<std::uint64_t, CPU_SETSIZE / 64> words{};
+  static_assert(sizeof(words) == sizeof(own));
+  std::memcpy(words.data(), &own, sizeof(own));
+  for (std::size_t i = 0; i < words.size(); ++i) slot(rank).cores[i].store(words[i], std::memory_order_relaxed);
   const ProcessId self = ProcessId::self();
   slot(rank).process_start.store(self.start_time, std::memory_order_relaxed);
   slot(rank).process.store(self.number, std::memory_order_release);
+}
+
+std::optional<int> RunSegment::cores() const {
+  std::array<std::uint64_t, CPU_SETSIZE / 64> all{};
+  for (int rank = first_rank(); rank < end_rank(); ++rank) {
+    if (process_of(rank).number == 0) return std::nullopt;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] |= slot(rank).cores[i].load(std::memory_order_relaxed);
+  }
+  int count = 0;
+  for (const std::uint64_t word : all) count += std::popcount(word);
+  return count;
 }
 
 ProcessId RunSegment::launcher() const {

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <sched.h>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -36,6 +39,7 @@ class SharedText {
 struct alignas(64) RankSlot {
   std::atomic<std::int32_t> process;  ///< 0 until the rank has joined
   std::atomic<std::uint64_t> process_start;
+  std::array<std::atomic<std::uint64_t>, CPU_SETSIZE / 64> cores;  ///< on which it may run, as a cpu_set_t has them
   std::atomic<std::uint32_t> busy;            ///< inside an entry point: ending now is a failure, whatever the exit status
   std::atomic<std::uint32_t> explained;       ///< the rank says itself why it ends
   std::atomic<std::uint32_t> failed_alike;    ///< with the very error of the rank that failed first
@@ -111,6 +115,8 @@ class RunSegment {
   RankSlot& slot(int rank) const;
   /// The process of a rank; number 0 while it has not joined.
   ProcessId process_of(int rank) const;
+  /// On how many cores one or another of the ranks may run; nothing while one has not joined.
+  std::optional<int> cores() const;
   /// This process is that rank: from now on others see when it ends.
   void join(int rank);
   /// Our own launcher; number 0 where there is none.

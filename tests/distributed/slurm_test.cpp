@@ -1,12 +1,15 @@
 // Jobs of Slurm: their tasks as ranks, and their way through the queue again.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <regex>
 
 #include "distributed/own_slurm.h"
 #include "distributed/start_run.h"
+#include "levin/core/base/usable_cores.h"
 #include "support/file_text.h"
 #include "support/matrix_report.h"
 #include "support/temporary_folder.h"
@@ -114,6 +117,16 @@ TEST_CASE("a real Slurm starts ranks, and, in the whole matrix, takes a job back
   INFO(outcome.text());
   REQUIRE(outcome.ok());
   CHECK(left_by(started.path()) == expected);
+  const TemporaryFolder sharing;
+  const Outcome shared = run(with_own_threads(under({"srun", "--ntasks=2", "--overcommit", "--cpu-bind=none", "--export=ALL"},
+                                                    start_command(sharing.path(), {"ranks=2"}, slurm.environment()))));
+  INFO(shared.text());
+  REQUIRE(shared.ok());
+  const int threads = std::max(1, usable_cores() / 2);
+  const std::regex device("device cpu \\((\\d+) thread");
+  const std::sregex_iterator first(shared.out.begin(), shared.out.end(), device);
+  CHECK(std::distance(first, {}) == 2);
+  std::for_each(first, {}, [&](const std::smatch& found) { CHECK(std::stoi(found[1]) == threads); });
 
   if (!MatrixReport::whole()) return;  // Slurm takes up to three minutes to start a job again; above a script plays its part
 

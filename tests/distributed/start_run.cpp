@@ -21,6 +21,12 @@ Command start_command(const std::filesystem::path& folder, const std::vector<std
   return command;
 }
 
+Command with_own_threads(Command command) {
+  command.environment.emplace_back("OMP_NUM_THREADS", "");
+  command.copied = false;  // OpenMP reads it when it is loaded
+  return command;
+}
+
 Environment host_environment(int node_rank, int port, const std::string& address) {
   return {{"NODE_RANK", std::to_string(node_rank)}, {"MASTER_ADDR", address}, {"MASTER_PORT", std::to_string(port)}};
 }

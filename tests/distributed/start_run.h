@@ -18,6 +18,9 @@ using levin_test::free_port;
 Command start_command(const std::filesystem::path& folder, const std::vector<std::string>& settings,
                       const Environment& environment = {});
 
+/// The same without a choice of threads: as many as levin and LibTorch take by themselves.
+Command with_own_threads(Command command);
+
 /// One host of several, as somebody starts levin on it.
 Environment host_environment(int node_rank, int port, const std::string& address = "127.0.0.1");
 
