@@ -44,6 +44,7 @@ LaunchRequest request_of(const TrainerOptions& options) {
   return {.accelerator = options.accelerator,
           .devices = options.devices,
           .num_nodes = static_cast<int>(options.num_nodes),
+          .connect_timeout_seconds = options.connect_timeout_seconds,
           .stall_report_seconds = options.stall_report_seconds,
           .timeout_seconds = options.timeout_seconds};
 }

@@ -47,6 +47,18 @@ TEST_CASE("bench comm times each collective of each group for each size, and wri
   }
 }
 
+TEST_CASE("bench comm waits for its ranks as long as connect_timeout_seconds says") {
+  const TemporaryFolder folder;
+  // Rank 1 of 2 of a run whose rank 0 does not exist.
+  const Outcome outcome = run(
+      {.arguments = {levin_program(), "bench", "comm", "--trainer.accelerator=cpu", "--trainer.connect_timeout_seconds=0.5"},
+       .folder = folder.path(),
+       .environment = {
+           {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1"}}});
+  CHECK_FALSE(outcome.ok());
+  CHECK_THAT(outcome.err, Contains("nobody answers there for 0.5 s"));
+}
+
 TEST_CASE("bench comm needs ranks, and bench what to measure") {
   const TemporaryFolder folder;
   const Outcome alone = bench(folder.path(), {"comm", "--trainer.devices=1", "--trainer.accelerator=cpu"});
