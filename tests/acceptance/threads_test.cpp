@@ -1,9 +1,8 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "acceptance/digits_run.h"
+#include "levin/core/base/usable_cores.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
@@ -60,7 +59,7 @@ TEST_CASE("trainer.threads goes before OMP_NUM_THREADS, for each rank") {
 
 TEST_CASE("ranks share the cores among their threads") {
   const TemporaryFolder folder;
-  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int cores = levin::usable_cores();
   for (const auto& [chosen, threads] :
        std::vector<std::pair<std::string, int>>{{"", std::max(1, cores / 2)}, {"2", std::min(2, cores)}}) {
     const Outcome fit = run({.arguments = {levin_program(), "fit", "--config", digits_config(), "--trainer.max_epochs=1",

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "levin/core/base/usable_cores.h"
 #include "strategies/support/child_program.h"
 
 using levin_test::all_gone;
