@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "levin/core/base/float_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
@@ -49,16 +50,13 @@ bool is_state(const std::string& tensor, std::size_t index) {
 /// What a rank has, in lines that the others can read: numbers, and the tensors that follow.
 std::string describe(Checkpoint& own, std::size_t index) {
   std::ostringstream text;
-  text.precision(17);
   for (const auto& [parameter, numbers] : states_of(own, index)->as_map()) {
     text << "state " << parameter << "\n";
     for (const auto& [name, number] : numbers.as_map()) {
       text << (number.is_int() ? "int " : "float ") << parameter << " " << name << " ";
-      if (number.is_int()) {
-        text << number.as_int() << "\n";
-      } else {
-        text << number.as_double() << "\n";
-      }
+      std::string digits = number.is_int() ? std::to_string(number.as_int()) : "";
+      if (!number.is_int()) append_float(digits, number.as_double());
+      text << digits << "\n";
     }
   }
   for (const auto& [name, tensor] : own.tensors) {
@@ -89,15 +87,9 @@ void add_described(const std::string& description, std::size_t index, Checkpoint
       all.tensors[subject] = receive(subject, static_cast<at::ScalarType>(type), sizes);
     } else {
       std::string name;
-      words >> name;
-      std::int64_t whole = 0;
-      double number = 0;
-      if (kind == "int") {
-        words >> whole;
-      } else {
-        words >> number;
-      }
-      states[subject][name] = kind == "int" ? Value(whole) : Value(number);
+      std::string digits;
+      words >> name >> digits;
+      states[subject][name] = kind == "int" ? Value(std::int64_t{std::stoll(digits)}) : Value(parse_float(digits).value());
     }
   }
 }

@@ -10,6 +10,7 @@
 #include "distributed/rank_report.h"
 #include "levin/core/callback.h"
 #include "levin/core/error.h"
+#include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/options/registry.h"
 
@@ -19,6 +20,43 @@ using namespace levin;
 using levin::test::numbers;
 using levin::test::Report;
 using levin::test::Settings;
+
+struct OddOptions {
+  double lr = 0.01;
+  static void declare(OptionList<OddOptions>& options) { options.add("lr", &OddOptions::lr, "Learning rate"); }
+};
+
+/// One number of each kind beside a tensor.
+struct OddState {
+  at::Tensor last = {};
+  double infinite = 0;
+  double negative = 0;
+  double none = 0;
+  double small = 0;
+  std::int64_t steps = 0;
+  StateFields fields() {
+    return {{"last", &last}, {"infinite", &infinite}, {"negative", &negative},
+            {"none", &none}, {"small", &small},       {"steps", &steps}};
+  }
+  bool is_whole() const { return infinite == HUGE_VAL && negative == -HUGE_VAL && std::isnan(none) && small == 1.0 / 3; }
+};
+
+/// Fails where a step begins with another state than the one before has left.
+class Odd final : public OptimizerOf<OddOptions, OddState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options&) const override {
+    return {torch::zeros_like(parameter), HUGE_VAL, -HUGE_VAL, std::nan(""), 1.0 / 3, 0};
+  }
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override {
+    if (!state.is_whole()) throw MisuseError("the optimizer's state is not what it was");
+    ++state.steps;
+    parameter.sub_(gradient, options.lr);
+    state.last.copy_(gradient);
+  }
+};
 
 /// optimizer=; two groups with rates of their own; unused=1: every second batch leaves `spare` out; change=freeze, add: in the
 /// second epoch; by_hand=1: manual optimization.
@@ -67,9 +105,12 @@ class Network final : public Module {
     if (name == "AdamW") return make<optim::AdamW>(optim::AdamWOptions(0.01));
     if (name == "RMSprop") return make<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true));
     if (name == "Adagrad") return make<optim::Adagrad>(optim::AdagradOptions(0.05));
+    if (name == "Odd") return std::make_shared<Odd>(parameters(), OddOptions());
     const Value init_args(Value::Map{{"lr", 0.02}});
     return Registry<OptimizerFactory>::instance().make(Value(name), init_args)->make(parameters());
   }
+
+  bool stops = false;  ///< after its first step
 
   std::string weights() const {
     std::ostringstream text;
