@@ -105,6 +105,24 @@ void merge(Checkpoint& source, std::size_t index, Checkpoint& target) {
 ShardedDdpStrategy::ShardedDdpStrategy(Options options) : DdpStrategy(options) {}
 ShardedDdpStrategy::~ShardedDdpStrategy() = default;
 
+void ShardedDdpStrategy::setup_module(Module& module, bool training) {
+  forget_shares();
+  kept_.clear();
+  DdpStrategy::setup_module(module, training);
+}
+
+void ShardedDdpStrategy::release_module() noexcept {
+  forget_shares();
+  DdpStrategy::release_module();
+}
+
+void ShardedDdpStrategy::forget_shares() noexcept {
+  owners_.clear();
+  loads_.clear();
+  stepped_.clear();
+  told_.clear();
+}
+
 void ShardedDdpStrategy::check_divisible(const torch::optim::Optimizer& optimizer) const {
   if (steps_parameters_alone(optimizer)) return;
   throw ConfigError(format(

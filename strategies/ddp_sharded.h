@@ -21,6 +21,7 @@ class ShardedDdpStrategy final : public DdpStrategy {
   ~ShardedDdpStrategy() override;
 
   std::string name() const override { return "ddp_sharded"; }
+  void setup_module(Module& module, bool training) override;
   /// Throws ConfigError for an optimizer that does not step each parameter by itself (see steps_parameters_alone()), and
   /// DesyncError on every rank when they step different parameters.
   void before_optimizer_step(torch::optim::Optimizer& optimizer) override;
@@ -31,7 +32,12 @@ class ShardedDdpStrategy final : public DdpStrategy {
   void keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) override;
   void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) override;
 
+ protected:
+  void release_module() noexcept override;
+
  private:
+  /// Shares are those of one entry point: its module and optimizers may be other ones in the next, at the same addresses.
+  void forget_shares() noexcept;
   /// A parameter with a gradient, while an optimizer steps.
   struct Stepped {
     at::Tensor parameter;

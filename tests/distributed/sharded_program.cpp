@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "distributed/one_weight.h"
@@ -94,6 +96,7 @@ class Network final : public Module {
     }
   }
   void on_train_batch_end(const StepOutput&, const Batch&, std::int64_t) override {
+    if (stops) trainer().stop("this fit has stepped once");
     if (settings_.number("signal") == 1 && trainer().global_step() == 5 && trainer().rank() == 0) raise(SIGTERM);
   }
 
@@ -142,8 +145,20 @@ class Network final : public Module {
   at::Tensor added_;
 };
 
-/// strategy=; clip=, accumulate=, uneven=1: rank 1 has fewer batches; epochs=; save= and resume=: a file in the folder;
-/// on_exception=1: saves with OnExceptionCheckpoint; power=1: with PowerSGD.
+/// How many elements of parameters an optimizer has state of here.
+std::int64_t elements_of_state(const torch::optim::Optimizer& optimizer) {
+  std::int64_t elements = 0;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (optimizer.state().count(parameter.unsafeGetTensorImpl()) > 0) elements += parameter.numel();
+    }
+  }
+  return elements;
+}
+
+/// strategy=; fits=: so many with one Trainer, each of a network of its own; clip=, accumulate=, uneven=1: rank 1 has fewer
+/// batches; epochs=; save= and resume=: a file in the folder; on_exception=1: saves with OnExceptionCheckpoint; power=1: with
+/// PowerSGD.
 void fit(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = settings.number("epochs", 3);
@@ -167,6 +182,14 @@ void fit(const Settings& settings) {
   }
   Trainer trainer(options);
   Report report(settings.text("folder"), trainer.rank());
+  std::vector<c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>> earlier;
+  for (int fit = 1; fit < settings.number("fits", 1); ++fit) {
+    Network first(settings);
+    first.stops = true;
+    trainer.fit(first, numbers(4, 4.0 * trainer.rank()));
+    report.add("share_of_first", elements_of_state(*trainer.optimizers().at(0)));
+    for (const at::Tensor& parameter : first.parameters()) earlier.emplace_back(parameter.getIntrusivePtr());
+  }
   Network module(settings);
   RunOptions run;
   if (settings.has("resume")) run.ckpt_path = folder + settings.text("resume");
@@ -175,6 +198,9 @@ void fit(const Settings& settings) {
   if (settings.has("save")) trainer.save_checkpoint(folder + settings.text("save"));
   report.add("weights", module.weights());
   report.add("states", trainer.optimizers().at(0)->state().size());
+  report.add("share", elements_of_state(*trainer.optimizers().at(0)));
+  report.add("left_of_first",
+             std::count_if(earlier.begin(), earlier.end(), [](const auto& tensor) { return !tensor.expired(); }));
 }
 
 }  // namespace

@@ -61,6 +61,27 @@ TEST_CASE("ranks with shares of an optimizer's state train to the weights of ddp
   CHECK(states == plain.number(0, "states"));
 }
 
+TEST_CASE("a second fit divides as the first did, and keeps none of its parameters") {
+  const Run run(2, {"strategy=ddp_sharded", "epochs=2", "fits=2"});
+  weights(run);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(run.number(rank, "share") == run.number(rank, "share_of_first"));
+    CHECK(run.number(rank, "left_of_first") == 0);
+  }
+  CHECK(run.number(0, "share") != run.number(1, "share"));
+}
+
+TEST_CASE("numbers of a share's state that are infinite, or none, come back from a checkpoint as they were") {
+  Run run(2, {"strategy=ddp_sharded", "optimizer=Odd"});
+  const std::vector<double> expected = weights(run);
+  run.again(2, {"strategy=ddp_sharded", "optimizer=Odd", "epochs=2", "save=odd.ckpt"});
+  weights(run);
+  for (const std::string strategy : {"strategy=ddp_sharded", "strategy=ddp"}) {
+    run.again(2, {strategy, "optimizer=Odd", "resume=odd.ckpt"});
+    check_equal(weights(run), expected);
+  }
+}
+
 TEST_CASE("a checkpoint of shares is loaded by any number of ranks, with ddp and on one process, and back") {
   const std::string optimizer =
       GENERATE("optimizer=Adam", "optimizer=RMSprop", "optimizer=SGD", "optimizer=Adagrad", "optimizer=NAdam");
