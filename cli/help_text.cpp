@@ -35,13 +35,14 @@ std::string option_help(const OptionInfo& option) {
   facts.push_back(option.required ? "required" : "default " + one_line(option.default_value));
   if (!option.linked_to.empty()) facts.push_back(format("not given: that of {}", option.linked_to));
   for (std::string& part : restrictions(option)) facts.push_back(std::move(part));
-  return format("  {}  ({})\n      {}\n", option.name, join(facts), option.help);
+  const std::string help = option.help.empty() ? "" : format("      {}\n", option.help);
+  return format("  {}  ({})\n{}", option.name, join(facts), help);
 }
 
 std::string options_help(const std::vector<OptionInfo>& options) { return join(options, "", option_help); }
 
 std::string class_help(const std::string& kind, const ClassInfo& info) {
-  std::string text = format("{} ({}): {}\n", info.name, kind, info.help);
+  std::string text = format("{} ({}){}{}\n", info.name, kind, info.help.empty() ? "" : ": ", info.help);
   if (info.options.empty()) return text + "\nIt takes no init_args.\n";
   return format("{}\ninit_args:\n{}", text, options_help(info.options));
 }
@@ -51,8 +52,10 @@ std::string kind_help(const ClassKind& kind) {
   if (kind.classes.empty()) return text + "  none is registered; load a plug-in with --plugin FILE\n";
   std::size_t width = 0;
   for (const ClassInfo* info : kind.classes) width = std::max(width, info->name.size());
-  for (const ClassInfo* info : kind.classes)
-    text += format("  {}{}{}\n", info->name, std::string(width - info->name.size() + 2, ' '), info->help);
+  for (const ClassInfo* info : kind.classes) {
+    const std::string gap = info->help.empty() ? "" : std::string(width - info->name.size() + 2, ' ');
+    text += format("  {}{}{}\n", info->name, gap, info->help);
+  }
   return text;
 }
 

@@ -98,7 +98,7 @@ class LrSchedulerFactoryOf final : public LrSchedulerFactory, public detail::Rec
 }  // namespace levin
 
 // As LEVIN_REGISTER_MODULE: `optimizer: Derived` and `lr_scheduler: Derived` in YAML.
-#define LEVIN_REGISTER_OPTIMIZER(Derived, help) \
-  LEVIN_REGISTER_(::levin::OptimizerFactory, ::levin::OptimizerFactoryOf<Derived>, #Derived, help)
-#define LEVIN_REGISTER_LR_SCHEDULER(Derived, help) \
-  LEVIN_REGISTER_(::levin::LrSchedulerFactory, ::levin::LrSchedulerFactoryOf<Derived>, #Derived, help)
+#define LEVIN_REGISTER_OPTIMIZER(Derived, ...) \
+  LEVIN_REGISTER_(::levin::OptimizerFactory, ::levin::OptimizerFactoryOf<Derived>, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_LR_SCHEDULER(Derived, ...) \
+  LEVIN_REGISTER_(::levin::LrSchedulerFactory, ::levin::LrSchedulerFactoryOf<Derived>, #Derived __VA_OPT__(, ) __VA_ARGS__)

@@ -49,7 +49,7 @@ void restrict(Value& schema, const OptionInfo& info) {
 Value schema_of_option(const OptionInfo& info) {
   Value schema = info.schema;
   restrict(schema, info);
-  schema["description"] = info.help;
+  if (!info.help.empty()) schema["description"] = info.help;
   if (!info.required) schema["default"] = info.default_value;
   return schema;
 }

@@ -1,13 +1,17 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "levin/core/export.h"
+#include "levin/core/options/members.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/value.h"
 
@@ -31,27 +35,81 @@ struct LEVIN_API OptionInfo {
   Value schema;             ///< JSON Schema of the type, without default, help and range
 };
 
-/// The options of struct T, declared in its `static void declare(OptionList<T>&)`, beside the members:
+template <class T>
+class OptionList;
+
+namespace detail {
+template <class T>
+concept DeclaresOptions = requires(OptionList<T>& list) {
+  T::declare(list);
+};
+template <class M>
+concept OptionMember = requires {
+  OptionType<M>::name();
+};
+/// How a member of some type is read, written and checked where it lies: one for each type, whatever struct it is in.
+struct MemberAccess {
+  void (*read)(const OptionInfo& info, void* member, const Value& value);
+  Value (*write)(const void* member);
+  void (*check)(const OptionInfo& info, const void* member);
+};
+template <class M>
+inline constexpr MemberAccess kAccess = {
+    [](const OptionInfo& info, void* member, const Value& value) {
+      read_option(info, value, [&](const Value& checked) { *static_cast<M*>(member) = OptionType<M>::read(checked); });
+    },
+    [](const void* member) { return OptionType<M>::write(*static_cast<const M*>(member)); },
+    [](const OptionInfo& info, const void* member) {
+      const M& value = *static_cast<const M*>(member);
+      const Value written = OptionType<M>::write(value);
+      check_option(info, written, [&] {
+        if constexpr (requires { OptionType<M>::check(value); }) {
+          OptionType<M>::check(value);
+        } else {
+          (void)OptionType<M>::read(written);
+        }
+      });
+    }};
+
+/// Every member of T is an option.
+template <class T>
+constexpr bool only_options() {
+  return []<std::size_t... I>(std::index_sequence<I...>) { return (OptionMember<typename MemberOf<T, I>::Type> && ...); }
+  (std::make_index_sequence<count_members<T>()>());
+}
+}  // namespace detail
+
+/// The options of struct T: its members, under their names, with their own initializers as defaults.
 ///
-///     struct DigitsOptions {
+///     struct Options {
 ///       std::int64_t hidden = 128;
 ///       double lr = 1e-3;
-///       static void declare(levin::OptionList<DigitsOptions>& options) {
-///         options.add("hidden", &DigitsOptions::hidden, "Width of the hidden layer").min(1);
-///         options.add("lr", &DigitsOptions::lr, "Learning rate").min(0.0);
-///       }
 ///     };
 ///
-/// The default is the member's own initializer. Everything that reads, prints, checks or saves options uses this one list. A
-/// member that is one of several values is an enum (see kChoices), or a text with choices().
+/// A `static void declare(OptionList<T>&)` says more of those that need it: what they are for, their bounds, another name.
+///
+///       static void declare(levin::OptionList<Options>& options) { options.add(&Options::lr, "Learning rate").above(0); }
+///
+/// T is an aggregate of at most 24 members without a base class, each of a type that may be an option (OptionType). Where it
+/// is not, or has more, it has a declare(), and its options are those that this names. Beside a declare() members of other
+/// types are no options. Everything that reads, prints, checks or saves options uses this one list. A member that is one of
+/// several values is an enum (see kChoices), or a text with choices().
 template <class T>
 class OptionList {
  public:
-  struct Entry {
+  class Entry {
+   public:
     OptionInfo info;
-    std::function<void(T&, const Value&)> read;
-    std::function<Value(const T&)> write;
-    std::function<void(const T&)> check;  ///< throws what reading the member from YAML would
+
+    void read(T& target, const Value& value) const { access_->read(info, reinterpret_cast<char*>(&target) + place_, value); }
+    Value write(const T& source) const { return access_->write(reinterpret_cast<const char*>(&source) + place_); }
+    /// Throws what reading the member from YAML would.
+    void check(const T& source) const { access_->check(info, reinterpret_cast<const char*>(&source) + place_); }
+
+   private:
+    friend class OptionList;
+    const detail::MemberAccess* access_ = nullptr;
+    std::ptrdiff_t place_ = 0;  ///< of the member in T, in bytes
   };
   /// What several options have to keep to together.
   struct Rule {
@@ -111,31 +169,41 @@ class OptionList {
     OptionInfo& info_;
   };
 
+  /// An option under a name that is not its member's, or of a T whose members are not known.
   template <class Member, class Owner>
-  Builder add(std::string name, Member Owner::*member, std::string help) {  // NOLINT(performance-unnecessary-value-param)
+  Builder add(std::string name, Member Owner::*member, std::string help) {
     static_assert(std::is_base_of_v<Owner, T>);
-    Entry& entry = *entries_.emplace_back(std::make_unique<Entry>());
-    entry.info.name = std::move(name);
-    entry.info.help = std::move(help);
-    entry.info.type = OptionType<Member>::name();
-    entry.info.schema = OptionType<Member>::schema();
-    entry.info.choices = detail::choices_of(static_cast<const Member*>(nullptr));
-    entry.info.default_value = OptionType<Member>::write(T{}.*member);
-    entry.read = [member, &info = entry.info](T& target, const Value& value) {
-      detail::read_option(info, value, [&](const Value& checked) { target.*member = OptionType<Member>::read(checked); });
-    };
-    entry.write = [member](const T& source) { return OptionType<Member>::write(source.*member); };
-    entry.check = [member, &info = entry.info](const T& source) {
-      const Value value = OptionType<Member>::write(source.*member);
-      detail::check_option(info, value, [&] {
-        if constexpr (requires { OptionType<Member>::check(source.*member); }) {
-          OptionType<Member>::check(source.*member);
-        } else {
-          (void)OptionType<Member>::read(value);
-        }
-      });
-    };
-    return Builder(entry.info);
+    const T defaults{};
+    return add_entry(std::move(name), std::move(help), defaults, defaults.*member);
+  }
+  /// An option under its member's name.
+  template <class Member, class Owner>
+  Builder add(Member Owner::*member, std::string help) {
+    static_assert(detail::KnownMembers<T>,
+                  "The names of these members are not known: add(\"name\", &Options::member, \"help\").");
+    const T defaults{};
+    std::string name;
+    each_member([&]<std::size_t I>(detail::MemberOf<T, I> known) {
+      if (place_in(defaults, known.get(defaults)) == place_in(defaults, defaults.*member)) name = known.name();
+    });
+    return add_entry(std::move(name), std::move(help), defaults, defaults.*member);
+  }
+  /// The members that have not been added.
+  void add_others() {
+    const T defaults{};
+    each_member([&]<std::size_t I>(detail::MemberOf<T, I> known) {
+      using Member = typename detail::MemberOf<T, I>::Type;
+      static_assert(detail::OptionMember<Member> || detail::DeclaresOptions<T>,
+                    "A member of these options has a type that is no option. Give the type an OptionType, or the options a "
+                    "declare() that names the members which are options.");
+      if constexpr (detail::OptionMember<Member>) {
+        const auto is_it = [place = place_in(defaults, known.get(defaults))](const auto& entry) {
+          return entry->place_ == place;
+        };
+        if (std::any_of(entries_.begin(), entries_.end(), is_it)) return;
+        add_entry(known.name(), "", defaults, known.get(defaults));
+      }
+    });
   }
   /// A rule between options: `problem` says what is wrong, and what to do; "" when nothing is. Asked only when each option by
   /// itself is right. What it throws as a ConfigError is a problem, too.
@@ -147,16 +215,44 @@ class OptionList {
   const std::vector<Rule>& rules() const { return rules_; }
 
  private:
+  template <class Visitor>
+  static void each_member(const Visitor& visit) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (visit(detail::MemberOf<T, I>()), ...); }
+    (std::make_index_sequence<detail::count_members<T>()>());
+  }
+  static std::ptrdiff_t place_in(const T& options, const auto& member) {
+    return reinterpret_cast<const char*>(&member) - reinterpret_cast<const char*>(&options);
+  }
+  template <class Member>
+  Builder add_entry(std::string name, std::string help, const T& defaults, const Member& member) {
+    Entry& entry = *entries_.emplace_back(std::make_unique<Entry>());
+    entry.access_ = &detail::kAccess<Member>;
+    entry.place_ = place_in(defaults, member);
+    entry.info.name = std::move(name);
+    entry.info.help = std::move(help);
+    entry.info.type = OptionType<Member>::name();
+    entry.info.schema = OptionType<Member>::schema();
+    entry.info.choices = detail::choices_of(static_cast<const Member*>(nullptr));
+    entry.info.default_value = OptionType<Member>::write(member);
+    return Builder(entry.info);
+  }
+
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<Rule> rules_;
 };
 
-/// The declared options of T, made once.
+/// The options of T, made once.
 template <class T>
 const OptionList<T>& option_list() {
+  static_assert(detail::DeclaresOptions<T> || detail::PlainAggregate<T>,
+                "Options without a declare() are the members of an aggregate: leave out constructors, private members and base "
+                "classes, or declare them.");
+  static_assert(detail::DeclaresOptions<T> || !detail::PlainAggregate<T> || detail::KnownMembers<T>,
+                "Options without a declare() have at most 24 members: put some into a struct of their own, or declare them.");
   static const OptionList<T> list = [] {
     OptionList<T> made;
-    T::declare(made);
+    if constexpr (detail::DeclaresOptions<T>) T::declare(made);
+    if constexpr (detail::KnownMembers<T>) made.add_others();
     return made;
   }();
   return list;
@@ -229,10 +325,9 @@ LEVIN_API std::vector<std::string> bounds(const OptionInfo& info);
 LEVIN_API Value schema_of_options(const std::vector<OptionInfo>& options);
 }  // namespace detail
 
-/// A struct that declares options can be an option itself: a map within the map.
+/// A struct of options can be an option itself: a map within the map.
 template <class T>
-requires requires(OptionList<T>& list) { T::declare(list); }
-struct OptionType<T> {
+requires detail::DeclaresOptions<T> ||(detail::KnownMembers<T>&& detail::only_options<T>()) struct OptionType<T> {
   static T read(const Value& value) { return read_options<T>(value); }
   static Value write(const T& options) { return write_options(options); }
   static std::string name() { return "map"; }

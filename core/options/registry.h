@@ -87,7 +87,7 @@ class LEVIN_API Registry {
   /// Adds Derived. Its options are Derived::Options (see OptionList), passed to its constructor; a class without Options is
   /// default-constructed and takes no init_args. Throws MisuseError when the name is taken.
   template <class Derived>
-  void add(std::string name, std::string help) {
+  void add(std::string name, std::string help = "") {
     static_assert(std::derived_from<Derived, Base>);
     if constexpr (requires { typename Derived::Options; }) {
       using Options = typename Derived::Options;
@@ -150,7 +150,7 @@ extern template class LEVIN_API Registry<Strategy>;
 /// Adds a class to its registry while the program or plug-in loads. Use the macros below.
 template <class Base, class Derived>
 struct Registrar {
-  Registrar(const char* name, const char* help) {
+  explicit Registrar(const char* name, const char* help = "") {
     try {
       Registry<Base>::instance().template add<Derived>(name, help);
     } catch (const std::exception& error) {
@@ -163,16 +163,22 @@ struct Registrar {
 
 #define LEVIN_CONCAT_(left, right) left##right
 #define LEVIN_CONCAT(left, right) LEVIN_CONCAT_(left, right)
-#define LEVIN_REGISTER_(Base, Derived, name, help) \
-  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __COUNTER__)(name, help)
+#define LEVIN_REGISTER_(Base, Derived, ...) \
+  static const ::levin::Registrar<Base, Derived> LEVIN_CONCAT(levin_registrar_, __COUNTER__)(__VA_ARGS__)
 // Each makes a class of the user's own available to YAML as `class_path: Derived`. At namespace scope of a .cpp file.
+//
+//     LEVIN_REGISTER_MODULE(Digits);
+//     LEVIN_REGISTER_MODULE(Digits, "what --help and `levin list` say of it");
+//
 // Optimizers and schedulers: core/optimizers/optimizer_factory.h.
-#define LEVIN_REGISTER_MODULE(Derived, help) LEVIN_REGISTER_(::levin::Module, Derived, #Derived, help)
-#define LEVIN_REGISTER_DATA_MODULE(Derived, help) LEVIN_REGISTER_(::levin::DataModule, Derived, #Derived, help)
-#define LEVIN_REGISTER_DATASET(Derived, help) LEVIN_REGISTER_(::levin::Dataset, Derived, #Derived, help)
-#define LEVIN_REGISTER_SAMPLER(Derived, help) LEVIN_REGISTER_(::levin::Sampler, Derived, #Derived, help)
-#define LEVIN_REGISTER_CALLBACK(Derived, help) LEVIN_REGISTER_(::levin::Callback, Derived, #Derived, help)
-#define LEVIN_REGISTER_LOGGER(Derived, help) LEVIN_REGISTER_(::levin::Logger, Derived, #Derived, help)
-#define LEVIN_REGISTER_PROFILER(Derived, help) LEVIN_REGISTER_(::levin::Profiler, Derived, #Derived, help)
-#define LEVIN_REGISTER_STRATEGY(Derived, help) LEVIN_REGISTER_(::levin::Strategy, Derived, #Derived, help)
-#define LEVIN_REGISTER_ACCELERATOR(Derived, help) LEVIN_REGISTER_(::levin::Accelerator, Derived, #Derived, help)
+#define LEVIN_REGISTER_MODULE(Derived, ...) LEVIN_REGISTER_(::levin::Module, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_DATA_MODULE(Derived, ...) \
+  LEVIN_REGISTER_(::levin::DataModule, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_DATASET(Derived, ...) LEVIN_REGISTER_(::levin::Dataset, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_SAMPLER(Derived, ...) LEVIN_REGISTER_(::levin::Sampler, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_CALLBACK(Derived, ...) LEVIN_REGISTER_(::levin::Callback, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_LOGGER(Derived, ...) LEVIN_REGISTER_(::levin::Logger, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_PROFILER(Derived, ...) LEVIN_REGISTER_(::levin::Profiler, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_STRATEGY(Derived, ...) LEVIN_REGISTER_(::levin::Strategy, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)
+#define LEVIN_REGISTER_ACCELERATOR(Derived, ...) \
+  LEVIN_REGISTER_(::levin::Accelerator, Derived, #Derived __VA_OPT__(, ) __VA_ARGS__)

@@ -44,6 +44,7 @@
 #include "levin/core/options/component.h"
 #include "levin/core/options/devices.h"
 #include "levin/core/options/limit.h"
+#include "levin/core/options/members.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 #include "levin/core/options/registry.h"

@@ -44,7 +44,7 @@ struct Twin : Logger {};
 
 LEVIN_REGISTER_LOGGER(Tape, "Writes to tape");
 LEVIN_REGISTER_LOGGER(Remembering, "Knows its options");
-LEVIN_REGISTER_LOGGER(Plain, "Has no options");
+LEVIN_REGISTER_LOGGER(Plain);
 LEVIN_REGISTER_LOGGER(first::Twin, "One of two");
 LEVIN_REGISTER_LOGGER(second::Twin, "The other");
 
