@@ -172,6 +172,9 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("detect_anomaly", &T::detect_anomaly, "Find the operation that made a gradient NaN (slow)");
   options.add("profiler", &T::profiler, "Measures where time goes: simple, torch, or a class of your own");
   options.add("barebones", &T::barebones, "Nothing but the loop: no logging, bar, summary, checkpoints, sanity check");
+  options.add(
+      "quiet", &T::quiet,
+      "No progress bar, summary, logger and checkpoints but those asked for, and on the console warnings and errors only");
   options.add("sync_batchnorm", &T::sync_batchnorm, "Let BatchNorm layers take the statistics of a batch over all ranks");
   options.add("reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never")
       .min(0);

@@ -71,6 +71,7 @@ struct LEVIN_API TrainerOptions {
   bool channels_last = false;                ///< weights and inputs of four dimensions lie with their channels last in memory
   Component<Profiler> profiler = {};         ///< "simple", "torch" or one of your own; none measures nothing
   bool barebones = false;
+  bool quiet = false;           ///< no bar, summary, logger and checkpoints but those asked for, and warnings and errors only
   bool sync_batchnorm = false;  ///< BatchNorm layers take a batch's statistics over all ranks
   std::int64_t reload_dataloaders_every_n_epochs = 0;
   std::optional<std::filesystem::path> default_root_dir = std::nullopt;

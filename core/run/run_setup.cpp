@@ -66,7 +66,7 @@ std::shared_ptr<Callback> make_callback(const char* name, const Value& init_args
 void make_objects(RunSetup& setup) {
   const TrainerOptions& options = setup.options;
   ConsoleOptions console;
-  console.level = options.log_level;
+  console.level = options.quiet ? std::max(options.log_level, LogLevel::kWarning) : options.log_level;
   console.rank = setup.strategy->rank();
   console.world_size = setup.strategy->world_size();
   console.log_file = options.log_file;
@@ -139,6 +139,7 @@ std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options)
   std::vector<std::shared_ptr<Logger>> loggers;
   if (!options.logger.enabled()) return loggers;
   if (options.logger.is_default()) {
+    if (options.quiet) return loggers;
     loggers.push_back(Registry<Logger>::instance().make("CSVLogger", Value(Value::Map{})));
     return loggers;
   }
@@ -154,10 +155,10 @@ std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& opti
     arguments["duration"] = OptionType<Duration>::write(*options.max_time);
     callbacks.push_back(make_callback("Timer", arguments));
   }
-  if (options.enable_progress_bar.value_or(true) && !any_of_class(callbacks, "ProgressBar")) {
+  if (options.enable_progress_bar.value_or(!options.quiet) && !any_of_class(callbacks, "ProgressBar")) {
     callbacks.push_back(make_callback("ProgressBar"));
   }
-  if (options.enable_model_summary.value_or(true) && !any_of_class(callbacks, "ModelSummary")) {
+  if (options.enable_model_summary.value_or(!options.quiet) && !any_of_class(callbacks, "ModelSummary")) {
     callbacks.push_back(make_callback("ModelSummary"));
   }
   if (options.enable_prediction_writer.value_or(false) && !any_of_class(callbacks, "PredictionWriter")) {
@@ -165,7 +166,7 @@ std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& opti
   }
   const bool saves =
       std::any_of(callbacks.begin(), callbacks.end(), [](const auto& callback) { return callback->saves_state(); });
-  if (options.enable_checkpointing.value_or(true) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
+  if (options.enable_checkpointing.value_or(!options.quiet) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
   return callbacks;
 }
 
