@@ -48,6 +48,7 @@ ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
   }
 }
 
+ModelCheckpoint::ModelCheckpoint(ModelCheckpoint&& other) noexcept = default;
 ModelCheckpoint::~ModelCheckpoint() = default;
 
 const std::string& ModelCheckpoint::kth_best_model_path() const { return top_k_->kth_file(); }

@@ -85,6 +85,7 @@ class LEVIN_API ModelCheckpoint final : public Callback {
 
   /// Throws ConfigError as checked() does.
   explicit ModelCheckpoint(ModelCheckpointOptions options = {});
+  ModelCheckpoint(ModelCheckpoint&& other) noexcept;
   ~ModelCheckpoint() override;
   Value settings() const override { return write_options(options_); }
 

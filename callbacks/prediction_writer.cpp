@@ -16,7 +16,6 @@
 #include "levin/core/files/path_text.h"
 #include "levin/core/module.h"
 #include "levin/core/protocol/rank_exchange.h"
-#include "levin/core/run/batch_samples.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

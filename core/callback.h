@@ -147,6 +147,11 @@ class LEVIN_API Callback {
 /// batches come with the last one.
 LEVIN_API std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
 
+/// Indices in the dataset of the samples of the batch that is being worked on, in the order of its rows; -1 for one that is
+/// only there to make ranks even. nullopt when the loader cannot tell (BatchLoader::epoch_samples). Called: in a hook of a
+/// batch. It takes longer the further the epoch is, since a loader tells its samples from the epoch's start.
+LEVIN_API std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer);
+
 /// What all ranks together did in an evaluation.
 struct LEVIN_API EvaluationTotals {
   std::int64_t batches = 0;  ///< of the rank that had most

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <exception>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -9,12 +11,26 @@
 #include "levin/core/export.h"
 #include "levin/core/options/value.h"
 #include "levin/core/protocol/hook.h"
+#include "levin/core/shared.h"
 
 namespace levin {
 
-using LoaderPtr = std::shared_ptr<BatchLoader>;
-/// Evaluation may use several loaders, one after another.
-using LoaderList = std::vector<LoaderPtr>;
+/// Where a loader is asked for: `return levin::DataLoader(…);`, or a shared_ptr.
+using LoaderPtr = Shared<BatchLoader>;
+
+/// Evaluation may use several loaders, one after another: `{first, second}`; one may stand alone.
+class LEVIN_API LoaderList : public std::vector<LoaderPtr> {
+ public:
+  using std::vector<LoaderPtr>::vector;
+  LoaderList() = default;
+  template <class Loader>
+  requires(std::convertible_to<Loader, LoaderPtr> && !std::is_null_pointer_v<std::remove_cvref_t<Loader>>)
+      LoaderList(Loader&& loader) {
+    emplace_back(std::forward<Loader>(loader));
+  }
+  LoaderList(const std::vector<std::shared_ptr<BatchLoader>>& loaders)
+      : std::vector<LoaderPtr>(loaders.begin(), loaders.end()) {}
+};
 
 /// Where the data of a run comes from. Override the loaders you have; the others are never asked for.
 class LEVIN_API DataModule {

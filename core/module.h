@@ -22,6 +22,7 @@
 #include "levin/core/options/options.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/log_options.h"
+#include "levin/core/shared.h"
 #include "levin/core/weights.h"
 
 namespace levin {
@@ -32,26 +33,31 @@ struct LEVIN_API OptimizerSetup {
   std::vector<SchedulerConfig> schedulers = {};
 };
 
-/// What configure_optimizers returns: nothing, one optimizer, one with schedulers, or several.
+/// What configure_optimizers returns: nothing, one optimizer, one with schedulers, or several. An optimizer is given itself or
+/// as a shared_ptr (Shared), a scheduler as SchedulerMaker says; the third part says when it steps, if not after each epoch.
 ///
-///     return std::make_shared<torch::optim::Adam>(parameters(), lr);
-///     return {optimizer, {{.scheduler = std::make_shared<levin::StepLr>(*optimizer, …), .interval = levin::Interval::kStep}}};
-///     return {optimizer, scheduler};  // one step at the end of each epoch
-///     return {generator, discriminator};
-///     return {{generator, generator_scheduler}, {discriminator}};
+///     return levin::AdamW(parameters(), lr);
+///     return {levin::SGD(parameters(), lr), levin::StepLr::Options{.step_size = 5}};
+///     return {levin::AdamW(parameters(), lr), levin::OneCycleLr::Options{…}, {.interval = levin::Interval::kStep}};
+///     return {levin::Adam(generator_->parameters(), lr), levin::Adam(discriminator_->parameters(), lr)};
+///     return {{generator, levin::StepLr::Options{…}}, {discriminator}};
+///     return {optimizer, {{.scheduler = first, .interval = levin::Interval::kStep}, {.scheduler = second}}};
 class LEVIN_API OptimizerSetups {
  public:
-  /// One of several: an optimizer, alone, with a scheduler that steps at the end of each epoch, or with schedulers.
+  using OptimizerPtr = Shared<torch::optim::Optimizer>;
+
+  /// One of several.
   class LEVIN_API Entry {
    public:
-    template <class Derived>
-    requires std::derived_from<Derived, torch::optim::Optimizer> Entry(std::shared_ptr<Derived> optimizer,
-                                                                       std::vector<SchedulerConfig> schedulers = {})
-        : setup_{std::move(optimizer), std::move(schedulers)} {}
-    template <class Derived, class Scheduler>
-    requires std::derived_from<Derived, torch::optim::Optimizer> && std::derived_from<Scheduler, LrScheduler> Entry(
-        std::shared_ptr<Derived> optimizer, std::shared_ptr<Scheduler> scheduler)
-        : setup_{std::move(optimizer), {SchedulerConfig{.scheduler = std::move(scheduler)}}} {}
+    template <std::convertible_to<OptimizerPtr> Optimizer>
+    Entry(Optimizer&& optimizer, std::vector<SchedulerConfig> schedulers = {})
+        : setup_{OptimizerPtr(std::forward<Optimizer>(optimizer)), std::move(schedulers)} {}
+    template <std::convertible_to<OptimizerPtr> Optimizer>
+    Entry(Optimizer&& optimizer, const SchedulerMaker& scheduler, SchedulerConfig when = {})
+        : setup_{OptimizerPtr(std::forward<Optimizer>(optimizer))} {
+      when.scheduler = scheduler.make(*setup_.optimizer);
+      setup_.schedulers.push_back(std::move(when));
+    }
     Entry(OptimizerSetup setup) : setup_(std::move(setup)) {}
     const OptimizerSetup& setup() const { return setup_; }
 
@@ -63,17 +69,12 @@ class LEVIN_API OptimizerSetups {
   OptimizerSetups(std::initializer_list<Entry> entries) {
     for (const Entry& entry : entries) setups_.push_back(entry.setup());
   }
-  template <class Derived>
-  requires std::derived_from<Derived, torch::optim::Optimizer> OptimizerSetups(std::shared_ptr<Derived> optimizer,
-                                                                               std::vector<SchedulerConfig> schedulers = {})
-      : OptimizerSetups({Entry(std::move(optimizer), std::move(schedulers))}) {}
-  template <class Derived, class Scheduler>
-  requires std::derived_from<Derived, torch::optim::Optimizer> && std::derived_from<Scheduler, LrScheduler> OptimizerSetups(
-      std::shared_ptr<Derived> optimizer, std::shared_ptr<Scheduler> scheduler)
-      : OptimizerSetups({Entry(std::move(optimizer), std::move(scheduler))}) {}
-  template <class Derived>
-  requires std::derived_from<Derived, torch::optim::Optimizer> OptimizerSetups(std::unique_ptr<Derived> optimizer)
-      : OptimizerSetups(std::shared_ptr<Derived>(std::move(optimizer))) {}
+  template <std::convertible_to<OptimizerPtr> Optimizer>
+  OptimizerSetups(Optimizer&& optimizer, std::vector<SchedulerConfig> schedulers = {})
+      : OptimizerSetups({Entry(std::forward<Optimizer>(optimizer), std::move(schedulers))}) {}
+  template <std::convertible_to<OptimizerPtr> Optimizer>
+  OptimizerSetups(Optimizer&& optimizer, const SchedulerMaker& scheduler, SchedulerConfig when = {})
+      : OptimizerSetups({Entry(std::forward<Optimizer>(optimizer), scheduler, std::move(when))}) {}
   OptimizerSetups(OptimizerSetup setup) : setups_{std::move(setup)} {}
   OptimizerSetups(std::vector<OptimizerSetup> setups) : setups_(std::move(setups)) {}
 

@@ -52,6 +52,7 @@ CombinedLoader::CombinedLoader(std::vector<NamedLoader> loaders, CombineMode mod
   }
 }
 
+CombinedLoader::CombinedLoader(CombinedLoader&& other) noexcept = default;
 CombinedLoader::~CombinedLoader() = default;
 
 void CombinedLoader::set_shard(const Shard& shard) {

@@ -30,8 +30,7 @@ using NamedLoader = std::pair<std::string, LoaderPtr>;
 
 /// Trains on several loaders:
 ///
-///     std::make_shared<levin::CombinedLoader>(
-///         std::vector<levin::NamedLoader>{{"labelled", few}, {"unlabelled", many}}, levin::CombineMode::kMaxSizeCycle);
+///     levin::CombinedLoader({{"labelled", few}, {"unlabelled", many}}, levin::CombineMode::kMaxSizeCycle)
 ///
 /// A batch holds the tensors of all: "labelled.image" is "image" of the first one's, and what has no name there is
 /// "labelled.0", by its position. In the modes max_size and sequential a batch lacks those of loaders that have none
@@ -46,6 +45,7 @@ class LEVIN_API CombinedLoader final : public BatchLoader {
  public:
   /// Throws MisuseError without loaders, for a null pointer, and for names that are empty or occur twice.
   explicit CombinedLoader(std::vector<NamedLoader> loaders, CombineMode mode = CombineMode::kMinSize);
+  CombinedLoader(CombinedLoader&& other) noexcept;
   ~CombinedLoader() override;
 
   std::optional<std::int64_t> size() const override;

@@ -97,6 +97,7 @@ DataLoader::DataLoader(DatasetPtr dataset, DataLoaderOptions options)
   shard_.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));  // outside of a Trainer, which says it itself
 }
 
+DataLoader::DataLoader(DataLoader&& other) noexcept = default;
 DataLoader::~DataLoader() = default;
 
 const Sampler& DataLoader::sampler() const {

@@ -32,8 +32,7 @@ struct LEVIN_API DataLoaderOptions {
 
 /// Batches of a dataset:
 ///
-///     std::make_shared<levin::DataLoader>(dataset, levin::DataLoaderOptions{.batch_size = 32, .shuffle = true, .num_workers =
-///     2});
+///     levin::DataLoader(levin::TensorDataset({{"image", images}}), {.batch_size = 32, .shuffle = true, .num_workers = 2})
 ///
 /// Which samples a batch holds, and in which order, depends on dataset size, seed, epoch, batch size and shard, and on nothing
 /// else: not on the number of workers. With ranks, the Trainer sets the shard; the loader divides the samples itself.
@@ -44,6 +43,7 @@ class LEVIN_API DataLoader final : public BatchLoader {
  public:
   /// Throws ConfigError as checked() does, MisuseError when the dataset is a null pointer.
   explicit DataLoader(DatasetPtr dataset, DataLoaderOptions options = {});
+  DataLoader(DataLoader&& other) noexcept;
   ~DataLoader() override;
 
   /// Exact.

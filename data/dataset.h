@@ -12,6 +12,7 @@
 
 #include "levin/core/batch.h"
 #include "levin/core/export.h"
+#include "levin/core/shared.h"
 
 namespace levin {
 
@@ -35,7 +36,8 @@ class LEVIN_API Dataset {
   virtual std::optional<std::int64_t> bytes_to_copy() const { return std::nullopt; }
 };
 
-using DatasetPtr = std::shared_ptr<const Dataset>;
+/// Where a dataset is asked for: `levin::TensorDataset({{"image", images}})`, or a shared_ptr.
+using DatasetPtr = Shared<const Dataset>;
 
 /// Makes a Dataset's fingerprint() of what is given to it, in this order:
 ///
@@ -79,7 +81,7 @@ LEVIN_API Batch stack_samples(std::span<const Batch> samples);
 
 /// Data in memory: tensors whose first dimension is the sample.
 ///
-///     auto dataset = std::make_shared<levin::TensorDataset>(levin::Batch{{"image", images}, {"label", labels}});
+///     levin::TensorDataset({{"image", images}, {"label", labels}})
 class LEVIN_API TensorDataset final : public Dataset {
  public:
   /// Throws MisuseError when there is no tensor, or when tensors differ in their first dimension.

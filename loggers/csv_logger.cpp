@@ -41,6 +41,7 @@ void CsvLoggerOptions::declare(OptionList<CsvLoggerOptions>& options) {
 
 CsvLogger::CsvLogger(Options options) : options_(checked("CSVLogger", std::move(options))) {}
 
+CsvLogger::CsvLogger(CsvLogger&& other) noexcept = default;
 CsvLogger::~CsvLogger() = default;
 
 std::string CsvLogger::open(const RunInfo& run) {

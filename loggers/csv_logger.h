@@ -46,6 +46,7 @@ class LEVIN_API CsvLogger final : public Logger {
   /// Throws: ConfigError when an option has no meaning.
   explicit CsvLogger(Options options = {});
   Value settings() const override { return write_options(options_); }
+  CsvLogger(CsvLogger&& other) noexcept;
   ~CsvLogger() override;
 
   /// The version folders of this name that are there, the highest number first; with a `version`, that one.

@@ -34,6 +34,7 @@ Adagrad::Adagrad(const std::vector<torch::optim::OptimizerParamGroup>& groups, A
   if (fused) fused_ = std::make_unique<FusedAdagradStep>();
 }
 
+Adagrad::Adagrad(Adagrad&& other) noexcept = default;
 Adagrad::~Adagrad() = default;
 
 at::Tensor Adagrad::step(LossClosure closure) {

@@ -19,6 +19,7 @@ Adam::Adam(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamOpt
   if (fused) fused_ = std::make_unique<FusedAdamStep<AdamOptions, torch::optim::AdamParamState, kFusedAdam>>();
 }
 
+Adam::Adam(Adam&& other) noexcept = default;
 Adam::~Adam() = default;
 
 at::Tensor Adam::step(LossClosure closure) {

@@ -19,6 +19,7 @@ AdamW::AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamW
   if (fused) fused_ = std::make_unique<FusedAdamStep<AdamWOptions, torch::optim::AdamWParamState, kFusedAdamW>>();
 }
 
+AdamW::AdamW(AdamW&& other) noexcept = default;
 AdamW::~AdamW() = default;
 
 at::Tensor AdamW::step(LossClosure closure) {

@@ -9,6 +9,7 @@
 namespace levin {
 
 struct LEVIN_API CosineAnnealingLrOptions {
+  using Scheduler = class CosineAnnealingLr;
   std::optional<std::int64_t> T_max = std::nullopt;  ///< in YAML unset: all of training; required in C++
   double eta_min = 0.0;
   static void declare(OptionList<CosineAnnealingLrOptions>& options);

@@ -13,7 +13,7 @@
 
 // Optimizers that LibTorch lacks, with the names, options, state and numbers of torch.optim, and Lion:
 //
-//     std::make_shared<levin::Lion>(parameters(), levin::LionOptions{.lr = 1e-4, .weight_decay = 0.1});
+//     levin::Lion(parameters(), {.lr = 1e-4, .weight_decay = 0.1})
 namespace levin {
 
 /// The decay rates of two averages: each at least 0 and below 1.

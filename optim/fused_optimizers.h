@@ -13,7 +13,7 @@
 
 // LibTorch's optimizers, of which these have options, state and checkpoints, with steps by ATen's fused kernels:
 //
-//     std::make_shared<levin::AdamW>(parameters(), levin::AdamWOptions(1e-3).weight_decay(0.1));
+//     levin::AdamW(parameters(), levin::AdamWOptions(1e-3).weight_decay(0.1))
 //
 // Numbers are those of LibTorch's steps, but for the rounding of the last digit. Where a kernel does not take a parameter
 // (sparse or complex gradients, bfloat16 and half, memory with gaps) it is stepped by LibTorch. The last argument, `fused`, is
@@ -29,6 +29,7 @@ class LEVIN_API SGD : public torch::optim::SGD {
  public:
   explicit SGD(std::vector<at::Tensor> parameters, SGDOptions options, bool fused = true);
   explicit SGD(const std::vector<torch::optim::OptimizerParamGroup>& groups, SGDOptions options, bool fused = true);
+  SGD(SGD&& other) noexcept;
   ~SGD() override;
   at::Tensor step(LossClosure closure = nullptr) override;
 
@@ -43,6 +44,7 @@ class LEVIN_API Adam : public torch::optim::Adam {
  public:
   explicit Adam(std::vector<at::Tensor> parameters, AdamOptions options = {}, bool fused = true);
   explicit Adam(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamOptions options = {}, bool fused = true);
+  Adam(Adam&& other) noexcept;
   ~Adam() override;
   at::Tensor step(LossClosure closure = nullptr) override;
 
@@ -57,6 +59,7 @@ class LEVIN_API AdamW : public torch::optim::AdamW {
  public:
   explicit AdamW(std::vector<at::Tensor> parameters, AdamWOptions options = {}, bool fused = true);
   explicit AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamWOptions options = {}, bool fused = true);
+  AdamW(AdamW&& other) noexcept;
   ~AdamW() override;
   at::Tensor step(LossClosure closure = nullptr) override;
 
@@ -72,6 +75,7 @@ class LEVIN_API Adagrad : public torch::optim::Adagrad {
   explicit Adagrad(std::vector<at::Tensor> parameters, AdagradOptions options = {}, bool fused = true);
   explicit Adagrad(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdagradOptions options = {},
                    bool fused = true);
+  Adagrad(Adagrad&& other) noexcept;
   ~Adagrad() override;
   at::Tensor step(LossClosure closure = nullptr) override;
 

@@ -16,6 +16,7 @@ inline constexpr std::array kChoices<AnnealStrategy> = {Choice{AnnealStrategy::k
                                                         Choice{AnnealStrategy::kLinear, "linear"}};
 
 struct LEVIN_API OneCycleLrOptions {
+  using Scheduler = class OneCycleLr;
   PerGroup max_lr = 0.0;
   std::optional<std::int64_t> total_steps = std::nullopt;  ///< in YAML unset, as the two below: all of training
   std::optional<std::int64_t> epochs = std::nullopt;

@@ -17,6 +17,7 @@ inline constexpr std::array kChoices<ThresholdMode> = {Choice{ThresholdMode::kRe
                                                        Choice{ThresholdMode::kAbsolute, "abs"}};
 
 struct LEVIN_API ReduceLrOnPlateauOptions {
+  using Scheduler = class ReduceLrOnPlateau;
   MonitorMode mode = MonitorMode::kMin;
   double factor = 0.1;
   std::int64_t patience = 10;

@@ -12,6 +12,7 @@
 namespace levin {
 
 struct LEVIN_API SequentialLrOptions {
+  using Scheduler = class SequentialLr;
   std::vector<Component<LrSchedulerFactory>> schedulers = {};
   std::vector<std::int64_t> milestones = {};
   static void declare(OptionList<SequentialLrOptions>& options);

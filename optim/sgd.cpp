@@ -46,6 +46,7 @@ SGD::SGD(const std::vector<torch::optim::OptimizerParamGroup>& groups, SGDOption
   if (fused) fused_ = std::make_unique<FusedSgdStep>();
 }
 
+SGD::SGD(SGD&& other) noexcept = default;
 SGD::~SGD() = default;
 
 at::Tensor SGD::step(LossClosure closure) {

@@ -9,6 +9,7 @@
 namespace levin {
 
 struct LEVIN_API StepLrOptions {
+  using Scheduler = class StepLr;
   std::int64_t step_size = 0;
   double gamma = 0.1;
   static void declare(OptionList<StepLrOptions>& options);
@@ -24,6 +25,7 @@ class LEVIN_API StepLr final : public SteppedLrSchedulerWith<StepLrOptions> {
 };
 
 struct LEVIN_API MultiStepLrOptions {
+  using Scheduler = class MultiStepLr;
   std::vector<std::int64_t> milestones = {};
   double gamma = 0.1;
   static void declare(OptionList<MultiStepLrOptions>& options);
@@ -40,6 +42,7 @@ class LEVIN_API MultiStepLr final : public SteppedLrSchedulerWith<MultiStepLrOpt
 };
 
 struct LEVIN_API ExponentialLrOptions {
+  using Scheduler = class ExponentialLr;
   double gamma = 0.0;
   static void declare(OptionList<ExponentialLrOptions>& options);
 };

@@ -9,7 +9,6 @@
 
 #include "levin/core/export.h"
 #include "levin/core/optimizers/lr_scheduler.h"
-#include "levin/core/optimizers/schedule_length.h"
 #include "levin/core/options/options.h"
 
 namespace levin {

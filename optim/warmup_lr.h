@@ -9,6 +9,7 @@
 namespace levin {
 
 struct LEVIN_API ConstantLrOptions {
+  using Scheduler = class ConstantLr;
   double factor = 1.0 / 3;
   std::int64_t total_iters = 5;
   static void declare(OptionList<ConstantLrOptions>& options);
@@ -25,6 +26,7 @@ class LEVIN_API ConstantLr final : public SteppedLrSchedulerWith<ConstantLrOptio
 };
 
 struct LEVIN_API LinearLrOptions {
+  using Scheduler = class LinearLr;
   double start_factor = 1.0 / 3;
   double end_factor = 1.0;
   std::int64_t total_iters = 5;
@@ -42,6 +44,7 @@ class LEVIN_API LinearLr final : public SteppedLrSchedulerWith<LinearLrOptions> 
 };
 
 struct LEVIN_API PolynomialLrOptions {
+  using Scheduler = class PolynomialLr;
   std::optional<std::int64_t> total_iters = std::nullopt;  ///< in YAML unset: all of training; required in C++
   double power = 1.0;
   static void declare(OptionList<PolynomialLrOptions>& options);

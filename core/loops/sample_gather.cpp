@@ -16,7 +16,6 @@
 #include "levin/core/error.h"
 #include "levin/core/protocol/log_options.h"
 #include "levin/core/protocol/rank_exchange.h"
-#include "levin/core/run/batch_samples.h"
 #include "levin/core/run/trainer_state.h"
 
 namespace levin {

@@ -18,6 +18,7 @@ namespace {
 
 ParameterState::~ParameterState() = default;
 GroupOptions::~GroupOptions() = default;
+DescribedOptimizer::DescribedOptimizer(DescribedOptimizer&& other) noexcept = default;
 DescribedOptimizer::~DescribedOptimizer() = default;
 
 at::Tensor DescribedOptimizer::step(LossClosure closure) {

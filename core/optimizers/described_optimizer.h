@@ -62,6 +62,7 @@ class GroupOptionsOf final : public GroupOptions {
 class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
  public:
   using Optimizer::Optimizer;
+  DescribedOptimizer(DescribedOptimizer&& other) noexcept;
   ~DescribedOptimizer() override;
 
   /// Steps every parameter that has a gradient. Throws MisuseError for a gradient that is sparse or complex.

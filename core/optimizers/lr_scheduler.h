@@ -1,14 +1,20 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "levin/core/error.h"
 #include "levin/core/export.h"
 #include "levin/core/options/choice.h"
 #include "levin/core/options/value.h"
+#include "levin/core/shared.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -32,6 +38,56 @@ class LEVIN_API LrScheduler {
   /// What resuming needs.
   virtual Value state_dict() const = 0;
   virtual void load_state_dict(const Value& state) = 0;
+};
+
+/// How many steps a schedule takes in all of training: what an option of a scheduler stands for that YAML leaves out, as
+/// OneCycleLR's total_steps. A scheduler class whose constructor takes one, after the optimizer and the options, is given it.
+class LEVIN_API ScheduleLength {
+ public:
+  /// Not known, as in C++: an option that is left out is an error.
+  ScheduleLength() = default;
+  /// `steps`: unset when not known; called when a schedule needs it, as it may take the training loader. `place`: of the
+  /// scheduler, for errors.
+  ScheduleLength(std::function<std::optional<std::int64_t>()> steps, Mark place);
+
+  /// `given`; where it is unset the steps of all of training, at least 1. Throws ConfigError where these are not known, with
+  /// the names of both.
+  std::int64_t unless(const std::optional<std::int64_t>& given, const std::string& class_name, const std::string& option) const;
+  /// Of a schedule that is due from step `begin` on, until step `end`; unset: until the end.
+  ScheduleLength part(std::int64_t begin, std::optional<std::int64_t> end, const Mark& place) const;
+
+ private:
+  std::function<std::optional<std::int64_t>()> steps_;
+  Mark place_;
+};
+
+/// The scheduler of an optimizer that is still to be made: its options, where they name their class as `Scheduler`; a function
+/// that is given the optimizer; or a scheduler that is there already.
+///
+///     levin::StepLr::Options{.step_size = 5}
+///     [](torch::optim::Optimizer& optimizer) { return levin::LambdaLr(optimizer, [](std::int64_t step) { return 0.9; }); }
+class LEVIN_API SchedulerMaker {
+ public:
+  template <class Options>
+  requires requires { typename Options::Scheduler; }
+  SchedulerMaker(Options options)
+      : make_([options = std::move(options)](torch::optim::Optimizer& optimizer) {
+          return std::make_shared<typename Options::Scheduler>(optimizer, options);
+        }) {}
+  template <class Function>
+  requires std::convertible_to<std::invoke_result_t<Function&, torch::optim::Optimizer&>, Shared<LrScheduler>> SchedulerMaker(
+      Function make)
+      : make_([make = std::move(make)](torch::optim::Optimizer& optimizer) mutable {
+          return Shared<LrScheduler>(make(optimizer));
+        }) {}
+  template <std::derived_from<LrScheduler> Scheduler>
+  SchedulerMaker(std::shared_ptr<Scheduler> made)
+      : make_([made = std::move(made)](torch::optim::Optimizer&) { return made; }) {}
+
+  std::shared_ptr<LrScheduler> make(torch::optim::Optimizer& optimizer) const { return make_(optimizer); }
+
+ private:
+  std::function<std::shared_ptr<LrScheduler>(torch::optim::Optimizer&)> make_;
 };
 
 /// A scheduler and when it steps. Defaults are Lightning's.

@@ -1,4 +1,4 @@
-#include "levin/core/optimizers/schedule_length.h"
+#include "levin/core/optimizers/lr_scheduler.h"
 
 #include <algorithm>
 #include <utility>

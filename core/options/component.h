@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -8,10 +9,11 @@
 
 #include "levin/core/export.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/shared.h"
 
 namespace levin {
 
-/// A part of a run that is given as an object, in C++, or by class name and arguments, in YAML
+/// A part of a run that is given as an object or a shared_ptr to one, in C++, or by class name and arguments, in YAML
 /// (`EarlyStopping`, or `class_path: EarlyStopping` with `init_args:`).
 template <class Base>
 class Component {
@@ -20,6 +22,8 @@ class Component {
   template <class Derived>
   requires std::is_convertible_v<std::shared_ptr<Derived>, std::shared_ptr<Base>> Component(std::shared_ptr<Derived> object)
       : object_(std::move(object)) {}
+  template <class Derived>
+  requires std::derived_from<Derived, Base> Component(Derived&& object) : object_(Shared<Base>(std::move(object))) {}
   Component(const char* class_path) : class_path_(class_path) {}
   Component(std::string class_path) : class_path_(std::move(class_path)) {}
   Component(Value class_path, Value init_args) : class_path_(std::move(class_path)), init_args_(std::move(init_args)) {}

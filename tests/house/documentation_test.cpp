@@ -33,7 +33,7 @@ std::vector<fs::path> documents() {
 }
 
 TEST_CASE("links in the documentation lead to files") {
-  static const std::regex kLink(R"(\]\(([^)#:]+)(?:#[^)]*)?\))");
+  static const std::regex kLink(R"(\]\(([^)#: ]+)(?:#[^)]*)?\))");
   std::vector<std::string> broken;
   REQUIRE(documents().size() > 5);
   for (const fs::path& document : documents()) {

@@ -42,9 +42,8 @@ class StandardizedRows : public levin::DataModule {
 
  private:
   levin::LoaderPtr loader(bool shuffle) const {
-    const auto rows = std::make_shared<levin::TensorDataset>(((rows_ - mean_) / deviation_).to(torch::kFloat));
-    return std::make_shared<levin::DataLoader>(rows,
-                                               levin::DataLoaderOptions{.batch_size = options_.batch_size, .shuffle = shuffle});
+    return levin::DataLoader(levin::TensorDataset(((rows_ - mean_) / deviation_).to(torch::kFloat)),
+                             {.batch_size = options_.batch_size, .shuffle = shuffle});
   }
   static levin::Value numbers(const torch::Tensor& tensor) {
     levin::Value list;

@@ -1,0 +1,220 @@
+// Optimizers, schedulers, loaders, datasets, callbacks and loggers that are given as they are, without make_shared.
+#include <catch2/catch.hpp>
+
+#include "levin/callbacks/early_stopping.h"
+#include "levin/callbacks/lambda_callback.h"
+#include "levin/callbacks/model_checkpoint.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/data/combined_loader.h"
+#include "levin/data/data_loader.h"
+#include "levin/loggers/csv_logger.h"
+#include "levin/optim/further_optimizers.h"
+#include "levin/optim/fused_optimizers.h"
+#include "levin/optim/lambda_lr.h"
+#include "levin/optim/one_cycle_lr.h"
+#include "levin/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/step_lr.h"
+#include "support/recording.h"
+#include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
+
+namespace {
+
+/// y = weight * x, and what configure_optimizers gives.
+class Slope : public Module {
+ public:
+  using Form = std::function<OptimizerSetups(Slope&)>;
+  explicit Slope(Form form) : form_(std::move(form)) {}
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    ++steps;
+    return (weight * batch[0]).sum();
+  }
+  void validation_step(const Batch& batch, std::int64_t) override { log("val_loss", batch[0].sum()); }
+  OptimizerSetups configure_optimizers() override { return form_(*this); }
+
+  at::Tensor weight = register_parameter("weight", torch::zeros({1}));
+  at::Tensor other = register_parameter("other", torch::zeros({1}), /*requires_grad=*/false);
+  int steps = 0;
+
+ private:
+  Form form_;
+};
+
+DataLoader ones(std::int64_t count) { return DataLoader(TensorDataset({{"x", torch::ones({count})}})); }
+
+/// The Trainer after two epochs of two batches; the module lives as long.
+struct Fitted {
+  explicit Fitted(const Slope::Form& form) : module(form) {
+    trainer.fit(module, ones(2), ones(1));
+    CHECK(module.steps == 4);
+  }
+  double lr() const { return get_lrs(*trainer.optimizers().at(0)).at(0); }
+  const SchedulerConfig& scheduler() const { return trainer.scheduler_configs().at(0); }
+
+  Slope module;
+  Trainer trainer{TrainerOptions{.max_epochs = 2, .quiet = true}};
+};
+
+/// An optimizer of a user's own, with a destructor.
+struct OwnSgd : torch::optim::SGD {
+  OwnSgd(std::vector<at::Tensor> parameters, double lr) : SGD(std::move(parameters), lr) {}
+  OwnSgd(OwnSgd&&) = default;
+  ~OwnSgd() override = default;
+};
+
+struct Counting : Callback {
+  explicit Counting(int& count) : count_(count) {}
+  void on_train_epoch_end(Trainer&, Module&) override { ++count_; }
+  int& count_;
+};
+struct Rows : Logger {
+  explicit Rows(int& count) : count_(count) {}
+  void log_metrics(const MetricRow&) override { ++count_; }
+  int& count_;
+};
+
+std::vector<double> values(BatchLoader& loader, std::int64_t epoch = 0) {
+  std::vector<double> all;
+  loader.start_epoch(epoch);
+  while (const auto batch = loader.next()) {
+    for (const at::Tensor& value : (*batch)[0].unbind()) all.push_back(value.item<double>());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("an optimizer is returned as it is") {
+  const Fitted alone([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
+  CHECK(alone.module.weight.item<double>() == Approx(-2.0));
+  CHECK(dynamic_cast<levin::SGD*>(alone.trainer.optimizers().at(0).get()) != nullptr);
+  const Fitted own([](Slope& slope) -> OptimizerSetups { return OwnSgd(slope.parameters(), 0.25); });
+  CHECK(own.module.weight.item<double>() == Approx(-1.0));
+  const Fitted torchs([](Slope& slope) -> OptimizerSetups { return torch::optim::SGD(slope.parameters(), 0.25); });
+  CHECK(torchs.module.weight.item<double>() == Approx(-1.0));
+  const Fitted described([](Slope& slope) -> OptimizerSetups { return Lion(slope.parameters(), {.lr = 0.5}); });
+  CHECK(described.module.weight.item<double>() == Approx(-2.0));
+  const Fitted pointer([](Slope& slope) -> OptimizerSetups { return std::make_unique<levin::AdamW>(slope.parameters(), 0.5); });
+  CHECK(pointer.module.weight.item<double>() == Approx(-2.0).margin(0.1));
+  const Fitted several([](Slope& slope) -> OptimizerSetups {
+    slope.set_automatic_optimization(false);
+    return {levin::SGD({slope.weight}, 0.5), std::make_shared<levin::Adam>(std::vector{slope.other}, 0.25)};
+  });
+  CHECK(several.trainer.optimizers().size() == 2);
+}
+
+TEST_CASE("a scheduler is made of its options, or by a function, of the optimizer beside it") {
+  const Fitted steps([](Slope& slope) -> OptimizerSetups {
+    return {levin::SGD(slope.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}};
+  });
+  CHECK(steps.lr() == Approx(0.125));
+  CHECK(steps.scheduler().interval == Interval::kEpoch);
+  CHECK(steps.module.weight.item<double>() == Approx(-1.5));
+  const Fitted each_step([](Slope& slope) -> OptimizerSetups {
+    return {levin::SGD(slope.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}, {.interval = Interval::kStep}};
+  });
+  CHECK(each_step.lr() == Approx(0.03125));
+  const Fitted plateau([](Slope& slope) -> OptimizerSetups {
+    return {
+        levin::SGD(slope.parameters(), 0.5), ReduceLrOnPlateau::Options{.factor = 0.5, .patience = 0}, {.monitor = "val_loss"}};
+  });
+  CHECK(plateau.lr() == Approx(0.25));
+  const Fitted cycle([](Slope& slope) -> OptimizerSetups {
+    return {levin::AdamW(slope.parameters(), 0.5),
+            OneCycleLr::Options{.max_lr = 0.1, .total_steps = 10},
+            {.interval = Interval::kStep}};
+  });
+  CHECK(dynamic_cast<OneCycleLr*>(cycle.scheduler().scheduler.get()) != nullptr);
+  const Fitted function([](Slope& slope) -> OptimizerSetups {
+    return {levin::SGD(slope.parameters(), 0.5), [](auto& optimizer) {
+              return LambdaLr(optimizer, [](std::int64_t step) { return 1.0 / (1.0 + static_cast<double>(step)); });
+            }};
+  });
+  CHECK(function.lr() == Approx(0.5 / 3));
+  const Fitted nested([](Slope& slope) -> OptimizerSetups {
+    slope.set_automatic_optimization(false);
+    return {{levin::SGD({slope.weight}, 0.5), StepLr::Options{.step_size = 1}, {.frequency = 3}},
+            {levin::SGD({slope.other}, 0.5)}};
+  });
+  CHECK(nested.trainer.optimizers().size() == 2);
+  CHECK(nested.scheduler().frequency == 3);
+  CHECK(&nested.scheduler().scheduler->optimizer() == nested.trainer.optimizers().at(0).get());
+}
+
+TEST_CASE("loaders and datasets are given as they are") {
+  const at::Tensor numbers = torch::arange(6, torch::kDouble);
+  const auto add_ten = [](Batch batch) { return Batch{{"x", batch["x"] + 10}}; };
+  LoaderPtr loader = DataLoader(TransformDataset(Subset(TensorDataset({{"x", numbers}}), {4, 1}), add_ten), {.batch_size = 2});
+  CHECK(values(*loader) == std::vector<double>{14, 11});
+  const auto parts = random_split(TensorDataset({{"x", numbers}, {"y", numbers}}), std::vector<double>{0.5, 0.5}, 1);
+  REQUIRE(parts.size() == 2);
+  LoaderPtr first = DataLoader(parts[0], {.batch_size = 3});
+  CHECK(values(*first).size() == 3);
+  loader = CombinedLoader({{"a", DataLoader(TensorDataset({{"x", numbers}}))}, {"b", first}}, CombineMode::kSequential);
+  CHECK(values(*loader).size() == 9);
+  loader = FixedLoader({Batch{{"x", numbers}}});  // of a user's own
+  CHECK(values(*loader).size() == 6);
+  loader = std::make_unique<FixedLoader>(std::vector<Batch>{});
+  CHECK(values(*loader).empty());
+  loader = nullptr;
+  CHECK(loader == nullptr);
+
+  const LoaderList lists[] = {first,
+                              {first},
+                              ones(1),
+                              {ones(1), first},
+                              {FixedLoader::of_rows(1, 1), ones(1), first},
+                              std::vector<std::shared_ptr<BatchLoader>>{first},
+                              {}};
+  std::vector<std::size_t> sizes;
+  for (const LoaderList& list : lists) sizes.push_back(list.size());
+  CHECK(sizes == std::vector<std::size_t>{1, 1, 1, 2, 3, 1, 0});
+
+  Slope module([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
+  Trainer trainer({.max_epochs = 1, .quiet = true});
+  CHECK(trainer.validate(module, {ones(1), ones(2)}).size() == 2);
+  CHECK(trainer.validate(module, ones(3)).at(0).at("val_loss") == Approx(1));
+}
+
+TEST_CASE("callbacks and loggers are given as they are") {
+  const TemporaryFolder folder;
+  int epochs = 0;
+  int rows = 0;
+  TrainerOptions options{.max_epochs = 3,
+                         .logger = {CsvLogger({.save_dir = folder / "logs"}), Rows(rows)},
+                         .callbacks = {EarlyStopping({.monitor = "val_loss", .patience = 1}), Counting(epochs),
+                                       LambdaCallback({.on_fit_end = [&](Trainer&, Module&) { epochs += 10; }}),
+                                       ModelCheckpoint({.dirpath = folder / "saved"})},
+                         .quiet = true};
+  Slope module([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
+  Trainer trainer(options);
+  trainer.fit(module, ones(1), ones(1));
+  CHECK(epochs == 12);
+  CHECK(rows == 2);
+  CHECK(std::filesystem::exists(folder / "saved"));
+  options.logger = Rows(rows);
+  Trainer alone(options);
+  CHECK(alone.loggers().size() == 1);
+}
+
+TEST_CASE("a quiet Trainer has no bar, summary, logger and checkpoints, and tells warnings only") {
+  const TemporaryFolder folder;
+  TrainerOptions options{.max_epochs = 1, .quiet = true, .default_root_dir = folder / "root", .log_file = folder / "log"};
+  Slope module([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
+  {
+    Trainer trainer(options);
+    CHECK(trainer.callbacks().empty());
+    CHECK(trainer.loggers().empty());
+    trainer.fit(module, ones(2), ones(1));
+    trainer.validate(module, ones(1));
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "root"));
+  CHECK((!std::filesystem::exists(folder / "log") || std::filesystem::file_size(folder / "log") == 0));
+  options.enable_progress_bar = true;
+  options.logger = CsvLogger({.save_dir = folder / "asked"});
+  Trainer trainer(options);
+  CHECK(trainer.callbacks().size() == 1);
+  CHECK(trainer.loggers().size() == 1);
+}
