@@ -18,6 +18,7 @@
 #include "levin/cli/cli.h"
 #include "levin/cli/run_main.h"
 #include "levin/core/accelerator.h"
+#include "levin/core/accuracy.h"
 #include "levin/core/batch.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/callback.h"
