@@ -70,8 +70,9 @@ class LEVIN_API BatchLoader {
   /// Threads that read ahead; 0: the training thread reads. Default: nullopt, the loader has no such number, so that a run
   /// which waits for its batches can name none to try.
   virtual std::optional<int> num_workers() const { return std::nullopt; }
-  /// True: what next() does is the work itself, such as playing a game with the module that is trained, and takes the time that
-  /// it takes: nobody is told to read faster. Default: false.
+  /// True: batches come of what the run itself does, as an environment's answers to the module, and making them is the work. A
+  /// run that resumes within an epoch does not ask for those that are done already, and nobody is told to read faster. Default:
+  /// false.
   virtual bool acts() const { return false; }
   /// True: give batches in page-locked memory. The default does nothing.
   virtual void set_pin_memory(bool /*pin*/) {}

@@ -18,7 +18,6 @@
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"
 #include "levin/data/reading_options.h"
-#include "levin/data/sample_generator.h"
 
 namespace levin {
 
@@ -53,6 +52,18 @@ struct DataLoader::Epoch {
   std::int64_t batch_size;
   std::int64_t batches;
   bool pin_memory;
+  std::function<Batch(std::span<const Batch>)> collate;
+
+  Batch make(std::span<const std::int64_t> samples) const {
+    if (!collate) return dataset->get_batch(samples);
+    std::vector<Batch> single;
+    for (const std::int64_t sample : samples) {
+      const Batch row = dataset->get_batch({&sample, 1});
+      Batch& made = single.emplace_back();
+      for (const auto& [name, tensor] : row.items()) made.set(name, tensor.select(0, 0));
+    }
+    return collate(single);
+  }
 
   Batch read(std::int64_t batch) const {
     const std::int64_t begin = batch * batch_size;
@@ -60,7 +71,7 @@ struct DataLoader::Epoch {
     const std::span<const std::int64_t> samples(indices.data() + begin, static_cast<std::size_t>(length));
     const SampleSeedScope random(seed, number);
     try {
-      Batch read = dataset->get_batch(samples);
+      Batch read = make(samples);
       warn_of_size(read.batch_size(), length);
       return pin_memory ? read.pin_memory() : read;
     } catch (const Error& error) {
@@ -191,7 +202,8 @@ void DataLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
                                                .seed = seed(),
                                                .batch_size = options_.batch_size,
                                                .batches = part.batches(options_.batch_size, options_.drop_last),
-                                               .pin_memory = pins_memory_});
+                                               .pin_memory = pins_memory_,
+                                               .collate = options_.collate});
   next_batch_ = 0;
   if (!reads_ahead()) {
     workers_.reset();
@@ -205,7 +217,7 @@ bool DataLoader::reads_ahead() const {
   // To take a batch over from a thread costs some 20 µs, to copy so many bytes some 100.
   constexpr std::int64_t kSmallBatch = 1 << 20;
   if (options_.num_workers == 0) return false;
-  const std::optional<std::int64_t> bytes = dataset_->bytes_to_copy();
+  const std::optional<std::int64_t> bytes = options_.collate ? std::nullopt : dataset_->bytes_to_copy();
   return pins_memory_ || !bytes || *bytes > kSmallBatch / options_.batch_size;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "levin/core/batch_loader.h"
@@ -26,6 +28,9 @@ struct LEVIN_API DataLoaderOptions {
   bool persistent_workers = true;            ///< false: threads end with each epoch, and their memory with them
   std::optional<std::int64_t> seed{};        ///< of the order; default: the seed of seed_everything
   std::shared_ptr<const Sampler> sampler{};  ///< an order of your own, in place of `shuffle`
+  /// Makes a batch of samples, whose tensors have no batch dimension: for those of different lengths. The dataset's get_batch()
+  /// is then asked for one sample at a time. Threading: as Dataset::get_batch(). Default: the dataset makes the batch.
+  std::function<Batch(std::span<const Batch>)> collate{};
 
   static void declare(OptionList<DataLoaderOptions>& options);
 };

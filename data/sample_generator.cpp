@@ -1,8 +1,9 @@
-#include "levin/data/sample_generator.h"
+#include "levin/data/dataset.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "levin/core/seed.h"
+#include "levin/data/scramble.h"
 
 namespace levin {
 namespace {
@@ -13,14 +14,6 @@ struct ReadingEpoch {
   std::int64_t epoch = 0;
 };
 thread_local ReadingEpoch reading;
-
-/// SplitMix64's: neighbouring numbers become unrelated ones.
-std::uint64_t scramble(std::uint64_t number) {
-  number += 0x9e3779b97f4a7c15U;
-  number = (number ^ (number >> 30U)) * 0xbf58476d1ce4e5b9U;
-  number = (number ^ (number >> 27U)) * 0x94d049bb133111ebU;
-  return number ^ (number >> 31U);
-}
 
 }  // namespace
 

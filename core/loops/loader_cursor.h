@@ -14,12 +14,13 @@ class LoaderCursor {
   /// `limit`: no more batches than this; nullopt for all.
   LoaderCursor(BatchLoader& loader, std::optional<std::int64_t> limit) : loader_(loader), limit_(limit) {}
 
-  void start_epoch(std::int64_t epoch) {
+  /// `batches`: that count as read.
+  void start_epoch(std::int64_t epoch, std::int64_t batches = 0) {
     loader_.start_epoch(epoch);
-    fetched_ = 0;
+    fetched_ = batches;
     fetch();
   }
-  /// Starts at a place in the epoch's global order: BatchLoader::start_epoch_at. `batches` count as read.
+  /// Starts at a place in the epoch's global order: BatchLoader::start_epoch_at.
   void start_epoch_at(std::int64_t epoch, std::int64_t samples, std::int64_t batches) {
     loader_.start_epoch_at(epoch, samples);
     fetched_ = batches;

@@ -82,13 +82,15 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
 void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random) {
   const auto scope = hooks_.enter(Hook::kTrainDataloader);
   LoaderProgress progress{.loader = loader_.get()};
-  const bool drops = !samples_before_ && batches_before_ > 0;
+  const bool drops = !samples_before_ && batches_before_ > 0 && !loader_->acts();
   const auto restore = [&] {
     if (!random.empty()) set_random_states(random, setup_.strategy->rank());
   };
   if (!drops) restore();
   if (samples_before_) {
     cursor_->start_epoch_at(epoch, *samples_before_, batches_before_);
+  } else if (!drops) {
+    cursor_->start_epoch(epoch, batches_before_);
   } else {
     cursor_->start_epoch(epoch);
     for (; progress.batches < batches_before_ && cursor_->has_next(); ++progress.batches) {

@@ -1,4 +1,4 @@
-#include "levin/data/sample_generator.h"
+#include "levin/data/dataset.h"
 
 #include <torch/torch.h>
 

@@ -86,6 +86,7 @@ TEST_CASE("the class that a page shows is one that is compiled") {
     const char* source;
   };
   for (const Shown& shown : {Shown{"docs/from-lightning.md", "tests/acceptance/plugins/from_lightning.cpp"},
+                             Shown{"docs/streams.md", "tests/support/sums.h"},
                              Shown{"docs/write-a-callback.md", "tests/support/gradient_norm.h"},
                              Shown{"docs/write-a-data-module.md", "tests/support/standardized_rows.h"},
                              Shown{"docs/write-a-logger.md", "tests/support/json_lines.h"},
