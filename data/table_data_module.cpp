@@ -22,6 +22,50 @@
 
 namespace levin {
 
+namespace {
+
+/// Of the first file, where the other data has none of its own.
+double val_share(const TableDataOptions& table) { return table.val_path.empty() ? table.val_fraction : 0.0; }
+double test_share(const TableDataOptions& table) { return table.test_path.empty() ? table.test_fraction : 0.0; }
+
+/// Labels of validation (or test) data lie where those of the training data do.
+void declare_label_rules(OptionList<TableDataOptions>& options, const std::string& part, Paths TableDataOptions::*paths,
+                         Paths TableDataOptions::*label_paths) {
+  const std::string path = part + "_path", label_path = part + "_label_path";
+  options.rule({path, "label_path", label_path}, [=](const TableDataOptions& table) -> std::string {
+    const std::size_t files = (table.*paths).size(), labels = (table.*label_paths).size();
+    if (labels > 0 && files == 0) return format("{} needs {}", label_path, path);
+    if (files > 0 && table.label_path.has_value() != (labels > 0)) {
+      return format("label_path and {} go together: {} data has its labels where the training data has them", label_path, part);
+    }
+    if (labels > 0 && files != labels) {
+      return format("{} and {} hold {} and {} files: each has a file of labels", path, label_path, files, labels);
+    }
+    return "";
+  });
+}
+
+}  // namespace
+
+Paths OptionType<Paths>::read(const Value& value) {
+  if (value.is_null()) return {};
+  if (value.is_list()) {
+    const auto paths = OptionType<std::vector<std::filesystem::path>>::read(value);
+    return Paths(paths.begin(), paths.end());
+  }
+  return OptionType<std::filesystem::path>::read(value);
+}
+
+Value OptionType<Paths>::write(const Paths& paths) {
+  if (paths.empty()) return {};
+  return paths.size() == 1 ? Value(paths[0].string()) : OptionType<std::vector<std::filesystem::path>>::write(paths);
+}
+
+Value OptionType<Paths>::schema() {
+  return detail::any_of({OptionType<std::filesystem::path>::schema(), OptionType<std::vector<std::filesystem::path>>::schema(),
+                         detail::schema_of_type("null")});
+}
+
 void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   using T = TableDataOptions;
   options.add("path", &T::path, "Data: .csv, .tsv, .npy, or MNIST's IDX format; each may be compressed (.gz)")
@@ -29,8 +73,10 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
       .required()
       .not_empty();
   options.add("label_path", &T::label_path, "File of labels, when they are not a column of the data").input_file();
-  options.add("test_path", &T::test_path, "File of test data, in place of test_fraction").input_file();
-  options.add("test_label_path", &T::test_label_path, "File of labels of the test data").input_file();
+  options.add("val_path", &T::val_path, "File of validation data, or several, in place of val_fraction").input_file();
+  options.add("val_label_path", &T::val_label_path, "Files of labels of the validation data, as many").input_file();
+  options.add("test_path", &T::test_path, "File of test data, or several, in place of test_fraction").input_file();
+  options.add("test_label_path", &T::test_label_path, "Files of labels of the test data, as many").input_file();
   options.add("predict_path", &T::predict_path, "File to predict all rows of, with or without a column of labels").input_file();
   options.add("label_column", &T::label_column, "Column that is the label: its name, or its number from 0; -1 is the last");
   options.add("task", &T::task, "classification: labels are whole numbers, or texts; regression: any number");
@@ -44,7 +90,7 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("scale", &T::scale, "Features are multiplied by it");
   options.add("standardize", &T::standardize, "Give each feature mean 0 and deviation 1 over the training data");
   options.add("shape", &T::shape, "Shape of one sample's features, such as [1, 8, 8]; empty: as in the file").min(1);
-  options.add("val_fraction", &T::val_fraction, "Part of `path` that is validation data").min(0).max(1);
+  options.add("val_fraction", &T::val_fraction, "Part of `path` that is validation data; unused with val_path").min(0).max(1);
   options.add("test_fraction", &T::test_fraction, "Part of `path` that is test data; unused with test_path").min(0).max(1);
   options.add("split_seed", &T::split_seed, "Seed of the division into training, validation and test data");
   options.add("batch_size", &T::batch_size, "Samples in a batch of one rank").min(1);
@@ -54,17 +100,10 @@ void TableDataOptions::declare(OptionList<TableDataOptions>& options) {
   options.add("sampler", &T::sampler, "Order of the training samples, in place of shuffle");
   options.rule({"delimiter"},
                [](const T& table) { return table.delimiter.size() == 1 ? "" : "delimiter must be one character"; });
-  options.rule({"test_label_path"}, [](const T& table) {
-    return table.test_label_path && !table.test_path ? "test_label_path needs test_path" : "";
-  });
-  options.rule({"test_path", "label_path", "test_label_path"}, [](const T& table) {
-    return table.test_path && table.label_path.has_value() != table.test_label_path.has_value()
-               ? "label_path and test_label_path go together: the test data has its labels where the training data has them"
-               : "";
-  });
+  declare_label_rules(options, "val", &T::val_path, &T::val_label_path);
+  declare_label_rules(options, "test", &T::test_path, &T::test_label_path);
   options.rule({"val_fraction", "test_fraction"}, [](const T& table) {
-    const double held_out = table.val_fraction + (table.test_path ? 0.0 : table.test_fraction);
-    return held_out >= 1.0 ? "val_fraction and test_fraction leave nothing to train on" : "";
+    return val_share(table) + test_share(table) >= 1.0 ? "val_fraction and test_fraction leave nothing to train on" : "";
   });
 }
 
@@ -132,19 +171,27 @@ void TableDataModule::setup(Stage) {
   if (train_) return;
   const LabelledTable table = detail::read_labelled_table(options_, options_.path, options_.label_path);
   check_shape(options_, table.features);
-  std::vector<double> fractions{0.0, options_.val_fraction, options_.test_path ? 0.0 : options_.test_fraction};
+  std::vector<double> fractions{0.0, val_share(options_), test_share(options_)};
   fractions[0] = 1.0 - fractions[1] - fractions[2];
   const auto whole = std::make_shared<TensorDataset>(Batch{{"features", table.features}, {"label", table.labels}});
   const auto parts = random_split(whole, fractions, options_.split_seed);
   train_ = rows_of(table, *parts[0]);
-  val_ = rows_of(table, *parts[1]);
-  test_ = options_.test_path ? std::make_shared<LabelledTable>(
-                                   detail::read_labelled_table(options_, *options_.test_path, options_.test_label_path))
-                             : rows_of(table, *parts[2]);
-  if (options_.test_path) detail::check_same_features("test_path", *test_, table);
+  val_ = {rows_of(table, *parts[1])};
+  test_ = {rows_of(table, *parts[2])};
+  const auto read = [&](const char* option, const Paths& paths, const Paths& label_paths, Parts& files) {
+    if (!paths.empty()) files.clear();
+    for (std::size_t index = 0; index < paths.size(); ++index) {
+      const auto labels = label_paths.empty() ? std::nullopt : std::optional(label_paths[index]);
+      files.push_back(std::make_shared<LabelledTable>(detail::read_labelled_table(options_, paths[index], labels)));
+      detail::check_same_features(option, *files.back(), table);
+    }
+  };
+  read("val_path", options_.val_path, options_.val_label_path, val_);
+  read("test_path", options_.test_path, options_.test_label_path, test_);
+  predict_ = test_;
   if (options_.predict_path) {
-    predict_ = std::make_shared<LabelledTable>();
-    predict_->features = detail::read_features(options_, *options_.predict_path, table);
+    predict_ = {std::make_shared<LabelledTable>()};
+    predict_[0]->features = detail::read_features(options_, *options_.predict_path, table);
   }
   std::tie(deviation_, mean_) = at::std_mean(train_->features, at::IntArrayRef{0}, /*unbiased=*/false, /*keepdim=*/false);
   classes_ = table.classes;
@@ -194,17 +241,18 @@ DatasetPtr TableDataModule::dataset_of(const std::shared_ptr<detail::LabelledTab
   return std::make_shared<TableDataset>(std::move(batch), std::move(read));
 }
 
-LoaderPtr TableDataModule::train_dataloader() {
-  return std::make_shared<DataLoader>(dataset_of(train_), training_options(options_));
-}
+LoaderPtr TableDataModule::train_dataloader() { return DataLoader(dataset_of(train_), training_options(options_)); }
 
-LoaderList TableDataModule::evaluation_loaders(const std::shared_ptr<detail::LabelledTable>& part) const {
-  if (!part || part->features.size(0) == 0) return {};
-  return {std::make_shared<DataLoader>(dataset_of(part), reading_options(options_))};
+LoaderList TableDataModule::evaluation_loaders(const Parts& parts) const {
+  LoaderList loaders;
+  for (const auto& part : parts) {
+    if (part->features.size(0) > 0) loaders.push_back(DataLoader(dataset_of(part), reading_options(options_)));
+  }
+  return loaders;
 }
 
 LoaderList TableDataModule::val_dataloaders() { return evaluation_loaders(val_); }
 LoaderList TableDataModule::test_dataloaders() { return evaluation_loaders(test_); }
-LoaderList TableDataModule::predict_dataloaders() { return evaluation_loaders(predict_ ? predict_ : test_); }
+LoaderList TableDataModule::predict_dataloaders() { return evaluation_loaders(predict_); }
 
 }  // namespace levin

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/core/data_module.h"
@@ -28,22 +29,42 @@ template <>
 inline constexpr std::array kChoices<TableTask> = {Choice{TableTask::kClassification, "classification"},
                                                    Choice{TableTask::kRegression, "regression"}};
 
+/// One file, or several: in YAML a path or a list of them.
+class LEVIN_API Paths : public std::vector<std::filesystem::path> {
+ public:
+  using std::vector<std::filesystem::path>::vector;
+  Paths() = default;
+  Paths(std::filesystem::path path) { push_back(std::move(path)); }
+  Paths(const char* path) : Paths(std::filesystem::path(path)) {}
+  Paths(const std::string& path) : Paths(std::filesystem::path(path)) {}
+};
+
+template <>
+struct LEVIN_API OptionType<Paths> {
+  static Paths read(const Value& value);
+  static Value write(const Paths& paths);
+  static std::string name() { return "path, list of path or null"; }
+  static Value schema();
+};
+
 /// Options of TableDataModule; in YAML the init_args of `data:`.
 struct LEVIN_API TableDataOptions {
-  std::filesystem::path path;
-  std::optional<std::filesystem::path> label_path;
-  std::optional<std::filesystem::path> test_path;
-  std::optional<std::filesystem::path> test_label_path;
-  std::optional<std::filesystem::path> predict_path;
+  std::filesystem::path path = {};
+  std::optional<std::filesystem::path> label_path = {};
+  Paths val_path = {};  ///< a loader for each
+  Paths val_label_path = {};
+  Paths test_path = {};
+  Paths test_label_path = {};
+  std::optional<std::filesystem::path> predict_path = {};
   std::string label_column = "-1";
   TableTask task = TableTask::kClassification;
-  std::optional<bool> header;
+  std::optional<bool> header = {};
   std::string delimiter = ",";
-  std::optional<double> missing;
+  std::optional<double> missing = {};
   double max_expansion = kMaxExpansion;
   double scale = 1.0;
   bool standardize = false;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape = {};
   double val_fraction = 0.1;
   double test_fraction = 0.1;
   std::int64_t split_seed = 42;
@@ -61,7 +82,8 @@ struct LEVIN_API TableDataOptions {
 
 /// Data from files, without a line of code: a CSV or NumPy table with a label column, or features and labels in two
 /// NumPy or IDX (MNIST) files. Batches hold "features" (float32) and "label" (int64 for classification, else float32).
-/// One file is divided at random, the same way on every rank and in every run, into training, validation and test data.
+/// One file is divided at random, the same way on every rank and in every run, into training, validation and test data; those
+/// that have files of their own are left out of that. Of several files of validation or test data each has a loader.
 ///
 /// What is learnt from the training data is in the checkpoint, and a run that starts from one uses that: mean and deviation of
 /// each feature with `standardize`, and the texts of labels, whose places in alphabetical order are what batches hold.
@@ -85,13 +107,14 @@ class LEVIN_API TableDataModule : public DataModule {
 
  private:
   DatasetPtr dataset_of(const std::shared_ptr<detail::LabelledTable>& part) const;
-  LoaderList evaluation_loaders(const std::shared_ptr<detail::LabelledTable>& part) const;
+  using Parts = std::vector<std::shared_ptr<detail::LabelledTable>>;
+  LoaderList evaluation_loaders(const Parts& parts) const;
 
   TableDataOptions options_;
   std::shared_ptr<detail::LabelledTable> train_;
-  std::shared_ptr<detail::LabelledTable> val_;
-  std::shared_ptr<detail::LabelledTable> test_;
-  std::shared_ptr<detail::LabelledTable> predict_;
+  Parts val_;
+  Parts test_;
+  Parts predict_;
   std::vector<std::string> classes_;  ///< the texts of labels
   at::Tensor mean_;
   at::Tensor deviation_;

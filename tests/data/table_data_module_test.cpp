@@ -142,7 +142,7 @@ TEST_CASE("features and labels may lie in two files, and the test data in two mo
   TableDataOptions options = options_for(kFixtures / "images-idx3-ubyte");
   options.label_path = kFixtures / "labels-idx1-ubyte.gz";
   options.test_path = options.path;
-  options.test_label_path = options.label_path;
+  options.test_label_path = *options.label_path;
   options.val_fraction = 0;
   options.shape = {1, 2, 2};
   TableDataModule data(options);
@@ -151,6 +151,37 @@ TEST_CASE("features and labels may lie in two files, and the test data in two mo
   REQUIRE(test["features"].equal(torch::arange(12, torch::kFloat).view({3, 1, 2, 2})));
   REQUIRE(test["label"].equal(torch::tensor({2, 0, 1}, torch::kLong)));
   REQUIRE(data.train_dataloader()->size() == 1);
+}
+
+TEST_CASE("validation and test data may have files of their own, of which each has a loader") {
+  const levin::test::TemporaryFolder folder;
+  TableDataOptions options = options_for(write(folder, "train.csv", "1,0\n2,1\n3,0\n"));
+  options.val_path = {write(folder, "a.csv", "4,1\n5,0\n"), write(folder, "b.csv", "6,1\n")};
+  options.test_path = write(folder, "c.csv", "7,1\n");
+  options.standardize = true;
+  TableDataModule data(options);
+  data.setup(Stage::kTrain);
+  CHECK(all(data.train_dataloader())["features"].size(0) == 3);
+  const auto loaders = data.val_dataloaders();
+  REQUIRE(loaders.size() == 2);
+  const double deviation = std::sqrt(2.0 / 3);
+  CHECK(torch::allclose(all(loaders[0])["features"].flatten(), torch::tensor({2.0f, 3.0f}) / deviation));
+  CHECK(all(loaders[1])["label"].equal(torch::tensor({1}, torch::kLong)));
+  CHECK(data.test_dataloaders().size() == 1);
+  CHECK(data.predict_dataloaders().size() == 1);
+
+  // As YAML has it.
+  const levin::Value written = levin::write_options(options);
+  CHECK(written.at("val_path").is_list());
+  CHECK(written.at("test_path").is_string());
+  CHECK(levin::read_options<TableDataOptions>(written).val_path == options.val_path);
+  CHECK(levin::read_options<TableDataOptions>(levin::Value::Map{{"path", options.path.string()}}).val_path.empty());
+
+  options.val_path = {write(folder, "a.csv", "4,1\n"), write(folder, "wide.csv", "6,6,1\n")};
+  CHECK_THAT(error_of(options), Contains("val_path: a row of") && Contains("has 2 features"));
+  options.val_path = {"missing.csv"};
+  levin::Value missing = levin::write_options(options);
+  CHECK_THROWS_WITH(levin::read_options<TableDataOptions>(missing), Contains("val_path") && Contains("missing.csv"));
 }
 
 TEST_CASE("options that do not fit the data are errors that say so") {
@@ -171,6 +202,13 @@ TEST_CASE("options that do not fit the data are errors that say so") {
   REQUIRE_THAT(setup_error([](auto& o) { o.val_fraction = 0.9; }), Contains("nothing to train on"));
   REQUIRE_THAT(setup_error([](auto& o) { o.delimiter = "ab"; }), Contains("delimiter"));
   REQUIRE_THAT(setup_error([](auto& o) { o.test_label_path = "x"; }), Contains("needs test_path"));
+  REQUIRE_THAT(setup_error([](auto& o) { o.val_label_path = "x"; }), Contains("needs val_path"));
+  REQUIRE_THAT(setup_error([](auto& o) {
+                 o.label_path = "x";
+                 o.val_label_path = "x";
+                 o.val_path = {"a", "b"};
+               }),
+               Contains("hold 2 and 1 files"));
   REQUIRE_THAT(setup_error([](auto& o) { o.path = kFixtures / "make_fixtures.py"; }),
                Contains("does not say what the file holds"));
   REQUIRE_THAT(setup_error([](auto& o) { o.label_path = kFixtures / "labels-idx1-ubyte.gz"; }),
