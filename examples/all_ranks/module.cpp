@@ -2,24 +2,15 @@
 
 namespace {
 
-struct LinearDigitsOptions {
-  double lr = 0.5;
-  std::int64_t broken_rank = -1;
-
-  static void declare(levin::OptionList<LinearDigitsOptions>& options) {
-    options.add("lr", &LinearDigitsOptions::lr, "Learning rate of SGD").min(0);
-    options.add("broken_rank", &LinearDigitsOptions::broken_rank, "This rank gets the labels of other images; -1: none")
-        .min(-1);
-  }
-};
-
 /// One linear layer that reads handwritten digits, and logs what each rank sees in the ways there are.
 class LinearDigits : public levin::Module {
  public:
-  using Options = LinearDigitsOptions;
+  struct Options {
+    double lr = 0.5;
+    std::int64_t broken_rank = -1;  ///< gets the labels of other images; -1: none
+  };
 
-  explicit LinearDigits(const LinearDigitsOptions& options)
-      : options_(options), layer_(register_module("layer", torch::nn::Linear(64, 10))) {}
+  explicit LinearDigits(const Options& options) : options_(options) {}
 
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
     const torch::Tensor loss = loss_of(batch);
@@ -35,7 +26,7 @@ class LinearDigits : public levin::Module {
     log("rank_" + std::to_string(trainer().rank()) + "_val_loss", loss);
   }
 
-  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::SGD>(parameters(), options_.lr); }
+  levin::OptimizerSetups configure_optimizers() override { return levin::SGD(parameters(), options_.lr); }
 
  private:
   torch::Tensor loss_of(const levin::Batch& batch) {
@@ -44,8 +35,8 @@ class LinearDigits : public levin::Module {
     return torch::nn::functional::cross_entropy(layer_->forward(batch["features"]), labels);
   }
 
-  LinearDigitsOptions options_;
-  torch::nn::Linear layer_;
+  Options options_;
+  torch::nn::Linear layer_ = register_module("layer", torch::nn::Linear(64, 10));
 };
 
 LEVIN_REGISTER_MODULE(LinearDigits, "One linear layer that reads handwritten digits");

@@ -43,7 +43,7 @@ class Equivalence : public levin::Module {
   levin::OptimizerSetups configure_optimizers() override {
     alone_ = nn::Sequential(std::dynamic_pointer_cast<nn::SequentialImpl>(network_->clone()));
     alone_optimizer_ = std::make_shared<torch::optim::SGD>(make_optimizer(alone_->parameters()));
-    return std::make_shared<torch::optim::SGD>(make_optimizer(parameters()));
+    return make_optimizer(parameters());
   }
 
   void on_train_start() override {
@@ -99,8 +99,6 @@ int main(int argc, char** argv) {
                             .enable_model_summary = false});
     levin::seed_everything(42);
     Equivalence module;
-    const auto dataset = std::make_shared<levin::TensorDataset>(samples());
-    trainer.fit(module, std::make_shared<levin::DataLoader>(
-                            dataset, levin::DataLoaderOptions{.batch_size = kGlobalBatch / ranks.count()}));
+    trainer.fit(module, levin::DataLoader(levin::TensorDataset(samples()), {.batch_size = kGlobalBatch / ranks.count()}));
   });
 }

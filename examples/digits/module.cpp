@@ -4,24 +4,22 @@ namespace {
 
 namespace nn = torch::nn;
 
-struct DigitsOptions {
-  std::int64_t channels = 32;
-  double dropout = 0.25;
-  double lr = 1e-3;
-
-  static void declare(levin::OptionList<DigitsOptions>& options) {
-    options.add("channels", &DigitsOptions::channels, "Channels of the first convolution; the second has twice as many").min(1);
-    options.add("dropout", &DigitsOptions::dropout, "Share of the features dropped before the last layer").min(0).max(0.99);
-    options.add("lr", &DigitsOptions::lr, "Learning rate of Adam").min(0);
-  }
-};
-
 /// A small convolutional network that reads handwritten digits, 8×8 pixels each.
 class Digits : public levin::Module {
  public:
-  using Options = DigitsOptions;
+  struct Options {
+    std::int64_t channels = 32;
+    double dropout = 0.25;
+    double lr = 1e-3;
 
-  explicit Digits(const DigitsOptions& options) : options_(options) {
+    static void declare(levin::OptionList<Options>& options) {
+      options.add(&Options::channels, "Channels of the first convolution; the second has twice as many").min(1);
+      options.add(&Options::dropout, "Share of the features dropped before the last layer").min(0).max(0.99);
+      options.add(&Options::lr, "Learning rate of Adam").min(0);
+    }
+  };
+
+  explicit Digits(const Options& options) : options_(options) {
     const std::int64_t width = 2 * options.channels;
     net_ = register_module(
         "net", nn::Sequential(nn::Conv2d(nn::Conv2dOptions(1, options.channels, 3).padding(1)), nn::ReLU(),
@@ -38,25 +36,21 @@ class Digits : public levin::Module {
   void validation_step(const levin::Batch& batch, std::int64_t) override {
     const auto scores = net_->forward(batch["features"]);
     log("val_loss", nn::functional::cross_entropy(scores, batch["label"]), {.prog_bar = true});
-    log("val_acc", accuracy(scores, batch["label"]), {.prog_bar = true});
+    log("val_acc", levin::accuracy(scores, batch["label"]), {.prog_bar = true});
   }
 
   void test_step(const levin::Batch& batch, std::int64_t) override {
-    log("test_acc", accuracy(net_->forward(batch["features"]), batch["label"]));
+    log("test_acc", levin::accuracy(net_->forward(batch["features"]), batch["label"]));
   }
 
   levin::Batch predict_step(const levin::Batch& batch, std::int64_t) override {
     return {{"digit", net_->forward(batch["features"]).argmax(1)}};
   }
 
-  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::Adam>(parameters(), options_.lr); }
+  levin::OptimizerSetups configure_optimizers() override { return levin::Adam(parameters(), options_.lr); }
 
  private:
-  static torch::Tensor accuracy(const torch::Tensor& scores, const torch::Tensor& labels) {
-    return scores.argmax(1).eq(labels).to(torch::kFloat).mean();
-  }
-
-  DigitsOptions options_;
+  Options options_;
   nn::Sequential net_;
 };
 

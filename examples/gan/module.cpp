@@ -4,22 +4,19 @@
 
 using torch::nn::Linear, torch::nn::ReLU, torch::nn::Sequential;
 
-struct GanOptions {
-  double lr = 0.002;
-  std::int64_t sample_every = 10;
-
-  static void declare(levin::OptionList<GanOptions>& options) {
-    options.add("lr", &GanOptions::lr, "Learning rate of both optimizers").min(0);
-    options.add("sample_every", &GanOptions::sample_every, "Epochs from one sample image to the next").min(1);
-  }
-};
-
 /// A generator that makes images of digits from noise, and a discriminator that tells them from real ones.
 class Gan : public levin::Module {
  public:
-  using Options = GanOptions;
+  struct Options {
+    double lr = 0.002;
+    std::int64_t sample_every = 10;  ///< epochs from one sample image to the next
 
-  explicit Gan(const GanOptions& options) : options_(options) {
+    static void declare(levin::OptionList<Options>& options) {
+      options.add(&Options::sample_every, "Epochs from one sample image to the next").min(1);
+    }
+  };
+
+  explicit Gan(const Options& options) : options_(options) {
     generator_ = register_module(
         "generator", Sequential(Linear(16, 128), ReLU(), Linear(128, 128), ReLU(), Linear(128, 64), torch::nn::Sigmoid()));
     discriminator_ =
@@ -41,8 +38,7 @@ class Gan : public levin::Module {
 
   levin::OptimizerSetups configure_optimizers() override {
     const auto options = levin::AdamOptions(options_.lr).betas({0.5, 0.999});
-    return {std::make_shared<levin::Adam>(generator_->parameters(), options),
-            std::make_shared<levin::Adam>(discriminator_->parameters(), options)};
+    return {levin::Adam(generator_->parameters(), options), levin::Adam(discriminator_->parameters(), options)};
   }
 
   /// Writes 64 digits, made of the same noise each time, as one image.
@@ -69,7 +65,7 @@ class Gan : public levin::Module {
     step_optimizer(index);
   }
 
-  GanOptions options_;
+  Options options_;
   Sequential generator_, discriminator_;
   torch::Tensor noise_;
 };

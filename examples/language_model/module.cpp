@@ -7,28 +7,24 @@ namespace {
 
 namespace nn = torch::nn;
 
-struct WriterOptions {
-  std::filesystem::path text;
-  std::int64_t context = 64;
-  std::int64_t width = 64;
-  std::int64_t batch_size = 16;
-  std::string prompt = "Alice";
-
-  static void declare(levin::OptionList<WriterOptions>& options) {
-    options.add("text", &WriterOptions::text, "The text to learn; its last tenth is for validation").input_file().required();
-    options.add("context", &WriterOptions::context, "Characters that the next one is predicted from").min(1);
-    options.add("width", &WriterOptions::width, "Width of the layers, four of which share it as heads").min(4);
-    options.add("batch_size", &WriterOptions::batch_size, "Samples in a batch").min(1);
-    options.add("prompt", &WriterOptions::prompt, "`levin predict` goes on from it").not_empty();
-  }
-};
-
 /// A small transformer that predicts the next character of a text, and so writes one.
 class Writer : public levin::Module {
  public:
-  using Options = WriterOptions;
+  struct Options {
+    std::filesystem::path text;
+    std::int64_t context = 64;
+    std::int64_t width = 64;
+    std::int64_t batch_size = 16;
+    std::string prompt = "Alice";
 
-  explicit Writer(const WriterOptions& options) : options_(options) {}
+    static void declare(levin::OptionList<Options>& options) {
+      options.add(&Options::text, "The text to learn; its last tenth is for validation").input_file().required();
+      options.add(&Options::context, "Characters that the next one is predicted from").min(1);
+      options.add(&Options::prompt, "`levin predict` goes on from it").not_empty();
+    }
+  };
+
+  explicit Writer(const Options& options) : options_(options) {}
 
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
     const auto loss = loss_of(batch[0]);
@@ -53,8 +49,8 @@ class Writer : public levin::Module {
   }
 
   levin::LoaderPtr train_dataloader() override { return loader(text_.substr(0, train_size()), options_.context + 1, true); }
-  levin::LoaderList val_dataloaders() override { return {loader(text_.substr(train_size()), options_.context + 1)}; }
-  levin::LoaderList predict_dataloaders() override { return {loader(options_.prompt, std::ssize(options_.prompt))}; }
+  levin::LoaderList val_dataloaders() override { return loader(text_.substr(train_size()), options_.context + 1); }
+  levin::LoaderList predict_dataloaders() override { return loader(options_.prompt, std::ssize(options_.prompt)); }
 
  private:
   /// The scores of each next character.
@@ -73,13 +69,12 @@ class Writer : public levin::Module {
     std::vector<std::int64_t> symbols;
     for (const char character : text) symbols.push_back(std::distance(alphabet_.begin(), alphabet_.find(character)));
     const levin::Batch samples{torch::tensor(symbols).unfold(0, length, length)};
-    return std::make_shared<levin::DataLoader>(std::make_shared<levin::TensorDataset>(samples),
-                                               levin::DataLoaderOptions{.batch_size = options_.batch_size, .shuffle = shuffle});
+    return levin::DataLoader(levin::TensorDataset(samples), {.batch_size = options_.batch_size, .shuffle = shuffle});
   }
 
   std::size_t train_size() const { return text_.size() * 9 / 10; }
 
-  WriterOptions options_;
+  Options options_;
   std::string text_{std::istreambuf_iterator<char>(std::ifstream(options_.text, std::ios::binary).rdbuf()), {}};
   std::set<char> alphabet_{text_.begin(), text_.end()};
   nn::Embedding embedding_ = register_module("embedding", nn::Embedding(std::ssize(alphabet_), options_.width));

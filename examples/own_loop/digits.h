@@ -12,14 +12,5 @@ inline nn::Sequential network() {
 
 /// The data that both read, each rank its part.
 inline levin::TableDataModule digits(const std::string& path, std::int64_t batch_size) {
-  levin::TableDataOptions options;
-  options.path = path;
-  options.scale = 1.0 / 16;
-  options.shape = {1, 8, 8};
-  options.batch_size = batch_size;
-  return levin::TableDataModule(options);
-}
-
-inline torch::Tensor accuracy(const torch::Tensor& scores, const torch::Tensor& labels) {
-  return scores.argmax(1).eq(labels).to(torch::kFloat).mean();
+  return levin::TableDataModule({.path = path, .scale = 1.0 / 16, .shape = {1, 8, 8}, .batch_size = batch_size});
 }

@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
       validation->start_epoch(epoch);
       while (const auto batch = validation->next()) {
         const auto count = static_cast<double>(batch->batch_size());
-        hits += count * accuracy(net->forward((*batch)["features"]), (*batch)["label"]).item<double>();
+        hits += count * levin::accuracy(net->forward((*batch)["features"]), (*batch)["label"]).item<double>();
         samples += count;
       }
       logger.log_metrics({.epoch = epoch, .step = step - 1, .values = {{"val_acc", hits / samples}}});

@@ -10,10 +10,10 @@ class Digits : public levin::Module {
   }
 
   void validation_step(const levin::Batch& batch, std::int64_t) override {
-    log("val_acc", accuracy(net_->forward(batch["features"]), batch["label"]));
+    log("val_acc", levin::accuracy(net_->forward(batch["features"]), batch["label"]));
   }
 
-  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::Adam>(parameters(), 0.002); }
+  levin::OptimizerSetups configure_optimizers() override { return levin::Adam(parameters(), 0.002); }
 
  private:
   nn::Sequential net_ = register_module("net", network());

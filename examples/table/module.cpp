@@ -2,20 +2,14 @@
 
 namespace {
 
-struct StrengthOptions {
-  std::int64_t hidden = 64;
-
-  static void declare(levin::OptionList<StrengthOptions>& options) {
-    options.add("hidden", &StrengthOptions::hidden, "Width of the two hidden layers").min(1);
-  }
-};
-
 /// Predicts the compressive strength of concrete from what it is mixed of and its age.
 class Strength : public levin::Module {
  public:
-  using Options = StrengthOptions;
+  struct Options {
+    std::int64_t hidden = 64;  ///< width of the two hidden layers
+  };
 
-  explicit Strength(const StrengthOptions& options) {
+  explicit Strength(const Options& options) {
     using torch::nn::Linear, torch::nn::ReLU;
     net_ =
         register_module("net", torch::nn::Sequential(Linear(8, options.hidden), ReLU(), Linear(options.hidden, options.hidden),

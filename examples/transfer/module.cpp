@@ -2,24 +2,20 @@
 
 namespace nn = torch::nn;
 
-struct TransferOptions {
-  std::optional<std::filesystem::path> weights;
-  std::int64_t unfreeze_epoch = 3;
-  double lr = 0.002;
-
-  static void declare(levin::OptionList<TransferOptions>& options) {
-    options.add("weights", &TransferOptions::weights, "Checkpoint to take the backbone from; null: from scratch").input_file();
-    options.add("unfreeze_epoch", &TransferOptions::unfreeze_epoch, "First epoch that trains a backbone of weights").min(0);
-    options.add("lr", &TransferOptions::lr, "Learning rate of Adam").min(0);
-  }
-};
-
 /// Reads digits: convolutions that may come from another run, and a head that is always new.
 class Transfer : public levin::Module {
  public:
-  using Options = TransferOptions;
+  struct Options {
+    std::optional<std::filesystem::path> weights;
+    std::int64_t unfreeze_epoch = 3;  ///< the first that trains a backbone of weights
+    double lr = 0.002;
 
-  explicit Transfer(const TransferOptions& options) : options_(options) {
+    static void declare(levin::OptionList<Options>& options) {
+      options.add(&Options::weights, "Checkpoint to take the backbone from; null: from scratch").input_file();
+    }
+  };
+
+  explicit Transfer(const Options& options) : options_(options) {
     backbone_ = register_module("backbone", nn::Sequential(nn::Conv2d(nn::Conv2dOptions(1, 16, 3).padding(1)), nn::ReLU(),
                                                            nn::Conv2d(nn::Conv2dOptions(16, 32, 3).padding(1)), nn::ReLU(),
                                                            nn::MaxPool2d(2), nn::Flatten()));
@@ -43,15 +39,15 @@ class Transfer : public levin::Module {
   }
 
   void validation_step(const levin::Batch& batch, std::int64_t) override {
-    log("val_acc", scores(batch).argmax(1).eq(batch["label"]).to(torch::kFloat).mean(), {.prog_bar = true});
+    log("val_acc", levin::accuracy(scores(batch), batch["label"]), {.prog_bar = true});
   }
 
-  levin::OptimizerSetups configure_optimizers() override { return std::make_shared<levin::Adam>(parameters(), options_.lr); }
+  levin::OptimizerSetups configure_optimizers() override { return levin::Adam(parameters(), options_.lr); }
 
  private:
   torch::Tensor scores(const levin::Batch& batch) { return head_->forward(backbone_->forward(batch["features"])); }
 
-  TransferOptions options_;
+  Options options_;
   nn::Sequential backbone_;
   nn::Linear head_ = nullptr;
 };
