@@ -49,10 +49,10 @@ Lines counted(const fs::path& example) {
   return lines;
 }
 
-/// The rows of the table with the columns `part`, `levin` and `Lightning`; the last one is of the whole.
-std::vector<Lines> told(const std::string& readme) {
+/// The rows of the table with the columns `first`, `levin` and `Lightning`.
+std::vector<Lines> told(const std::string& readme, const std::string& first = "part") {
   static const std::regex kRow(R"(\| [^|\n]+ \| (\d+) \| (\d+) \|)");
-  const auto head = readme.find("| part | levin | Lightning |\n");
+  const auto head = readme.find("| " + first + " | levin | Lightning |\n");
   std::vector<Lines> rows;
   if (head == std::string::npos) return rows;
   std::istringstream lines(readme.substr(head));
@@ -88,6 +88,26 @@ TEST_CASE("an example is at most a third longer than the same program in Lightni
     CHECK(sum == all);
   }
   CHECK(compared >= 3);
+}
+
+TEST_CASE("programs are about as long as the same ones in Lightning, and their README tells both lengths") {
+  const fs::path folder = LEVIN_SOURCE_DIR "/tests/acceptance/programs/twins";
+  const std::string readme = read_text(folder / "README.md");
+  const std::vector<Lines> rows = told(readme, "program");
+  REQUIRE(rows.size() == 7);
+  static const std::regex kName(R"(\n\| `(\w+)`)");
+  auto name = std::sregex_iterator(readme.begin(), readme.end(), kName);
+  double ratios = 0;
+  for (const Lines& row : rows) {
+    const std::string program = (*name++)[1];
+    INFO(program);
+    CHECK(row == Lines{lines_of_code(read_text(folder / (program + ".cpp")), "//"),
+                       lines_of_code(read_text(folder / (program + ".py")), "#")});
+    const double ratio = static_cast<double>(row.levin) / row.lightning;
+    CHECK(ratio <= 1.4);
+    ratios += ratio;
+  }
+  CHECK(ratios / 7 <= 1.25);
 }
 
 }  // namespace

@@ -1,22 +1,13 @@
 // The module of docs/from-lightning.md.
 #include <levin/levin.h>
 
-struct RegressionOptions {
-  std::int64_t hidden = 16;
-  double lr = 0.01;
-  static void declare(levin::OptionList<RegressionOptions>& options) {
-    options.add("hidden", &RegressionOptions::hidden, "Width of the hidden layer").min(1);
-    options.add("lr", &RegressionOptions::lr, "Learning rate of AdamW").min(0);
-  }
-};
-
 class Regression : public levin::Module {
  public:
-  using Options = RegressionOptions;
-  explicit Regression(const RegressionOptions& options) : options_(options) {
-    using torch::nn::Linear, torch::nn::Tanh;
-    net_ = register_module("net", torch::nn::Sequential(Linear(4, options.hidden), Tanh(), Linear(options.hidden, 1)));
-  }
+  struct Options {
+    std::int64_t hidden = 16;
+    double lr = 0.01;
+  };
+  explicit Regression(const Options& options) : options_(options) {}
 
   levin::StepOutput training_step(const levin::Batch& batch, std::int64_t) override {
     const auto loss = torch::mse_loss(net_->forward(batch[0]), batch[1]);
@@ -29,14 +20,14 @@ class Regression : public levin::Module {
   }
 
   levin::OptimizerSetups configure_optimizers() override {
-    auto optimizer = std::make_shared<levin::AdamW>(parameters(), options_.lr);
-    auto scheduler = std::make_shared<levin::StepLr>(*optimizer, levin::StepLrOptions{.step_size = 5, .gamma = 0.5});
-    return {optimizer, scheduler};
+    return {levin::AdamW(parameters(), options_.lr), levin::StepLr::Options{.step_size = 5, .gamma = 0.5}};
   }
 
  private:
-  RegressionOptions options_;
-  torch::nn::Sequential net_ = nullptr;
+  using Linear = torch::nn::Linear;
+  Options options_;
+  torch::nn::Sequential net_ =
+      register_module("net", torch::nn::Sequential(Linear(4, options_.hidden), torch::nn::Tanh(), Linear(options_.hidden, 1)));
 };
 
-LEVIN_REGISTER_MODULE(Regression, "A small network for four numbers");
+LEVIN_REGISTER_MODULE(Regression);
