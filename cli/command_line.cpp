@@ -54,6 +54,8 @@ class Splitter {
       line_.sources.push_back(ConfigFile{value_of(argument, "FILE")});
     } else if (argument.starts_with("--config=")) {
       line_.sources.push_back(ConfigFile{argument.substr(9)});
+    } else if (argument == "-config" || argument.starts_with("-config=")) {
+      throw ConfigError(Mark{"command line"}, format("unknown option '{}'; did you mean '-{}'?", argument, argument));
     } else if (argument.starts_with("-c") && argument.size() > 2) {
       line_.sources.push_back(ConfigFile{argument.substr(2)});
     } else {

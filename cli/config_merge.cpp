@@ -77,6 +77,7 @@ class OverrideWalk {
       return;
     }
     const std::string& part = parts_[next];
+    if (next == 2 && parts_[0] == "trainer" && !is_direct_key(parts_, part)) put_default(node);
     if (node.is_list()) {
       set(element(node, next), is_index(part) ? next + 1 : next);
       return;
@@ -87,6 +88,12 @@ class OverrideWalk {
     const bool is_class = names_class(node) || (next == 1 && is_component_section(parts_[0]));
     Value& holder = is_class && !is_direct_key(parts_, part) ? child(node, "init_args") : node;
     set(child(holder, part), next + 1);
+  }
+
+  /// `--trainer.logger.name=a` is for the logger that there is when nothing is said; of callbacks there is none.
+  void put_default(Value& flag) const {
+    if (parts_[1] == "logger" && (flag.is_null() || flag == Value(true))) flag = class_only(Value("CSVLogger"));
+    if (parts_[1] == "callbacks" && flag.is_null()) flag = Value(Value::List{});
   }
 
   void finish(Value& node) {

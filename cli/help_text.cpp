@@ -120,7 +120,8 @@ std::string topic_help(const std::string& topic) {
   const std::string nearest = nearest_name(topic, known);
   throw ConfigError(Mark{"command line"},
                     format("no help on '{}'{}", topic,
-                           nearest.empty() ? "; `levin list` names the classes" : format("; did you mean '{}'?", nearest)));
+                           nearest.empty() ? "; `levin list` names the classes, and with --config FILE those of its plug-ins"
+                                           : format("; did you mean '{}'?", nearest)));
 }
 
 std::string plugins_text(const std::vector<std::string>& files) {

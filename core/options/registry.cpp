@@ -87,6 +87,27 @@ const typename Registry<Base>::Entry* Registry<Base>::find_entry(std::string_vie
   return fitting == 1 ? found : nullptr;
 }
 
+namespace {
+
+template <class... Bases>
+std::string kind_among(const std::string& name) {
+  std::string kind;
+  const auto look = [&](const ClassInfo* found, const std::string& own) {
+    if (found != nullptr && kind.empty()) kind = own;
+  };
+  (look(Registry<Bases>::instance().find(name), Registry<Bases>::kind()), ...);
+  return kind;
+}
+
+/// "; it is a class of another kind: data" for a name that is none of the kind that was asked for.
+std::string of_another_kind(const std::string& name) {
+  const std::string kind = kind_among<Accelerator, Callback, DataModule, Dataset, Logger, LrSchedulerFactory, Module,
+                                      OptimizerFactory, Profiler, Sampler, Strategy>(name);
+  return kind.empty() ? "" : format("; it is a class of another kind: {}", kind);
+}
+
+}  // namespace
+
 template <class Base>
 const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& class_path) const {
   const std::string& name = class_path.as_string();
@@ -104,8 +125,8 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
                kind(), quoted_text(name), kind()));
   }
   const std::string problem = fitting.empty() ? "unknown " : "ambiguous ";
-  const std::string help =
-      fitting.empty() ? did_you_mean(last_part(name), known, "known classes") : "; it may be " + quoted_list(fitting);
+  std::string help = fitting.empty() ? of_another_kind(name) : "; it may be " + quoted_list(fitting);
+  if (help.empty()) help = did_you_mean(last_part(name), known, "known classes");
   throw ConfigError(class_path.mark(), format("{}{} class {}{}", problem, kind(), quoted_text(name), help));
 }
 

@@ -108,6 +108,8 @@ TEST_CASE("a wrong command line is an error that says what was meant") {
   CHECK_THAT(error_of({"fit", "--trainer.max_epochs", "--model=X"}), Catch::Contains("needs a value"));
   CHECK_THAT(error_of({"fit", "--plugin"}), Catch::Contains("plugin"));
   CHECK_THAT(error_of({"fit", "test"}), Catch::Contains("one command at a time"));
+  CHECK_THAT(error_of({"fit", "-config", "a.yaml"}), Catch::Contains("did you mean '--config'?"));
+  CHECK_THAT(error_of({"fit", "-config=a.yaml"}), Catch::Contains("did you mean '--config=a.yaml'?"));
 }
 
 TEST_CASE("an option without its section is told with it") {

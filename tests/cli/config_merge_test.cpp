@@ -104,8 +104,8 @@ TEST_CASE("an override that leads nowhere is an error with its name") {
                     "command line: --trainer.l.2: 'trainer.l' has elements 0 to 1, no 2");
   CHECK_THROWS_WITH(overridden("{trainer: {callbacks: []}}", {{"trainer.callbacks.patience", "9"}}),
                     Catch::Contains("'trainer.callbacks' is empty; add an element with --trainer.callbacks+="));
-  CHECK_THROWS_WITH(overridden("{trainer: {logger: true}}", {{"trainer.logger.name", "x"}}),
-                    Catch::Contains("'trainer.logger' is bool true; it has no 'name'"));
+  CHECK_THROWS_WITH(overridden("{trainer: {logger: false}}", {{"trainer.logger.name", "x"}}),
+                    Catch::Contains("'trainer.logger' is bool false; it has no 'name'"));
   CHECK_THROWS_WITH(overridden("{}", {{"trainer..x", "9"}}), Catch::Contains("empty part"));
   CHECK_THROWS_WITH(overridden("{}", {{"trainer.x", "[1"}}), Catch::StartsWith("command line: --trainer.x: "));
   std::string deep = "a";
@@ -122,4 +122,13 @@ TEST_CASE("what an override sets is marked with it") {
   CHECK(config.at("trainer").at("deep").mark().str() == "command line: --trainer.deep.max_epochs");
   CHECK(config.at("model").at("init_args").at("lr").key_mark().str() == "command line: --model.lr");
   CHECK(config.at("trainer").at("l").mark().str() == "command line: --trainer.l+");
+}
+
+TEST_CASE("an override without a class is for the default logger") {
+  const Value logger = yaml("{trainer: {logger: {class_path: CSVLogger, init_args: {name: a}}}}");
+  CHECK(overridden("{}", {{"trainer.logger.name", "a"}}) == logger);
+  CHECK(overridden("{trainer: {logger: true}}", {{"trainer.logger.name", "a"}}) == logger);
+  CHECK_THROWS_WITH(overridden("{}", {{"trainer.callbacks.monitor", "a"}}),
+                    "command line: --trainer.callbacks.monitor: 'trainer.callbacks' is empty; add an element with "
+                    "--trainer.callbacks+=… first");
 }

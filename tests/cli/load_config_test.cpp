@@ -183,6 +183,11 @@ TEST_CASE("a key of a section knows settings beside the class's arguments") {
              Catch::Contains("did you mean 'interval', which goes beside class_path?"));
 }
 
+TEST_CASE("a class of another kind is told as one") {
+  CHECK_THAT(Fixture("model: FakeTable\n").error(),
+             Catch::Contains("run.yaml:1:8: model: unknown model class 'FakeTable'; it is a class of another kind: data"));
+}
+
 TEST_CASE("seed and checkpoint take their special words") {
   Fixture fixture(kRun);
   CHECK(fixture.load({{"seed_everything", "true"}}).seed_everything.value == 0);
