@@ -46,6 +46,20 @@ TEST_CASE("validate gives the mean over samples, not over batches") {
   CHECK(results[0].at("mean") == Approx(4.0));
 }
 
+TEST_CASE("a limit of no batches leaves nothing of any stage, written as a number or as a share") {
+  TrainerOptions options = quiet_options();
+  options.limit_val_batches = options.limit_test_batches = options.limit_predict_batches = GENERATE(Limit(0), Limit(0.0));
+  const bool knows_size = GENERATE(true, false);
+  const LoaderList loaders = {std::make_shared<FixedLoader>(std::vector<Batch>{Batch{{"x", torch::ones({2})}}}, knows_size)};
+  Mean module;
+  Trainer trainer(options);
+  CHECK(trainer.validate(module, loaders, {.verbose = false}) == std::vector<MetricMap>{{}});
+  CHECK(trainer.test(module, loaders, {.verbose = false}) == std::vector<MetricMap>{{}});
+  const auto predictions = trainer.predict(module, loaders);
+  REQUIRE(predictions.size() == 1);
+  CHECK(predictions[0].empty());
+}
+
 TEST_CASE("evaluation runs in evaluation mode without gradients, and leaves modes as they were") {
   Mean module;
   module.train();
