@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include "levin/core/base/unfinished_work.h"
+
 namespace levin {
 
 /// Threads that make items 0, 1, 2, … of a sequence ahead of their use, and hand them out in order. The threads live as long as
@@ -111,9 +113,12 @@ class OrderedPrefetcher {
 
   void run() {
     std::unique_lock lock(mutex_);
+    std::optional<UnfinishedWork> unfinished;
     while (true) {
+      if (!has_work()) unfinished.reset();
       work_.wait(lock, [this] { return stopping_ || has_work(); });
       if (stopping_) return;
+      if (!unfinished) unfinished.emplace();
       const std::int64_t index = next_to_fetch_++;
       const std::uint64_t sequence = sequence_;
       std::shared_ptr<const Fetch> fetch = fetch_;

@@ -13,7 +13,7 @@ std::mutex table_mutex;
 // An entry expires with the last scheduler of its optimizer, and a scheduler does not outlive its optimizer: an optimizer that
 // is made later at the same address finds nothing here.
 std::map<const torch::optim::Optimizer*, std::weak_ptr<std::vector<double>>>& table() {
-  static std::map<const torch::optim::Optimizer*, std::weak_ptr<std::vector<double>>> entries;
+  static auto& entries = *new std::map<const torch::optim::Optimizer*, std::weak_ptr<std::vector<double>>>;
   return entries;
 }
 

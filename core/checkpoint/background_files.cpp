@@ -6,6 +6,7 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
+#include "levin/core/base/unfinished_work.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 
@@ -69,6 +70,7 @@ void BackgroundFiles::when_done(std::function<void()> tell) {
 }
 
 void BackgroundFiles::give(Job job) {
+  job.unfinished = std::make_shared<UnfinishedWork>();
   {
     const std::lock_guard lock(mutex_);
     if (error_) return;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -55,6 +56,7 @@ class LEVIN_API BackgroundFiles {
     std::map<std::string, bool> changes;
     std::function<void()> tell;
     bool holds_copy = false;
+    std::shared_ptr<void> unfinished{};  ///< exit() waits for it
   };
 
   bool busy() const;  ///< something is to be done, or to be told

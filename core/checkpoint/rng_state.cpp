@@ -34,20 +34,21 @@ void seed(at::Generator generator, std::uint64_t number) {
   generator.set_current_seed(number);
 }
 
-/// As LibTorch's generators, it belongs to the process.
+/// As LibTorch's generators, it belongs to the process. Never destroyed, as others below: training may outlive static objects.
 std::optional<at::Generator>& device_generator() {
-  static std::optional<at::Generator> generator;
+  static auto& generator = *new std::optional<at::Generator>;
   return generator;
 }
 
 /// The generators of streams that were asked for, and what the seeds of all are made of.
 struct NamedStreams {
+  std::recursive_mutex mutex;  ///< several Trainers may run at once
   std::uint64_t seed = c10::default_rng_seed_val;
   std::map<RandomStream, at::Generator> generators;
 };
 
 NamedStreams& named_streams() {
-  static NamedStreams streams;
+  static auto& streams = *new NamedStreams;
   return streams;
 }
 
@@ -83,6 +84,7 @@ void use_device_generator(const std::optional<at::Generator>& generator, std::op
 void seed_generators(std::uint64_t number) {
   seed(at::detail::getDefaultCPUGenerator(), number);
   if (device_generator()) seed(*device_generator(), number);
+  const std::lock_guard lock(named_streams().mutex);
   named_streams().seed = number;
   for (const auto& stream : named_streams().generators) begin_anew(stream);
 }
@@ -94,6 +96,7 @@ std::uint64_t stream_seed(std::uint64_t seed, RandomStream stream) {
 }
 
 at::Generator stream_generator(RandomStream stream) {
+  const std::lock_guard lock(named_streams().mutex);
   auto& generators = named_streams().generators;
   const auto found = generators.find(stream);
   if (found != generators.end()) return found->second;
@@ -110,6 +113,7 @@ void set_random_states(const RandomStates& states, int rank) {
   };
   if (const at::Tensor state = given(kCpu); state.defined()) set_rng_state(state);
   if (const at::Tensor state = given(kDevice); state.defined()) set_device_rng_state(state);
+  const std::lock_guard lock(named_streams().mutex);
   if (const at::Tensor seed = given(kSeed); seed.defined())
     named_streams().seed = static_cast<std::uint64_t>(seed.item<std::int64_t>());
   for (const auto& stream : named_streams().generators) begin_anew(stream);
@@ -150,12 +154,14 @@ at::Tensor EngineState::bytes() const {
 }
 
 RandomSnapshot::RandomSnapshot() : cpu_(at::detail::getDefaultCPUGenerator()), device_(device_rng_state()) {
+  const std::lock_guard lock(named_streams().mutex);
   for (const auto& [stream, generator] : named_streams().generators) streams_.emplace(stream, EngineState(generator));
 }
 
 void RandomSnapshot::restore() const {
   cpu_.put_into(at::detail::getDefaultCPUGenerator());
   if (device_.defined()) set_device_rng_state(device_);
+  const std::lock_guard lock(named_streams().mutex);
   for (const auto& stream : named_streams().generators) {
     const auto before = streams_.find(stream.first);
     before == streams_.end() ? begin_anew(stream) : before->second.put_into(stream.second);

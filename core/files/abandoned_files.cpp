@@ -77,7 +77,8 @@ void remove_abandoned(const std::filesystem::path& path) {
 
 void remove_abandoned_once(const std::filesystem::path& folder) {
   static std::mutex mutex;
-  static std::set<std::pair<dev_t, ino_t>> seen;
+  // Never destroyed: files may be written when static objects have gone.
+  static auto& seen = *new std::set<std::pair<dev_t, ino_t>>;
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return;
   {

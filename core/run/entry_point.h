@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "levin/core/base/unfinished_work.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/loops/data_source.h"
@@ -70,6 +71,7 @@ class EntryPoint {
   void tear_down_hooks();
   bool fitting() const { return stage_ == Stage::kTrain; }
 
+  WorkingThread working_;
   TrainerState& run_;
   DataSource source_;
   Stage stage_;

@@ -2,7 +2,9 @@
 
 #include <exception>
 #include <optional>
+#include <utility>
 
+#include "levin/core/base/unfinished_work.h"
 #include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/run/progress.h"
@@ -32,6 +34,9 @@ class HookTracker {
  private:
   friend class HookScope;
   void enter(Hook hook) {
+    WorkingThread::stay_if_process_ends();
+    // By now LibTorch has made what a step needs.
+    if (hook == Hook::kOnTrainBatchEnd && !std::exchange(has_trained_, true)) WorkingThread::watch_exit();
     hook_ = hook;
     metrics_.enter(hook);
     if (!failed_at_) strategy_.post_whereabouts(whereabouts());
@@ -41,6 +46,7 @@ class HookTracker {
   MetricStore& metrics_;
   Strategy& strategy_;
   Hook hook_ = Hook::kNone;
+  bool has_trained_ = false;
   std::optional<Whereabouts> failed_at_;
 };
 

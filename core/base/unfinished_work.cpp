@@ -1,0 +1,112 @@
+#include "levin/core/base/unfinished_work.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+
+namespace levin {
+
+std::atomic<bool> WorkingThread::process_ends_{false};
+
+namespace {
+
+thread_local int scopes_of_thread = 0;
+
+/// What is at work in the process.
+struct Work {
+  /// Never destroyed: threads may come to their end at any time.
+  static Work& instance() {
+    static auto* const work = new Work;
+    return *work;
+  }
+  std::mutex mutex;
+  std::condition_variable changed;
+  int pieces = 0;        ///< with a near end
+  int threads = 0;       ///< without
+  bool is_over = false;  ///< static objects go
+
+  void begin(int& count) {
+    std::unique_lock lock(mutex);
+    if (is_over) sleep_for_ever(lock);
+    ++count;
+  }
+  void end(int& count) {
+    const std::lock_guard lock(mutex);
+    --count;
+    changed.notify_all();
+  }
+  [[noreturn]] static void sleep_for_ever(std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    while (true) pause();
+  }
+};
+
+}  // namespace
+
+/// The last to wait: destroyed after all that the program has made, and before what this library stands on, which was there
+/// when it was loaded.
+class EndOfProcess {
+ public:
+  EndOfProcess() { Work::instance(); }
+  ~EndOfProcess() { WorkingThread::end_work(/*is_over=*/true); }
+  EndOfProcess(const EndOfProcess&) = delete;
+  EndOfProcess& operator=(const EndOfProcess&) = delete;
+  static void wait() { WorkingThread::end_work(/*is_over=*/false); }
+};
+
+namespace {
+[[maybe_unused]] const EndOfProcess end_of_process;
+}
+
+UnfinishedWork::UnfinishedWork() { Work::instance().begin(Work::instance().pieces); }
+UnfinishedWork::~UnfinishedWork() { Work::instance().end(Work::instance().pieces); }
+
+WorkingThread::WorkingThread() {
+  if (scopes_of_thread++ > 0) return;
+  Work::instance().begin(Work::instance().threads);
+  watch_exit();
+}
+WorkingThread::~WorkingThread() {
+  if (--scopes_of_thread == 0) Work::instance().end(Work::instance().threads);
+}
+
+void WorkingThread::watch_exit() {
+  // What exit() calls cannot be taken back; and after so many entry points nothing new is made.
+  constexpr int kMostCalls = 64;
+  static std::atomic<int> calls = 0;
+  if (calls < kMostCalls && calls++ < kMostCalls) std::atexit(EndOfProcess::wait);
+}
+
+void WorkingThread::end_work(bool is_over) {
+  Work& work = Work::instance();
+  std::unique_lock lock(work.mutex);
+  process_ends_ = true;
+  const int own = scopes_of_thread > 0 ? 1 : 0;
+  work.changed.wait_for(lock, std::chrono::seconds(10), [&] { return work.threads == own || !process_ends_; });
+  work.changed.wait_for(lock, std::chrono::seconds(60), [&] { return work.pieces == 0; });
+  work.is_over = is_over;
+}
+
+void WorkingThread::stay() {
+  if (scopes_of_thread == 0) return;
+  Work& work = Work::instance();
+  std::unique_lock lock(work.mutex);
+  if (!process_ends_) return;
+  --work.threads;
+  work.changed.notify_all();
+  work.changed.wait(lock, [&] { return !process_ends_; });
+  ++work.threads;
+}
+
+void WorkingThread::go_on() {
+  if (!process_ends_) return;
+  Work& work = Work::instance();
+  const std::lock_guard lock(work.mutex);
+  if (!work.is_over) process_ends_ = false;
+  work.changed.notify_all();
+}
+
+}  // namespace levin
