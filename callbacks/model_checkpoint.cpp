@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <limits>
 #include <utility>
 
@@ -316,9 +317,18 @@ void ModelCheckpoint::write(Trainer& trainer, const std::string& file) {
   publish_aliases(trainer);
 }
 
+bool ModelCheckpoint::saves_after(const Trainer& trainer, const std::exception& error) const {
+  if (options_.save_on_exception) return *options_.save_on_exception;
+  const auto* const interrupted = dynamic_cast<const Interrupted*>(&error);
+  const bool keeps_any = options_.save_top_k != 0 || options_.save_last.enabled();
+  if (interrupted == nullptr || !keeps_any || trainer.callback<ModelCheckpoint>() != this) return false;
+  // What goes back into a scheduler's queue is saved for that.
+  return interrupted->signal() != SIGUSR1 || !trainer.strategy().ranks().batch_job();
+}
+
 void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception& error) {
   const std::int64_t step = trainer.global_step();
-  if (!options_.save_on_exception || !trainer.is_global_zero() || dirpath_.empty() || off(trainer)) return;
+  if (!saves_after(trainer, error) || !trainer.is_global_zero() || dirpath_.empty() || off(trainer)) return;
   if (step == 0 || newest_file_step_ == step || last_saved_step_ == step) return;
   try {
     // Nothing counts as decided or saved: a run that goes on from here does what this one would have done next.

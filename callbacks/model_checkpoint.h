@@ -51,8 +51,9 @@ struct LEVIN_API ModelCheckpointOptions {
   bool verbose = false;
   SaveLast save_last = false;
   std::int64_t save_top_k = 1;  ///< -1: all, 0: none
-  /// Rank 0 also saves when training ends with an error; nothing is asked of other ranks then.
-  bool save_on_exception = false;
+  /// Rank 0 also saves when training ends with an error; nothing is asked of other ranks then. Unset: only when a signal has
+  /// ended it, which all ranks have agreed on, and checkpoints are kept at all; of several callbacks the first one saves then.
+  std::optional<bool> save_on_exception = std::nullopt;
   bool save_weights_only = false;
   MonitorMode mode = MonitorMode::kMin;
   bool auto_insert_metric_name = true;
@@ -122,6 +123,7 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   enum class Occasion { kBatch, kEpoch };
 
   bool off(const Trainer& trainer) const;
+  bool saves_after(const Trainer& trainer, const std::exception& error) const;
   bool step_is_due(Trainer& trainer);
   bool saves_on_train_epoch_end(const Trainer& trainer) const;
   bool every_epoch_trigger() const { return every_n_train_steps_ == 0 && !interval_; }

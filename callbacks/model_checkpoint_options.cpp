@@ -32,7 +32,8 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
   options.add("verbose", &O::verbose, "Say what is saved and why");
   options.add("save_last", &O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
   options.add("save_top_k", &O::save_top_k, "How many of the best checkpoints are kept; -1: all, 0: none").min(-1);
-  options.add("save_on_exception", &O::save_on_exception, "Rank 0 also saves when training ends with an error");
+  options.add("save_on_exception", &O::save_on_exception,
+              "Rank 0 also saves when training ends with an error; null: only when a signal ends it");
   options.add("save_weights_only", &O::save_weights_only, "Leave out optimizers, schedulers and callbacks");
   options.add("mode", &O::mode, "Whether the metric should become small or large");
   options.add("auto_insert_metric_name", &O::auto_insert_metric_name, "'{epoch}' becomes 'epoch=3', not '3'");

@@ -232,6 +232,28 @@ TEST_CASE("an error that ends training leaves a checkpoint if asked to") {
   CHECK(step_of(fit.folder.path() / "ckpt" / "epoch=1-step=6.ckpt") == 6);
 }
 
+TEST_CASE("what a signal ends is saved, once, unless that is not wanted") {
+  const auto files_after = [](ModelCheckpointOptions of_checkpoint, bool by_signal, bool two = false) {
+    Fit fit(std::move(of_checkpoint));
+    fit.options.callbacks = {fit.checkpoint};
+    const ModelCheckpointOptions second{.dirpath = fit.folder.path() / "ckpt", .filename = "second", .monitor = "loss"};
+    if (two) fit.options.callbacks.emplace_back(std::make_shared<ModelCheckpoint>(second));
+    fit.options.default_root_dir = fit.folder.path();
+    Trainer trainer(fit.options);
+    ScriptedModule module;
+    module.throw_at_batch = 6;
+    module.by_signal = by_signal;
+    CHECK_THROWS(trainer.fit(module, std::make_shared<CountedLoader>(4)));
+    return fit.files();
+  };
+  const Names saved{"epoch=1-step=6.ckpt"};
+  CHECK(files_after({.every_n_epochs = 10}, /*by_signal=*/true) == saved);
+  CHECK(files_after({.every_n_epochs = 10}, true, /*two=*/true) == saved);
+  CHECK(files_after({.every_n_epochs = 10}, false).empty());
+  CHECK(files_after({.save_top_k = 0}, true).empty());
+  CHECK(files_after({.save_on_exception = false, .every_n_epochs = 10}, true).empty());
+}
+
 TEST_CASE("without a logger checkpoints go below default_root_dir, and best and last can be asked for") {
   TemporaryFolder folder;
   const auto checkpoint = std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.monitor = "val_loss", .save_last = true});

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 
@@ -42,6 +44,7 @@ class ScriptedModule : public Module {
   }
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     const std::int64_t number = trainer().total_batch_idx();
+    if (number == throw_at_batch && by_signal) throw Interrupted(SIGTERM, "during fit");
     if (number == throw_at_batch) throw std::runtime_error("scripted failure");
     log("train_step", static_cast<double>(number), {.prog_bar = true});
     return layer_->forward(batch[0]).mean();
@@ -55,6 +58,7 @@ class ScriptedModule : public Module {
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.01); }
 
   std::int64_t throw_at_batch = -1;
+  bool by_signal = false;  ///< it ends then, as for a signal
 
  private:
   std::vector<double> scores_;
