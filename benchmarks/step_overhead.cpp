@@ -159,10 +159,12 @@ int main(int argc, char** argv) {
   const Request request{.side = argv[1], .optimizer = argv[2], .ranks = argc > 3 ? std::atoi(argv[3]) : 1};
   at::set_num_threads(1);
   const fs::path folder = fs::current_path();
-  if (request.side.starts_with("by_hand")) {
-    torch::manual_seed(0);
-    levin::benchmarks::print_sample(by_hand(request, request.side == "by_hand_saving", folder));
-  } else if (const auto microseconds = with_trainer(request, folder)) {
-    levin::benchmarks::print_sample(*microseconds);
-  }
+  return levin::run_main([&] {
+    if (request.side.starts_with("by_hand")) {
+      torch::manual_seed(0);
+      levin::benchmarks::print_sample(by_hand(request, request.side == "by_hand_saving", folder));
+    } else if (const auto microseconds = with_trainer(request, folder)) {
+      levin::benchmarks::print_sample(*microseconds);
+    }
+  });
 }

@@ -52,25 +52,27 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: synced_metrics RANKS METRICS\n");
     return 2;
   }
-  const int ranks = std::atoi(argv[1]);
-  levin::TrainerOptions options;
-  options.max_epochs = 1;
-  options.accelerator = "cpu";
-  options.devices = levin::Devices(ranks);
-  options.threads = 1;
-  options.log_every_n_steps = 1;
-  options.logger = false;
-  options.enable_checkpointing = false;
-  options.enable_progress_bar = false;
-  options.enable_model_summary = false;
-  options.log_level = levin::LogLevel::kWarning;
-  levin::Trainer trainer(options);
-  torch::manual_seed(0);
-  const std::int64_t samples = kSteps * kBatchSize * ranks;
-  const levin::Batch data{{"image", torch::rand({samples, 64})}, {"label", torch::randint(10, {samples})}};
-  const auto loader = std::make_shared<levin::DataLoader>(std::make_shared<levin::TensorDataset>(data),
-                                                          levin::DataLoaderOptions{.batch_size = kBatchSize});
-  Mlp module(std::atoi(argv[2]));
-  trainer.fit(module, loader);
-  if (trainer.is_global_zero()) levin::benchmarks::print_sample(module.microseconds_per_step());
+  return levin::run_main([&] {
+    const int ranks = std::atoi(argv[1]);
+    levin::TrainerOptions options;
+    options.max_epochs = 1;
+    options.accelerator = "cpu";
+    options.devices = levin::Devices(ranks);
+    options.threads = 1;
+    options.log_every_n_steps = 1;
+    options.logger = false;
+    options.enable_checkpointing = false;
+    options.enable_progress_bar = false;
+    options.enable_model_summary = false;
+    options.log_level = levin::LogLevel::kWarning;
+    levin::Trainer trainer(options);
+    torch::manual_seed(0);
+    const std::int64_t samples = kSteps * kBatchSize * ranks;
+    const levin::Batch data{{"image", torch::rand({samples, 64})}, {"label", torch::randint(10, {samples})}};
+    const auto loader = std::make_shared<levin::DataLoader>(std::make_shared<levin::TensorDataset>(data),
+                                                            levin::DataLoaderOptions{.batch_size = kBatchSize});
+    Mlp module(std::atoi(argv[2]));
+    trainer.fit(module, loader);
+    if (trainer.is_global_zero()) levin::benchmarks::print_sample(module.microseconds_per_step());
+  });
 }

@@ -1,14 +1,19 @@
 #include "levin/cli/run_main.h"
 
+#include <atomic>
 #include <exception>
 #include <string>
 #include <vector>
 
 #include "levin/cli/diagnostic.h"
+#include "levin/core/base/end_process.h"
 #include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/own_process.h"
 #include "levin/core/base/quoted_text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
+#include "levin/strategies/rank_start.h"
 
 namespace levin {
 namespace {
@@ -28,6 +33,7 @@ void show_error(const std::vector<std::string>& texts) {
 }  // namespace
 
 int run_main(const std::function<void()>& program) {
+  const OwnProcess own;
   try {
     program();
     return 0;
@@ -45,6 +51,26 @@ int run_main(const std::function<void()>& program) {
     show_error({error_text(std::current_exception())});
     return 1;
   }
+}
+
+void launch(const std::function<void()>& program) {
+  static std::atomic<int> calls = 0;
+  const int call = calls++;
+  if (const auto wanted = launch_of_this_rank()) {
+    if (call < *wanted) return;
+    end_process(run_main(program));
+  }
+  const LaunchPermit permit(call);
+  try {
+    program();
+  } catch (...) {
+    if (!permit.outcome()) throw;
+  }
+  if (!permit.outcome() || permit.outcome()->status == 0) return;
+  const auto& [status, failure] = *permit.outcome();
+  constexpr int kSignalStatus = 128;
+  if (failure.empty() && status > kSignalStatus) throw Interrupted(status - kSignalStatus, "in all ranks");
+  throw Error(failure.empty() ? format("the ranks ended with status {}", status) : failure, status);
 }
 
 }  // namespace levin

@@ -33,6 +33,10 @@ std::vector<ConfigError> single_errors(const ConfigError& error) {
 Interrupted::Interrupted(int signal, const std::string& where)
     : Error(format("Stopped by signal {} ({}) {}.", signal, strsignal(signal), where), 128 + signal), signal_(signal) {}
 
+void Error::set_place(const std::string& place) {
+  if (!located_) located_ = std::make_shared<const std::string>(format("{}: {}", place, std::runtime_error::what()));
+}
+
 Error::~Error() = default;
 ConfigError::~ConfigError() = default;
 ConfigErrors::~ConfigErrors() = default;

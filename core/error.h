@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -36,16 +37,24 @@ class LEVIN_API SourceLocation {
   std::uint32_t line_;
 };
 
-/// Base of every exception that levin throws on purpose. what() says what went wrong, where, and what to do.
+/// Base of every exception that levin throws on purpose. what() says what went wrong, where, and what to do. One that leaves
+/// fit() and its like begins with where the run was, unless it tells a place of its own: "failed in training_step (train, epoch
+/// 0, step 3): …", of several ranks "rank 1 failed in …".
 class LEVIN_API Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, int exit_code = 1) : std::runtime_error(message), exit_code_(exit_code) {}
+  Error(const Error&) = default;
+  Error& operator=(const Error&) = default;
   ~Error() override;
+  const char* what() const noexcept override { return located_ ? located_->c_str() : std::runtime_error::what(); }
+  /// Puts `place` before what() says, once.
+  void set_place(const std::string& place);
   /// The status with which a program that does not catch the error ends.
   int exit_code() const { return exit_code_; }
 
  private:
   int exit_code_;
+  std::shared_ptr<const std::string> located_;  ///< what() with its place
 };
 
 /// The user's configuration is wrong: YAML, command line, options, environment variables. Exit code 2.

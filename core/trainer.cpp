@@ -121,6 +121,10 @@ std::vector<std::vector<Batch>> predict_all(TrainerState& run, Module& module, D
 
 }  // namespace
 
+std::string Failure::place() const {
+  return (world_size > 1 ? format("rank {} failed ", rank) : "failed ") + describe_place(where);
+}
+
 Trainer::Trainer(TrainerOptions options) : state_(std::make_unique<TrainerState>(*this, std::move(options))) {}
 Trainer::~Trainer() { ModuleAttachment::detach(*state_); }
 
@@ -216,6 +220,7 @@ std::filesystem::path Trainer::log_dir() const {
 void Trainer::stop(const std::string& reason) { state_->stop.ask(reason); }
 bool Trainer::should_stop() const { return state_->stop.asked() || state_->stop.agreed(); }
 std::string Trainer::stop_reason() const { return state_->progress.end_reason; }
+const std::optional<Failure>& Trainer::failure() const { return state_->entry.failure; }
 void Trainer::clear_stop() { state_->stop.take_back(); }
 void Trainer::skip_epoch() { state_->stop.skip_epoch(true); }
 void Trainer::set_accumulate_grad_batches(std::int64_t batches) {

@@ -44,14 +44,25 @@ struct LEVIN_API RunOptions {
   std::function<std::string(const std::filesystem::path& checkpoint)> resume_command = nullptr;
 };
 
+/// Where an entry point failed: what the errors of levin's own begin with, and those of a program's own types cannot say.
+struct LEVIN_API Failure {
+  int rank = 0;
+  int world_size = 1;
+  Whereabouts where;
+
+  /// "failed in training_step (train, epoch 0, step 3)"; of several ranks "rank 1 failed in …".
+  std::string place() const;
+};
+
 /// Runs a module: the loops, the hooks in Lightning's order, metrics, checkpoints, and every rank of it.
 ///
 ///     levin::Trainer trainer({.max_epochs = 5, .devices = 2});
 ///     trainer.fit(module, data);
 ///
 /// With several devices the constructor starts the other ranks, by running this program again in processes of their own; the
-/// process that was started by the user only supervises them and exits with their status.
-/// Threading: one thread, which runs the hooks; any thread may call stop(), clear_stop() and skip_epoch().
+/// process that was started by the user only supervises them and exits with their status. It does so in the `levin` program and
+/// within run_main() and launch(), and throws MisuseError in others.
+/// Threading: one thread for each Trainer, which runs the hooks; any thread may call stop(), clear_stop() and skip_epoch().
 class LEVIN_API Trainer {
  public:
   explicit Trainer(TrainerOptions options = {});
@@ -155,13 +166,16 @@ class LEVIN_API Trainer {
 
   // Steering, from hooks. What writes or changes a run throws MisuseError on another thread than the one that runs its hooks.
 
-  /// Asks all ranks to stop; any rank may. They stop at the same step. min_epochs and min_steps are kept.
+  /// Asks all ranks to stop; any rank may. They stop at the same step. min_epochs and min_steps are kept. Before fit(), it
+  /// counts for the next one. Threading: any thread, and so for should_stop() and clear_stop().
   void stop(const std::string& reason = "");
   /// True when this rank asked for it, or the ranks agreed to it.
   bool should_stop() const;
   /// Why the last fit() ended, as it says on the console: the reason given to stop(), "max_epochs=5 reached" and the like.
   /// Empty while it runs, and where an error ended it.
   std::string stop_reason() const;
+  /// Where the last entry point failed; unset where it did not, or none has begun.
+  const std::optional<Failure>& failure() const;
   /// Takes back this rank's wish to stop, and an agreed one that min_epochs or min_steps still holds up.
   void clear_stop();
   /// Ends the training epoch after this batch and skips its validation, on this rank's vote. In on_train_batch_start, on one

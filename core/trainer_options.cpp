@@ -96,6 +96,13 @@ void declare_rules(OptionList<TrainerOptions>& options) {
 
 }  // namespace
 
+void ProcessOptions::declare(OptionList<ProcessOptions>& options) {
+  options.add("signals", &ProcessOptions::signals, "SIGINT, SIGTERM and SIGUSR1 end the run at the same step on all ranks");
+  options.add("crash_reports", &ProcessOptions::crash_reports,
+              "A crash, or exit() in the middle of a run, tells its hook and step");
+  options.add("memory", &ProcessOptions::memory, "Keep memory of tensors on the CPU for the next step");
+}
+
 void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   using T = TrainerOptions;
   constexpr int kMostInt = std::numeric_limits<int>::max();
@@ -181,6 +188,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("default_root_dir", &T::default_root_dir, "Where everything is written. Unset: the current folder");
   options.add("enable_autolog_hparams", &T::enable_autolog_hparams, "Write hyper-parameters to the loggers");
 
+  options.add("process", &T::process,
+              "What of the process is taken for the run. Unset members: true, but in a C++ program that embeds levin");
   options.add("log_level", &T::log_level, "Show console lines from this level on");
   options.add("log_file", &T::log_file,
               "Also write the console's lines to this file, one for each rank: {rank} becomes the rank");

@@ -19,6 +19,23 @@
 
 namespace levin {
 
+/// What of the process levin takes while an entry point runs, and gives back at its end. Unset: all of it where the process is
+/// levin's own (the `levin` program, run_main(), ranks that levin has started), and nothing in a program that embeds levin.
+/// See docs/embedding.md.
+struct LEVIN_API ProcessOptions {
+  /// SIGINT, SIGTERM and SIGUSR1 end the run on all ranks at the same step: fit() throws Interrupted. Those that the program
+  /// ignores or handles itself stay its own.
+  std::optional<bool> signals = std::nullopt;
+  /// A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, std::terminate with it) tells its hook and step on standard error,
+  /// where the program does not handle the signal; so does exit() in the middle of a run, whose status is then not 0.
+  std::optional<bool> crash_reports = std::nullopt;
+  /// Memory of tensors on the CPU is kept for the next step: by an allocator of levin's, and by glibc's malloc, whose settings
+  /// (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD) stay afterwards, as there is no way back.
+  std::optional<bool> memory = std::nullopt;
+
+  static void declare(OptionList<ProcessOptions>& options);
+};
+
 /// The Trainer's flags, with Lightning's names and defaults. The order is that of designated initializers.
 struct LEVIN_API TrainerOptions {
   std::optional<std::int64_t> max_epochs = std::nullopt;  ///< unset: 1000 when no other limit is given; -1: no limit
@@ -77,6 +94,7 @@ struct LEVIN_API TrainerOptions {
   std::optional<std::filesystem::path> default_root_dir = std::nullopt;
   bool enable_autolog_hparams = true;
 
+  ProcessOptions process = {};           ///< what of the process is taken for the run
   LogLevel log_level = LogLevel::kInfo;  ///< least level of lines on the console
   /// Also write the console's lines there, with time and level: a file of its own for each rank, `{rank}` in the name becoming
   /// the rank (without it, `.rank_{rank}` goes before the extension when there are several ranks).

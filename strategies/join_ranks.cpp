@@ -7,6 +7,7 @@
 
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/own_process.h"
 #include "levin/core/error.h"
 #include "levin/strategies/process_rank_group.h"
 #include "levin/strategies/processes/cluster_environment.h"
@@ -29,6 +30,17 @@ LaunchPlan plan_for(const LaunchRequest& request) {
   return plan;
 }
 
+[[noreturn]] void throw_not_permitted(const LaunchPlan& plan) {
+  const std::string wish = plan.hosts > 1         ? format("num_nodes: {}", plan.hosts)
+                           : plan.local_ranks > 1 ? format("devices: {}", plan.local_ranks)
+                                                  : format("max_restarts: {}", plan.max_restarts);
+  throw MisuseError(
+      wish +
+      ": levin starts ranks by running the program again from its main(), which this program has not permitted. Give what "
+      "main() does to levin::run_main(), or this run to levin::launch(); or start the program with torchrun, srun or mpirun, "
+      "or the run with `levin fit`. See docs/embedding.md.");
+}
+
 /// Starts the ranks when nobody else did; comes back in a rank only.
 void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRequest& request) {
   if (environment.kind == ClusterKind::kLevin || environment.world_size > 1) return;
@@ -41,7 +53,16 @@ void start_ranks_if_needed(const ClusterEnvironment& environment, const LaunchRe
                "without it",
                plan.local_ranks, plan.local_ranks));
   }
-  launch_ranks(plan);
+  LaunchPermit* const permit = LaunchPermit::current();
+  if (permit == nullptr) {
+    if (!OwnProcess::is_one()) throw_not_permitted(plan);
+    launch_ranks(plan);
+  }
+  LaunchPlan permitted = plan;
+  permitted.call = permit->call();
+  const RunEnd end = run_ranks(permitted);
+  ForkServer::instance().end();
+  permit->end_with({end.status, end.failure ? end.failure->str() : ""});
 }
 
 /// The devices that this rank chooses among. Where some are gone since the run began, its place is not that of its rank.

@@ -20,6 +20,16 @@ bool start_ranks_here() {
   return true;
 }
 
+std::optional<int> launch_of_this_rank() {
+  const char* const call = std::getenv("LEVIN_LAUNCH_CALL");
+  try {
+    if (call == nullptr || detect_cluster_environment().kind != ClusterKind::kLevin) return std::nullopt;
+  } catch (const ConfigError&) {
+    return std::nullopt;  // the Trainer says it, when it needs them
+  }
+  return std::atoi(call);
+}
+
 void introduce_rank() {
   try {
     const ClusterEnvironment environment = detect_cluster_environment();

@@ -2,6 +2,7 @@
 
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/own_process.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/error_file.h"
@@ -44,7 +45,10 @@ void SingleRankGroup::report_failure(const Whereabouts& whereabouts, const std::
     const std::string text = error_text(error);
     write_error_file({0, whereabouts, text});
     if (tells_its_place(error)) return;
-    Console::instance().error(format("failed {}: {}", describe_place(whereabouts), text));
+    const std::string told = format("failed {}: {}", describe_place(whereabouts), text);
+    // Whoever embeds levin hears of it once, by what is thrown.
+    if (!OwnProcess::is_one()) return Console::instance().record(LogLevel::kError, told);
+    Console::instance().error(told);
     Console::instance().mark_told(error);
   } catch (const std::exception&) {
     // Out of memory while reporting: the error itself is on its way.

@@ -5,14 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/log_file.h"
+#include "levin/core/console/place_of_thread.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/console/text.h"
 #include "levin/core/error.h"
@@ -66,6 +70,8 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
 
 }  // namespace
 
+thread_local const PlaceOfThread* PlaceOfThread::innermost_ = nullptr;
+
 struct Console::Impl {
   Impl(int output_fd, int error_fd)
       : output(output_fd),
@@ -106,6 +112,21 @@ struct Console::Impl {
     record(level, message, speaker);
   }
 
+  /// Gives the message to the sink. False where there is none, or it fails.
+  bool deliver(const Message& message) {
+    static thread_local bool is_delivering = false;
+    if (is_delivering || !sink) return false;
+    is_delivering = true;
+    bool is_done = true;
+    try {
+      sink(message);
+    } catch (...) {
+      is_done = false;  // the message is what matters
+    }
+    is_delivering = false;
+    return is_done;
+  }
+
   void record(LogLevel level, std::string_view message, Speaker speaker) {
     if (!file) return;
     const std::string label = format("{}: ", choice_name(level));
@@ -128,15 +149,16 @@ struct Console::Impl {
   std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
   std::string live_text;
   bool live_shown = false;
+
+  /// Of the sink. Taken before the other, if both are; a sink that prints takes it again.
+  std::recursive_mutex sink_mutex;
+  std::function<void(const Message&)> sink;
+  std::atomic<bool> has_sink = false;
 };
 
 Console& Console::instance() {
   // Never destroyed: threads and other static objects may print until the very end.
-  static Console& console = []() -> Console& {
-    auto* made = new Console(STDOUT_FILENO, STDERR_FILENO);
-    std::atexit([] { instance().keep_live_line(); });
-    return *made;
-  }();
+  static Console& console = *new Console(STDOUT_FILENO, STDERR_FILENO);
   return console;
 }
 
@@ -169,8 +191,31 @@ void Console::warn(std::string_view message) { print(LogLevel::kWarning, message
 void Console::error(std::string_view message) { print(LogLevel::kError, message); }
 
 void Console::print(LogLevel level, std::string_view message, Speaker speaker) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->speaks(level, speaker)) return;
+    if (!impl_->has_sink) return impl_->print(level, message, speaker);
+  }
+  const std::lock_guard sink_lock(impl_->sink_mutex);
+  const bool is_delivered = impl_->deliver({level, rank(), speaker, PlaceOfThread::now(), std::string(message)});
   const std::lock_guard lock(impl_->mutex);
-  if (impl_->speaks(level, speaker)) impl_->print(level, message, speaker);
+  is_delivered ? impl_->record(level, message, speaker) : impl_->print(level, message, speaker);
+}
+
+void Console::set_sink(std::function<void(const Message&)> sink) {
+  keep_live_line();
+  const std::lock_guard sink_lock(impl_->sink_mutex);
+  impl_->sink = std::move(sink);
+  impl_->has_sink = impl_->sink != nullptr;
+}
+
+bool Console::hand_to_sink(LogLevel level, std::string_view message) {
+  for (int attempt = 0; impl_->has_sink && attempt < 10; ++attempt) {
+    const std::unique_lock sink_lock(impl_->sink_mutex, std::try_to_lock);
+    if (sink_lock) return impl_->deliver({level, rank(), Speaker::kRank, PlaceOfThread::now(), std::string(message)});
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
 }
 
 void Console::record(LogLevel level, std::string_view message) {
@@ -179,12 +224,15 @@ void Console::record(LogLevel level, std::string_view message) {
 }
 
 void Console::warn_once(std::string_view message, std::string_view key, Speaker speaker) {
-  const std::lock_guard lock(impl_->mutex);
-  if (key.empty()) key = message;
-  const bool is_new = impl_->warned.emplace(key).second;
-  if (!is_new || !impl_->speaks(LogLevel::kWarning, speaker)) return;
-  const bool others_said_it = speaker == Speaker::kRank && impl_->is_first_in_run && !impl_->is_first_in_run(key);
-  others_said_it ? impl_->record(LogLevel::kWarning, message, speaker) : impl_->print(LogLevel::kWarning, message, speaker);
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (key.empty()) key = message;
+    const bool is_new = impl_->warned.emplace(key).second;
+    if (!is_new || !impl_->speaks(LogLevel::kWarning, speaker)) return;
+    const bool others_said_it = speaker == Speaker::kRank && impl_->is_first_in_run && !impl_->is_first_in_run(key);
+    if (others_said_it) return impl_->record(LogLevel::kWarning, message, speaker);
+  }
+  print(LogLevel::kWarning, message, speaker);
 }
 
 void Console::ask_before_warning(FirstInRun is_first_in_run) {
@@ -202,12 +250,15 @@ bool Console::was_told(const std::exception_ptr& error) const {
   return std::find(impl_->told.begin(), impl_->told.end(), error) != impl_->told.end();
 }
 
-bool Console::has_live_line() const { return impl_->live_fd >= 0; }
+bool Console::has_live_line() const { return impl_->live_fd >= 0 && !impl_->has_sink; }
 
-int Console::live_line_width() const { return has_live_line() ? static_cast<int>(impl_->live_width()) : 79; }
+int Console::live_line_width() const { return impl_->live_fd >= 0 ? static_cast<int>(impl_->live_width()) : 79; }
 
 void Console::set_live_line(std::string_view text) {
   if (!has_live_line()) return;
+  if (this == &instance()) {
+    [[maybe_unused]] static const int registered = std::atexit([] { instance().keep_live_line(); });
+  }
   const std::lock_guard lock(impl_->mutex);
   impl_->live_text = one_line(text);
   impl_->live_shown = true;
@@ -223,6 +274,8 @@ void Console::keep_live_line() {
   const std::lock_guard lock(impl_->mutex);
   if (std::exchange(impl_->live_shown, false)) write_whole(impl_->live_fd, "\n");
 }
+
+void set_message_sink(std::function<void(const Message&)> sink) { Console::instance().set_sink(std::move(sink)); }
 
 void rank_zero_only(const std::function<void()>& function) {
   if (Console::instance().rank() == 0) function();

@@ -12,19 +12,38 @@
 
 #include "levin/core/export.h"
 #include "levin/core/options/choice.h"
+#include "levin/core/protocol/hook.h"
 
 namespace levin {
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError };
+/// kNone is above all messages: none is shown.
+enum class LogLevel { kDebug, kInfo, kWarning, kError, kNone };
 template <>
 inline constexpr std::array kChoices<LogLevel> = {Choice{LogLevel::kDebug, "debug"}, Choice{LogLevel::kInfo, "info"},
-                                                  Choice{LogLevel::kWarning, "warning"}, Choice{LogLevel::kError, "error"}};
+                                                  Choice{LogLevel::kWarning, "warning"}, Choice{LogLevel::kError, "error"},
+                                                  Choice{LogLevel::kNone, "none"}};
 
 /// Whom a message speaks for.
 enum class Speaker {
   kRank,  ///< this rank: with several ranks each line carries it, "[rank 1] …"
   kRun    ///< the run as a whole: printed by rank 0 alone, and the same for any number of ranks
 };
+
+/// What levin has to tell, as a sink gets it.
+struct LEVIN_API Message {
+  LogLevel level = LogLevel::kInfo;
+  int rank = 0;                      ///< of this process
+  Speaker speaker = Speaker::kRank;  ///< whether it speaks for this rank, or, on rank 0, for the run
+  std::optional<Whereabouts> place;  ///< where the run is whose hooks this thread runs; unset in other threads
+  std::string text;                  ///< one line or several; without level and rank
+};
+
+/// From here on `sink` gets the messages of this process in place of standard output and error; null gives them back. Those
+/// below `log_level` are not made, `log_file` goes on, and no progress bar is drawn: its figures come as messages, one an
+/// epoch. What the sink itself prints with levin's functions, and what it throws on, goes to standard output and error.
+/// Threading: any. The sink is called by whichever thread has something to tell, by one at a time; when this returns, the one
+/// before is not called any more.
+LEVIN_API void set_message_sink(std::function<void(const Message&)> sink);
 
 struct LEVIN_API ConsoleOptions {
   LogLevel level = LogLevel::kInfo;  ///< lines below it are neither shown nor written to the file
@@ -69,6 +88,10 @@ class LEVIN_API Console {
   void print(LogLevel level, std::string_view message, Speaker speaker = Speaker::kRank);
   /// Writes to the log file alone: for what somebody else, such as the launcher, shows to the person.
   void record(LogLevel level, std::string_view message);
+  /// As set_message_sink() says.
+  void set_sink(std::function<void(const Message&)> sink);
+  /// Gives a message of any level to the sink. False when there is none, or it is at work and may never come back.
+  bool hand_to_sink(LogLevel level, std::string_view message);
   /// Warns the first time a key is seen in this run, on one rank (see ask_before_warning()). Default: the message is its own
   /// key.
   void warn_once(std::string_view message, std::string_view key = {}, Speaker speaker = Speaker::kRank);
@@ -84,7 +107,8 @@ class LEVIN_API Console {
   void mark_told(std::exception_ptr error);
   bool was_told(const std::exception_ptr& error) const;
 
-  /// True when a live line can be shown: standard output, or else standard error, is a terminal that redraws.
+  /// True when a live line can be shown: there is no sink, and standard output, or else standard error, is a terminal that
+  /// redraws.
   bool has_live_line() const;
   /// Columns that a live line may take now: the terminal's width less one (the last column would make some terminals wrap).
   int live_line_width() const;

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 
+#include "levin/core/base/format.h"
+
 namespace levin {
 
 namespace {
@@ -123,6 +125,14 @@ std::string_view hook_name(Hook hook) {
   const auto index = static_cast<std::size_t>(hook);
   return index < kHooks ? kRows[index].name : "unknown";
 }
+
+std::string describe(const Whereabouts& where) {
+  if (where.epoch < 0) return "before the first hook";
+  return format("{} ({}, epoch {}, step {})", where.hook == Hook::kNone ? "between hooks" : hook_name(where.hook),
+                stage_name(where.stage), where.epoch, where.step);
+}
+
+std::string describe_place(const Whereabouts& where) { return (where.hook == Hook::kNone ? "" : "in ") + describe(where); }
 
 HookPolicy hook_policy(Hook hook) {
   const auto index = static_cast<std::size_t>(hook);

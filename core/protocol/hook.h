@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "levin/core/export.h"
@@ -107,5 +108,10 @@ struct LEVIN_API Whereabouts {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
 };
+
+/// "training_step (train, epoch 0, step 3)"; "between hooks (train, epoch 0, step 3)"; "before the first hook".
+LEVIN_API std::string describe(const Whereabouts& where);
+/// The same after a verb: "in training_step (…)", "between hooks (…)".
+LEVIN_API std::string describe_place(const Whereabouts& where);
 
 }  // namespace levin

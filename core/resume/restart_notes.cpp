@@ -1,6 +1,7 @@
 #include "levin/core/resume/restart_notes.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
@@ -45,7 +46,7 @@ std::vector<RestartNotes::Fit> RestartNotes::read(const std::string& text) {
 }
 
 void RestartNotes::begin_fit(RankGroup& ranks, bool comes_from_queue, const std::string& from_queue) {
-  static std::size_t fits_begun = 0;
+  static std::atomic<std::size_t> fits_begun = 0;
   number_ = fits_begun++;
   fit_ = {};
   earlier_ = {};

@@ -177,6 +177,11 @@ void CachingCpuAllocator::install() {
   if (c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator()) c10::SetCPUAllocator(&instance());
 }
 
+void CachingCpuAllocator::uninstall() {
+  if (c10::GetCPUAllocator() == &instance()) c10::SetCPUAllocator(c10::GetDefaultCPUAllocator());
+  clear_this_thread();
+}
+
 c10::DataPtr CachingCpuAllocator::allocate(std::size_t bytes) {
   void* const memory = bytes == 0 ? nullptr : make_block(bytes) + 1;
   c10::profiledCPUMemoryReporter().New(memory, bytes);

@@ -26,6 +26,9 @@ class CachingCpuAllocator final : public c10::Allocator {
   static CachingCpuAllocator& instance();
   /// Has LibTorch take the memory of tensors from here, unless another allocator than its own has been chosen.
   static void install();
+  /// Has it take that memory from its own allocator again, if it was taken from here, and gives back to the heap what the
+  /// calling thread keeps.
+  static void uninstall();
 
   c10::DataPtr allocate(std::size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override;

@@ -1,8 +1,10 @@
 #include "levin/core/run/crash_report.h"
 
 #include <execinfo.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -10,35 +12,46 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 
 #include "levin/core/run/hook_tracker.h"
+#include "levin/core/run/signal_handlers.h"
 
 namespace levin {
 
-namespace {
-
-struct Watched {
-  int signal;
-  std::string_view name;
-  struct sigaction before;
-  bool installed;
+/// What a thread that runs hooks is doing.
+struct RunOfThread {
+  std::atomic<pid_t> thread = 0;  ///< 0: none
+  std::atomic<const HookTracker*> tracker = nullptr;
+  std::atomic<int> rank = 0;
+  std::atomic<pid_t> alone_in = 0;  ///< the process in which a run without other ranks goes on; 0 for none
 };
 
-std::array<Watched, 5> watched{{{SIGSEGV, "SIGSEGV", {}, false},
-                                {SIGBUS, "SIGBUS", {}, false},
-                                {SIGFPE, "SIGFPE", {}, false},
-                                {SIGILL, "SIGILL", {}, false},
-                                {SIGABRT, "SIGABRT", {}, false}}};
-std::atomic<const HookTracker*> current{nullptr};
-std::atomic<int> current_rank{0};
-/// The process in which a run without other ranks goes on; 0 for none.
-pid_t alone_process = 0;
-int open_scopes = 0;
+namespace {
 
-// A stack that has run over leaves no room for the handler.
-constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
-alignas(16) std::array<std::byte, kStackBytes> handler_stack;
+constexpr std::size_t kMostRuns = 64;
+std::array<RunOfThread, kMostRuns> runs;
+
+// Of an array that never changes its place: a handler may come at any time.
+RunOfThread* run_of(pid_t thread) {
+  for (RunOfThread& run : runs) {
+    if (run.thread.load() == thread) return &run;
+  }
+  return nullptr;
+}
+
+/// Null when all are taken.
+RunOfThread* take_run(pid_t thread) {
+  if (RunOfThread* const own = run_of(thread)) return own;
+  for (RunOfThread& run : runs) {
+    pid_t none = 0;
+    if (run.thread.compare_exchange_strong(none, thread)) return &run;
+  }
+  return nullptr;
+}
+
+std::atomic<int> last_rank = 0;  ///< of this process
 
 /// Puts a line together without memory of its own: only async-signal-safe calls are allowed where it is used.
 class Line {
@@ -80,15 +93,33 @@ void add_place(Line& line, const HookTracker& tracker) {
   line.add(")");
 }
 
+std::string_view name_of(int signal) {
+  switch (signal) {
+    case SIGSEGV:
+      return "SIGSEGV";
+    case SIGBUS:
+      return "SIGBUS";
+    case SIGFPE:
+      return "SIGFPE";
+    case SIGILL:
+      return "SIGILL";
+    default:
+      return "SIGABRT";
+  }
+}
+
 void report(int signal) {
+  const RunOfThread* const own = run_of(gettid());
   Line line;
   line.add("\nrank ");
-  line.add(current_rank.load());
+  line.add(own != nullptr ? own->rank.load() : last_rank.load());
   line.add(" crashed with ");
-  for (const Watched& watch : watched) {
-    if (watch.signal == signal) line.add(watch.name);
+  line.add(name_of(signal));
+  if (const HookTracker* tracker = own != nullptr ? own->tracker.load() : nullptr) {
+    add_place(line, *tracker);
+  } else {
+    line.add(" in a thread that runs no hooks");
   }
-  if (const HookTracker* tracker = current.load()) add_place(line, *tracker);
   line.add("; its calls, the latest first (addr2line -Cfe PROGRAM ADDRESS names the line of one, when built with -g):\n");
   line.write_out();
   std::array<void*, 64> frames;
@@ -106,58 +137,75 @@ void end(int signal) {
 
 /// Called by exit().
 void end_of_process(int status, void*) {
-  const HookTracker* const tracker = current.load();
-  if (tracker == nullptr || getpid() != alone_process) return;
+  const RunOfThread* const own = run_of(gettid());
+  const pid_t process = getpid();
+  const auto goes_on = [&](const RunOfThread& run) { return run.thread != 0 && run.alone_in == process; };
+  if (own != nullptr ? !goes_on(*own) : std::none_of(runs.begin(), runs.end(), goes_on)) return;
   Line line;
   line.add("levin: exit(");
   line.add(status);
   line.add(") was called");
-  add_place(line, *tracker);
+  if (own != nullptr) {
+    add_place(line, *own->tracker.load());
+  } else {
+    line.add(" by a thread that runs no hooks");
+  }
   line.add(", in the middle of the run, which is not done: throw an exception, or ask with trainer().stop().\n");
   line.write_out();
   std::fflush(nullptr);
   if (status == 0) _exit(1);
 }
 
-}  // namespace
+SignalHandlers& handlers() {
+  static auto& handlers = *new SignalHandlers({SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}, end, SA_ONSTACK);
+  return handlers;
+}
 
-CrashReport::CrashReport(int rank, bool alone, const HookTracker& tracker) : outer_(current), outer_rank_(current_rank) {
-  current = &tracker;
-  current_rank = rank;
-  alone_process = alone ? getpid() : 0;
-  if (open_scopes++ > 0) return;
+void prepare() {
   [[maybe_unused]] static const int registered = on_exit(end_of_process, nullptr);
   // The first call loads a library, which must not happen in the handler.
   std::array<void*, 1> frame;
   backtrace(frame.data(), static_cast<int>(frame.size()));
-  stack_t before{};
-  sigaltstack(nullptr, &before);
-  if ((before.ss_flags & SS_DISABLE) != 0) {
-    stack_t stack{};
-    stack.ss_sp = handler_stack.data();
-    stack.ss_size = handler_stack.size();
-    sigaltstack(&stack, nullptr);
+}
+
+/// Null where the thread has such a stack already.
+std::unique_ptr<std::byte[]> make_handler_stack() {
+  constexpr std::size_t kBytes = std::size_t{256} * 1024;
+  stack_t present{};
+  sigaltstack(nullptr, &present);
+  if ((present.ss_flags & SS_DISABLE) == 0) return nullptr;
+  auto memory = std::make_unique<std::byte[]>(kBytes);
+  stack_t stack{};
+  stack.ss_sp = memory.get();
+  stack.ss_size = kBytes;
+  sigaltstack(&stack, nullptr);
+  return memory;
+}
+
+}  // namespace
+
+CrashReport::CrashReport(int rank, bool alone, const HookTracker& tracker)
+    : run_(take_run(gettid())), handler_stack_(make_handler_stack()) {
+  last_rank = rank;
+  if (run_ != nullptr) {
+    outer_ = run_->tracker;
+    run_->tracker = &tracker;
+    run_->rank = rank;
+    run_->alone_in = alone ? getpid() : 0;
   }
-  for (Watched& watch : watched) {
-    struct sigaction present {};
-    sigaction(watch.signal, nullptr, &present);
-    if (present.sa_handler != SIG_DFL) continue;
-    struct sigaction action {};
-    action.sa_handler = end;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_ONSTACK;
-    watch.installed = sigaction(watch.signal, &action, &watch.before) == 0;
-  }
+  handlers().take(prepare);
 }
 
 CrashReport::~CrashReport() {
-  current = outer_;
-  current_rank = outer_rank_;
-  if (--open_scopes > 0) return;
-  for (Watched& watch : watched) {
-    if (watch.installed) sigaction(watch.signal, &watch.before, nullptr);
-    watch.installed = false;
+  handlers().give_back();
+  if (run_ != nullptr) {
+    run_->tracker = outer_;
+    if (outer_ == nullptr) run_->thread = 0;
   }
+  if (handler_stack_ == nullptr) return;
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  sigaltstack(&none, nullptr);
 }
 
 }  // namespace levin

@@ -1,13 +1,18 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
+
 namespace levin {
 
 class HookTracker;
+struct RunOfThread;
 
-/// While it lives, a crash by signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) says on standard error in which hook and step
-/// it happened, with a backtrace, before it ends the process as it would have. A signal that somebody else handles stays his.
-/// exit() says so too, and its status is then not 0: what follows the run would take it for done. Scopes nest; the innermost
-/// one's tracker counts.
+/// While it lives, a crash by signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) tells on standard error, with a backtrace, in
+/// which hook and step it happened, or that it happened in another thread than the one of the hooks, before it ends the process
+/// as it would have. A signal that somebody else handles stays his. exit() says so too, and its status is then not 0: what
+/// follows the run would take it for done. Scopes of one thread nest; the innermost one's tracker counts.
+/// Threading: each is made and destroyed by the thread that runs its hooks.
 class CrashReport {
  public:
   /// `rank`: of this process. `alone`: it is the only one; others are told of by those who wait for them. `tracker` outlives
@@ -18,8 +23,10 @@ class CrashReport {
   CrashReport& operator=(const CrashReport&) = delete;
 
  private:
-  const HookTracker* outer_;
-  int outer_rank_;
+  RunOfThread* run_;  ///< null: more threads run hooks than places are kept for, and this one's is not told
+  const HookTracker* outer_ = nullptr;
+  // A stack that has run over leaves no room for the handler.
+  std::unique_ptr<std::byte[]> handler_stack_;
 };
 
 }  // namespace levin

@@ -8,6 +8,7 @@
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
+#include "levin/core/base/own_process.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/checkpoint/value_json.h"
@@ -32,6 +33,27 @@
 
 namespace levin {
 
+namespace {
+
+/// What of the process is taken while an entry point runs.
+class TakenProcess {
+ public:
+  explicit TakenProcess(const TrainerState& run) {
+    const ProcessOptions& options = run.options().process;
+    if (is_taken(options.signals)) signals_.emplace();
+    if (is_taken(options.memory)) memory_.emplace();
+    if (is_taken(options.crash_reports)) crash_report_.emplace(run.strategy().rank(), run.world_size() == 1, run.tracker);
+  }
+  static bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnProcess::is_one()); }
+
+ private:
+  std::optional<SignalScope> signals_;
+  std::optional<KeptMemory> memory_;
+  std::optional<CrashReport> crash_report_;
+};
+
+}  // namespace
+
 EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options)
     : run_(run), source_(std::move(source)), stage_(stage), options_(options), running_(run) {
   if (run_.entry.active) {
@@ -42,11 +64,12 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   run_.entry.active = true;
   run_.entry.thread = std::this_thread::get_id();
   run_.entry.failing = false;
+  run_.entry.failure.reset();
   run_.parts.data = source_.data_module();
   run_.metrics->clear();
   run_.tracker.reset();
   run_.hooks.forget_names();
-  run_.stop.reset();
+  run_.stop.begin(TakenProcess::is_taken(run_.options().process.signals));
   begin_progress();
   ModuleAttachment::attach(module, run_);
 }
@@ -75,6 +98,7 @@ void EntryPoint::begin_progress() {
 EntryPoint::~EntryPoint() {
   // The module stays attached, so that save_checkpoint() and metrics work after fit(), until it or the Trainer goes.
   run_.entry.active = false;
+  run_.stop.end();
   run_.parts.data = nullptr;
   run_.data_ahead = nullptr;
   run_.graph.end();
@@ -83,9 +107,7 @@ EntryPoint::~EntryPoint() {
 }
 
 void EntryPoint::run(const std::function<void()>& loop) {
-  const SignalScope signals;
-  keep_memory_of_steps();
-  const CrashReport crash_report(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
+  const TakenProcess process(run_);
   run_.failed_batch.clear();
   try {
     if (run_.setup.profiler != nullptr) run_.setup.profiler->begin(run_.trainer, stage_);
@@ -102,6 +124,12 @@ void EntryPoint::run(const std::function<void()>& loop) {
     explain(error);
     fail(error, "failed");
     throw_if_failed_elsewhere(error);
+    error.add_context(run_.entry.failure->place());
+    throw;
+  } catch (Error& error) {
+    fail(error, "failed");
+    throw_if_failed_elsewhere(error);
+    tell_place(error);
     throw;
   } catch (const std::exception& error) {
     fail(error, "failed");
@@ -116,6 +144,11 @@ void EntryPoint::run(const std::function<void()>& loop) {
 void EntryPoint::throw_if_failed_elsewhere(const std::exception& error) const {
   // This rank's error may only be how it noticed; where it is its own, such as options that differ, the status is too.
   if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
+}
+
+void EntryPoint::tell_place(Error& error) const {
+  // One of the configuration names its own file and line.
+  if (dynamic_cast<const ConfigError*>(&error) == nullptr) error.set_place(run_.entry.failure->place());
 }
 
 void EntryPoint::explain(c10::Error& error) const {
@@ -404,6 +437,7 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
   // Kept: the hooks that run from here on are not where this rank failed.
   const Whereabouts where = run_.tracker.fail();
   run_.entry.failing = true;
+  run_.entry.failure = Failure{run_.strategy().rank(), run_.world_size(), where};
   run_.progress.batch.loaders.clear();
   // An agreed signal is known to every rank already; any other error the others must hear of at once. It is the one that is
   // being handled: its type says where it comes from, and `error` may only stand for it.

@@ -8,6 +8,8 @@
 #include "levin/core/base/unfinished_work.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/tensor_file.h"
+#include "levin/core/console/place_of_thread.h"
+#include "levin/core/error.h"
 #include "levin/core/loops/data_source.h"
 #include "levin/core/loops/fit_loop.h"
 #include "levin/core/run/fit_continuation.h"
@@ -68,11 +70,14 @@ class EntryPoint {
   void throw_if_failed_elsewhere(const std::exception& error) const;
   void explain(c10::Error& error) const;
   void fail(const std::exception& error, const std::string& status);
+  /// What an error that leaves says of where the run was, if its type lets it.
+  void tell_place(Error& error) const;
   void tear_down_hooks();
   bool fitting() const { return stage_ == Stage::kTrain; }
 
   WorkingThread working_;
   TrainerState& run_;
+  PlaceOfThread place_{[this] { return run_.tracker.whereabouts(); }};
   DataSource source_;
   Stage stage_;
   RunOptions options_;

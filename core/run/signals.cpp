@@ -4,19 +4,13 @@
 #include <atomic>
 #include <csignal>
 
+#include "levin/core/run/signal_handlers.h"
+
 namespace levin {
 
 namespace {
 
-struct Watched {
-  int signal;
-  struct sigaction before;
-  bool installed;
-};
-
 std::atomic<int> received_signal{0};
-int open_scopes = 0;
-std::array<Watched, 3> watched{{{SIGINT, {}, false}, {SIGTERM, {}, false}, {SIGUSR1, {}, false}}};
 
 void remember(int signal) {
   const int before = std::atomic_exchange(&received_signal, signal);
@@ -26,31 +20,17 @@ void remember(int signal) {
   }
 }
 
+SignalHandlers& handlers() {
+  static auto& handlers = *new SignalHandlers({SIGINT, SIGTERM, SIGUSR1}, remember, SA_RESTART);
+  return handlers;
+}
+
 }  // namespace
 
 SignalScope::SignalScope() {
-  if (open_scopes++ > 0) return;
-  received_signal = 0;
-  for (Watched& watch : watched) {
-    struct sigaction current {};
-    sigaction(watch.signal, nullptr, &current);
-    // A signal that the user ignores (nohup) or handles on his own stays his.
-    if (current.sa_handler != SIG_DFL) continue;
-    struct sigaction action {};
-    action.sa_handler = remember;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART;
-    watch.installed = sigaction(watch.signal, &action, &watch.before) == 0;
-  }
+  handlers().take([] { received_signal = 0; });
 }
-
-SignalScope::~SignalScope() {
-  if (--open_scopes > 0) return;
-  for (Watched& watch : watched) {
-    if (watch.installed) sigaction(watch.signal, &watch.before, nullptr);
-    watch.installed = false;
-  }
-}
+SignalScope::~SignalScope() { handlers().give_back(); }
 
 int SignalScope::received() { return received_signal; }
 

@@ -3,26 +3,41 @@
 #include <algorithm>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/unfinished_work.h"
 #include "levin/core/error.h"
 #include "levin/core/run/signals.h"
 
 namespace levin {
 
-void StopRequest::reset() {
-  take_back();
-  skips_epoch_ = agreed_ = false;
+void StopRequest::begin(bool heeds_signals) {
+  const std::lock_guard lock(mutex_);
+  if (asked_before_the_end_) {
+    asked_ = asked_before_the_end_ = false;
+    reason_.clear();
+  }
+  is_running_ = true;
+  heeds_signals_ = heeds_signals;
+  agreed_ = skips_epoch_ = false;
   signal_ = first_rank_ = 0;
+}
+
+void StopRequest::end() {
+  const std::lock_guard lock(mutex_);
+  is_running_ = false;
+  asked_before_the_end_ = asked_;
 }
 
 void StopRequest::ask(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   asked_ = true;
+  if (!is_running_) asked_before_the_end_ = false;
   if (!reason.empty()) reason_ = reason;
+  WorkingThread::go_on();
 }
 
 void StopRequest::take_back() {
   const std::lock_guard lock(mutex_);
-  asked_ = false;
+  asked_ = asked_before_the_end_ = false;
   reason_.clear();
 }
 
@@ -32,7 +47,8 @@ std::string StopRequest::reason() const {
 }
 
 Votes StopRequest::votes(bool has_next_batch) const {
-  return {.stop = asked_, .end_epoch = skips_epoch_, .has_next = has_next_batch, .signal = SignalScope::received()};
+  const int signal = heeds_signals_ ? SignalScope::received() : 0;
+  return {.stop = asked(), .end_epoch = skips_epoch_, .has_next = has_next_batch, .signal = signal};
 }
 
 Votes StopRequest::adopt(const std::vector<Votes>& by_rank) {

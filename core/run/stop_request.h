@@ -10,16 +10,20 @@
 namespace levin {
 
 /// Who wants training, or the epoch under way, to end: this rank's wishes, and what the ranks agreed on. A wish becomes an
-/// agreement when votes travel: at a boundary, or with the gradients of a step. Threading: wishes from any thread, the rest
-/// from the one that trains.
+/// agreement when votes travel: at a boundary, or with the gradients of a step. Threading: wishes from any
+/// thread; the rest is for the one that runs hooks.
 class StopRequest {
  public:
-  /// An entry point begins: nobody has asked for anything.
-  void reset();
+  /// An entry point begins, which may heed signals that the process receives. What was asked for in the one before is
+  /// forgotten; what was asked for since then is not.
+  void begin(bool heeds_signals);
+  /// It ends.
+  void end();
+
   /// This rank wants training to stop. An empty reason keeps the one given before.
   void ask(const std::string& reason = {});
   void take_back();
-  bool asked() const { return asked_; }
+  bool asked() const { return asked_.load(std::memory_order_relaxed); }
   std::string reason() const;
 
   /// This rank wants the epoch under way to end, or does not any more.
@@ -43,13 +47,16 @@ class StopRequest {
   std::string explain(int world_size) const;
 
  private:
+  mutable std::mutex mutex_;  ///< of what other threads ask for
   std::atomic<bool> asked_ = false;
+  bool asked_before_the_end_ = false;  ///< of the entry point before
+  bool is_running_ = false;
+  std::string reason_;  ///< as this rank gave it
+  std::atomic<bool> agreed_ = false;
+  bool heeds_signals_ = true;
   std::atomic<bool> skips_epoch_ = false;
-  bool agreed_ = false;
   int signal_ = 0;
   int first_rank_ = 0;  ///< the lowest rank that asked
-  mutable std::mutex mutex_;
-  std::string reason_;  ///< as this rank gave it
 };
 
 }  // namespace levin

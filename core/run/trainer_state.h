@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "levin/core/checkpoint/background_files.h"
@@ -37,6 +38,7 @@ struct EntryState {
   bool failing = false;    ///< an error is leaving the entry point: nothing may communicate any more
   bool loggers_open = false;
   bool hyperparams_logged = false;
+  std::optional<Failure> failure;
   std::function<void(const std::filesystem::path& folder, const std::filesystem::path& checkpoint)> save_config;
 };
 

@@ -8,6 +8,7 @@
 
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/own_process.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/error_file.h"
@@ -87,7 +88,7 @@ std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabo
     wait_for_record(board);
     const FailureRecord first = board.failure().value_or(own);
     if (first.rank == board.rank()) {
-      Console::instance().mark_told(error);
+      if (OwnProcess::is_one()) Console::instance().mark_told(error);
       write_error_file(first);
       return std::nullopt;
     }

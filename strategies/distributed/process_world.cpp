@@ -12,6 +12,7 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/own_process.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
 #include "levin/strategies/distributed/bucket_vote_channel.h"
@@ -45,6 +46,23 @@ void ignore_broken_pipes() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &action, nullptr);
 }
+
+/// While it lives, its thread takes no SIGPIPE, and neither do those that it starts, such as Gloo's.
+class WithoutBrokenPipes {
+ public:
+  WithoutBrokenPipes() {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+  }
+  ~WithoutBrokenPipes() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WithoutBrokenPipes(const WithoutBrokenPipes&) = delete;
+  WithoutBrokenPipes& operator=(const WithoutBrokenPipes&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 /// Of the ranks that share this memory one shows a warning.
 void warn_once_in(const std::shared_ptr<RunSegment>& segment) {
@@ -97,7 +115,8 @@ std::shared_ptr<ProcessWorld> ProcessWorld::current() {
 
 ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options& options) : environment_(environment) {
   // A connection to a rank that is gone shall be an error, not the end of this process without a word.
-  if (environment.world_size > 1) ignore_broken_pipes();
+  const WithoutBrokenPipes in_new_threads;
+  if (environment.world_size > 1 && OwnProcess::is_one()) ignore_broken_pipes();
   times_ = {.connect_seconds = std::min(options.connect_timeout_seconds, options.timeouts.timeout_seconds),
             .wait_seconds = options.timeouts.timeout_seconds};
   try {

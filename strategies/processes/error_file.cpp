@@ -1,13 +1,13 @@
 #include "levin/strategies/processes/error_file.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <nlohmann/json.hpp>
 
 #include "levin/core/base/format.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/strategies/processes/print_report.h"
 
 namespace levin {
 
@@ -30,7 +30,7 @@ void write(const std::string& message, std::chrono::system_clock::time_point tim
     file.write(content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     file.commit(AtomicFile::Disk::kLeaveToKernel);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "TORCHELASTIC_ERROR_FILE=%s could not be written: %s\n", path, error.what());
+    print_report(format("TORCHELASTIC_ERROR_FILE={} could not be written: {}", path, error.what()));
   }
 }
 

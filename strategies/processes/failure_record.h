@@ -25,11 +25,6 @@ struct FailureRecord {
 /// Where a rank is that has not come to its first hook yet.
 inline constexpr Whereabouts kBeforeFirstHook{Stage::kTrain, Hook::kNone, -1, -1};
 
-/// "training_step (train, epoch 0, step 3)"; "between hooks (train, epoch 0, step 3)"; "before the first hook".
-std::string describe(const Whereabouts& where);
-/// The same after a verb: "in training_step (…)", "between hooks (…)".
-std::string describe_place(const Whereabouts& where);
-
 /// What a rank says that ends because of another one's failure, in one line.
 std::string consequence(int rank, const Whereabouts& where, const FailureRecord& cause);
 

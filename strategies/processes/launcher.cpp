@@ -27,8 +27,7 @@ class Attempts {
     if (plan.max_restarts > 0) notes_ = AttemptNotes::make();
   }
 
-  /// The status of the run.
-  int run() {
+  RunEnd run() {
     while (true) {
       Supervisor supervisor(start_ranks(places(), notes_));
       if (restarts_ == plan_.max_restarts) ForkServer::instance().end();
@@ -38,7 +37,7 @@ class Attempts {
       }
       const int status = supervisor.finish();
       std::fflush(nullptr);
-      if (!supervisor.failure() || !start_again_after(supervisor)) return status;
+      if (!supervisor.failure() || !start_again_after(supervisor)) return {status, supervisor.failure()};
     }
   }
 
@@ -52,7 +51,8 @@ class Attempts {
                         .hosts = plan_.hosts,
                         .device = device,
                         .restarts = restarts_,
-                        .max_restarts = plan_.max_restarts});
+                        .max_restarts = plan_.max_restarts,
+                        .call = plan_.call});
     }
     return places;
   }
@@ -93,12 +93,16 @@ class Attempts {
 
 }  // namespace
 
-void launch_ranks(const LaunchPlan& plan) {
+RunEnd run_ranks(const LaunchPlan& plan) {
   // The memory and sockets that ranks inherit must not have the numbers that messages are written to.
   open_standard_descriptors();
   // What the program has printed so far is printed once, before anything of the ranks.
   std::fflush(nullptr);
-  const int status = Attempts(plan).run();
+  return Attempts(plan).run();
+}
+
+void launch_ranks(const LaunchPlan& plan) {
+  const int status = run_ranks(plan).status;
   // Not exit(): the objects of the user's program belong to the ranks, and were never meant to be used here.
   _exit(status);
 }

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "levin/strategies/processes/failure_record.h"
+
 namespace levin {
 
 /// What a launcher starts on its host.
@@ -11,7 +13,18 @@ struct LaunchPlan {
   int hosts = 1;
   int max_restarts = 0;              ///< after failures that may not come again
   std::optional<int> min_devices{};  ///< a restart may lack devices down to so many; unset: none
+  int call = 0;                      ///< see LaunchPermit
 };
+
+/// How a run has ended.
+struct RunEnd {
+  int status = 0;
+  std::optional<FailureRecord> failure{};
+};
+
+/// Supervises copies of this program until all of them have ended; see launch_ranks(). What it takes for that, signals among
+/// it, it gives back.
+RunEnd run_ranks(const LaunchPlan& plan);
 
 /// Turns the calling process into the supervisor of copies of this program, started with the same arguments, and never
 /// returns: it ends with the status of the run. See docs/processes.md.

@@ -32,6 +32,7 @@ std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher
                                       format("LEVIN_DEVICE={}", place.device),
                                       format("LEVIN_RESTARTS={}", place.restarts),
                                       format("LEVIN_MAX_RESTARTS={}", place.max_restarts),
+                                      format("LEVIN_LAUNCH_CALL={}", place.call),
                                       format("LEVIN_SHM_FD={}", files.segment),
                                       with_number("LEVIN_STORE_FD", files.store),
                                       with_number("LEVIN_NOTES_FD", files.notes),

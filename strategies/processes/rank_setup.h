@@ -18,6 +18,7 @@ struct RankPlace {
   std::int32_t device = 0;    ///< which of the devices of this host: its local rank's, unless devices are gone
   std::int32_t restarts = 0;  ///< how often the run has been started again
   std::int32_t max_restarts = 0;
+  std::int32_t call = 0;  ///< see LaunchPermit
 
   int rank() const { return host * local_ranks + local_rank; }
   int world_size() const { return hosts * local_ranks; }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
@@ -37,11 +38,18 @@ SignalPipe::SignalPipe() {
     struct sigaction action {};
     sigaction(signal, nullptr, &action);
     if (action.sa_handler == SIG_IGN && signal != SIGCHLD) continue;
+    taken_.push_back({signal, action});
     action = {};
     action.sa_handler = write_signal;
     action.sa_flags = SA_RESTART;
     sigaction(signal, &action, nullptr);
   }
+}
+
+SignalPipe::~SignalPipe() {
+  for (const Taken& taken : taken_) sigaction(taken.signal, &taken.before, nullptr);
+  close(std::exchange(write_end, -1));
+  close(read_end_);
 }
 
 std::vector<int> SignalPipe::wait(std::chrono::milliseconds limit) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "levin/core/base/end_process.h"
+#include "levin/core/base/own_process.h"
 #include "levin/core/error.h"
 #include "levin/core/trainer_options.h"
 #include "levin/strategies/rank_start.h"
@@ -36,6 +37,7 @@ inline TrainerOptions rank_options(int ranks, const std::filesystem::path& folde
 template <class Program>
 int status_of(const Program& program) {
   start_ranks_here();
+  const OwnProcess own;
   try {
     program();
   } catch (const Error& error) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "levin/core/base/own_process.h"
 #include "levin/core/error.h"
 #include "levin/core/seed.h"
 #include "levin/strategies/ddp.h"
@@ -240,6 +241,7 @@ void heed_environment(levin::DdpOptions& options, levin::LaunchRequest& request)
 int main(int argc, char** argv) {
   levin::test::become_copy(argc, argv);
   levin::start_ranks_here();
+  const levin::OwnProcess own;
   if (argc >= 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]), argc > 3);
   if (argc < 4) return 2;
   torch::set_num_threads(1);

@@ -55,9 +55,7 @@ levin::LoaderPtr make_loader(const std::string& data, int rank) {
   return std::make_shared<levin::DataLoader>(dataset, levin::DataLoaderOptions{.batch_size = 2});
 }
 
-}  // namespace
-
-int main(int, char** argv) {
+void run(char** argv) {
   levin::TrainerOptions options;
   options.max_epochs = 2;
   options.accelerator = "cpu";
@@ -76,4 +74,10 @@ int main(int, char** argv) {
   } else {
     trainer.fit(module, make_loader(task, trainer.rank()));
   }
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  return levin::run_main([&] { run(argv); });
 }

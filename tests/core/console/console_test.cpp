@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/console/pseudo_terminal.h"
+#include "levin/core/console/place_of_thread.h"
 #include "levin/core/error.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
@@ -157,6 +158,82 @@ TEST_CASE("what other ranks have warned of goes to the log file alone") {
   CHECK(files.error() == "[rank 1] warning: new\n[rank 1] warning: 1 of many\n[rank 1] warning: unshared\n");
   CHECK(said.contains("known to others too"));
   CHECK_THAT(read_text(folder.path() / "log.rank_1"), Catch::Contains("warning: known to others\n"));
+}
+
+TEST_CASE("a sink gets messages in place of the descriptors, with level, rank and the place of the thread's run") {
+  const Files files;
+  const TemporaryFolder folder;
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options = options_of_rank(1, 2);
+  options.log_file = folder / "log";
+  console.configure(options);
+  std::vector<levin::Message> messages;
+  console.set_sink([&](const levin::Message& message) {
+    messages.push_back(message);
+    console.info("from the sink");
+    if (message.text == "broken") throw std::runtime_error("no room");
+  });
+  console.debug("hidden");
+  console.print(LogLevel::kInfo, "rank 0 says it", Speaker::kRun);
+  {
+    const levin::PlaceOfThread place([] { return levin::Whereabouts{levin::Stage::kTrain, levin::Hook::kTrainingStep, 2, 7}; });
+    console.warn("two\nlines");
+    console.warn_once("once");
+    console.warn_once("once");
+  }
+  console.error("broken");
+  CHECK(console.hand_to_sink(LogLevel::kError, "from a watch"));
+  console.set_sink(nullptr);
+  console.info("here again");
+  CHECK_FALSE(console.hand_to_sink(LogLevel::kError, "too late"));
+
+  REQUIRE(messages.size() == 4);
+  CHECK(messages[0].level == LogLevel::kWarning);
+  CHECK(messages[0].rank == 1);
+  CHECK(messages[0].text == "two\nlines");
+  REQUIRE(messages[0].place.has_value());
+  CHECK(messages[0].place->hook == levin::Hook::kTrainingStep);
+  CHECK(messages[0].place->step == 7);
+  CHECK(messages[1].text == "once");
+  CHECK_FALSE(messages[2].place.has_value());
+  CHECK(messages[3].text == "from a watch");
+  const std::string mine = "[rank 1] from the sink\n";
+  CHECK(files.output() == mine + mine + mine + mine + "[rank 1] here again\n");
+  CHECK(files.error() == "[rank 1] error: broken\n");  // which the sink could not keep
+  const std::string log = read_text(folder / "log.rank_1");
+  CHECK(log.find("warning: two") != std::string::npos);
+  CHECK(log.find("error: broken") != std::string::npos);
+}
+
+TEST_CASE("threads tell a sink what they have to say one at a time, and nothing once it is gone") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  int told = 0;  // without a lock
+  console.set_sink([&](const levin::Message&) { ++told; });
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int message = 0; message < 100; ++message) console.info("hello");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  console.set_sink(nullptr);
+  console.info("hello");
+  CHECK(told == 400);
+  CHECK(files.output() == "hello\n");
+}
+
+TEST_CASE("with the level none nothing is shown") {
+  const Files files;
+  Console console(files.output_fd(), files.error_fd());
+  ConsoleOptions options;
+  options.level = LogLevel::kNone;
+  console.configure(options);
+  console.info("hello");
+  console.warn("careful");
+  console.error("broken");
+  CHECK(files.output().empty());
+  CHECK(files.error().empty());
 }
 
 TEST_CASE("an error is known as told by the object that was thrown, not by its text") {

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <string>
+#include <thread>
 
 #include "levin/core/error.h"
 #include "levin/core/run/signals.h"
@@ -55,6 +57,36 @@ TEST_CASE("a wish to skip the epoch is merged, but is this rank's own") {
   CHECK_FALSE(stop.votes(false).end_epoch);
 }
 
+TEST_CASE("a wish from before an entry point counts for it, and one from within it not for the next") {
+  StopRequest stop;
+  stop.ask("the client has gone");
+  stop.begin(/*heeds_signals=*/false);
+  CHECK(stop.votes(true).stop);
+  CHECK(stop.reason() == "the client has gone");
+  stop.end();
+  CHECK(stop.asked());
+  stop.begin(false);
+  CHECK_FALSE(stop.votes(true).stop);
+  CHECK(stop.reason().empty());
+  stop.ask();
+  stop.end();
+  stop.ask("once more");
+  stop.begin(false);
+  CHECK(stop.asked());
+  CHECK(stop.reason() == "once more");
+}
+
+TEST_CASE("any thread may ask while votes are taken") {
+  StopRequest stop;
+  stop.begin(false);
+  std::thread asking([&] {
+    for (int time = 0; time < 1000; ++time) stop.ask("time " + std::to_string(time));
+  });
+  while (!stop.adopt({stop.votes(true)}).stop || stop.explain(1) != "time 999") std::this_thread::yield();
+  asking.join();
+  CHECK(stop.agreed());
+}
+
 TEST_CASE("a signal that any rank received is agreed for good") {
   StopRequest stop;
   CHECK_NOTHROW(stop.throw_if_signalled("during fit"));
@@ -71,4 +103,27 @@ TEST_CASE("a signal that this process received is among its votes") {
   CHECK(stop.votes(true).signal == 0);
   raise(SIGUSR1);
   CHECK(stop.votes(true).signal == SIGUSR1);
+  StopRequest without;
+  without.begin(/*heeds_signals=*/false);
+  CHECK(without.votes(true).signal == 0);
+}
+
+TEST_CASE("signals are given back, but for one that the program has set a handler for meanwhile") {
+  const auto handler = [] {
+    struct sigaction present {};
+    sigaction(SIGUSR1, nullptr, &present);
+    return present.sa_handler;
+  };
+  void (*const own)(int) = [](int) {};
+  for (const bool sets_its_own : {false, true}) {
+    REQUIRE(handler() == SIG_DFL);
+    {
+      const SignalScope signals;
+      { const SignalScope inner; }
+      CHECK(handler() != SIG_DFL);
+      if (sets_its_own) std::signal(SIGUSR1, own);
+    }
+    CHECK(handler() == (sets_its_own ? own : SIG_DFL));
+    std::signal(SIGUSR1, SIG_DFL);
+  }
 }

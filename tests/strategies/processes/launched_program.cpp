@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/base/own_process.h"
 #include "levin/core/error.h"
 #include "levin/strategies/processes/cluster_environment.h"
 #include "levin/strategies/processes/failure_watch.h"
@@ -215,6 +216,7 @@ int cannot_start() {
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   start_fork_server();
+  const levin::OwnProcess own;
   if (argv[1] == std::string("cannot_start") && std::getenv("RANK") == nullptr) return cannot_start();
   const auto environment = levin::detect_cluster_environment();
   if (environment.kind == levin::ClusterKind::kNone) levin::launch_ranks({.local_ranks = std::atoi(argv[2])});
