@@ -188,9 +188,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string side = argv[1];
-  if (side == "by_hand") {
-    by_hand(argv[2]);
-  } else {
+  return levin::run_main([&] {
+    if (side == "by_hand") return by_hand(argv[2]);
     with_trainer(side, argv[2], argc > 3 ? std::atoi(argv[3]) : 1);
-  }
+  });
 }
