@@ -93,9 +93,10 @@ void run_evaluation(TrainerState& run, Module& module, DataSource source, Stage 
   entry.run([&] {
     LoaderList loaders = entry.source().evaluation(stage, module, run.setup, run.hooks);
     if (loaders.empty()) {
+      const std::string function = stage == Stage::kValidate ? "val" : std::string(stage_name(stage));
       throw MisuseError(std::string(stage_name(stage)) +
-                        " needs data: pass loaders, or a data module (`data:` in a YAML file) that gives them for " +
-                        std::string(stage_name(stage)) + ", or let the module give them itself.");
+                        " needs data: pass loaders, or a data module (`data:` in a YAML file) whose " + function +
+                        "_dataloaders() gives some, or let the module's own do so.");
     }
     EvaluationLoop loop(run, entry.precision(), stage, std::move(loaders), evaluation_limit(run.options(), stage),
                         evaluation_limit_name(stage), stage == Stage::kPredict && options.return_predictions);

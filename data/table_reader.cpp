@@ -40,6 +40,8 @@ CsvTable read_table(const fs::path& path, const TableDataOptions& options, const
                             .missing = options.missing,
                             .max_expansion = options.max_expansion,
                             .class_column = has_classes ? label_column : ""});
+  } else if (std::filesystem::is_directory(path)) {
+    throw ConfigError(format("{}: it is a folder, and a file is needed", path));
   } else {
     throw ConfigError(format(
         "{}: the name does not say what the file holds; it ends in .csv, .tsv, .txt, .npy, .idx or ubyte (and .gz)", path));

@@ -154,7 +154,7 @@ void EntryPoint::tell_place(Error& error) const {
 void EntryPoint::explain(c10::Error& error) const {
   const std::string hint = hint_for_torch_error(error.what_without_backtrace());
   if (!run_.failed_batch.empty()) error.add_context("The batch: " + run_.failed_batch + ".");
-  if (!hint.empty()) error.add_context("Hint: " + hint + ".");
+  if (!hint.empty()) error.add_context("Hint: " + hint + (hint.ends_with('?') ? "" : "."));
 }
 
 void EntryPoint::set_up() {

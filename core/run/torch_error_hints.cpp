@@ -28,6 +28,10 @@ constexpr std::array kHints = {
     Hint{{"channels", "weight"},
          "a convolution wants [batch, channels, height, width], with as many channels as its in_channels; unsqueeze(1) adds a "
          "missing one"},
+    Hint{
+        {"batched) input to conv", ""},
+        "a convolution wants [batch, channels, height, width]: with TableDataModule, `shape` gives a sample's, as [1, 28, 28]; "
+        "else reshape what it is given"},
     Hint{{"Expected all tensors to be on the same device", ""},
          "make tensors on the module's device, as torch::zeros({...}, device()), and keep what belongs to the module in "
          "register_parameter() or register_buffer(), which move along"},

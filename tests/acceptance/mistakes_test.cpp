@@ -282,8 +282,13 @@ TEST_CASE("mistakes in a module's code") {
       in_code("integer_loss", {"loss"}),
       in_code("unknown_key", {"batch[\"labels\"]", "\"features\""}),
       in_code("wrong_shape", {"training_step (train, epoch 0, step 0)", "mat1 and mat2"}),
+      whole_yaml("a shape that is left out",
+                 "plugins: [libdigits.so]\nmodel: Digits\ntrainer: {accelerator: cpu, max_epochs: 1, num_sanity_val_steps: 0}\n"
+                 "data: {class_path: TableDataModule, init_args: {path: " +
+                     kDigits + "}}\n",
+                 {"training_step (train, epoch 0, step 0)", "`shape` gives a sample's"}, 1),
       in_code("wrong_type", {"training_step (train, epoch 0, step 0)", "Long"}),
-      in_code("class_out_of_range", {"training_step (train, epoch 0, step 0)"}),
+      in_code("class_out_of_range", {"training_step (train, epoch 0, step 0)", "count from 1?\n"}),
       in_code("in_place", {"inplace"}),
       in_code("backward_twice", {"a second time"}),
       in_code("log_vector", {"log(\"train_loss\")", "one element"}),
