@@ -144,6 +144,9 @@ void add_file_commands(CLI::App& app, FileCommand& command) {
       app.add_subcommand("inspect", "Print what a checkpoint or another file of weights holds, and whether it is whole");
   inspect->add_option("file", command.file, "The file, or a folder of Hugging Face's")->required();
   inspect->add_flag("--json", command.as_json, "As JSON");
+  constexpr const char* kKeyHelp =
+      "Which dict of tensors, where a file of torch.save() holds several: as generator or models.a";
+  inspect->add_option("--key", command.key, kKeyHelp);
   CLI::App* save =
       app.add_subcommand("export", "Write the weights of a checkpoint, or of another file, as other programs read them");
   save->add_option("file", command.file, "The file, or a folder of Hugging Face's")->required();
@@ -151,6 +154,8 @@ void add_file_commands(CLI::App& app, FileCommand& command) {
       ->required()
       ->check(CLI::IsMember({"safetensors", "state_dict", "lightning"}));
   save->add_option("-o,--output", command.output, "The file to write; beside FILE when left out");
+  save->add_flag("--force", command.force, "Replace a file that is there already");
+  save->add_option("--key", command.key, kKeyHelp);
   save->add_option("--prefix", command.prefix, "Only weights whose names begin with this, without it");
   save->add_option("--add_prefix", command.add_prefix, "What stands before each name then, such as model.");
 }

@@ -21,11 +21,13 @@ using ConfigSource = std::variant<ConfigFile, Override>;
 /// What `levin inspect` and `levin export` are given.
 struct FileCommand {
   std::string file;
+  std::string key = {};         ///< which of several dicts of tensors in a file of torch's
   bool as_json = false;         ///< of inspect
   std::string format = {};      ///< of export: safetensors, state_dict or lightning
   std::string output = {};      ///< empty: beside the file
   std::string prefix = {};      ///< only weights with it, without it
   std::string add_prefix = {};  ///< before each
+  bool force = false;           ///< of export: replaces a file
 };
 
 /// What follows `levin bench`.

@@ -62,6 +62,7 @@ std::string report_text(const std::string& file, const FileReport& report) {
   std::uint64_t bytes = 0;
   for (const FileReport::Tensor& tensor : report.tensors) bytes += tensor.bytes;
   std::string text = format("{}: {}, {}, {} bytes\n", file, report.kind, counted(report.tensors.size(), "tensor"), bytes);
+  if (!report.beside.empty()) text += format("beside: {}\n", printable(join(report.beside)));
   if (!report.manifest.is_null()) text += "manifest:\n" + indented(printable(to_yaml(report.manifest)));
   return text + "tensors:\n" + table_of(report.tensors) + checks_text(report);
 }
@@ -79,6 +80,7 @@ Value report_value(const std::string& file, const FileReport& report) {
   for (const FileReport::Check& check : report.checks) {
     value["checksums"].push_back(Value(Value::Map{{"of", Value(check.what)}, {"holds", Value(check.holds)}}));
   }
+  if (!report.beside.empty()) value["beside"] = Value(Value::List(report.beside.begin(), report.beside.end()));
   value["damaged"] = !report.is_whole();
   return value;
 }
@@ -92,21 +94,19 @@ std::filesystem::path default_output(const std::filesystem::path& file, ExportFo
 }  // namespace
 
 Inspection inspect(const FileCommand& command) {
-  const FileReport report = inspect_file(command.file);
+  const FileReport report = inspect_file(command.file, command.key);
   const std::string text = command.as_json ? json_text(report_value(command.file, report)) : report_text(command.file, report);
   return {text, report.is_whole()};
 }
 
 std::string export_weights(const FileCommand& command) {
-  ExportOptions options{.prefix = command.prefix, .add_prefix = command.add_prefix};
+  ExportOptions options{.prefix = command.prefix, .add_prefix = command.add_prefix, .key = command.key};
   if (command.format == "state_dict") options.format = ExportFormat::kStateDict;
   if (command.format == "lightning") options.format = ExportFormat::kLightning;
   std::filesystem::path output = command.output;
-  if (output.empty()) {
-    output = default_output(command.file, options.format);
-    if (std::filesystem::exists(output)) {
-      throw ConfigError(format("'{}' is there already: give --output to replace it, or to write elsewhere.", output));
-    }
+  if (output.empty()) output = default_output(command.file, options.format);
+  if (!command.force && std::filesystem::exists(std::filesystem::symlink_status(output))) {
+    throw ConfigError(format("'{}' is there already: give --force to replace it, or --output to write elsewhere.", output));
   }
   export_file(command.file, output, options);
   return format("{} written\n", output);

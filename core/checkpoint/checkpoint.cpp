@@ -219,7 +219,7 @@ std::optional<fs::path> newest_whole_file_beside(const fs::path& refused) {
   const fs::path folder = refused.has_parent_path() ? refused.parent_path() : fs::path(".");
   for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
     const fs::path& path = entry->path();
-    if (!entry->is_regular_file(ignored) || path.filename() == refused.filename() ||
+    if (!entry->is_regular_file(ignored) || path.filename() == refused.filename() || path.extension() != refused.extension() ||
         path.filename().string().starts_with('.')) {
       continue;
     }

@@ -31,7 +31,7 @@ void export_file(const std::filesystem::path& file, const std::filesystem::path&
   if (std::filesystem::equivalent(file, output, ignored)) {
     throw ConfigError(format("'{}' would be written over itself: give another --output.", output));
   }
-  const TensorFile opened = TensorFile::open(file);
+  const TensorFile opened = TensorFile::open(file, {}, options.key);
   const Weights weights = renamed_weights(opened, file, options);
   if (options.format == ExportFormat::kSafetensors) {
     save_safetensors(output, {weights.begin(), weights.end()});

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/quoted_text.h"
+#include "levin/core/checkpoint/file_content.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_checks.h"
 #include "levin/core/checkpoint/safetensors_index.h"
@@ -17,23 +19,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<FileReport::Check> checks_of(const fs::path& file) {
-  const MappedFile mapping(file);
+std::vector<FileReport::Check> zip_checks(std::string_view bytes) {
   std::vector<FileReport::Check> checks;
-  if (mapping.bytes().starts_with("PK\3\4")) {
-    const ZipArchive zip(mapping.bytes());
-    for (const ZipEntry& entry : zip.entries()) {
-      if (entry.crc32 != 0) checks.push_back({entry.name, zip.is_whole(entry)});
-    }
-    return checks;
+  const ZipArchive zip(bytes);
+  for (const ZipEntry& entry : zip.entries()) {
+    if (entry.crc32 != 0) checks.push_back({entry.name, zip.is_whole(entry)});
   }
-  if (!looks_like_safetensors_index(mapping.bytes())) return safetensors_checks(mapping.bytes());
-  for (const auto& [name, tensors] : parse_safetensors_index(mapping.bytes())) {
-    for (FileReport::Check& check : checks_of(file.parent_path() / name)) {
-      checks.push_back({format("{} of {}", check.what, name), check.holds});
+  return checks;
+}
+
+std::vector<FileReport::Check> index_checks(const fs::path& folder, std::string_view index) {
+  std::vector<FileReport::Check> checks;
+  for (const auto& [name, tensors] : parse_safetensors_index(index)) {
+    try {
+      // Whatever an index names is a safetensors file: not another index, or itself.
+      for (FileReport::Check& check : safetensors_checks(MappedFile(folder / name).bytes())) {
+        checks.push_back({format("{} of {}", check.what, name), check.holds});
+      }
+    } catch (const IoError& error) {
+      throw IoError(format("its {}: {}", quoted_text(name), error.what()));
     }
   }
   return checks;
+}
+
+std::vector<FileReport::Check> checks_of(const fs::path& file) {
+  try {
+    const MappedFile mapping(file);
+    switch (file_content(mapping.bytes())) {
+      case FileContent::kTorch:
+        return zip_checks(mapping.bytes());
+      case FileContent::kIndex:
+        return index_checks(file.parent_path(), mapping.bytes());
+      case FileContent::kSafetensors:
+        break;
+    }
+    return safetensors_checks(mapping.bytes());
+  } catch (const IoError& error) {
+    throw IoError(format("Cannot load '{}': {}.", file, error.what()));
+  }
 }
 
 }  // namespace
@@ -42,16 +66,12 @@ bool FileReport::is_whole() const {
   return std::all_of(checks.begin(), checks.end(), [](const Check& check) { return check.holds; });
 }
 
-FileReport inspect_file(const fs::path& file) {
+FileReport inspect_file(const fs::path& file, const std::string& key) {
   FileReport report;
-  try {
-    report.checks = checks_of(TensorFile::place(file));
-  } catch (const IoError&) {
-    TensorFile::open(file);  // which says more of what is wrong
-    throw;
-  }
+  report.checks = checks_of(TensorFile::place(file));
   if (!report.is_whole()) return report;
-  const TensorFile opened = TensorFile::open(file);
+  const TensorFile opened = TensorFile::open(file, {}, key);
+  report.beside = opened.beside;
   report.kind = kind_name(opened.kind);
   if (opened.content.manifest.size() > 0) report.manifest = opened.content.manifest;
   for (const std::string& name : opened.names) {

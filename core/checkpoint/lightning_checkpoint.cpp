@@ -19,9 +19,9 @@ std::int64_t number_at(const Value& loops, const char* progress, const char* spa
 }
 
 /// Where training goes on. An epoch that was under way begins again: its order of samples is not Lightning's.
-Value loops_of(const Value& manifest, const PickleValue* lightning_loops) {
+Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainValues& plain) {
   const PickleValue* fit_loop = lightning_loops == nullptr ? nullptr : lightning_loops->find("fit_loop");
-  const Value loops = fit_loop == nullptr ? Value(Value::Map{}) : plain_value(*fit_loop);
+  const Value loops = fit_loop == nullptr ? Value(Value::Map{}) : plain.of(*fit_loop);
   const Value* batches = loops.find("epoch_loop.batch_progress");
   const Value* last = batches == nullptr ? nullptr : batches->find("is_last_batch");
   const bool had_last_batch = last != nullptr && *last == Value(true);
@@ -58,6 +58,7 @@ Value single_number(const at::Tensor& tensor) {
 /// What one optimizer keeps of one parameter: tensors into the checkpoint, numbers as a map.
 Value parameter_state(const PickleValue& state, const std::string& prefix, TorchFile& file, TorchFile::Tensors& tensors) {
   Value numbers(Value::Map{});
+  file.plain().pay(1, prefix.size());
   for (auto& [name, tensor] : file.tensors(state)) {
     if (name == "step" && tensor.numel() == 1) {
       numbers["step"] = static_cast<std::int64_t>(tensor.item<double>());
@@ -68,7 +69,7 @@ Value parameter_state(const PickleValue& state, const std::string& prefix, Torch
   for (const auto& [key, value] : *state.items()) {
     const auto* name = key->as<std::string>();
     if (name != nullptr && (value->as<std::int64_t>() != nullptr || value->as<double>() != nullptr)) {
-      numbers[*name] = plain_value(*value);
+      numbers[*name] = file.plain().of(*value);
     }
   }
   return numbers;
@@ -76,7 +77,7 @@ Value parameter_state(const PickleValue& state, const std::string& prefix, Torch
 
 /// A group's options; a learning rate may be a tensor.
 Value group_options(const PickleValue& group, TorchFile& file) {
-  Value options = plain_value(group);
+  Value options = file.plain().of(group);
   if (!options.is_map()) throw IoError("a group of an optimizer is no dict");
   for (const auto& [name, tensor] : file.tensors(group)) {
     if (tensor.numel() == 1) options[name] = single_number(tensor);
@@ -107,17 +108,18 @@ Value optimizer_state(const PickleValue& saved, std::size_t index, TorchFile& fi
 }
 
 /// A scheduler's state as levin's: MultiStepLR of PyTorch counts how often each milestone is there.
-Value scheduler_state(const PickleValue& saved) {
-  Value state = plain_value(saved);
+Value scheduler_state(const PickleValue& saved, PlainValues& plain) {
+  Value state = plain.of(saved);
+  if (!state.is_map()) throw IoError("the state of a scheduler is no dict");
   const PickleValue* const milestones = saved.find("milestones");
   if (milestones != nullptr && milestones->as<PickleDict>() != nullptr) {
     Value::List list;
     for (const auto& [key, value] : *milestones->items()) {
       const auto* milestone = key->as<std::int64_t>();
       const auto* times = value->as<std::int64_t>();
-      constexpr std::int64_t kMostTimes = 1000;
-      if (milestone == nullptr || times == nullptr || *times > kMostTimes) throw IoError("milestones are no numbers of steps");
-      for (std::int64_t i = 0; i < *times; ++i) list.emplace_back(*milestone);
+      if (milestone == nullptr || times == nullptr || *times < 0) throw IoError("milestones are no numbers of steps");
+      plain.pay(static_cast<std::size_t>(*times));
+      list.insert(list.end(), static_cast<std::size_t>(*times), Value(*milestone));
     }
     state["milestones"] = std::move(list);
   }
@@ -125,7 +127,7 @@ Value scheduler_state(const PickleValue& saved) {
     state["_schedulers"] = Value(Value::List{});
     for (const PickleValue* member : *members->elements()) {
       if (member->find("_schedulers") != nullptr) throw IoError("a sequence of schedulers is in another one");
-      state["_schedulers"].push_back(scheduler_state(*member));
+      state["_schedulers"].push_back(scheduler_state(*member, plain));
     }
   }
   return state;
@@ -143,10 +145,10 @@ void read_training(TorchFile& file, Value& manifest, TorchFile::Tensors& tensors
   }
   Value scheduler_states(Value::List{});
   if (schedulers != nullptr && schedulers->elements() != nullptr) {
-    for (const PickleValue* saved : *schedulers->elements()) scheduler_states.push_back(scheduler_state(*saved));
+    for (const PickleValue* saved : *schedulers->elements()) scheduler_states.push_back(scheduler_state(*saved, file.plain()));
   }
   manifest["lr_schedulers"] = std::move(scheduler_states);
-  manifest["loops"] = loops_of(manifest, file.root().find("loops"));
+  manifest["loops"] = loops_of(manifest, file.root().find("loops"), file.plain());
   manifest["optimizer_states"] = std::move(list);
   tensors.insert(tensors.end(), states.begin(), states.end());
 }
@@ -176,11 +178,11 @@ Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& 
   };
   for (const std::string_view key : {kLightningVersion, std::string_view("epoch"), std::string_view("global_step")}) {
     const PickleValue* value = root.find(key);
-    lenient("numbers", [&] { manifest[key] = value == nullptr ? Value(0) : plain_value(*value); });
+    lenient("numbers", [&] { manifest[key] = value == nullptr ? Value(0) : file.plain().of(*value); });
   }
   for (const char* key : {"hyper_parameters", "datamodule_hyper_parameters"}) {
     const PickleValue* saved = root.find(key);
-    if (saved != nullptr) lenient(key, [&] { manifest[key] = plain_value(*saved); });
+    if (saved != nullptr) lenient(key, [&] { manifest[key] = file.plain().of(*saved); });
   }
   lenient("what fit needs", [&] { read_training(file, manifest, tensors); });
   if (!not_read.empty()) manifest["not_read"] = join(not_read, "; ");

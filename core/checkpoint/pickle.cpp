@@ -1,5 +1,7 @@
 #include "levin/core/checkpoint/pickle.h"
 
+#include <algorithm>
+
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/base/quoted_text.h"
@@ -17,53 +19,6 @@ std::string name_text(const std::string& name) {
   const std::string module = dot == std::string::npos ? "" : " of module " + name.substr(0, dot);
   return printable(format("{} {}{}", is_class ? "class" : "function", last, module));
 }
-
-/// A few bytes may stand for as many: less than a manifest of levin's own may have.
-constexpr std::size_t kMostPlainValues = 500'000;
-constexpr std::size_t kBytesOfValue = 64;
-
-/// Walks through values that may be shared and hold themselves, so that it counts how many it has made, and how deep it is.
-class PlainValues {
- public:
-  Value of(const PickleValue& value, std::size_t depth) {
-    if (depth > kMaxJsonDepth) throw IoError(format("its values are nested deeper than {} levels", kMaxJsonDepth));
-    const auto* long_text = value.as<std::string>();
-    // A text may be shared, too.
-    count_ += 1 + (long_text == nullptr ? 0 : long_text->size() / kBytesOfValue);
-    if (count_ > kMostPlainValues) throw IoError(format("it has more than {} values", kMostPlainValues));
-    if (const auto* elements = value.elements()) {
-      Value list(Value::List{});
-      for (const PickleValue* element : *elements) list.push_back(of(*element, depth + 1));
-      return list;
-    }
-    if (value.items() != nullptr && (value.as<PickleDict>() != nullptr || !value.items()->empty())) {
-      return map(*value.items(), depth);
-    }
-    if (const auto* truth = value.as<bool>()) return Value(*truth);
-    if (const auto* integer = value.as<std::int64_t>()) return Value(*integer);
-    if (const auto* number = value.as<double>()) return Value(*number);
-    if (const auto* text = value.as<std::string>()) return Value(*text);
-    if (value.as<std::monostate>() != nullptr) return Value();
-    if (const auto* tensor = value.as<PickleTensor>()) {
-      return Value(format("tensor [{}]", join(tensor->sizes, ", ", [](std::int64_t size) { return std::to_string(size); })));
-    }
-    return Value(foreign_text(value));
-  }
-
- private:
-  Value map(const std::vector<std::pair<PickleValue*, PickleValue*>>& items, std::size_t depth) {
-    Value::Map entries;
-    for (const auto& [key, item] : items) {
-      const auto* text = key->as<std::string>();
-      const auto* number = key->as<std::int64_t>();
-      std::string name = text != nullptr ? *text : number != nullptr ? std::to_string(*number) : foreign_text(*key);
-      entries.emplace_back(std::move(name), of(*item, depth + 1));
-    }
-    return Value(std::move(entries));
-  }
-
-  std::size_t count_ = 0;
-};
 
 }  // namespace
 
@@ -110,8 +65,58 @@ std::string foreign_text(const PickleValue& value) {
   return value.items() != nullptr ? "a dict" : value.elements() != nullptr ? "a list" : "a plain value";
 }
 
-Value plain_value(const PickleValue& value) { return PlainValues().of(value, 0); }
+PlainValues::PlainValues(std::size_t bytes) {
+  // Each takes a byte or more, and some texts are shared.
+  constexpr std::size_t kFixed = 20'000;
+  left_ = std::min(kFixed + bytes, kMaxJsonValues);
+}
 
-Pickle::Pickle(std::string_view bytes) { root_ = Unpickler(bytes, values_).run(); }
+void PlainValues::pay(std::size_t values, std::size_t bytes) {
+  constexpr std::size_t kBytesOfValue = 64;
+  const std::size_t price = values + bytes / kBytesOfValue;
+  if (price > left_) throw IoError("it stands for more values than its bytes can hold, as torch never writes");
+  left_ -= price;
+}
+
+std::string PlainValues::paid(std::string text) {
+  pay(0, text.size());
+  return text;
+}
+
+Value PlainValues::of(const PickleValue& value, std::size_t depth) {
+  if (depth > kMaxJsonDepth) throw IoError(format("its values are nested deeper than {} levels", kMaxJsonDepth));
+  pay(1);
+  if (const auto* elements = value.elements()) {
+    Value list(Value::List{});
+    for (const PickleValue* element : *elements) list.push_back(of(*element, depth + 1));
+    return list;
+  }
+  if (value.items() != nullptr && (value.as<PickleDict>() != nullptr || !value.items()->empty())) {
+    return map(*value.items(), depth);
+  }
+  if (const auto* truth = value.as<bool>()) return Value(*truth);
+  if (const auto* integer = value.as<std::int64_t>()) return Value(*integer);
+  if (const auto* number = value.as<double>()) return Value(*number);
+  if (const auto* text = value.as<std::string>()) return Value(paid(*text));
+  if (value.as<std::monostate>() != nullptr) return Value();
+  if (const auto* tensor = value.as<PickleTensor>()) {
+    return Value(
+        paid(format("tensor [{}]", join(tensor->sizes, ", ", [](std::int64_t size) { return std::to_string(size); }))));
+  }
+  return Value(paid(foreign_text(value)));
+}
+
+Value PlainValues::map(const std::vector<std::pair<PickleValue*, PickleValue*>>& items, std::size_t depth) {
+  Value::Map entries;
+  for (const auto& [key, item] : items) {
+    const auto* text = key->as<std::string>();
+    const auto* number = key->as<std::int64_t>();
+    std::string name = paid(text != nullptr ? *text : number != nullptr ? std::to_string(*number) : foreign_text(*key));
+    entries.emplace_back(std::move(name), of(*item, depth + 1));
+  }
+  return Value(std::move(entries));
+}
+
+Pickle::Pickle(std::string_view bytes) : bytes_(bytes.size()) { root_ = Unpickler(bytes, values_).run(); }
 
 }  // namespace levin

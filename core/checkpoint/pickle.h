@@ -45,6 +45,8 @@ struct PickleTensor {
   std::int64_t offset = 0;  ///< of its first element, in elements
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
+  bool is_conjugated = false;  ///< its elements are the conjugates of what is stored
+  bool is_negated = false;     ///< its elements are the negatives of what is stored
 
   /// How many elements of its storage it reaches over, from the first one on; unset when that is no number of 64 bits.
   std::optional<std::int64_t> end() const;
@@ -80,9 +82,26 @@ struct PickleValue {
 /// "class Net of module my.models": what a file refers to, and levin does not run.
 std::string foreign_text(const PickleValue& value);
 
-/// As plain values: containers, numbers and texts. Keys become texts, and what has no plain form the text that says what it is.
-/// Throws IoError on what is nested deeper than a checkpoint's manifest may be, or larger.
-Value plain_value(const PickleValue& value);
+/// Makes plain values of a file's: containers, numbers and texts. Values may be shared, and hold themselves, so that a few
+/// bytes may stand for any number of them: all that one of these makes is counted, and has to be in proportion to the file.
+class PlainValues {
+ public:
+  /// `bytes`: of the pickle.
+  explicit PlainValues(std::size_t bytes);
+
+  /// Keys become texts, and what has no plain form the text that says what it is. Throws IoError on what is nested deeper than
+  /// a checkpoint's manifest may be, or larger, or out of proportion to the file.
+  Value of(const PickleValue& value) { return of(value, 0); }
+  /// Counts what else is made of the file's values, and their texts by `bytes`. Throws IoError when it is out of proportion.
+  void pay(std::size_t values, std::size_t bytes = 0);
+
+ private:
+  Value of(const PickleValue& value, std::size_t depth);
+  Value map(const std::vector<std::pair<PickleValue*, PickleValue*>>& items, std::size_t depth);
+  std::string paid(std::string text);
+
+  std::size_t left_;
+};
 
 /// Reads Python's pickle format, protocols 2 to 5, as data: nothing is imported, called or made but plain containers and the
 /// descriptions of torch's tensors. What a pickle would have Python call otherwise is kept as a PickleObject. Values may be
@@ -94,8 +113,10 @@ class Pickle {
   /// or would take far more memory than torch's own.
   explicit Pickle(std::string_view bytes);
   const PickleValue& root() const { return *root_; }
+  std::size_t bytes() const { return bytes_; }
 
  private:
+  std::size_t bytes_;
   std::deque<PickleValue> values_;
   PickleValue* root_ = nullptr;
 };

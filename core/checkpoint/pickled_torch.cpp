@@ -38,7 +38,14 @@ std::vector<std::int64_t> integers(const PickleValue& value, const char* what) {
   return numbers;
 }
 
-/// (storage, offset, sizes, strides, …), and in later versions a dtype at `dtype_at`.
+/// {"conj": True}, {"neg": True} or both: what has been put off until the elements are needed.
+bool has_bit(const Arguments& arguments, std::size_t metadata_at, const char* name) {
+  const PickleValue* const bit = arguments.size() > metadata_at ? arguments[metadata_at]->find(name) : nullptr;
+  return bit != nullptr && bit->as<bool>() != nullptr && *bit->as<bool>();
+}
+
+/// (storage, offset, sizes, strides, requires_grad, hooks, metadata), and in later versions a dtype at `dtype_at` before the
+/// last.
 PickleTensor tensor_of(const Arguments& arguments, std::size_t dtype_at) {
   if (arguments.size() < 4) throw IoError("a tensor has too few arguments");
   const auto* storage = arguments[0]->as<PickleStorage>();
@@ -51,6 +58,9 @@ PickleTensor tensor_of(const Arguments& arguments, std::size_t dtype_at) {
     if (dtype == nullptr) throw IoError("a tensor has no dtype");
     tensor.storage.dtype = dtype_of_name(dtype->name);
   }
+  const std::size_t metadata_at = dtype_at != 0 ? dtype_at + 1 : 6;
+  tensor.is_conjugated = has_bit(arguments, metadata_at, "conj");
+  tensor.is_negated = has_bit(arguments, metadata_at, "neg");
   return tensor;
 }
 
@@ -135,6 +145,22 @@ PickleValue call_as_data(const std::string& callable, const Arguments& arguments
     if (const auto* text = arguments[0]->as<std::string>()) return PickleValue{bytes_of_latin1(*text)};
   }
   return PickleValue{PickleObject{.class_name = callable, .arguments = arguments}};
+}
+
+std::string foreign_tensor(const PickleValue& value) {
+  const auto* object = value.as<PickleObject>();
+  if (object == nullptr) return "";
+  const std::string& maker = object->class_name;
+  const auto is_made_by = [&](std::string_view part) { return maker.find(part) != std::string::npos; };
+  if (is_made_by("_rebuild_sparse")) return "a sparse tensor, and only dense ones are read: save its to_dense() in Python";
+  if (is_made_by("_rebuild_qtensor")) return "a quantized tensor, which is not read: save its dequantize() in Python";
+  if (is_made_by("_rebuild_nested")) return "a nested tensor, which is not read: save its to_padded_tensor() in Python";
+  if (is_made_by("_rebuild_meta")) return "a tensor on the device meta, which has no elements";
+  if (is_made_by("numpy") && is_made_by("_reconstruct")) {
+    return "an array of NumPy's, which is not read: save torch.from_numpy() of it in Python";
+  }
+  if (is_made_by("._rebuild")) return format("made by {}: levin runs no code from files", foreign_text(value));
+  return "";
 }
 
 PickleStorage storage_of_id(const PickleValue& id) {

@@ -12,6 +12,10 @@ namespace levin {
 /// PickleObject. Throws IoError on arguments with which torch never calls them.
 PickleValue call_as_data(const std::string& callable, const std::vector<PickleValue*>& arguments);
 
+/// What a value is where it stands for a tensor that is not read, and what to do: "a sparse tensor, …". Empty for anything
+/// else.
+std::string foreign_tensor(const PickleValue& value);
+
 /// The storage that a persistent id of torch's names: ("storage", torch.FloatStorage, key, location, elements). Throws IoError.
 PickleStorage storage_of_id(const PickleValue& id);
 

@@ -7,9 +7,11 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
+#include "levin/core/checkpoint/file_content.h"
 #include "levin/core/checkpoint/lightning_checkpoint.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/module_state.h"
+#include "levin/core/checkpoint/pickled_weights.h"
 #include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/checkpoint/safetensors_index.h"
 #include "levin/core/checkpoint/torch_file.h"
@@ -58,45 +60,35 @@ TensorFile open_index(const fs::path& file, std::string_view text) {
   return opened;
 }
 
-/// The dict of weights in what torch.save() was given: the whole of it, or what training loops of one's own call it.
-const PickleValue& dict_of_weights(const PickleValue& root) {
-  const auto has_tensors = [](const PickleValue* value) {
-    if (value == nullptr || value->items() == nullptr) return false;
-    return std::any_of(value->items()->begin(), value->items()->end(),
-                       [](const auto& item) { return item.second->template as<PickleTensor>() != nullptr; });
-  };
-  if (has_tensors(&root)) return root;
-  for (const char* name : {"state_dict", "model_state_dict", "model", "module"}) {
-    if (has_tensors(root.find(name))) return *root.find(name);
-  }
-  if (root.as<PickleObject>() != nullptr) {
-    throw IoError(
-        format("it holds an object, {}: levin runs no code from files; save its state_dict() in Python", foreign_text(root)));
-  }
-  throw IoError("it holds no weights: neither it nor a 'state_dict' in it is a dict of tensors");
-}
-
-TensorFile open_torch(const fs::path& path) {
+TensorFile open_torch(const fs::path& path, const std::string& key) {
   TorchFile file(path);
   TensorFile opened;
-  if (is_lightning_checkpoint(file.root())) {
+  if (key.empty() && is_lightning_checkpoint(file.root())) {
     opened.kind = TensorFileKind::kLightning;
     opened.content = read_lightning_checkpoint(file, opened.names);
     return opened;
   }
   opened.kind = TensorFileKind::kStateDict;
-  for (auto& [name, tensor] : file.tensors(dict_of_weights(file.root()))) {
+  PickledWeights weights = find_weights(file.root(), key);
+  opened.beside = std::move(weights.beside);
+  if (const auto* tensor = weights.value->as<PickleTensor>()) {
+    opened.content.tensors[weights.name] = file.tensor(*tensor);
+    opened.names = {weights.name};
+    return opened;
+  }
+  for (auto& [name, tensor] : file.tensors(*weights.value)) {
     if (opened.content.tensors.emplace(name, tensor).second) opened.names.push_back(name);
   }
   return opened;
 }
 
-TensorFile open_file(const fs::path& file) {
+TensorFile open_file(const fs::path& file, const std::string& key) {
   try {
     const MappedFile mapping(file);
-    const std::string_view bytes = mapping.bytes();
-    if (TorchArchive::looks_like_one(bytes)) return open_torch(file);
-    if (looks_like_safetensors_index(bytes)) return open_index(file, bytes);
+    const FileContent content = file_content(mapping.bytes());
+    if (content == FileContent::kTorch) return open_torch(file, key);
+    if (!key.empty()) throw IoError(format("key: {}: only files of torch.save() have keys", quoted_text(key)));
+    if (content == FileContent::kIndex) return open_index(file, mapping.bytes());
   } catch (const IoError& error) {
     const std::string message = error.what();
     throw IoError(message.starts_with("Cannot load") ? message : format("Cannot load '{}': {}.", file, message));
@@ -152,8 +144,8 @@ fs::path TensorFile::place(const fs::path& path) {
   throw IoError(format("Cannot load '{}': it is a folder without {} or {}.", path, kIndex, kWhole));
 }
 
-TensorFile TensorFile::open(const fs::path& path, const std::string& map_location) {
-  TensorFile file = open_file(place(path));
+TensorFile TensorFile::open(const fs::path& path, const std::string& map_location, const std::string& key) {
+  TensorFile file = open_file(place(path), key);
   if (!map_location.empty()) move_to(map_location, file.content.tensors);
   return file;
 }

@@ -31,11 +31,14 @@ struct LEVIN_API TensorFile {
   Checkpoint content;
   /// The names of the tensors, in the file's order.
   std::vector<std::string> names;
+  /// What else a file of torch.save() holds, which is not read: "'model_ema' (12 tensors)".
+  std::vector<std::string> beside;
 
   /// Opens a file, or the folder with Hugging Face's index. It is mapped into memory. No code of a file is ever run.
-  /// `map_location`: the device onto which the tensors go, "cpu" or "cuda:1"; empty: none. Throws IoError, which names the file
-  /// and says what is wrong with it, and ConfigError when there is no such device.
-  static TensorFile open(const std::filesystem::path& path, const std::string& map_location = {});
+  /// `map_location`: the device onto which the tensors go, "cpu" or "cuda:1"; empty: none. `key`: where the weights are in what
+  /// torch.save() was given, as "generator" or "models.generator"; empty: the whole of it, or "state_dict", "model" and the
+  /// like. Throws IoError, which names the file and says what is wrong with it, and ConfigError when there is no such device.
+  static TensorFile open(const std::filesystem::path& path, const std::string& map_location = {}, const std::string& key = {});
   /// The file itself, or the one in a folder of Hugging Face's. Throws IoError when there is none in it.
   static std::filesystem::path place(const std::filesystem::path& path);
   /// There is such a file in this folder.

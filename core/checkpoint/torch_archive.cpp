@@ -7,19 +7,6 @@
 namespace levin {
 namespace {
 
-constexpr std::string_view kZip = "PK\x03\x04";
-/// The pickle of the number with which torch's older files begin.
-constexpr std::string_view kBeforeZip("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14);
-
-std::string_view checked_kind(std::string_view bytes) {
-  if (bytes.starts_with(kBeforeZip)) {
-    throw IoError(
-        "it is in the format of torch before version 1.6, which is not read; convert it in Python: "
-        "torch.save(torch.load(FILE), NEW_FILE)");
-  }
-  return bytes;
-}
-
 std::string folder_of(const ZipArchive& zip) {
   constexpr std::string_view kPickle = "data.pkl";
   for (const ZipEntry& entry : zip.entries()) {
@@ -33,7 +20,7 @@ std::string folder_of(const ZipArchive& zip) {
 
 }  // namespace
 
-TorchArchive::TorchArchive(std::string_view bytes) : zip_(checked_kind(bytes)), folder_(folder_of(zip_)) {
+TorchArchive::TorchArchive(std::string_view bytes) : zip_(bytes), folder_(folder_of(zip_)) {
   if (entry("constants.pkl") != nullptr) {
     throw IoError("it is a TorchScript program, not weights: save its state_dict() in Python");
   }
@@ -47,8 +34,6 @@ TorchArchive::TorchArchive(std::string_view bytes) : zip_(checked_kind(bytes)), 
     throw IoError(format("its data.pkl, which begins at byte {}, cannot be read: {}", entry("data.pkl")->offset, error.what()));
   }
 }
-
-bool TorchArchive::looks_like_one(std::string_view bytes) { return bytes.starts_with(kZip) || bytes.starts_with(kBeforeZip); }
 
 std::string_view TorchArchive::checked_bytes(const ZipEntry& entry) const {
   if (!zip_.is_whole(entry)) {

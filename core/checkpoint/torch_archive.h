@@ -13,13 +13,11 @@ namespace levin {
 class TorchArchive {
  public:
   /// `bytes`, the whole file, must outlive this. Throws IoError, without the file's name, for anything else: an archive of
-  /// another kind, of TorchScript, with big-endian numbers, or torch's format of before version 1.6.
+  /// another kind, of TorchScript, or with big-endian numbers.
   explicit TorchArchive(std::string_view bytes);
 
-  /// Whether a file begins as these do: any zip archive, or the older format.
-  static bool looks_like_one(std::string_view bytes);
-
   const PickleValue& root() const { return pickle_->root(); }
+  std::size_t pickle_bytes() const { return pickle_->bytes(); }
   const ZipArchive& zip() const { return zip_; }
   /// The file that has a tensor's storage. Throws IoError, which names it, unless it has all of the tensor's elements.
   const ZipEntry& storage(const PickleTensor& tensor, std::uint64_t element_size) const;

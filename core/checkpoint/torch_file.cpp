@@ -7,6 +7,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/quoted_text.h"
+#include "levin/core/checkpoint/pickled_torch.h"
 #include "levin/core/error.h"
 
 namespace levin {
@@ -40,7 +41,12 @@ c10::Storage storage_of(std::string_view bytes, const std::shared_ptr<MappedFile
 }  // namespace
 
 TorchFile::TorchFile(const std::filesystem::path& file)
-    : mapping_(std::make_shared<MappedFile>(file)), archive_(mapping_->bytes()) {}
+    : mapping_(std::make_shared<MappedFile>(file)), archive_(mapping_->bytes()), plain_(archive_.pickle_bytes()) {
+  // Tensors may share their storage, and repeat its elements (with strides of 0); whoever copies one takes all of its bytes.
+  constexpr std::uint64_t kFixed = std::uint64_t{256} << 20U;
+  constexpr std::uint64_t kTimesItsSize = 64;
+  bytes_left_ = kFixed + kTimesItsSize * mapping_->bytes().size();
+}
 
 at::Tensor TorchFile::tensor(const PickleTensor& described) {
   const at::ScalarType type = scalar_type(described.storage.dtype);
@@ -55,6 +61,14 @@ at::Tensor TorchFile::tensor(const PickleTensor& described) {
     tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(known->second);
     tensor.unsafeGetTensorImpl()->set_storage_offset(described.offset);
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(described.sizes, described.strides);
+    if (tensor.nbytes() > bytes_left_) {
+      throw IoError(
+          format("its tensors repeat their storages so often that they would have more than 64 times its bytes: one of them {}",
+                 tensor.nbytes()));
+    }
+    bytes_left_ -= tensor.nbytes();
+    if (described.is_conjugated) tensor = tensor.conj().resolve_conj();
+    if (described.is_negated) tensor = tensor.neg();
     return tensor;
   } catch (const c10::Error& error) {
     throw IoError(format("a tensor cannot be made: {}", error.what_without_backtrace()));
@@ -67,9 +81,10 @@ TorchFile::Tensors TorchFile::tensors(const PickleValue& dict) {
     const auto* name = key->as<std::string>();
     if (name == nullptr) continue;
     if (const auto* described = value->as<PickleTensor>()) {
+      plain_.pay(1, name->size());
       found.emplace_back(*name, tensor(*described));
-    } else if (value->as<PickleObject>() != nullptr && !name->ends_with(kExtraState)) {
-      throw IoError(format("{} in it is made by {}: levin runs no code from files", quoted_text(*name), foreign_text(*value)));
+    } else if (const std::string problem = foreign_tensor(*value); !problem.empty() && !name->ends_with(kExtraState)) {
+      throw IoError(format("{} in it is {}", quoted_text(*name), problem));
     }
   }
   return found;

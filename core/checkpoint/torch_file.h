@@ -24,15 +24,20 @@ class TorchFile {
   explicit TorchFile(const std::filesystem::path& file);
 
   const PickleValue& root() const { return archive_.root(); }
-  /// On the CPU, mapped copy-on-write: tensors of one storage share it. Throws IoError, such as when the storage is damaged.
+  /// On the CPU, mapped copy-on-write: tensors of one storage share it, but for those that torch has saved as conjugated or
+  /// negated views. Throws IoError, such as when the storage is damaged.
   at::Tensor tensor(const PickleTensor& described);
-  /// The tensors of a dict, in its order; what is plain beside them is left out. Throws IoError for a value that only the
-  /// file's own code could make a tensor of.
+  /// The tensors of a dict, in its order; what else is in it is left out. Throws IoError for a tensor of a kind that is not
+  /// read.
   Tensors tensors(const PickleValue& dict);
+  /// What makes plain values of the file's: one allowance for all of them.
+  PlainValues& plain() { return plain_; }
 
  private:
   std::shared_ptr<MappedFile> mapping_;
   TorchArchive archive_;
+  PlainValues plain_;
+  std::uint64_t bytes_left_;  ///< that all tensors together may have
   std::map<std::string, c10::Storage> storages_;
 };
 

@@ -95,6 +95,9 @@ void ZipArchive::read_entry(std::uint64_t& place) {
   entry.offset =
       header + kFileSize + number<std::uint16_t>(header + 26, what.c_str()) + number<std::uint16_t>(header + 28, what.c_str());
   take(entry.offset, packed_size, what.c_str());
+  // Files that share their bytes would be read, and copied, as often as they are listed.
+  listed_bytes_ += packed_size;
+  if (listed_bytes_ > bytes_.size()) fail(place, what + " overlaps another one");
   numbers_.emplace(entry.name, entries_.size());
   entries_.push_back(std::move(entry));
   place += kEntrySize + name_size + extra_size + comment_size;

@@ -40,6 +40,7 @@ class ZipArchive {
   void read_large_sizes(std::string_view extra, std::uint64_t& packed_size, std::uint64_t& header, ZipEntry& entry) const;
 
   std::string_view bytes_;
+  std::uint64_t listed_bytes_ = 0;  ///< of all entries together
   std::vector<ZipEntry> entries_;
   std::unordered_map<std::string, std::size_t> numbers_;  ///< of entries, by name
 };

@@ -51,7 +51,7 @@ TEST_CASE("a file of others without checksums says so, and a damaged one what is
         (folder / "changed.pt").string() + ": damaged\nchecksums: damaged: training_loop/data/0 (of 7 checksums)\n");
 }
 
-TEST_CASE("an export without a name stands beside its file, and replaces nothing") {
+TEST_CASE("an export stands beside its file, or where it is told, and replaces nothing unless forced") {
   const TemporaryFolder folder;
   std::filesystem::copy(kTorchFiles / "lightning_SGD.ckpt", folder / "last.ckpt");
   for (const std::string format : {"safetensors", "state_dict", "lightning"}) {
@@ -59,6 +59,30 @@ TEST_CASE("an export without a name stands beside its file, and replaces nothing
     CHECK_THROWS_WITH(export_weights({.file = folder / "last.ckpt", .format = format}), Contains("is there already"));
   }
   for (const char* name : {"last.safetensors", "last.pt", "last.lightning.ckpt"}) CHECK(std::filesystem::exists(folder / name));
+
+  std::ofstream(folder / "run.yaml") << "trainer:\n";
+  FileCommand command{.file = folder / "last.ckpt", .format = "safetensors", .output = folder / "run.yaml"};
+  CHECK_THROWS_WITH(export_weights(command), Contains("run.yaml' is there already: give --force"));
+  CHECK(test::read_text(folder / "run.yaml") == "trainer:\n");
+  command.force = true;
+  export_weights(command);
+  CHECK(inspect({.file = folder / "run.yaml"}).is_whole);
+  std::filesystem::create_symlink("nowhere", folder / "link.safetensors");
+  CHECK_THROWS_WITH(
+      export_weights({.file = folder / "last.ckpt", .format = "safetensors", .output = folder / "link.safetensors"}),
+      Contains("is there already"));
+}
+
+TEST_CASE("a key is given on the command line") {
+  const CommandLine line = parse_command_line({"export", "gan.pt", "--to", "safetensors", "--key", "generator", "--force"});
+  CHECK(line.file.key == "generator");
+  CHECK(line.file.force);
+  CHECK(parse_command_line({"inspect", "gan.pt", "--key=a.b"}).file.key == "a.b");
+  CHECK_THROWS_WITH(inspect({.file = kTorchFiles / "training_loop.pt", .key = "model"}),
+                    Contains("no 'model' in it, but 'model_state_dict' (1 tensor), 'epoch' (a plain value)"));
+  const Inspection chosen = inspect({.file = kTorchFiles / "training_loop.pt", .key = "model_state_dict"});
+  CHECK_THAT(chosen.text, Contains("1 tensor") && !Contains("beside"));
+  CHECK_THAT(inspect({.file = kTorchFiles / "training_loop.pt"}).text, Contains("\nbeside: 'epoch' (a plain value)\ntensors:"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const levin::Pickle pickle(levin::fuzz::text_of(data, size));
-    const levin::Value plain = levin::plain_value(pickle.root());
+    const levin::Value plain = levin::PlainValues(pickle.bytes()).of(pickle.root());
     FUZZ_CHECK(levin::parse_json(levin::to_json(plain)).size() == plain.size(), levin::to_json(plain));
   } catch (const levin::IoError&) {
   }

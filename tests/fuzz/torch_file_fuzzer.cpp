@@ -3,6 +3,8 @@
 #include <set>
 
 #include "fuzz/fuzz.h"
+#include "levin/core/checkpoint/file_content.h"
+#include "levin/core/checkpoint/pickled_weights.h"
 #include "levin/core/checkpoint/torch_archive.h"
 #include "levin/core/error.h"
 
@@ -30,13 +32,24 @@ void check_tensors(const levin::TorchArchive& archive, const levin::PickleValue&
   }
 }
 
+/// Where the weights are is told, or refused.
+void check_weights(const levin::PickleValue& root, const std::string& key) {
+  try {
+    const levin::PickledWeights weights = levin::find_weights(root, key);
+    FUZZ_CHECK(weights.value->items() != nullptr || weights.value->as<levin::PickleTensor>() != nullptr, key);
+  } catch (const levin::IoError&) {
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const std::string_view bytes = levin::fuzz::text_of(data, size);
+    if (levin::file_content(bytes) != levin::FileContent::kTorch) return 0;
     const levin::TorchArchive archive(bytes);
     check_tensors(archive, archive.root());
+    for (const char* key : {"", "model", "a.b.c"}) check_weights(archive.root(), key);
     for (const levin::ZipEntry& entry : archive.zip().entries()) archive.zip().is_whole(entry);
   } catch (const levin::IoError&) {
   }

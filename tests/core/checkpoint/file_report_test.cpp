@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/checkpoint/lightning_regression.h"
+#include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
@@ -65,6 +66,39 @@ TEST_CASE("a file of torch's with a changed byte is reported with the part that 
   const FileReport report = inspect_file(folder / "changed.pt");
   CHECK_FALSE(report.is_whole());
   for (const FileReport::Check& check : report.checks) CHECK(check.holds == (check.what != "training_loop/data/0"));
+}
+
+TEST_CASE("an index that names an index, or itself, is an error") {
+  const TemporaryFolder folder;
+  const auto write_index = [&](const std::string& name, const std::string& names) {
+    std::ofstream(folder / name) << format(R"({{"weight_map": {{"w": "{}"}}}})", names);
+  };
+  write_index("itself.json", "itself.json");
+  write_index("one.json", "other.json");
+  write_index("other.json", "one.json");
+  for (const char* name : {"itself.json", "one.json"}) {
+    CHECK_THROWS_WITH(inspect_file(folder / name), Contains(name) && Contains("not a whole safetensors file"));
+    CHECK_THROWS_AS(TensorFile::open(folder / name), IoError);
+  }
+  write_index("missing.json", "gone.safetensors");
+  CHECK_THROWS_WITH(inspect_file(folder / "missing.json"), Contains("its 'gone.safetensors': cannot be read"));
+}
+
+TEST_CASE("an error about a file says nothing of others in its folder") {
+  const TemporaryFolder folder;
+  Checkpoint().save(folder / "whole.ckpt");
+  std::ofstream(folder / "broken.ckpt", std::ios::binary) << std::string("\x10\0\0\0\0\0\0\0{\"a\": 1", 14);
+  try {
+    inspect_file(folder / "broken.ckpt");
+    FAIL("it was read");
+  } catch (const IoError& error) {
+    CHECK_THAT(error.what(), Contains("broken.ckpt") && Contains("ends within its header") && !Contains("whole.ckpt"));
+  }
+  // Whoever goes on from a checkpoint hears of another one, but not of other kinds of files.
+  CHECK_THROWS_WITH(TensorFile::open(folder / "broken.ckpt"),
+                    Contains("newest whole checkpoint beside it") && Contains("whole.ckpt"));
+  std::filesystem::rename(folder / "broken.ckpt", folder / "broken.safetensors");
+  CHECK_THROWS_WITH(TensorFile::open(folder / "broken.safetensors"), !Contains("whole.ckpt"));
 }
 
 TEST_CASE("what is exported reads back the same, in each format") {

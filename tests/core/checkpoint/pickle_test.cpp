@@ -13,7 +13,12 @@ using Catch::Matchers::Contains;
 using levin::Pickle;
 using levin::Value;
 
-Value read(const std::string& program) { return levin::plain_value(Pickle("\x80\x02" + program + ".").root()); }
+Value plain_of(const std::string& bytes) {
+  const Pickle pickle(bytes);
+  return levin::PlainValues(pickle.bytes()).of(pickle.root());
+}
+
+Value read(const std::string& program) { return plain_of("\x80\x02" + program + "."); }
 
 std::string error_of(const std::string& program) {
   try {
@@ -65,7 +70,22 @@ TEST_CASE("a few bytes do not take much memory") {
   std::string doubled = "]q\0"s;
   for (char i = 0; i < 60; ++i) doubled += "](h"s + i + "h" + i + "eq" + static_cast<char>(i + 1);
   std::string pickle = doubled;
-  CHECK_THAT(error_of("(" + pickle + "l"), Contains("more than"));
+  CHECK_THAT(error_of("(" + pickle + "l"), Contains("more values than its bytes can hold"));
+  // A long text that is the key, or the value, of many.
+  std::string texts = "}(X\0\0\1\0"s + std::string(65536, 'a') + "q\0"s;
+  for (int i = 0; i < 2000; ++i) texts += "Nh\0"s;
+  CHECK_THAT(error_of(texts + "Nu"), Contains("more values than its bytes can hold"));
+  // One allowance for all that is made of a file.
+  const Pickle thousand("\x80\x02]("s + std::string(1000, 'N') + "e.");
+  levin::PlainValues plain(thousand.bytes());
+  std::size_t times = 0;
+  CHECK_THROWS_AS(
+      [&] {
+        for (; times < 1000; ++times) plain.of(thousand.root());
+      }(),
+      levin::IoError);
+  CHECK(times > 5);
+  CHECK(times < 50);
   // A list that holds itself.
   CHECK_THAT(error_of("]q\0h\0a"s), Contains("nested deeper"));
   // The same long tuple copied again and again.
@@ -93,7 +113,7 @@ TEST_CASE("a tensor says how far it reaches into its storage") {
 TEST_CASE("a pickle that is written reads back the same") {
   const Value plain = levin::parse_json(R"({"a":[1,-70000,4294967296,1.5,null,true,false,"text",[],{}],"b":{"c":[[]]}})");
   levin::PickleTree tree;
-  CHECK(levin::plain_value(Pickle(levin::write_pickle(*tree.add_plain(plain))).root()) == plain);
+  CHECK(plain_of(levin::write_pickle(*tree.add_plain(plain))) == plain);
 
   for (const std::string dtype : {"float32", "uint16"}) {
     levin::PickleValue* dict = nullptr;

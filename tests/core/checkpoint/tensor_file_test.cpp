@@ -4,8 +4,12 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <limits>
 
 #include "core/checkpoint/lightning_regression.h"
+#include "levin/core/checkpoint/file_report.h"
+#include "levin/core/checkpoint/torch_writer.h"
+#include "levin/core/checkpoint/value_json.h"
 #include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/weights.h"
@@ -148,10 +152,155 @@ TEST_CASE("what is no file of weights is an error that says what to do") {
   CHECK_THAT(error_of(kTorchFiles / "whole_module.pt"),
              Contains("class Linear of module torch.nn.modules.linear: levin runs no code from files"));
   CHECK_THAT(error_of(kTorchFiles / "sparse.pt"),
-             Contains("'sparse' in it is made by function _rebuild_sparse_tensor of module torch._utils"));
+             Contains("'sparse' in it is a sparse tensor, and only dense ones are read: save its to_dense() in Python"));
+  CHECK_THAT(error_of(kTorchFiles / "quantized.pt"), Contains("'quantized' in it is a quantized tensor"));
   CHECK_THAT(error_of(kTorchFiles / "README.md"), Contains("README.md"));
   CHECK_THAT(error_of(kTorchFiles / "missing.pt"), Contains("missing.pt") && Contains("No such file"));
   CHECK_THAT(error_of(kTorchFiles), Contains("a folder without"));
+}
+
+TEST_CASE("a file of another format is named as what it is") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "some.file";
+  const auto named = [&](const std::string& bytes) {
+    write(file, bytes);
+    return error_of(file);
+  };
+  using namespace std::string_literals;
+  CHECK_THAT(named(""), Contains("some.file': it is empty."));
+  CHECK_THAT(named("\x93NUMPY\1\0v\0{'descr': '<f4'}"s), Contains("it is an array of NumPy's"));
+  CHECK_THAT(named("GGUF\3\0\0\0\1\0\0\0"s), Contains("it is a GGUF file"));
+  CHECK_THAT(named("\x80\4\x95\x0a\0\0\0\0\0\0\0}\x94\x8c\1aK\1s."s), Contains("a pickle that torch.save() has not written"));
+  CHECK_THAT(named("trainer:\n  max_epochs: 3\n"), Contains("it is a text, as a configuration is, and holds no tensors"));
+  CHECK_THAT(named("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"), Contains("git lfs pull"));
+  CHECK_THAT(named("\x1f\x8b\x08\0\0"s), Contains("gzip"));
+  CHECK_THAT(named("\xff\1\2\3\4\5\6\7\x08"s), Contains("its header claims to have"));
+  // The length of a header may look like a pickle's first bytes.
+  write(file, "\x80\2\0\0\0\0\0\0{}"s + std::string(638, ' '));
+  CHECK(TensorFile::open(file).names.empty());
+}
+
+TEST_CASE("conjugated and negated views have the numbers that they stand for") {
+  const TensorFile file = TensorFile::open(kTorchFiles / "views.pt");
+  const auto& tensors = file.content.tensors;
+  const at::Tensor plain = at::complex(torch::arange(3.0), torch::arange(3.0) + 3);
+  CHECK(at::equal(tensors.at("plain"), plain));
+  CHECK(at::equal(tensors.at("conj"), plain.conj().resolve_conj()));
+  CHECK(at::equal(tensors.at("both"), -plain.conj().resolve_conj()));
+  CHECK(at::equal(tensors.at("neg"), -torch::arange(3.0)));
+  for (const auto& [name, tensor] : tensors) CHECK_FALSE((tensor.is_conj() || tensor.is_neg()));
+  const TemporaryFolder folder;
+  levin::export_file(kTorchFiles / "views.pt", folder / "views.safetensors", {.prefix = "conj"});
+  CHECK(at::equal(TensorFile::open(folder / "views.safetensors").content.tensors.at(""), plain.conj().resolve_conj()));
+}
+
+/// A dict of tensors that are all `value`.
+levin::PickleValue* dict_of(levin::TorchWriter& writer, const std::vector<std::string>& names, double value) {
+  levin::PickleDict dict;
+  for (const std::string& name : names) dict.items.emplace_back(writer.tree.add(name), writer.add(torch::full({2}, value)));
+  return writer.tree.add(std::move(dict));
+}
+
+TEST_CASE("a key chooses among the dicts of a file, which are listed without") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "gan.pt";
+  levin::TorchWriter writer;
+  const auto text = [&](const char* name) { return writer.tree.add(std::string(name)); };
+  levin::PickleDict root;
+  root.items.emplace_back(text("generator"), dict_of(writer, {"a", "b"}, 1));
+  root.items.emplace_back(text("others"), writer.tree.add(levin::PickleDict{{{text("disc.1"), dict_of(writer, {"a"}, 2)}}}));
+  root.items.emplace_back(writer.tree.add(std::int64_t{7}), writer.add(torch::full({2}, 3.0)));
+  root.items.emplace_back(text("epoch"), writer.tree.add(std::int64_t{4}));
+  writer.write(*writer.tree.add(root), file);
+  CHECK_THAT(
+      error_of(file),
+      Contains("'generator' (2 tensors), 'others' (a dict), '7' (a tensor), 'epoch' (a plain value); choose with --key"));
+  const auto value_of = [&](const std::string& key, const std::string& name) {
+    return TensorFile::open(file, {}, key).content.tensors.at(name)[0].item<double>();
+  };
+  CHECK(value_of("generator", "b") == 1);
+  CHECK(value_of("others.disc.1", "a") == 2);
+  CHECK(value_of("7", "7") == 3);
+  CHECK_THROWS_WITH(TensorFile::open(file, {}, "gen"), Contains("there is no 'gen' in it, but 'generator' (2 tensors)"));
+  CHECK_THROWS_WITH(TensorFile::open(file, {}, "epoch"), Contains("no dict of tensors, but a plain value"));
+  levin::Checkpoint().save(folder / "own.ckpt");
+  CHECK_THROWS_WITH(TensorFile::open(folder / "own.ckpt", {}, "a"), Contains("only files of torch.save() have keys"));
+
+  root.items.emplace_back(text("model"), dict_of(writer, {"w"}, 5));
+  root.items.emplace_back(text("model_ema"), dict_of(writer, {"w"}, 6));
+  writer.write(*writer.tree.add(root), file);
+  CHECK(value_of("", "w") == 5);
+  CHECK(value_of("model_ema", "w") == 6);
+  CHECK(TensorFile::open(file).beside.back() == "'model_ema' (1 tensor)");
+
+  writer.write(*writer.add(torch::full({2}, 8.0)), file);
+  CHECK(value_of("", "tensor") == 8);
+}
+
+TEST_CASE("what else is in a dict of tensors is left out, and told") {
+  const TemporaryFolder folder;
+  levin::TorchWriter writer;
+  levin::PickleValue* const weights = dict_of(writer, {"weight"}, 1);
+  const auto put = [&](const char* name, levin::PickleObject object) {
+    weights->as<levin::PickleDict>()->items.emplace_back(writer.tree.add(std::string(name)),
+                                                         writer.tree.add(std::move(object)));
+  };
+  put("device", {.class_name = "torch.device", .arguments = {writer.tree.add(std::string("cpu"))}});
+  put("impedance", {.class_name = "builtins.complex"});
+  put("seed", {.class_name = "builtins.int"});
+  put("layer._extra_state", {.class_name = "torch._utils._rebuild_sparse_tensor"});
+  writer.write(*weights, folder / "odd.pt");
+  const TensorFile file = TensorFile::open(folder / "odd.pt");
+  CHECK(file.names == std::vector<std::string>{"weight"});
+  CHECK(file.beside.front() == "'device' (function device of module torch)");
+  CHECK(file.beside.size() == 4);
+}
+
+TEST_CASE("what is made of a file of torch's is in proportion to its size") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "small.pt";
+  levin::TorchWriter writer;
+  levin::PickleDict dict;
+  dict.items.emplace_back(writer.tree.add(std::string("weight")),
+                          writer.add(torch::zeros({1}).expand({std::int64_t{1} << 31})));
+  writer.write(*writer.tree.add(dict), file);
+  CHECK(std::filesystem::file_size(file) < 2000);
+  CHECK_THAT(error_of(file), Contains("small.pt") && Contains("repeat their storages so often") && Contains("8589934592"));
+  // Many tensors over one storage.
+  dict.items.clear();
+  const at::Tensor whole = torch::zeros({1000, 1000});
+  for (int i = 0; i < 200; ++i) dict.items.emplace_back(writer.tree.add(std::to_string(i)), writer.add(whole.t()));
+  writer.write(*writer.tree.add(dict), file);
+  CHECK_THAT(error_of(file), Contains("repeat their storages"));
+  dict.items.resize(50);
+  writer.write(*writer.tree.add(dict), file);
+  CHECK(TensorFile::open(file).names.size() == 50);
+}
+
+TEST_CASE("milestones that a Lightning checkpoint counts are not counted out without end") {
+  const auto open_with = [](std::int64_t milestones, std::int64_t times) {
+    const TemporaryFolder folder;
+    levin::TorchWriter writer;
+    const auto plain = [&](const levin::Value& value) { return writer.tree.add_plain(value); };
+    levin::PickleDict counts;
+    for (std::int64_t i = 0; i < milestones; ++i) counts.items.emplace_back(writer.tree.add(i), writer.tree.add(times));
+    levin::PickleDict scheduler{{{plain("milestones"), writer.tree.add(counts)}, {plain("last_epoch"), plain(1)}}};
+    levin::PickleDict root{{{plain("state_dict"), dict_of(writer, {"w"}, 0)},
+                            {plain("pytorch-lightning_version"), plain("2.6.0")},
+                            {plain("epoch"), plain(0)},
+                            {plain("global_step"), plain(1)},
+                            {plain("optimizer_states"), plain(levin::Value(levin::Value::List{}))},
+                            {plain("lr_schedulers"), writer.tree.add(levin::PickleList{{writer.tree.add(scheduler)}})}}};
+    writer.write(*writer.tree.add(root), folder / "counted.ckpt");
+    return TensorFile::open(folder / "counted.ckpt").content.manifest;
+  };
+  const levin::Value some = open_with(3, 2);
+  CHECK(levin::to_json(some.at("lr_schedulers").as_list().at(0).at("milestones")) == "[0,0,1,1,2,2]");
+  const levin::Value many = open_with(4000, 1000);
+  CHECK_FALSE(many.contains("lr_schedulers"));
+  CHECK_THAT(many.at("not_read").as_string(), Contains("more values than its bytes can hold"));
+  CHECK_THAT(open_with(1, -1).at("not_read").as_string(), Contains("no numbers of steps"));
+  CHECK_THAT(open_with(1, std::numeric_limits<std::int64_t>::max()).at("not_read").as_string(), Contains("more values"));
 }
 
 TEST_CASE("a file of torch's that is cut short or damaged is an error with a place, never a crash") {

@@ -82,6 +82,20 @@ TEST_CASE("archives that torch.save() has not written are errors") {
   CHECK_THAT(error_of(zip({{"a/data.pkl", "\x80\x02K"}})),
              Contains("its data.pkl, which begins at byte") && Contains("cut short"));
   CHECK_THAT(error_of("PK\3\4"), Contains("cut short"));
+  // Two entries for the same bytes.
+  std::string shared =
+      zip({{"a/data.pkl", "\x80\x02N."}, {"a/data/0", std::string(1000, 'x')}, {"a/data/1", std::string(1000, 'x')}});
+  const std::size_t second = shared.rfind("PK\1\2");
+  const std::size_t first = shared.rfind("PK\1\2", second - 1);
+  const std::size_t end = shared.rfind("PK\5\6");
+  const std::string entry = shared.substr(first, second - first);
+  shared.replace(second, end - second, entry);
+  CHECK(error_of(shared).empty());  // which takes no more than the file has
+  std::string repeated = shared.substr(0, end);
+  for (int i = 0; i < 3; ++i) repeated += entry;
+  repeated += shared.substr(end);
+  repeated[repeated.size() - 14] = repeated[repeated.size() - 12] = 6;
+  CHECK_THAT(error_of(repeated), Contains("overlaps another one"));
 }
 
 TEST_CASE("numbers in an archive that lead out of it are errors") {
