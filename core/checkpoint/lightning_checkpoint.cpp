@@ -10,6 +10,10 @@
 namespace levin {
 namespace {
 
+/// Where Lightning's WeightAveraging keeps the weights that are trained: its state_dict has the averages.
+constexpr std::string_view kTrainedWeights = "current_model_state";
+constexpr std::string_view kTrainedWeightsPrefix = "current_model_state.";
+
 /// "epoch_loop.batch_progress" and the like: numbers in Lightning's loops, 0 where there is none.
 std::int64_t number_at(const Value& loops, const char* progress, const char* span, const char* what) {
   const Value* values = loops.find(progress);
@@ -155,15 +159,34 @@ void read_training(TorchFile& file, Value& manifest, TorchFile::Tensors& tensors
 
 }  // namespace
 
+bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages) {
+  std::map<std::string, at::Tensor> trained;
+  for (auto entry = checkpoint.tensors.lower_bound(std::string(kTrainedWeightsPrefix));
+       entry != checkpoint.tensors.end() && entry->first.starts_with(kTrainedWeightsPrefix);) {
+    trained.insert(checkpoint.tensors.extract(entry++));
+  }
+  if (in_place_of_averages) {
+    for (auto& [name, tensor] : trained) {
+      checkpoint.tensors[std::string(kWeightsPrefix) + name.substr(kTrainedWeightsPrefix.size())] = std::move(tensor);
+    }
+  }
+  return !trained.empty();
+}
+
 bool is_lightning_checkpoint(const PickleValue& root) {
   return root.find("state_dict") != nullptr && root.find(kLightningVersion) != nullptr;
 }
 
 Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& names) {
   const PickleValue& root = file.root();
-  if (root.find("state_dict")->items() == nullptr) throw IoError("its state_dict is no dict");
-  TorchFile::Tensors tensors = file.tensors(*root.find("state_dict"));
-  for (auto& [name, tensor] : tensors) name.insert(0, kWeightsPrefix);
+  TorchFile::Tensors tensors;
+  for (const auto& [key, prefix] :
+       {std::pair(std::string_view("state_dict"), kWeightsPrefix), std::pair(kTrainedWeights, kTrainedWeightsPrefix)}) {
+    const PickleValue* const weights = root.find(key);
+    if (weights == nullptr) continue;
+    if (weights->items() == nullptr) throw IoError(format("its {} is no dict", key));
+    for (const auto& [name, tensor] : file.tensors(*weights)) tensors.emplace_back(std::string(prefix) + name, tensor);
+  }
 
   Checkpoint checkpoint;
   Value& manifest = checkpoint.manifest;

@@ -23,6 +23,10 @@ bool is_lightning_checkpoint(const PickleValue& root);
 /// "not_read" in the manifest. `names` gets those of the tensors in order. Throws IoError when weights cannot be read.
 Checkpoint read_lightning_checkpoint(TorchFile& file, std::vector<std::string>& names);
 
+/// Lightning's weight averaging saves the averages as weights, and the weights that the optimizer belongs to beside them. Takes
+/// the latter out, and puts them in the averages' place if so told. False where there are none.
+bool take_trained_weights(Checkpoint& checkpoint, bool in_place_of_averages);
+
 /// The other way round, with these weights: what Lightning loads, and, where the checkpoint has optimizers, goes on from.
 /// Throws ConfigError for an optimizer that does not name its state.
 PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* state_dict, TorchWriter& writer);

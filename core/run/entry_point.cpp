@@ -10,6 +10,7 @@
 #include "levin/core/base/join.h"
 #include "levin/core/base/own_process.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/lightning_checkpoint.h"
 #include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
@@ -200,6 +201,7 @@ void EntryPoint::set_up() {
 void EntryPoint::load_checkpoint() {
   checkpoint_file_ = resolve_checkpoint(run_, *options_.ckpt_path);
   TensorFile file = TensorFile::open(checkpoint_file_, options_.map_location);
+  const bool has_averages = take_trained_weights(file.content, fitting());
   checkpoint_ = std::make_shared<const Checkpoint>(std::move(file.content));
   if (fitting()) require_training(file.kind);
   if (fitting()) check_same_checkpoint(run_.setup, checkpoint_file_);
@@ -211,6 +213,11 @@ void EntryPoint::load_checkpoint() {
   }
   announce_checkpoint(stage_, checkpoint_file_, checkpoint_summary(*checkpoint_));
   announce_lightning();
+  if (has_averages) {
+    rank_zero_info(fitting() ? "It has averages of the weights beside those that were trained: fit goes on from the latter, "
+                               "without the averages"
+                             : "Its weights are the averages that Lightning's WeightAveraging kept");
+  }
   warn_of_other_options();
   run_.resume.resumed_from = checkpoint_;
   run_.resume.replaying = fitting();

@@ -29,6 +29,24 @@ TEST_CASE("fit goes on from a Lightning checkpoint to the weights that Lightning
   }
 }
 
+TEST_CASE("fit goes on from the weights that were trained, and test takes their averages") {
+  const TemporaryFolder folder;
+  TrainerOptions options = epochs(4);
+  options.log_file = folder / "log";
+  LightningRegression module("Adam", kOtherLr);
+  Trainer(options).fit(module, lightning_batches(), {}, from("lightning_averaged.ckpt"));
+  CHECK(distance(module, kTorchFiles / "lightning_averaged_later.pt") < 1e-6);
+  CHECK_THAT(read_text(folder / "log"), Contains("fit goes on from the latter, without the averages"));
+
+  const TensorFile file = TensorFile::open(kTorchFiles / "lightning_averaged.ckpt");
+  Trainer(options).test(module, {lightning_batches()}, from("lightning_averaged.ckpt"));
+  for (const auto& item : module.named_parameters()) {
+    CHECK(at::equal(item.value(), file.content.tensors.at("state_dict." + item.key())));
+    CHECK_FALSE(at::equal(item.value(), file.content.tensors.at("current_model_state." + item.key())));
+  }
+  CHECK_THAT(read_text(folder / "log"), Contains("Its weights are the averages"));
+}
+
 TEST_CASE("an epoch that was under way in Lightning begins again, with a warning") {
   LightningRegression module("AdamW", kOtherLr);
   const TemporaryFolder folder;

@@ -56,6 +56,16 @@ class Watcher(L.Callback):
             trainer.save_checkpoint(FOLDER / "lightning_within_epoch.ckpt")
 
 
+class SavesEpochs(L.Callback):
+    """Saves after each epoch."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def on_train_epoch_end(self, trainer, _):
+        trainer.save_checkpoint(self.file)
+
+
 class Regression(L.LightningModule):
     """The module of the tests: y = weight x + bias for two numbers."""
 
@@ -101,6 +111,14 @@ def write_lightning():
         module = Regression(optimizer=optimizer)
         trainer(max_epochs=4).fit(module, loader(), ckpt_path=FOLDER / f"lightning_{optimizer}.ckpt", weights_only=False)
         torch.save(module.state_dict(), FOLDER / f"lightning_{optimizer}_later.pt")
+    # Its weights are averages, and those that are trained stand beside them.
+    file = FOLDER / "lightning_averaged.ckpt"
+    later = FOLDER / "lightning_averaged_later.pt"
+    for epochs, begin, end in [(2, None, file), (4, file, later)]:
+        averaging = L.pytorch.callbacks.EMAWeightAveraging(decay=0.5)
+        run = trainer(max_epochs=epochs, callbacks=[averaging, SavesEpochs(end)])
+        run.fit(Regression(optimizer="Adam"), loader(), ckpt_path=begin, weights_only=False)
+    torch.save(torch.load(later, weights_only=False)["current_model_state"], later)
     trainer(max_epochs=2, callbacks=[Watcher()]).fit(Regression(anything=NotLevins()), loader())
 
 
@@ -111,6 +129,11 @@ def main():
     torch.save({"weight": torch.ones(2)}, FOLDER / "legacy.pt", _use_new_zipfile_serialization=False)
     torch.save(torch.nn.Linear(1, 1), FOLDER / "whole_module.pt")
     torch.save({"dense": torch.ones(2), "sparse": torch.eye(2).to_sparse()}, FOLDER / "sparse.pt")
+    quantized = torch.quantize_per_tensor(torch.ones(2), scale=0.5, zero_point=0, dtype=torch.qint8)
+    torch.save({"dense": torch.ones(2), "quantized": quantized}, FOLDER / "quantized.pt")
+    number = torch.complex(torch.arange(3.0), torch.arange(3.0) + 3)  # saved once; the others are views of it
+    views = {"plain": number, "conj": number.conj(), "neg": torch._neg_view(torch.arange(3.0)), "both": torch._neg_view(number.conj())}
+    torch.save(views, FOLDER / "views.pt")
     write_lightning()
 
 
