@@ -25,4 +25,7 @@ double LambdaLr::next_lr(std::size_t group, double) { return base_lr(group) * lr
 
 double LambdaLr::first_lr(std::size_t group) const { return base_lr(group) * lr_lambdas_[group](0); }
 
+// As PyTorch does: functions are not saved.
+void LambdaLr::save_state(Value& state) const { state["lr_lambdas"] = Value(Value::List(lr_lambdas_.size())); }
+
 }  // namespace levin

@@ -23,6 +23,7 @@ class LEVIN_API LambdaLr final : public SteppedLrScheduler {
   double next_lr(std::size_t group, double lr) override;
   double first_lr(std::size_t group) const override;
   bool takes_new_groups() const override { return false; }
+  void save_state(Value& state) const override;
 
   std::vector<Factor> lr_lambdas_;
 };

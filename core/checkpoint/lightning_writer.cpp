@@ -1,5 +1,6 @@
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
 #include <map>
 
 #include "levin/core/base/format.h"
@@ -131,9 +132,56 @@ PickleValue* counts(const Value::List& numbers, PickleTree& tree) {
   return tree.add(std::move(dict));
 }
 
-/// PyTorch's keys are levin's, but for the number of calls, and for milestones, which are counted.
+/// Which optimizer a scheduler is of, which a checkpoint does not say: one that has the rates it has set; of several that have
+/// them, and of none, the one in its place.
+std::size_t optimizer_of(const Value& scheduler, std::size_t place, const Value::List& optimizers) {
+  const auto has_rates = [&](const Value& optimizer) {
+    const Value* const groups = optimizer.find("param_groups");
+    const Value* const set = scheduler.find("_last_lr");
+    if (groups == nullptr || set == nullptr) return false;
+    Value::List rates;
+    for (const Value& group : groups->as_list()) rates.push_back(group.at("lr"));
+    return *set == Value(std::move(rates));
+  };
+  if (place < optimizers.size() && has_rates(optimizers[place])) return place;
+  const auto found = std::find_if(optimizers.begin(), optimizers.end(), has_rates);
+  if (found != optimizers.end()) return static_cast<std::size_t>(found - optimizers.begin());
+  return std::min(place, optimizers.size() - 1);
+}
+
+/// PyTorch's schedulers keep in the optimizer's groups what they begin with: an optimizer that is loaded has the file's groups
+/// only.
+void add_schedule(const Value& scheduler, Value::List& groups) {
+  if (const Value* members = scheduler.find("_schedulers"); members != nullptr && members->is_list()) {
+    for (const Value& member : members->as_list()) add_schedule(member, groups);
+  }
+  const Value* const base_lrs = scheduler.find("base_lrs");
+  if (base_lrs == nullptr || !base_lrs->is_list()) return;
+  const bool is_one_cycle = scheduler.contains("final_div_factor");
+  for (std::size_t index = 0; index < std::min(groups.size(), base_lrs->size()); ++index) {
+    const auto of_group = [&](const char* option) {
+      const Value& value = scheduler.at(option);
+      return value.is_list() ? value.as_list().at(index) : value;
+    };
+    Value& group = groups[index];
+    group["initial_lr"] = base_lrs->as_list()[index];
+    if (!is_one_cycle) continue;
+    group["max_lr"] = of_group("max_lr");
+    group["min_lr"] = group.at("initial_lr").as_double() / scheduler.at("final_div_factor").as_double();
+    if (scheduler.at("cycle_momentum") != Value(true)) continue;
+    group["max_momentum"] = of_group("max_momentum");
+    group["base_momentum"] = of_group("base_momentum");
+  }
+}
+
+/// PyTorch's keys are levin's, but for the number of calls, for milestones, which are counted, and for a length that PyTorch
+/// has multiplied.
 PickleValue* scheduler_state_of_torch(Value saved, PickleTree& tree) {
   PickleDict state;
+  if (const Value* steps = saved.find("total_steps");
+      steps != nullptr && steps->is_null() && saved.contains("steps_per_epoch")) {
+    saved["total_steps"] = saved.at("epochs").as_int() * saved.at("steps_per_epoch").as_int();
+  }
   saved["_step_count"] = number_or_zero(saved, "last_epoch") + 1;
   for (const auto& [name, value] : saved.as_map()) {
     PickleValue* made = tree.add_plain(value);
@@ -167,8 +215,14 @@ PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* sta
   put("loops", tree.add_plain(loops));
   put("callbacks", tree.add(PickleDict()));
   if (const Value* optimizers = manifest.find("optimizer_states")) {
+    const Value::List& schedulers = manifest.at("lr_schedulers").as_list();
     PickleList list;
-    for (const Value& saved : optimizers->as_list()) {
+    Value::List with_schedules = optimizers->as_list();
+    for (std::size_t place = 0; place < schedulers.size() && !with_schedules.empty(); ++place) {
+      Value& optimizer = with_schedules.at(optimizer_of(schedulers[place], place, with_schedules));
+      if (optimizer.contains("param_groups")) add_schedule(schedulers[place], optimizer["param_groups"].as_list());
+    }
+    for (const Value& saved : with_schedules) {
       if (saved.find("state") == nullptr) {
         throw ConfigError(
             format("Optimizer {} is {}, which does not name its state: it cannot be written for Lightning. Derive it from "
@@ -178,10 +232,9 @@ PickleValue* lightning_checkpoint(const Checkpoint& checkpoint, PickleValue* sta
       list.items.push_back(torch_optimizer_state(checkpoint, saved, list.items.size(), writer));
     }
     put("optimizer_states", tree.add(std::move(list)));
-    PickleList schedulers;
-    for (const Value& saved : manifest.at("lr_schedulers").as_list())
-      schedulers.items.push_back(scheduler_state_of_torch(saved, tree));
-    put("lr_schedulers", tree.add(std::move(schedulers)));
+    PickleList states;
+    for (const Value& saved : schedulers) states.items.push_back(scheduler_state_of_torch(saved, tree));
+    put("lr_schedulers", tree.add(std::move(states)));
   }
   for (const auto& [key, name_key] :
        {std::pair("hyper_parameters", "hparams_name"), std::pair("datamodule_hyper_parameters", "datamodule_hparams_name")}) {

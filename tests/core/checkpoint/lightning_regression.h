@@ -44,6 +44,13 @@ class LightningRegression : public Module {
   }
   void test_step(const Batch&, std::int64_t) override {}
   OptimizerSetups configure_optimizers() override {
+    const auto made = made_optimizer();
+    return {made, std::make_shared<MultiStepLr>(*made, MultiStepLrOptions{.milestones = {2, 2, 3}, .gamma = 0.5})};
+  }
+  int batches = 0;
+
+ protected:
+  std::shared_ptr<torch::optim::Optimizer> made_optimizer() {
     namespace optim = torch::optim;
     std::shared_ptr<optim::Optimizer> made;
     if (optimizer_ == "SGD") made = std::make_shared<optim::SGD>(parameters(), optim::SGDOptions(lr_).momentum(0.9));
@@ -58,9 +65,8 @@ class LightningRegression : public Module {
       if (optimizer_ == "Muon") std::erase_if(trained, [](const at::Tensor& parameter) { return parameter.dim() != 2; });
       made = Registry<OptimizerFactory>::instance().make(Value(optimizer_), Value(Value::Map{{"lr", lr_}}))->make(trained);
     }
-    return {made, std::make_shared<MultiStepLr>(*made, MultiStepLrOptions{.milestones = {2, 2, 3}, .gamma = 0.5})};
+    return made;
   }
-  int batches = 0;
 
  private:
   std::string optimizer_;

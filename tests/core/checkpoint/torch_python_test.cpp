@@ -1,11 +1,15 @@
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
+#include <fstream>
 
 #include "core/checkpoint/lightning_regression.h"
 #include "levin/core/checkpoint/file_report.h"
 #include "levin/core/checkpoint/tensor_file.h"
+#include "levin/core/checkpoint/value_json.h"
+#include "levin/optim/lambda_lr.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
@@ -61,6 +65,78 @@ TEST_CASE("Python's torch, safetensors and Lightning load what is exported", "[.
     Trainer trainer(epochs(4));
     trainer.fit(module, lightning_batches(), {}, {.ckpt_path = (folder / ("levin_" + optimizer + ".ckpt")).string()});
     CHECK(distance(module, folder / (optimizer + "_later.pt")) < 1e-6);
+  }
+}
+
+/// Every scheduler that has a twin in PyTorch; arguments and names are the same there.
+constexpr const char* kSchedules = R"([
+  {"optimizer": "SGD", "class_path": "OneCycleLR", "init_args": {"max_lr": 0.2, "total_steps": 6}},
+  {"optimizer": "AdamW", "class_path": "OneCycleLR", "init_args": {"max_lr": [0.1], "epochs": 2, "steps_per_epoch": 3, "three_phase": true, "anneal_strategy": "linear"}},
+  {"optimizer": "Adagrad", "class_path": "OneCycleLR", "init_args": {"max_lr": 0.1, "total_steps": 5, "cycle_momentum": false}},
+  {"optimizer": "SGD", "class_path": "StepLR", "init_args": {"step_size": 1, "gamma": 0.5}},
+  {"optimizer": "SGD", "class_path": "MultiStepLR", "init_args": {"milestones": [1, 1, 3], "gamma": 0.5}},
+  {"optimizer": "SGD", "class_path": "ExponentialLR", "init_args": {"gamma": 0.7}},
+  {"optimizer": "SGD", "class_path": "ConstantLR", "init_args": {"factor": 0.5, "total_iters": 3}},
+  {"optimizer": "SGD", "class_path": "LinearLR", "init_args": {"start_factor": 0.25, "total_iters": 3}},
+  {"optimizer": "SGD", "class_path": "PolynomialLR", "init_args": {"total_iters": 5, "power": 2.0}},
+  {"optimizer": "SGD", "class_path": "CosineAnnealingLR", "init_args": {"T_max": 3}},
+  {"optimizer": "SGD", "class_path": "CosineAnnealingWarmRestarts", "init_args": {"T_0": 1, "T_mult": 2}},
+  {"optimizer": "SGD", "class_path": "ReduceLROnPlateau", "init_args": {"patience": 0, "threshold": 0.9}},
+  {"optimizer": "SGD", "class_path": "SequentialLR", "init_args": {"milestones": [1], "schedulers": [
+    {"class_path": "ConstantLR", "init_args": {"factor": 0.1, "total_iters": 4}}, {"class_path": "ExponentialLR", "init_args": {"gamma": 0.5}}]}},
+  {"optimizer": "SGD", "class_path": "SequentialLR", "init_args": {"milestones": [3], "schedulers": [
+    {"class_path": "OneCycleLR", "init_args": {"max_lr": 0.2, "total_steps": 6}}, {"class_path": "StepLR", "init_args": {"step_size": 1}}]}},
+  {"optimizer": "SGD", "class_path": "LambdaLR", "init_args": {}}
+])";
+
+class ScheduledRegression : public LightningRegression {
+ public:
+  explicit ScheduledRegression(const Value& schedule)
+      : LightningRegression(schedule.at("optimizer").as_string()), schedule_(schedule) {}
+  StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+    StepOutput output = LightningRegression::training_step(batch, batch_idx);
+    log("loss", output.loss, {.on_step = false, .on_epoch = true});
+    return output;
+  }
+  OptimizerSetups configure_optimizers() override {
+    const auto optimizer = made_optimizer();
+    SchedulerConfig config{.monitor = "loss"};
+    if (schedule_.at("class_path") == Value("LambdaLR")) {
+      config.scheduler = std::make_shared<LambdaLr>(*optimizer, [](std::int64_t epoch) { return std::pow(0.8, epoch); });
+    } else {
+      const auto& registry = Registry<LrSchedulerFactory>::instance();
+      config.scheduler = registry.make(schedule_.at("class_path"), schedule_.at("init_args"))->make(*optimizer, {});
+    }
+    return {optimizer, std::vector{config}};
+  }
+
+ private:
+  Value schedule_;
+};
+
+TEST_CASE("Lightning goes on with each scheduler to the weights that levin comes to", "[.torch_python]") {
+  const TemporaryFolder folder;
+  const Value schedules = parse_json(kSchedules);
+  std::ofstream(folder / "schedules.json") << to_json(schedules);
+  const auto named = [&](std::size_t index, const char* end) { return folder / (std::to_string(index) + end); };
+  for (std::size_t index = 0; index < schedules.size(); ++index) {
+    ScheduledRegression module(schedules.as_list()[index]);
+    module.begin_alike();
+    Trainer trainer(epochs(2));
+    trainer.fit(module, lightning_batches());
+    trainer.save_checkpoint(named(index, "_levin.ckpt"));
+    export_file(named(index, "_levin.ckpt"), named(index, ".ckpt"), {.format = ExportFormat::kLightning});
+  }
+  run_python("read_schedules.py", folder.path());  // trains two epochs more with Lightning
+  for (std::size_t index = 0; index < schedules.size(); ++index) {
+    CAPTURE(index, to_json(schedules.as_list()[index]));
+    ScheduledRegression module(schedules.as_list()[index]);
+    Trainer(epochs(4)).fit(module, lightning_batches(), {}, {.ckpt_path = named(index, "_levin.ckpt").string()});
+    CHECK(distance(module, named(index, "_later.pt")) < 1e-6);
+    // And levin, from what it has exported.
+    ScheduledRegression again(schedules.as_list()[index]);
+    Trainer(epochs(4)).fit(again, lightning_batches(), {}, {.ckpt_path = named(index, ".ckpt").string()});
+    CHECK(distance(again, named(index, "_later.pt")) < 1e-6);
   }
 }
 
