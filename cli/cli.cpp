@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "levin/cli/annotated_yaml.h"
 #include "levin/cli/bench.h"
 #include "levin/cli/command_line.h"
+#include "levin/cli/config_file.h"
 #include "levin/cli/environment.h"
 #include "levin/cli/file_commands.h"
 #include "levin/cli/help_text.h"
@@ -20,11 +20,6 @@
 
 namespace levin::cli {
 namespace {
-
-std::string config_text(const RunConfig& config) {
-  const Value complete = write_options(config);
-  return annotated_yaml(complete, config_comments(complete));
-}
 
 int execute(const CommandLine& line) {
   if (!line.output.empty()) {
@@ -55,7 +50,7 @@ int execute(const CommandLine& line) {
   if (!line.print_config && start_ranks_here()) introduce_rank();
   const RunConfig config = load_config(line);
   if (line.print_config) {
-    std::cout << config_text(config);
+    std::cout << printed_config(write_options(config));
     return 0;
   }
   if (line.command == "bench" && line.bench.what == "comm") {

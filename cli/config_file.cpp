@@ -5,6 +5,9 @@
 #include <string>
 #include <system_error>
 
+#include "levin/cli/annotated_yaml.h"
+#include "levin/cli/help_text.h"
+#include "levin/cli/interpolation.h"
 #include "levin/cli/version.h"
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
@@ -41,8 +44,10 @@ void set_aside(const fs::path& file) {
 
 }  // namespace
 
+std::string printed_config(const Value& config) { return annotated_yaml(escaped(config), config_comments(config)); }
+
 fs::path save_config(const Value& config, const fs::path& folder) {
-  const std::string text = format("# {}\n{}", version_text(), to_yaml(config));
+  const std::string text = format("# {}\n{}", version_text(), to_yaml(escaped(config)));
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw_not_written(folder, error.message());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "levin/core/options/value.h"
 
@@ -10,5 +11,8 @@ namespace levin::cli {
 /// another one, of an earlier run in the same folder, is kept as `config_1.yaml`, `config_2.yaml`, … Throws IoError when it
 /// cannot be written. Ranks: 0.
 std::filesystem::path save_config(const Value& config, const std::filesystem::path& folder);
+
+/// The same as `--print_config` prints it: with a comment above each option.
+std::string printed_config(const Value& config);
 
 }  // namespace levin::cli

@@ -155,4 +155,18 @@ class Interpolation {
 
 Value interpolated(const Value& value, const Value& config) { return Interpolation(config).resolve(value); }
 
+Value escaped(Value value) {
+  if (value.is_string()) {
+    std::string text = value.as_string();
+    for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '\\');
+    return text;
+  }
+  if (value.is_list()) {
+    for (Value& element : value.as_list()) element = escaped(std::move(element));
+  } else if (value.is_map()) {
+    for (auto& entry : value.as_map()) entry.second = escaped(std::move(entry.second));
+  }
+  return value;
+}
+
 }  // namespace levin::cli

@@ -15,4 +15,8 @@ namespace levin::cli {
 /// circle, and for what unfolds to more than a configuration may have.
 Value interpolated(const Value& value, const Value& config);
 
+/// The other way round: `value` with a backslash before each `${` in its texts, so that interpolated() gives back `value`. For
+/// what is written to be read again.
+Value escaped(Value value);
+
 }  // namespace levin::cli

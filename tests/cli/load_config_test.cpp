@@ -7,6 +7,7 @@
 
 #include "cli/fake_classes.h"
 #include "cli/yaml_mutation.h"
+#include "levin/cli/config_file.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/error.h"
 #include "levin/core/yaml/to_yaml.h"
@@ -96,6 +97,54 @@ TEST_CASE("the complete configuration has every default and resolved paths, and 
   CommandLine line;
   line.sources.push_back(ConfigFile{elsewhere / "saved.yaml"});
   CHECK(write_options(levin::cli::load_config(line)) == complete);
+}
+
+namespace {
+
+/// Made of what YAML and `${…}` could take for something else.
+rc::Gen<std::string> tricky_text() {
+  const auto piece =
+      rc::gen::oneOf(rc::gen::element<std::string>("$", "{", "}", "\\", "${", "\\${", "${env:HOME}", "${model.lr}", "\"", "'",
+                                                   "\n", "\t", "\r", "\x01", "\x1b", "\x7f", "\xc2\x85", "\xe2\x80\xa8",
+                                                   "\xef\xbb\xbf", "\xff", "\xf0\x9f\x98\x80", "ä"),
+                     rc::gen::element<std::string>(" ", "#", ": ", "- ", "? ", "<<", "null", "~", "yes", "off", "1e5", "0x1f",
+                                                   "1_000", ".5", "-.inf", "2020-01-01", "12:30:45", "!!str", "&a", "*a", "|",
+                                                   ">", "%", "@", "`", "[", "]", ",", "--- "),
+                     rc::gen::container<std::string>(rc::gen::inRange<char>(' ', 127)));
+  return rc::gen::map(rc::gen::container<std::vector<std::string>>(piece), [](const std::vector<std::string>& pieces) {
+    std::string text;
+    for (const std::string& each : pieces) text += each;
+    return text;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a configuration that is saved or printed and read again is the same, whatever texts it has") {
+  const Fixture fixture("{}");
+  const levin::test::TemporaryFolder folder;
+  ::setenv("LEVIN_TEST_SECRET", "secret", 1);
+  const auto reads_back = [&](const std::string& text, const std::string& key) {
+    Value config(Value::Map{});
+    config["model"] = Value(Value::Map{{"class_path", "FakeNet"}});
+    const Value stopper(Value::Map{{"class_path", "FakeStopper"}, {"init_args", Value(Value::Map{{"monitor", text}})}});
+    config["trainer"] = Value(Value::Map{{"callbacks", Value(Value::List{stopper, stopper})}});
+    config["init_from"] = Value(Value::Map{
+        {"path", fixture.path("table.csv")}, {"prefix", text}, {"rename", Value(Value::Map{{key, text}, {key + "2", "b"}})}});
+    const Value complete = write_options(levin::read_options<RunConfig>(config));
+    RC_ASSERT(complete.at("init_from").at("rename").at(key) == Value(text));
+    std::ofstream(folder / "printed.yaml") << levin::cli::printed_config(complete);
+    for (const std::filesystem::path& file : {levin::cli::save_config(complete, folder / "saved"), folder / "printed.yaml"}) {
+      CommandLine line;
+      line.sources.push_back(ConfigFile{file});
+      RC_ASSERT(write_options(levin::cli::load_config(line)) == complete);
+      std::filesystem::remove(file);
+    }
+  };
+  CHECK(rc::check([&] { reads_back(*tricky_text(), *tricky_text()); }));
+  for (const char* text : {"${env:LEVIN_TEST_SECRET}", "\\${env:LEVIN_TEST_SECRET}", "\\\\${a}", "${", "$${model}", "\\"}) {
+    CHECK_NOTHROW(reads_back(text, text));
+  }
 }
 
 TEST_CASE("the defaults alone are a complete configuration that reads back") {

@@ -10,6 +10,7 @@
 #include "levin/cli/config_merge.h"
 #include "levin/cli/diagnostic.h"
 #include "levin/cli/help_text.h"
+#include "levin/cli/interpolation.h"
 #include "levin/cli/load_config.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
@@ -64,9 +65,11 @@ void check_reads_back(const Value& complete, bool with_comments) {
   Value& last = last_checked[with_comments ? 1 : 0];
   if (levin::fuzz::same(last, complete)) return;
   last = complete;
-  const std::string text = with_comments ? annotated_yaml(complete, config_comments(complete)) : levin::to_yaml(complete);
+  const Value meant = escaped(complete);
+  const std::string text = with_comments ? annotated_yaml(meant, config_comments(meant)) : levin::to_yaml(meant);
   try {
-    FUZZ_CHECK(levin::fuzz::same(read_yaml(SourceText("saved.yaml", text)), complete), text);
+    const Value read = read_yaml(SourceText("saved.yaml", text));
+    FUZZ_CHECK(levin::fuzz::same(interpolated(read, read), complete), text);
   } catch (const ConfigError& error) {
     levin::fuzz::fail(error.what(), text);
   }
