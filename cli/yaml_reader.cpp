@@ -23,6 +23,12 @@ void set_marks(Value& value, const Mark& mark) {
   }
 }
 
+/// Where a line has a tab before its content, which YAML refuses in many words; -1 without.
+int tab_before_content(std::string_view line) {
+  const std::size_t tab = line.substr(0, line.find_first_not_of(" \t-?")).find('\t');
+  return tab == std::string_view::npos ? -1 : static_cast<int>(tab);
+}
+
 }  // namespace
 
 Value read_yaml(const SourceText& source) {
@@ -33,6 +39,9 @@ Value read_yaml(const SourceText& source) {
     if (!parser.HandleNextDocument(first)) return Value();
     if (parser.HandleNextDocument(second)) throw ConfigError(Mark{source.name()}, "has more than one YAML document");
   } catch (const YAML::Exception& error) {
+    if (const int tab = tab_before_content(source.line(error.mark.line + 1)); tab >= 0) {
+      throw ConfigError(source.mark_at(error.mark.line, tab), "YAML syntax: a tab, where lines are indented with spaces only");
+    }
     throw ConfigError(source.mark_at(error.mark.line, error.mark.column), "YAML syntax: " + error.msg);
   }
   return first.take();

@@ -56,17 +56,16 @@ std::string superfluous_beginning(const std::vector<std::string>& names, const s
   return most == counts.end() ? "" : most->first;
 }
 
-/// What would make names fit that differ in their beginning alone.
+/// What would make names fit that differ in their beginning alone: options have one name in C++ and in YAML's init_from.
 std::string advice(const WeightsReport& names, const WeightsOptions& options) {
   if (const std::string in_file = superfluous_beginning(names.unexpected, names.missing); !in_file.empty()) {
-    return format("\nNames of the file begin with '{}': give .prefix = \"{}\".", printable(in_file),
+    return format("\nNames of the file begin with '{}': set prefix to \"{}\".", printable(in_file),
                   printable(options.prefix + in_file));
   }
   if (const std::string in_module = superfluous_beginning(names.missing, names.unexpected); !in_module.empty()) {
-    return format("\nNames of the module begin with '{}': give .rename = {{{{\"\", \"{}\"}}}}, or load into that submodule.",
-                  in_module, in_module);
+    return format("\nNames of the module begin with '{}': set rename to {{\"\": \"{}\"}}.", in_module, in_module);
   }
-  return options.strict ? "\nGive .strict = false to load what fits." : "";
+  return options.strict ? "\nSet strict to false to load what fits." : "";
 }
 
 [[noreturn]] void throw_mismatch(const std::filesystem::path& file, const WeightsMatch& match, const WeightsOptions& options) {

@@ -131,6 +131,13 @@ TEST_CASE("keys are plain text") {
 }
 
 TEST_CASE("a syntax error has its place") {
+  for (const char* yaml : {"a:\n\tb: 3\n", "a:\n-\tb: 3\n  c: 4\n", "a: 1\n\tb: 2\n"}) {
+    CAPTURE(yaml);
+    CHECK_THAT(error_of(yaml),
+               Catch::Contains("run.yaml:2:") && Catch::Contains("a tab, where lines are indented with spaces"));
+  }
+  CHECK_THAT(error_of("a:\n  b: 1\n  \tc: 2\n"), Catch::Contains("run.yaml:3:3: YAML syntax: a tab"));
+  CHECK_THAT(error_of("a:\t'open"), Catch::Contains("YAML syntax") && !Catch::Contains("a tab"));
   CHECK_THAT(error_of("a: [1, 2\nb: 3\n"), Catch::Contains("run.yaml:2:") && Catch::Contains("YAML syntax"));
   CHECK_THAT(error_of("a: 'open"), Catch::Contains("YAML syntax"));
   CHECK_THAT(error_of("a: b: c"), Catch::Contains("run.yaml:1:") && Catch::Contains("YAML syntax"));

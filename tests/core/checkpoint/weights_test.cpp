@@ -127,7 +127,7 @@ TEST_CASE("weights that differ are an error that names file and all names, and c
   CHECK_THAT(error, Contains("\n  missing from the file: backbone.conv.bias\n"));
   CHECK_THAT(error, Contains("\n  not in the module: backbone.conv.bais (did you mean 'backbone.conv.bias'?), extra\n"));
   CHECK_THAT(error, Contains("\n  of another shape: head.weight ([7, 4] saved, [2, 4] in the module)\n"));
-  CHECK_THAT(error, EndsWith("\nGive .strict = false to load what fits."));
+  CHECK_THAT(error, EndsWith("\nSet strict to false to load what fits."));
   CHECK(fresh.backbone->scale.item<float>() == 2.0F);
 
   const WeightsReport report = levin::load_weights(fresh, folder / "w.safetensors", {.strict = false});
@@ -175,13 +175,12 @@ TEST_CASE("names that differ in their beginning alone are an error that says whi
   Network net;
   write_safetensors(folder / "long.safetensors", tensors_of(net, "model.net."));
   CHECK_THAT(error_of([&] { levin::load_weights(net, folder / "long.safetensors"); }),
-             EndsWith("\nNames of the file begin with 'model.net.': give .prefix = \"model.net.\"."));
+             EndsWith("\nNames of the file begin with 'model.net.': set prefix to \"model.net.\"."));
   CHECK_THAT(error_of([&] { levin::load_weights(net, folder / "long.safetensors", {.prefix = "model."}); }),
-             EndsWith("\nNames of the file begin with 'net.': give .prefix = \"model.net.\"."));
+             EndsWith("\nNames of the file begin with 'net.': set prefix to \"model.net.\"."));
   write_safetensors(folder / "short.safetensors", tensors_of(*net.backbone));
   CHECK_THAT(error_of([&] { levin::load_weights(net, folder / "short.safetensors", {.strict = false}); }),
-             EndsWith("\nNames of the module begin with 'backbone.': give .rename = {{\"\", \"backbone.\"}}, or load into that "
-                      "submodule."));
+             EndsWith("\nNames of the module begin with 'backbone.': set rename to {\"\": \"backbone.\"}."));
 }
 
 TEST_CASE("a file of which nothing fits is an error, also when it is not strict") {
