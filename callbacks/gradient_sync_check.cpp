@@ -131,7 +131,7 @@ void warn_without_gradient(const Parameters& parameters, const torch::optim::Opt
 
 void GradientSyncCheckOptions::declare(OptionList<GradientSyncCheckOptions>& options) {
   using O = GradientSyncCheckOptions;
-  options.add("every_n_steps", &O::every_n_steps, "Check before each so manieth step of an optimizer, the first included")
+  options.add("every_n_steps", &O::every_n_steps, "Check before every so many steps of an optimizer, the first included")
       .min(1);
   options.add("on_difference", &O::on_difference, "When ranks differ: warn, or end the run");
 }

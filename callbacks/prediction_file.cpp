@@ -37,7 +37,7 @@ template <class Number>
 void append_number(std::string& text, Number number) {
   if constexpr (std::is_floating_point_v<Number>) {
     if (std::isnan(number)) {
-      text += "nan";
+      text += "NaN";  // as in metrics.csv
       return;
     }
   }

@@ -83,7 +83,7 @@ TEST_CASE("named predictions are columns of their names, whole numbers stay whol
   });
   CHECK(content(folder / "predictions.csv") ==
         "class,\"is, \"\"odd\"\"\",score_0,score_1\n"
-        "1152921504606846976,0,nan,0\n1152921504606846977,1,inf,0.3333333333333333\n"
+        "1152921504606846976,0,NaN,0\n1152921504606846977,1,inf,0.3333333333333333\n"
         "1152921504606846978,0,inf,0.6666666666666666\n");
 }
 
