@@ -1,11 +1,12 @@
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <string>
 
+#include "levin/cli/run_main.h"
 #include "levin/core/base/end_process.h"
-#include "levin/core/base/own_process.h"
 #include "levin/core/error.h"
 #include "levin/core/trainer_options.h"
 #include "levin/strategies/rank_start.h"
@@ -37,17 +38,21 @@ inline TrainerOptions rank_options(int ranks, const std::filesystem::path& folde
 template <class Program>
 int status_of(const Program& program) {
   start_ranks_here();
-  const OwnProcess own;
-  try {
-    program();
-  } catch (const Error& error) {
-    std::cerr << std::string(error.what()) + "\n";  // in one piece, so that lines of several ranks do not mix
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::cerr << std::string(error.what()) + "\n";  // in one piece, so that lines of several ranks do not mix
-    return 1;
-  }
-  return 0;
+  int status = 0;
+  run_main([&] {
+    try {
+      program();
+    } catch (const Error& error) {
+      std::cerr << std::string(error.what()) + "\n";  // in one piece, so that lines of several ranks do not mix
+      status = error.exit_code();
+    } catch (const std::exception& error) {
+      std::cerr << std::string(error.what()) + "\n";  // in one piece, so that lines of several ranks do not mix
+      status = 1;
+    } catch (...) {
+      std::terminate();  // as where nobody catches it
+    }
+  });
+  return status;
 }
 template <class Program>
 [[noreturn]] void run_program(const Program& program) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "levin/core/base/own_process.h"
 #include "levin/core/console/console.h"
 #include "levin/strategies/processes/failure_watch.h"
 #include "levin/strategies/processes/peer_errors.h"
@@ -52,6 +53,7 @@ constexpr const char* kPlace = "in training_step (train, epoch 0, step 3)";
 }  // namespace
 
 TEST_CASE("an error of the user's own is its rank's failure at once, whatever its text is") {
+  const OwnProcess own;
   for (const char* text : {"gloo is my dog", "Connection closed by peer", "recvBytes failed"}) {
     SmallBoard board;
     const auto error = std::make_exception_ptr(std::runtime_error(text));
@@ -114,6 +116,7 @@ TEST_CASE("a rank that is ended while it cleans up has its line all the same, an
 }
 
 TEST_CASE("an error of LibTorch's is known as told, though it is told without its backtrace") {
+  const OwnProcess own;
   SmallBoard board;
   try {
     TORCH_CHECK(false, "the tensor is too small");
