@@ -316,13 +316,14 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
   return answer.substr(file_prefix.size());
 }
 
-void restore_module(TrainerState& run, const Checkpoint& checkpoint) {
+void restore_module(TrainerState& run, const Precision& precision, const Checkpoint& checkpoint) {
   run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
   run.strategy().load_module(run.module(), checkpoint);
   const auto scope = run.hooks.enter(Hook::kLoadStateDict);
   if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && run.parts.data != nullptr) {
     run.parts.data->load_state_dict(*saved);
   }
+  precision.convert_module(run.module());
   run.hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
   // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
   const Value* states = run.progress.fitting ? checkpoint.manifest.find("callbacks") : nullptr;

@@ -5,6 +5,7 @@
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/resume/resume_point.h"
+#include "levin/core/run/precision.h"
 #include "levin/core/run/trainer_state.h"
 
 namespace levin {
@@ -22,8 +23,9 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
 /// every rank when there is none.
 std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path);
 
-/// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks.
-void restore_module(TrainerState& run, const Checkpoint& checkpoint);
+/// Weights and buffers, the state of the data module and, when fitting, of callbacks, and the on_load_checkpoint hooks. The
+/// module comes into its run's format before: weights would be rounded to what it was built in.
+void restore_module(TrainerState& run, const Precision& precision, const Checkpoint& checkpoint);
 
 /// Optimizers, schedulers and counters. Gives where training goes on, and what this rank takes over when it is there.
 ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint);

@@ -176,7 +176,9 @@ void EntryPoint::set_up() {
   prepare_data();
   open_loggers();
   set_up_parts();
-  if (checkpoint_) take_over([&] { restore_module(run_, *checkpoint_); });
+  precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device(),
+                     run_.options().channels_last);
+  if (checkpoint_) take_over([&] { restore_module(run_, *precision_, *checkpoint_); });
   if (fitting() && options_.init_from && !options_.ckpt_path) load_initial_weights();
   // A loader that setup() asked for may be made of what the checkpoint has replaced.
   if (checkpoint_) source_.forget_ahead();
@@ -227,6 +229,7 @@ void EntryPoint::load_initial_weights() {
   const auto scope = run_.hooks.enter(Hook::kSetup);
   WeightsOptions options = options_.init_from->options;
   if (options.map_location.empty()) options.map_location = options_.map_location;
+  precision_->convert_module(run_.module());  // a file's 64 bits are not rounded on their way
   load_weights(run_.module(), options_.init_from->path, options);
 }
 
@@ -358,8 +361,6 @@ void EntryPoint::set_up_parts() {
 
 void EntryPoint::set_up_module() {
   Module& module = run_.module();
-  precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device(),
-                     run_.options().channels_last);
   run_.scaler.begin(fitting() && precision_->computes_in_half());
   precision_->convert_module(module);
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());

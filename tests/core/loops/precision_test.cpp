@@ -249,3 +249,35 @@ TEST_CASE("16 bits on a processor without arithmetic for them are told to be slo
   for (const Format format : {Format::kFloat32, Format::kFloat64})
     CHECK(slow_format_warning(format, at::kCPU, /*has_bfloat16=*/false).empty());
 }
+
+TEST_CASE("weights of 64 bits come back from a checkpoint and from a file with all of them") {
+  struct Third : Module {
+    Third() : weight(register_parameter("weight", torch::zeros({1}))) {}
+    StepOutput training_step(const Batch&, std::int64_t) override { return (weight - 1).pow(2).sum(); }
+    void on_fit_start() override { first = weight.item<double>(); }
+    OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0 / 3); }
+    at::Tensor weight;
+    double first = 0;
+  };
+  const TemporaryFolder folder;
+  const std::string file = (folder / "saved.ckpt").string();
+  TrainerOptions options = quiet_options();
+  options.precision = PrecisionFormat::kFloat64;
+  options.max_epochs = 1;
+  Third module;
+  Trainer trainer(options);
+  trainer.fit(module, one_batch(torch::ones({1})));
+  trainer.save_checkpoint(file);
+  const double saved = module.weight.item<double>();
+  CHECK(saved != static_cast<float>(saved));
+
+  Third begun;
+  RunOptions from_file;
+  from_file.init_from = InitialWeights{file};
+  Trainer(options).fit(begun, one_batch(torch::ones({1})), {}, from_file);
+  CHECK(begun.first == saved);
+  Third resumed;
+  options.max_epochs = 2;
+  Trainer(options).fit(resumed, one_batch(torch::ones({1})), {}, {.ckpt_path = file});
+  CHECK(resumed.first == saved);
+}
