@@ -12,6 +12,7 @@ struct GradientWindow {
   bool open = false;         ///< at least one batch is in, and the step is to come
   std::int64_t weight = 0;   ///< of this rank's batches in it
   bool in_backward = false;  ///< the batch in work may have changed the gradients already
+  int evaluations = 0;       ///< of the closure, by the optimizer that steps
 };
 
 /// How many batches make one optimizer step, and what each of them counts in it. The reduction over ranks gives the sum of

@@ -53,7 +53,7 @@ void ManualOptimization::step(std::size_t index) {
   if (run_.nan.skips_step(optimizer, run_.module())) return;
   run_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
                  optimizer);
-  run_.strategy().before_optimizer_step(optimizer);
+  begin_step(run_.strategy(), optimizer);
   optimizer.step();
   run_.strategy().after_optimizer_step(optimizer);
   ++run_.progress.global_step;

@@ -1,6 +1,7 @@
 #include "levin/core/loops/nan_guard.h"
 
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <torch/optim/optimizer.h>
 
@@ -66,6 +67,12 @@ void NanGuard::look_at_loss(const at::Tensor& loss) {
             progress_, "loss");
 }
 
+void NanGuard::restore(bool waits_to_skip) {
+  if (!waits_to_skip) return;
+  state_.loss_is_bad = true;
+  state_.rank_of_bad_loss = setup_.strategy->rank();
+}
+
 void NanGuard::adopt(const std::vector<Votes>& by_rank) {
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (!by_rank[rank].loss_is_bad) continue;
@@ -82,7 +89,8 @@ std::optional<std::string> NanGuard::bad_gradient(const torch::optim::Optimizer&
   at::Tensor total;
   for (const at::Tensor& parameter : all_parameters(optimizer)) {
     if (!parameter.grad().defined()) continue;
-    const at::Tensor sum = parameter.grad().sum().to(at::kDouble);
+    const at::Tensor sum =
+        (parameter.is_complex() ? at::view_as_real(parameter.grad().resolve_conj()) : parameter.grad()).sum().to(at::kDouble);
     total = total.defined() ? total + sum : sum;
   }
   if (!total.defined() || std::isfinite(total.item<double>())) return std::nullopt;

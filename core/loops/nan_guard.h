@@ -33,6 +33,10 @@ class NanGuard {
   void look_at_loss(const at::Tensor& loss);
   /// This rank's loss was bad in the step under way: what it tells the others with its votes.
   bool votes_against() const { return state_.loss_is_bad; }
+  /// A loss was bad since the last step: of this rank, or as all ranks know. A checkpoint keeps it, and a run that resumes
+  /// takes it back.
+  bool waits_to_skip() const { return state_.loss_is_bad || state_.rank_of_bad_loss.has_value(); }
+  void restore(bool waits_to_skip);
   /// The votes of all ranks, which travel with a reduction.
   void adopt(const std::vector<Votes>& by_rank);
 

@@ -1,11 +1,16 @@
 #include "levin/core/loops/optimization.h"
 
-#include <torch/optim/optimizer.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <torch/optim/adagrad.h>
+
+#include <memory>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
 #include "levin/core/loops/gradients.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/protocol/rank_exchange.h"
 
 namespace levin {
 
@@ -22,7 +27,29 @@ void check_loss(const at::Tensor& loss) {
       "from the module's output, without detach(), item() or a NoGradGuard, and leave some parameters unfrozen.");
 }
 
+/// LibTorch's Adagrad makes the state of parameters when it is made, and has none of those that add_param_group() brings.
+void complete_state(torch::optim::Optimizer& optimizer) {
+  if (dynamic_cast<torch::optim::Adagrad*>(&optimizer) == nullptr) return;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (!parameter.grad().defined()) continue;
+      auto& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
+      if (state != nullptr) continue;
+      auto made = std::make_unique<torch::optim::AdagradParamState>();
+      const double first = static_cast<const torch::optim::AdagradOptions&>(group.options()).initial_accumulator_value();
+      made->step(0);
+      made->sum(at::full_like(parameter, first, parameter.options().requires_grad(false), at::MemoryFormat::Preserve));
+      state = std::move(made);
+    }
+  }
+}
+
 }  // namespace
+
+void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer) {
+  strategy.before_optimizer_step(optimizer);
+  complete_state(optimizer);
+}
 
 void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, NanGuard& nan,
                   UnregisteredLeaves& leaves, const at::Tensor& loss, bool synchronize) {
@@ -53,7 +80,8 @@ StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx
   }
   torch::optim::Optimizer& optimizer = *parts_.optimizers.front();
   hooks_.module(Hook::kOptimizerStep, &Module::optimizer_step, optimizer, std::function<at::Tensor()>([&] {
-                  at::Tensor loss = closure();
+                  ++window.evaluations;
+                  const at::Tensor loss = loss_for(optimizer, closure());
                   prepare_step(optimizer);
                   return loss;
                 }));
@@ -113,7 +141,24 @@ void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
   nan_.skips_step(optimizer, *parts_.module);  // gradients that are cleared change nothing
   hooks_.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step, optimizer);
   hooks_.module(Hook::kConfigureGradientClipping, &Module::configure_gradient_clipping, optimizer);
-  strategy_.before_optimizer_step(optimizer);
+  begin_step(strategy_, optimizer);
+}
+
+at::Tensor AutomaticOptimization::loss_for(const torch::optim::Optimizer& optimizer, const at::Tensor& loss) {
+  if (strategy_.world_size() == 1 || steps_parameters_alone(optimizer)) return loss;
+  struct Share {
+    double loss = 0;
+    double weight = 0;
+  };
+  const double weight = loss.defined() ? static_cast<double>(votes_.gradient_weight()) : 0;
+  const Share mine{loss.defined() ? loss.item<double>() * weight : 0, weight};
+  const Meeting meeting("the loss of a step", "all have the same optimizer, and it decides by what they all get here");
+  Share all;
+  for (const Share& share : RankExchange(strategy_.control_group()).gather_values(mine, meeting)) {
+    all.loss += share.loss;
+    all.weight += share.weight;
+  }
+  return at::full({}, all.weight > 0 ? all.loss / all.weight : 0, at::TensorOptions(at::kDouble));
 }
 
 }  // namespace levin

@@ -20,6 +20,9 @@ namespace levin {
 void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, NanGuard& nan,
                   UnregisteredLeaves& leaves, const at::Tensor& loss, bool synchronize);
 
+/// Before an optimizer steps, when its gradients are complete.
+void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer);
+
 /// One training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in
 /// Lightning's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have
 /// fewer samples or none, the mean is taken over the samples that there really were.
@@ -56,6 +59,8 @@ class AutomaticOptimization {
  private:
   at::Tensor forward_backward(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool synchronize);
   void prepare_step(torch::optim::Optimizer& optimizer);
+  /// The mean over ranks, where an optimizer decides by the loss how it goes on, as LBFGS does: else ranks would part.
+  at::Tensor loss_for(const torch::optim::Optimizer& optimizer, const at::Tensor& loss);
 
   Strategy& strategy_;
   const RunParts& parts_;

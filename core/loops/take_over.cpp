@@ -47,6 +47,7 @@ void take_over(TrainerState& run, TrainingData& data, const ResumePoint& resume)
   if (resume.parameters) resume.parameters->restore_place(run);
   if (resume.accumulate_grad_batches) run.accumulation.batches = *resume.accumulate_grad_batches;
   take_over_gradients(run, resume);
+  run.nan.restore(rank.bad_loss);
   if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, rank.before_reading);
   const bool goes_on = resume.place != Place::kTrainStart;
   if (goes_on) set_random_states(rank.random, run.strategy().rank());

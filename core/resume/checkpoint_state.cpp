@@ -135,6 +135,11 @@ void check_moment(const TrainerState& run, bool weights_only) {
     throw MisuseError("save_checkpoint: inside " + std::string(hook_name(hook)) +
                       " nobody can tell whether the step is taken. Save in on_train_batch_end, or with weights_only.");
   }
+  if (run.accumulation.window.evaluations > 1) {
+    throw MisuseError(
+        "save_checkpoint: the optimizer computes the loss several times in this step, with weights of its own in between. Save "
+        "in on_train_batch_end, or with weights_only.");
+  }
   if (!gradients_are_between(run)) return;
   throw MisuseError(
       "save_checkpoint: between backward and on_train_batch_end of a batch that may add to the gradients of earlier ones "
@@ -318,12 +323,12 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
 
 void restore_module(TrainerState& run, const Precision& precision, const Checkpoint& checkpoint) {
   run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
+  precision.convert_module(run.module());
   run.strategy().load_module(run.module(), checkpoint);
   const auto scope = run.hooks.enter(Hook::kLoadStateDict);
   if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && run.parts.data != nullptr) {
     run.parts.data->load_state_dict(*saved);
   }
-  precision.convert_module(run.module());
   run.hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
   // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
   const Value* states = run.progress.fitting ? checkpoint.manifest.find("callbacks") : nullptr;

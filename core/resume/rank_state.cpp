@@ -65,6 +65,7 @@ Value own_values(TrainerState& run) {
   values["metrics"] = to_value(metrics);
   values["window_weight"] = run.accumulation.window.weight;
   // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
+  values["bad_loss"] = run.nan.waits_to_skip();
   const bool in_epoch = !position.is_between_epochs();
   values["stop"] = run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value();
   values["skip_epoch"] = in_epoch && (at_start ? position.start.skip_epoch_wish : run.stop.skips_epoch());
@@ -177,6 +178,7 @@ void add_values(const Value& values, RankResume& resume) {
 }
 
 /// A rank that the run which saved did not have shows what all ranks had alike.
+  if (const Value* bad_loss = values.find("bad_loss")) resume.bad_loss |= bad_loss->as_bool();
 void show_like_rank_zero(const Value& values, RankResume& resume) {
   MetricSnapshot snapshot = metric_snapshot(values.at("metrics"));
   snapshot.training.clear();

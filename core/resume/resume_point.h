@@ -28,6 +28,7 @@ struct RankResume {
   RandomStates before_reading;          ///< RandomState::before_reading
   std::map<std::string, at::Tensor> gradients;
   std::int64_t window_weight = 0;
+  bool bad_loss = false;  ///< since the optimizer stepped
   bool stop_wish = false;
   std::string stop_reason;
   bool skip_epoch_wish = false;
