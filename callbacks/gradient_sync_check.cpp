@@ -141,12 +141,11 @@ GradientSyncCheck::GradientSyncCheck(GradientSyncCheckOptions options) : options
 void GradientSyncCheck::on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) {
   if (steps_[&optimizer]++ % options_.every_n_steps != 0) return;
   const at::NoGradGuard no_grad;
-  Parameters parameters;
+  const Parameters parameters = distinct_parameters(module);
   std::vector<Fingerprints> mine;
-  for (const auto& entry : module.named_parameters()) {
-    parameters.emplace_back(entry.key(), entry.value());
-    const at::Tensor& gradient = entry.value().grad();
-    mine.push_back({fingerprint(entry.value()), gradient.defined() ? fingerprint(gradient) : kNoGradient});
+  for (const auto& [name, parameter] : parameters) {
+    const at::Tensor& gradient = parameter.grad();
+    mine.push_back({fingerprint(parameter), gradient.defined() ? fingerprint(gradient) : kNoGradient});
   }
   if (mine.empty()) return;
   ControlGroup& group = trainer.strategy().control_group();

@@ -10,6 +10,7 @@
 #include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/rank_exchange.h"
 #include "levin/core/seed.h"
 #include "levin/core/trainer.h"
@@ -81,7 +82,7 @@ class StepBench {
 
   std::int64_t gradient_bytes() const {
     std::int64_t bytes = 0;
-    for (const at::Tensor& parameter : module_->parameters()) {
+    for (const auto& [name, parameter] : distinct_parameters(*module_)) {
       if (parameter.requires_grad()) bytes += static_cast<std::int64_t>(parameter.nbytes());
     }
     return bytes;

@@ -1,6 +1,9 @@
 #include "levin/core/loops/optimizer_config.h"
 
+#include <torch/optim/optimizer.h>
+
 #include <algorithm>
+#include <unordered_map>
 
 #include <typeinfo>
 
@@ -87,6 +90,27 @@ void warn_of_overridden(Module& module, const OptimizerSetup& taken) {
              describe(taken), class_name_of(typeid(module)), own));
 }
 
+std::string name_of(const at::Tensor& wanted, const Module& module) {
+  for (const auto& [name, parameter] : distinct_parameters(module)) {
+    if (parameter.is_same(wanted)) return "The parameter " + name;
+  }
+  return "A parameter that is not the module's";
+}
+
+/// LibTorch's parameters() has a parameter twice that a module holds under two names, or in two places, and an optimizer would
+/// step it twice.
+void keep_distinct(torch::optim::Optimizer& optimizer, std::size_t index, const Module& module) {
+  std::unordered_map<const at::TensorImpl*, std::size_t> groups;
+  for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
+    std::erase_if(optimizer.param_groups()[group].params(), [&](const at::Tensor& parameter) {
+      const auto [known, is_new] = groups.emplace(parameter.unsafeGetTensorImpl(), group);
+      if (is_new || known->second == group) return !is_new;
+      throw MisuseError(format("{} is in groups {} and {} of optimizer {} ({}), which would step it twice: leave it in one.",
+                               name_of(parameter, module), known->second, group, index, optimizer_class_name(optimizer)));
+    });
+  }
+}
+
 }  // namespace
 
 OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name, const TrainingLength& length) {
@@ -108,6 +132,7 @@ void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& option
   parts.schedulers.clear();
   for (const OptimizerSetup& setup : setups.list()) {
     if (!setup.optimizer) throw MisuseError("configure_optimizers returned an empty optimizer.");
+    keep_distinct(*setup.optimizer, parts.optimizers.size(), *parts.module);
     parts.optimizers.push_back(setup.optimizer);
     for (const SchedulerConfig& config : setup.schedulers) {
       check(config);

@@ -60,12 +60,11 @@ void warn_of_idle_parameters(const RunParts& parts) {
   }
   bool any_trained = false;
   std::vector<std::string> idle;
-  for (const auto& entry : parts.module->named_parameters()) {
-    const at::TensorImpl* parameter = entry.value().unsafeGetTensorImpl();
-    known.insert(parameter);
-    if (!entry.value().requires_grad()) continue;
+  for (const auto& [name, parameter] : distinct_parameters(*parts.module)) {
+    known.insert(parameter.unsafeGetTensorImpl());
+    if (!parameter.requires_grad()) continue;
     any_trained = true;
-    if (!optimized.contains(parameter)) idle.push_back(entry.key());
+    if (!optimized.contains(parameter.unsafeGetTensorImpl())) idle.push_back(name);
   }
   if (!any_trained) {
     warn(known.empty() ? "The module has no parameters: training changes nothing. Register them with register_parameter(), and "

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <unordered_set>
 #include <utility>
 
 #include "levin/core/accelerator.h"
@@ -99,10 +100,12 @@ struct StepGraph::StepState {
 
 StepGraph::Subject StepGraph::Subject::of(Module& module) {
   Subject subject;
+  std::unordered_set<const at::TensorImpl*> seen;
   for (at::Tensor& parameter : module.parameters()) {
     const bool is_trained = parameter.requires_grad();
     subject.identity.emplace_back(parameter.unsafeGetTensorImpl(), is_trained ? parameter.const_data_ptr() : nullptr);
-    if (is_trained) subject.parameters.push_back(std::move(parameter));
+    // One that has two names gets its gradient once.
+    if (is_trained && seen.insert(parameter.unsafeGetTensorImpl()).second) subject.parameters.push_back(std::move(parameter));
   }
   for (const auto& part : module.modules(/*include_self=*/false)) {
     subject.identity.emplace_back(part.get(), part->is_training() ? part.get() : nullptr);

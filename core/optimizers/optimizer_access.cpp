@@ -3,10 +3,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_zero.h>
+#include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
 #include <type_traits>
 #include <typeinfo>
+#include <unordered_set>
 
 #include "levin/core/base/class_name.h"
 #include "levin/core/base/format.h"
@@ -65,6 +67,15 @@ bool steps_parameters_alone(const torch::optim::Optimizer& optimizer) {
 }
 
 std::string optimizer_class_name(const torch::optim::Optimizer& optimizer) { return class_name_of(typeid(optimizer)); }
+
+std::vector<std::pair<std::string, at::Tensor>> distinct_parameters(const torch::nn::Module& module) {
+  std::vector<std::pair<std::string, at::Tensor>> distinct;
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const auto& entry : module.named_parameters()) {
+    if (seen.insert(entry.value().unsafeGetTensorImpl()).second) distinct.emplace_back(entry.key(), entry.value());
+  }
+  return distinct;
+}
 
 std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer) {
   std::vector<at::Tensor> parameters;

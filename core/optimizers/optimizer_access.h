@@ -10,6 +10,9 @@
 #include "levin/core/fwd.h"
 #include "levin/core/metric_row.h"
 
+namespace torch::nn {
+class Module;
+}
 namespace torch::optim {
 class Optimizer;
 class OptimizerParamGroup;
@@ -45,6 +48,11 @@ LEVIN_API bool steps_parameters_alone(const torch::optim::Optimizer& optimizer);
 
 /// The class of an optimizer without its namespace: "SGD", "AdamW", or the name of a class of the user's own.
 LEVIN_API std::string optimizer_class_name(const torch::optim::Optimizer& optimizer);
+
+/// The parameters of a module and of those below it, parents first, each once and with the first of its names. Those of
+/// LibTorch's named_parameters() and parameters() are repeated where one is registered under two names, or a module in two
+/// places.
+LEVIN_API std::vector<std::pair<std::string, at::Tensor>> distinct_parameters(const torch::nn::Module& module);
 
 /// The parameters of all groups, in their order.
 LEVIN_API std::vector<at::Tensor> all_parameters(const torch::optim::Optimizer& optimizer);

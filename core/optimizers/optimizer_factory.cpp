@@ -2,6 +2,7 @@
 
 #include "levin/core/error.h"
 #include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 
@@ -14,7 +15,7 @@ void detail::check_has_parameters(const std::vector<at::Tensor>& parameters) {
 
 std::shared_ptr<torch::optim::Optimizer> OptimizerFactory::make_for(const Module& module) const {
   std::vector<at::Tensor> parameters;
-  for (const at::Tensor& parameter : module.parameters()) {
+  for (const auto& [name, parameter] : distinct_parameters(module)) {
     if (parameter.requires_grad()) parameters.push_back(parameter);
   }
   return make(std::move(parameters));

@@ -10,6 +10,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/join.h"
 #include "levin/core/base/quoted_text.h"
+#include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 namespace {
@@ -45,23 +46,20 @@ void check_matches_any(const NamePattern& pattern, const std::vector<std::string
 
 std::vector<std::vector<at::Tensor>> parameter_groups(const torch::nn::Module& module,
                                                       const std::vector<NamePatterns>& patterns) {
-  const auto parameters = module.named_parameters();
-  const std::vector<std::string> names = parameters.keys();
+  const std::vector<std::string> names = module.named_parameters().keys();
   for (const NamePatterns& list : patterns) {
     for (const NamePattern& pattern : list) check_matches_any(pattern, names);
   }
   std::vector<std::vector<at::Tensor>> groups(patterns.size() + 1);
   std::vector<bool> has_any(patterns.size() + 1);
-  std::set<const at::TensorImpl*> seen;
-  for (const auto& parameter : parameters) {
-    // One that several modules share has a name in each.
-    if (!seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
+  for (const auto& entry : distinct_parameters(module)) {
+    const std::string& name = entry.first;  // no structured binding: clang 14 does not let a lambda use one
     const auto list = std::find_if(patterns.begin(), patterns.end(), [&](const NamePatterns& each) {
-      return std::any_of(each.begin(), each.end(), [&](const NamePattern& one) { return one.matches(parameter.key()); });
+      return std::any_of(each.begin(), each.end(), [&](const NamePattern& one) { return one.matches(name); });
     });
     const auto group = static_cast<std::size_t>(list - patterns.begin());
     has_any[group] = true;
-    if (parameter.value().requires_grad()) groups[group].push_back(parameter.value());
+    if (entry.second.requires_grad()) groups[group].push_back(entry.second);
   }
   for (std::size_t index = 0; index < patterns.size(); ++index) {
     if (has_any[index] || patterns[index].empty()) continue;

@@ -26,7 +26,7 @@ constexpr const char* kKey = "trained_parameters";
 
 std::map<const at::TensorImpl*, std::string> names_of(const Module& module) {
   std::map<const at::TensorImpl*, std::string> names;
-  for (const auto& entry : module.named_parameters()) names.emplace(entry.value().unsafeGetTensorImpl(), entry.key());
+  for (auto& [name, parameter] : distinct_parameters(module)) names.emplace(parameter.unsafeGetTensorImpl(), std::move(name));
   return names;
 }
 
@@ -165,8 +165,8 @@ bool cover(const Groups& groups, const Optimizer& optimizer) {
 /// Whoever has changed in the module what is frozen is told that the checkpoint's run counts.
 void tell_of_other_frozen(const Module& module, const std::set<std::string>& frozen) {
   std::vector<std::string> names;
-  for (const auto& entry : module.named_parameters()) {
-    if (entry.value().requires_grad() == frozen.contains(entry.key())) names.push_back(entry.key());
+  for (const auto& [name, parameter] : distinct_parameters(module)) {
+    if (parameter.requires_grad() == frozen.contains(name)) names.push_back(name);
   }
   if (names.empty()) return;
   const std::size_t count = names.size();
@@ -249,9 +249,8 @@ std::optional<ParameterResume::Moment> ParameterResume::moment(const Value& save
 
 void ParameterResume::restore(TrainerState& run, const std::optional<Moment>& moment) {
   if (!moment) return;
-  for (auto& entry : run.module().named_parameters()) {
-    at::Tensor& parameter = entry.value();
-    const bool trained = !moment->frozen.contains(entry.key());
+  for (const auto& [name, parameter] : distinct_parameters(run.module())) {
+    const bool trained = !moment->frozen.contains(name);
     if (parameter.requires_grad() != trained) parameter.requires_grad_(trained);
   }
   for (std::size_t index = 0; index < moment->optimizers.size(); ++index) {
