@@ -52,7 +52,7 @@ void DdpOptions::declare(OptionList<DdpOptions>& options) {
   options.add("warm_start", &DdpOptions::warm_start,
               "For power_sgd: begin with the last approximation, not with random numbers");
   options.add("gradient_as_bucket_view", &DdpOptions::gradient_as_bucket_view,
-              "Let gradients share memory with the messages; then Optimizer::zero_grad() cannot be used");
+              "Let gradients share memory with the messages, which saves a copy of them");
   options.add("bucket_cap_mb", &DdpOptions::bucket_cap_mb, "Size of the messages in which gradients travel, in MB").min(0.001);
   options.add("broadcast_buffers", &DdpOptions::broadcast_buffers,
               "Make buffers, such as running statistics, equal to rank 0's before each training step");

@@ -13,6 +13,7 @@
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/strategies/distributed/apart_gradients.h"
 #include "levin/strategies/distributed/process_world.h"
 
 namespace levin {
@@ -196,11 +197,11 @@ void ShardedDdpStrategy::gather_weights() const {
   std::vector<c10::intrusive_ptr<c10d::Work>> works;
   for (const Stepped& stepped : stepped_) {
     if (stepped.parameter.nbytes() < kGatherBytes) {
-      small[static_cast<std::size_t>(stepped.owner)].push_back(stepped.parameter);
+      small[static_cast<std::size_t>(stepped.owner)].push_back(as_real(stepped.parameter));
       continue;
     }
     // From parameter to parameter: a copy of all weights would cost the memory that is to be saved.
-    std::vector<at::Tensor> parameter = {stepped.parameter};
+    std::vector<at::Tensor> parameter = {as_real(stepped.parameter)};
     c10d::BroadcastOptions options;
     options.rootRank = stepped.owner;
     works.push_back(world.process_group()->broadcast(parameter, options));

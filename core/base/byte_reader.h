@@ -45,8 +45,6 @@ class ByteReader {
   std::string text() { return std::string(take(number<std::uint32_t>())); }
   /// Bytes that were not read yet.
   std::size_t left() const { return rest_.size(); }
-
- private:
   std::string_view take(std::size_t size) {
     if (size > rest_.size()) throw DesyncError(too_short_);
     const std::string_view taken = rest_.substr(0, size);
@@ -54,6 +52,7 @@ class ByteReader {
     return taken;
   }
 
+ private:
   std::string_view rest_;
   const char* too_short_;
 };

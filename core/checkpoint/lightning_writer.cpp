@@ -5,6 +5,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/lightning_checkpoint.h"
+#include "levin/core/checkpoint/sparse_tensor.h"
 #include "levin/core/checkpoint/torch_writer.h"
 #include "levin/core/error.h"
 #include "levin/core/resume/loop_position.h"
@@ -101,6 +102,12 @@ PickleValue* torch_optimizer_state(const Checkpoint& checkpoint, const Value& sa
     const std::string prefix = format("optimizer_states.{}.state.{}.", index, parameter);
     for (auto entry = checkpoint.tensors.lower_bound(prefix);
          entry != checkpoint.tensors.end() && entry->first.starts_with(prefix); ++entry) {
+      if (const auto sparse = name_of_sparse_tensor(entry->first)) {
+        throw ConfigError(
+            format("'{}' is sparse, which no Lightning checkpoint of levin's can hold: export the weights alone "
+                   "(--to state_dict).",
+                   *sparse));
+      }
       state.items.emplace_back(tree.add(entry->first.substr(prefix.size())), writer.add(entry->second));
     }
     states.items.emplace_back(tree.add(std::int64_t{std::stoll(parameter)}), tree.add(std::move(state)));

@@ -10,6 +10,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/optimizer_archive.h"
 #include "levin/core/checkpoint/optimizer_fields.h"
+#include "levin/core/checkpoint/sparse_tensor.h"
 #include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/option_values.h"
@@ -30,7 +31,7 @@ struct FieldWriter {
   void operator()(const char* name, std::int64_t field) const { numbers[name] = field; }
   void operator()(const char* name, double field) const { numbers[name] = field; }
   void operator()(const std::string& name, const at::Tensor& field) const {
-    if (field.defined()) checkpoint.tensors[prefix + name] = field.detach();
+    if (field.defined()) save_tensor(checkpoint, prefix + name, field);
   }
   void operator()(const char* name, OwnShape field) const { (*this)(name, *field.tensor); }
   void operator()(const char* name, const std::optional<std::vector<at::Tensor>>& field) const {
@@ -75,7 +76,8 @@ struct FieldReader {
   void read_tensor(const std::string& name, at::Tensor& field, bool has_shape) const {
     const auto saved = checkpoint.tensors.find(prefix + name);
     if (saved == checkpoint.tensors.end()) {
-      field = at::Tensor();
+      field = has_shape ? saved_sparse_tensor(checkpoint, prefix + name, parameter.sizes()) : at::Tensor();
+      if (field.defined()) field = field.to(parameter.device(), field.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
       return;
     }
     if (has_shape && saved->second.sizes() != parameter.sizes()) {

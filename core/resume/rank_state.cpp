@@ -9,6 +9,7 @@
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/rng_state.h"
+#include "levin/core/checkpoint/sparse_tensor.h"
 #include "levin/core/checkpoint/value_json.h"
 #include "levin/core/console/console.h"
 #include "levin/core/error.h"
@@ -64,8 +65,8 @@ Value own_values(TrainerState& run) {
   Value values(Value::Map{});
   values["metrics"] = to_value(metrics);
   values["window_weight"] = run.accumulation.window.weight;
-  // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
   values["bad_loss"] = run.nan.waits_to_skip();
+  // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
   const bool in_epoch = !position.is_between_epochs();
   values["stop"] = run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value();
   values["skip_epoch"] = in_epoch && (at_start ? position.start.skip_epoch_wish : run.stop.skips_epoch());
@@ -151,16 +152,25 @@ class RankStateReader {
   std::size_t rank_;
 };
 
-void add_gradients(const Checkpoint& checkpoint, int rank, std::map<std::string, at::Tensor>& gradients) {
+void add_gradients(const Checkpoint& checkpoint, const Module& module, int rank, std::map<std::string, at::Tensor>& gradients) {
   const std::string prefix = format("{}{}.", kGradients, rank);
+  const auto parameters = module.named_parameters();
   for (auto entry = checkpoint.tensors.lower_bound(prefix); entry != checkpoint.tensors.end(); ++entry) {
     if (!entry->first.starts_with(prefix)) return;
-    const auto [own, is_new] = gradients.try_emplace(entry->first.substr(prefix.size()), entry->second);
+    std::string name = entry->first.substr(prefix.size());
+    if (is_of_sparse_values(name)) continue;
+    at::Tensor gradient = entry->second;
+    if (const auto sparse = name_of_sparse_tensor(name)) {
+      name = *sparse;
+      const at::Tensor* const parameter = parameters.find(name);
+      if (parameter != nullptr) gradient = saved_sparse_tensor(checkpoint, prefix + name, parameter->sizes());
+    }
+    const auto [own, is_new] = gradients.try_emplace(name, gradient);
     if (is_new) continue;
-    if (own->second.sizes() != entry->second.sizes()) {
+    if (own->second.sizes() != gradient.sizes()) {
       throw ConfigError("ckpt_path: the checkpoint has gradients of '" + own->first + "' that differ in shape.");
     }
-    own->second = own->second + entry->second;
+    own->second = own->second.is_sparse() ? gradient + own->second : own->second + gradient;
   }
 }
 
@@ -168,6 +178,7 @@ void add_values(const Value& values, RankResume& resume) {
   const bool first = resume.metrics.empty();
   resume.metrics.push_back(metric_snapshot(values.at("metrics")));
   resume.window_weight += values.at("window_weight").as_int();
+  if (const Value* bad_loss = values.find("bad_loss")) resume.bad_loss |= bad_loss->as_bool();
   if (const Value& stop = values.at("stop"); !stop.is_null()) {
     resume.stop_wish = true;
     resume.stop_reason = stop.as_string();
@@ -178,7 +189,6 @@ void add_values(const Value& values, RankResume& resume) {
 }
 
 /// A rank that the run which saved did not have shows what all ranks had alike.
-  if (const Value* bad_loss = values.find("bad_loss")) resume.bad_loss |= bad_loss->as_bool();
 void show_like_rank_zero(const Value& values, RankResume& resume) {
   MetricSnapshot snapshot = metric_snapshot(values.at("metrics"));
   snapshot.training.clear();
@@ -229,7 +239,7 @@ void save_rank_states(const TrainerState& run, const std::vector<RankState>& sta
     }
     for (const auto& [name, bytes] : state.before_reading) checkpoint.tensors[reading_key(rank, name)] = bytes;
     for (auto& [name, gradient] : unpack_gradients(run.module(), state.gradients)) {
-      checkpoint.tensors[format("{}{}.", kGradients, rank) + name] = gradient;
+      save_tensor(checkpoint, format("{}{}.", kGradients, rank) + name, gradient);
     }
     checkpoint.manifest[kRanks][std::to_string(rank)] = parse_json(state.values);
   }
@@ -252,14 +262,14 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
                              ", since it was written on another kind of device; random numbers there go on from the seed.");
   }
   // Gradients that were reduced already are the same on all ranks, and saved once.
-  if (!gradients_are_local) add_gradients(checkpoint, 0, resume.gradients);
+  if (!gradients_are_local) add_gradients(checkpoint, run.module(), 0, resume.gradients);
   const Value* by_rank = checkpoint.manifest.find(kRanks);
   if (by_rank == nullptr) return resume;
   for (int other = rank;; other += run.world_size()) {
     const Value* values = by_rank->find(std::to_string(other));
     if (values == nullptr) break;
     add_values(*values, resume);
-    if (gradients_are_local) add_gradients(checkpoint, other, resume.gradients);
+    if (gradients_are_local) add_gradients(checkpoint, run.module(), other, resume.gradients);
   }
   const Value* of_rank_zero = by_rank->find("0");
   if (resume.metrics.empty() && of_rank_zero != nullptr) show_like_rank_zero(*of_rank_zero, resume);

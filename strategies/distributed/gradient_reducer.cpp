@@ -1,5 +1,6 @@
 #include "levin/strategies/distributed/gradient_reducer.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
@@ -12,6 +13,7 @@
 
 #include "levin/core/base/join.h"
 #include "levin/core/error.h"
+#include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 
@@ -36,6 +38,10 @@ Buckets assign_buckets(const std::vector<at::Tensor>& parameters, std::int64_t c
   return {std::move(indices), {size_limits.begin(), size_limits.end()}};
 }
 
+/// Tensors that are made while it lives are no views for autograd, which lets nobody detach a view: gradients that are parts of
+/// a bucket can then be cleared by Optimizer::zero_grad().
+using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
+
 /// The constructor takes the size limits of buckets from LibTorch 2.13 on.
 template <class Reducer, class... Arguments>
 std::unique_ptr<Reducer> make_reducer(std::vector<std::int64_t> size_limits, Arguments... arguments) {
@@ -53,30 +59,33 @@ struct GradientReducer::Arrivals {
   std::int64_t pass = 0;
   std::atomic<std::size_t> count = 0;   ///< of this pass; gradients on different devices come in different threads
   std::vector<std::int64_t> last_pass;  ///< by parameter: the last one that reached it
-  std::vector<unsigned> hooks;          ///< by parameter
 };
 
 GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                  const Options& options, BucketVoteChannel* votes)
     : options_(options) {
-  for (const auto& entry : module.named_parameters()) {
-    const auto is_it = [&](const at::Tensor& left_out) { return left_out.is_same(entry.value()); };
-    if (!entry.value().requires_grad() || std::any_of(options.left_out.begin(), options.left_out.end(), is_it)) continue;
-    names_.push_back(entry.key());
-    parameters_.push_back(entry.value());
+  for (const auto& entry : distinct_parameters(module)) {
+    const auto is_it = [&](const at::Tensor& left_out) { return left_out.is_same(entry.second); };
+    if (!entry.second.requires_grad() || std::any_of(options.left_out.begin(), options.left_out.end(), is_it)) continue;
+    names_.push_back(entry.first);
+    parameters_.push_back(entry.second);
   }
   if (options.find_unused_parameters) add_anchor();
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t index = 0; index < names_.size(); ++index) names.emplace(index, names_[index]);
   const auto cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb * kBytesPerMb);
   Buckets buckets = assign_buckets(parameters_, cap_bytes);
-  reducer_ = make_reducer<c10d::Reducer>(std::move(buckets.size_limits), parameters_, std::move(buckets.indices), process_group,
-                                         std::vector<bool>(parameters_.size(), false), cap_bytes,
-                                         options.find_unused_parameters, options.gradient_as_bucket_view, std::move(names),
-                                         std::min<std::int64_t>(c10d::kDefaultFirstBucketBytes, cap_bytes),
-                                         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
+  {
+    const PlainTensors plain_tensors;
+    reducer_ = make_reducer<c10d::Reducer>(std::move(buckets.size_limits), parameters_, std::move(buckets.indices),
+                                           process_group, std::vector<bool>(parameters_.size(), false), cap_bytes,
+                                           options.find_unused_parameters, options.gradient_as_bucket_view, std::move(names),
+                                           std::min<std::int64_t>(c10d::kDefaultFirstBucketBytes, cap_bytes),
+                                           /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
+  }
   if (!options.find_unused_parameters) settle_buckets();
-  if (!options.find_unused_parameters) watch_gradients();
+  if (!options.find_unused_parameters) arrivals_ = std::make_unique<Arrivals>();
+  watch_gradients();
   const auto on_wait = [this](bool waits) {
     if (tells_last_gradient() && options_.on_wait) options_.on_wait(waits);
   };
@@ -90,9 +99,7 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
 }
 
 GradientReducer::~GradientReducer() {
-  for (std::size_t index = 0; arrivals_ && index < arrivals_->hooks.size(); ++index) {
-    parameters_[index].remove_hook(arrivals_->hooks[index]);
-  }
+  for (std::size_t index = 0; index < hooks_.size(); ++index) parameters_[index].remove_hook(hooks_[index]);
 }
 
 void GradientReducer::add_anchor() {
@@ -104,19 +111,35 @@ void GradientReducer::add_anchor() {
 void GradientReducer::settle_buckets() {
   reduce_zeros();
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  rebuild_buckets();
+}
+
+void GradientReducer::rebuild_buckets() {
+  const PlainTensors plain_tensors;
   reducer_->rebuild_buckets();
 }
 
 void GradientReducer::watch_gradients() {
-  arrivals_ = std::make_unique<Arrivals>();
-  arrivals_->last_pass.resize(parameters_.size());
+  if (arrivals_) arrivals_->last_pass.resize(parameters_.size());
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const auto note = [this, index](const at::Tensor&) {
-      if (std::exchange(arrivals_->last_pass[index], arrivals_->pass) == arrivals_->pass) return;
-      if (++arrivals_->count == parameters_.size() && tells_last_gradient() && options_.on_wait) options_.on_wait(true);
-    };
-    arrivals_->hooks.push_back(parameters_[index].register_hook(note));
+    hooks_.push_back(parameters_[index].register_hook([this, index](const at::Tensor& gradient) {
+      check_is_dense(gradient, index);
+      note_arrival(index);
+    }));
   }
+}
+
+void GradientReducer::check_is_dense(const at::Tensor& gradient, std::size_t index) const {
+  if (!gradient.is_sparse()) return;
+  throw MisuseError(
+      "strategy ddp: the gradient of " + names_[index] +
+      " is sparse, which on several ranks those of torch::nn::Embedding and EmbeddingBag may be. Use one of these "
+      "with sparse(true), or leave sparse out.");
+}
+
+void GradientReducer::note_arrival(std::size_t index) {
+  if (!arrivals_ || std::exchange(arrivals_->last_pass[index], arrivals_->pass) == arrivals_->pass) return;
+  if (++arrivals_->count == parameters_.size() && tells_last_gradient() && options_.on_wait) options_.on_wait(true);
 }
 
 void GradientReducer::prepare(const at::Tensor& loss) {
@@ -125,7 +148,7 @@ void GradientReducer::prepare(const at::Tensor& loss) {
     ++arrivals_->pass;
     arrivals_->count = 0;
   }
-  reducer_->rebuild_buckets();
+  rebuild_buckets();
   std::vector<at::Tensor> outputs;
   if (options_.find_unused_parameters) {
     anchor_loss_ = parameters_.front().sum() * 0;

@@ -71,6 +71,10 @@ class GradientReducer {
   /// the parameters would not be a reduction at all, and ranks would not meet in it.
   void add_anchor();
   void watch_gradients();
+  void note_arrival(std::size_t index);
+  /// Buckets have no room for others, and parameters_apart() did not know this one. Throws MisuseError, on all ranks alike.
+  void check_is_dense(const at::Tensor& gradient, std::size_t index) const;
+  void rebuild_buckets();
   /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
   void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
   /// LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
@@ -84,6 +88,7 @@ class GradientReducer {
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> given_zeros_;
   std::unique_ptr<c10d::Reducer> reducer_;
+  std::vector<unsigned> hooks_;         ///< by parameter
   std::unique_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
   at::Tensor anchor_loss_;              ///< with find_unused_parameters, in a reduction: what gives the anchor its gradient
 };

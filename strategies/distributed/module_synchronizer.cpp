@@ -10,7 +10,9 @@
 
 #include "levin/core/base/steady_seconds.h"
 #include "levin/core/error.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/rank_exchange.h"
+#include "levin/strategies/distributed/apart_gradients.h"
 #include "levin/strategies/distributed/bucket_vote_channel.h"
 #include "levin/strategies/distributed/parameter_check.h"
 #include "levin/strategies/distributed/synchronized_layers.h"
@@ -25,8 +27,14 @@ constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
 /// As the table of a stalled run calls it.
 constexpr const char* kReduction = "the gradient reduction";
 
+std::vector<at::Tensor> parameters_of(const torch::nn::Module& module) {
+  std::vector<at::Tensor> parameters;
+  for (auto& [name, parameter] : distinct_parameters(module)) parameters.push_back(std::move(parameter));
+  return parameters;
+}
+
 std::vector<at::Tensor> tensors_of(const torch::nn::Module& module) {
-  std::vector<at::Tensor> tensors = module.parameters();
+  std::vector<at::Tensor> tensors = parameters_of(module);
   for (const at::Tensor& buffer : module.buffers()) tensors.push_back(buffer);
   return tensors;
 }
@@ -58,12 +66,14 @@ ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& m
 
 void ModuleSynchronizer::make_reducer() {
   reducer_.reset();
+  apart_ = parameters_apart(module_);
   options_.left_out = left_out_;
+  options_.left_out.insert(options_.left_out.end(), apart_.begin(), apart_.end());
   options_.learns_unused = learns_unused_;
   options_.shared_memory = world_.shared_gradients();
-  const std::vector<at::Tensor> parameters = module_.parameters();
+  const std::vector<at::Tensor> parameters = parameters_of(module_);
   const auto is_reduced = [&](const at::Tensor& parameter) {
-    return parameter.requires_grad() && !contains(left_out_, parameter);
+    return parameter.requires_grad() && !contains(options_.left_out, parameter);
   };
   if (std::none_of(parameters.begin(), parameters.end(), is_reduced)) return;
   world_.board().begin_reduction();
@@ -72,7 +82,8 @@ void ModuleSynchronizer::make_reducer() {
 }
 
 void ModuleSynchronizer::parameters_changed(bool after_reduction) {
-  const std::vector<at::Tensor> reduced = reducer_ ? reducer_->parameters() : std::vector<at::Tensor>();
+  std::vector<at::Tensor> reduced = reducer_ ? reducer_->parameters() : std::vector<at::Tensor>();
+  reduced.insert(reduced.end(), apart_.begin(), apart_.end());
   const auto lacks_value = [&](const at::Tensor& tensor) { return !contains(known_, tensor); };
   const auto lacks_reduction = [&](const at::Tensor& tensor) { return tensor.requires_grad() && !contains(reduced, tensor); };
   check_same_changes(module_, world_.control_group(), lacks_value, lacks_reduction);
@@ -83,7 +94,7 @@ void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(late), lacks_reduction);
   broadcast(values);
   if (after_reduction) {
-    reduce_late(late);
+    levin::reduce_apart(world_, late, {"new gradients", "all have compared the same changes of parameters"});
     drop_zeros();
   }
   known_ = std::move(tensors);
@@ -94,29 +105,11 @@ void ModuleSynchronizer::parameters_changed(bool after_reduction) {
 
 void ModuleSynchronizer::make_reducer_beside_gradients() {
   // A new reducer begins with a pass over zeros.
-  std::vector<at::Tensor> parameters = module_.parameters();
+  std::vector<at::Tensor> parameters = parameters_of(module_);
   std::vector<at::Tensor> gradients;
   for (at::Tensor& parameter : parameters) gradients.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
   make_reducer();
   for (std::size_t index = 0; index < parameters.size(); ++index) parameters[index].mutable_grad() = gradients[index];
-}
-
-void ModuleSynchronizer::reduce_late(const std::vector<at::Tensor>& parameters) {
-  std::vector<bool> has_gradient;
-  for (const at::Tensor& parameter : parameters) has_gradient.push_back(parameter.grad().defined());
-  has_gradient = on_any_rank(has_gradient, "new gradients");
-  const at::NoGradGuard no_grad;
-  world_.board().begin_reduction();
-  for (std::size_t index = 0; index < parameters.size(); ++index) {
-    if (!has_gradient[index]) continue;
-    at::Tensor& gradient = parameters[index].mutable_grad();
-    if (!gradient.defined()) gradient = torch::zeros_like(parameters[index]);
-    // Divided first, as the reducer does it.
-    std::vector<at::Tensor> mean = {gradient.to_dense().div(world_.process_group()->getSize()).contiguous()};
-    world_.process_group()->allreduce(mean)->wait();
-    gradient = mean.front();
-  }
-  world_.board().end_reduction();
 }
 
 void ModuleSynchronizer::drop_zeros() {
@@ -153,7 +146,7 @@ ModuleSynchronizer::~ModuleSynchronizer() = default;
 void ModuleSynchronizer::broadcast(const std::vector<at::Tensor>& tensors) {
   if (tensors.empty()) return;
   std::vector<at::Tensor> values;
-  for (const at::Tensor& tensor : tensors) values.push_back(tensor.detach());
+  for (const at::Tensor& tensor : tensors) values.push_back(as_real(tensor.detach()));
   world_.board().begin_reduction();
   c10d::broadcast_coalesced(world_.process_group(), values, kBroadcastBytes);
   world_.board().end_reduction();
@@ -186,8 +179,9 @@ void ModuleSynchronizer::finish_reduction() {
     // A rank whose loss leaves a layer out would wait in the reduction for those that wait for it in that layer.
     world_.control_group().all_gather({}, {}, "the end of a backward pass through synchronized BatchNorm layers");
   }
+  if (reducer_) reducer_->finish(module_);
+  reduce_apart();
   if (!reducer_) return;
-  reducer_->finish(module_);
   end_observation();
   if (learns_unused_) return learn_unused(/*has_batch=*/true);
   if (left_out_.empty()) return;
@@ -196,6 +190,10 @@ void ModuleSynchronizer::finish_reduction() {
     throw MisuseError("strategy ddp: with static_graph each step must use what the first one used, but " + entry.key() +
                       " has got a gradient, which it had not in the first. Set find_unused_parameters in its place.");
   }
+}
+
+void ModuleSynchronizer::reduce_apart() {
+  levin::reduce_apart(world_, apart_, {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
 }
 
 void ModuleSynchronizer::learn_unused(bool has_batch) {
@@ -238,11 +236,15 @@ void ModuleSynchronizer::backward_without_batch() {
         "ranks "
         "as many batches: set trainer.uneven to pad or drop.");
   }
-  if (!reducer_) return before_backward({});
+  if (!reducer_) {
+    before_backward({});
+    return reduce_apart();
+  }
   begin_observation();
   world_.board().begin_reduction();
   reducer_->reduce_zeros();
   world_.board().end_reduction();
+  reduce_apart();
   end_observation();
   if (learns_unused_) learn_unused(/*has_batch=*/false);
 }

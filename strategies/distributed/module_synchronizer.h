@@ -44,8 +44,8 @@ class ModuleSynchronizer {
   /// on. Throws DesyncError on every rank when they differ.
   void learn_unused(bool has_batch);
   void broadcast(const std::vector<at::Tensor>& tensors);
-  /// Gradients of parameters that the reduction lacked become the mean over ranks; where no rank has one, there is none.
-  void reduce_late(const std::vector<at::Tensor>& parameters);
+  /// The gradients that travel in no bucket.
+  void reduce_apart();
   /// What took part with zeros, because it is not trained any more, has a gradient only where some rank had one before.
   void drop_zeros();
   /// By tensor, on which ranks it is marked: on any of them.
@@ -57,6 +57,7 @@ class ModuleSynchronizer {
   std::vector<at::Tensor> known_;             ///< parameters and buffers that are equal on all ranks
   bool learns_unused_ = false;                ///< of a static graph, until its first step is reduced
   std::vector<at::Tensor> left_out_;          ///< which a static graph does not use
+  std::vector<at::Tensor> apart_;             ///< whose gradients no bucket can hold
   std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
   WaitObserver wait_observer_;
   std::optional<double> arrived_;  ///< where the observer is told of whole passes: when this one had its last gradient

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "levin/core/base/format.h"
+#include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
 
@@ -126,7 +127,7 @@ at::Tensor PowerSgd::reduce(c10d::GradBucket& bucket, int ranks, const Sum& sum,
 
 void PowerSgd::name_parameters(const torch::nn::Module& module) {
   named_.clear();
-  for (const auto& entry : module.named_parameters()) named_[entry.key()] = entry.value();
+  for (auto& [name, parameter] : distinct_parameters(module)) named_[name] = std::move(parameter);
 }
 
 std::map<std::string, at::Tensor> PowerSgd::state(const Gather& gather) const {

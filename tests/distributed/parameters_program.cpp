@@ -121,8 +121,9 @@ void in_every_hook(const Settings& settings) {
 /// Two weights with a loss and an optimizer each, as in a GAN; the weight whose turn it is not may be frozen meanwhile.
 class TwoLosses final : public Module {
  public:
-  explicit TwoLosses(std::string frozen) : frozen_(std::move(frozen)) {
+  TwoLosses(std::string frozen, bool tied) : frozen_(std::move(frozen)), tied_(tied) {
     first_ = register_parameter("first", torch::full({1}, 2.0f));
+    if (tied_) register_parameter("twin", first_);
     second_ = register_parameter("second", torch::ones({1}));
     set_automatic_optimization(false);
   }
@@ -134,7 +135,7 @@ class TwoLosses final : public Module {
   OptimizerSetups configure_optimizers() override {
     const auto options = torch::optim::SGDOptions(1).momentum(0.5);
     const auto of = [&](const at::Tensor& weight) {
-      return std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight}, options);
+      return std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>(tied_ ? 2 : 1, weight), options);
     };
     return {of(first_), of(second_)};
   }
@@ -166,6 +167,7 @@ class TwoLosses final : public Module {
   }
 
   std::string frozen_;
+  bool tied_;
   at::Tensor first_;
   at::Tensor second_;
 };
@@ -181,7 +183,8 @@ class CountedChanges final : public MeanGradients {
 };
 
 /// frozen=none, one or both: weights that are frozen while the other's loss is computed; toggled: with toggle_optimizer().
-/// unused=: ddp, 1 with find_unused_parameters. counted=1: with a strategy that counts changes.
+/// unused=: ddp, 1 with find_unused_parameters. counted=1: with a strategy that counts changes. tied=1: a weight has two names,
+/// and each weight stands twice in its optimizer.
 void two_losses(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = 2;
@@ -191,7 +194,7 @@ void two_losses(const Settings& settings) {
   if (settings.number("counted") == 1) options.strategy = counted;
   Trainer trainer(options);
   Report report(settings.text("folder"), trainer.rank());
-  TwoLosses module(settings.text("frozen"));
+  TwoLosses module(settings.text("frozen"), settings.number("tied") == 1);
   const int ranks = settings.number("ranks");
   trainer.fit(module, numbers(4, ranks == 1 ? 6 : trainer.rank() * 12.0 / (ranks - 1)));
   report.add("weights", module.weights());

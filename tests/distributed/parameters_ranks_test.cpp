@@ -51,7 +51,7 @@ TEST_CASE("what a step's losses have in common, and freeze by turns, is reduced 
 
 TEST_CASE("toggled optimizers train by turns to the weights of one process, and nothing is set up anew for it") {
   const int ranks = GENERATE(2, 3);
-  const std::string how = GENERATE("unused=0", "unused=1", "counted=1");
+  const std::string how = GENERATE("unused=0", "unused=1", "counted=1", "tied=1");
   levin::test::RankRun one("parameters_program", "two_losses", 1, {"frozen=both"});
   INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());

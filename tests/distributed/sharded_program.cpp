@@ -60,8 +60,8 @@ class Odd final : public OptimizerOf<OddOptions, OddState> {
   }
 };
 
-/// optimizer=; two groups with rates of their own; unused=1: every second batch leaves `spare` out; change=freeze, add: in the
-/// second epoch; by_hand=1: manual optimization.
+/// optimizer=; two groups with rates of their own; odd=tied, sparse, complex: a weight of that kind; unused=1: every second
+/// batch leaves `spare` out; change=freeze, add: in the second epoch; by_hand=1: manual optimization.
 class Network final : public Module {
  public:
   explicit Network(const Settings& settings) : settings_(settings) {
@@ -70,6 +70,11 @@ class Network final : public Module {
     second_ = register_module("second", torch::nn::Linear(7, 4));
     spare_ = register_module("spare", torch::nn::Linear(7, 4));
     last_ = register_module("last", torch::nn::Linear(4, 1));
+    if (settings.text("odd") == "tied") register_parameter("twin", second_->weight);
+    if (settings.text("odd") == "sparse") {
+      table_ = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(9, 7).sparse(true)));
+    }
+    if (settings.text("odd") == "complex") complex_ = register_parameter("complex", torch::randn({7}, torch::kComplexFloat));
     set_automatic_optimization(settings.number("by_hand") != 1);
   }
 
@@ -77,6 +82,8 @@ class Network final : public Module {
     const at::Tensor x = batch[0].view({-1, 1}) / 5;
     at::Tensor hidden = torch::tanh(first_->forward(torch::cat({x, x * x, torch::ones_like(x)}, 1)));
     if (added_.defined()) hidden = hidden * added_;
+    if (table_) hidden = hidden + table_->forward(batch[0].to(torch::kLong).view({-1}) % 9);
+    if (complex_.defined()) hidden = hidden + torch::real(hidden * complex_ * complex_);
     const bool leaves_out = settings_.number("unused") == 1 && batch_idx % 2 == 1;
     const at::Tensor inner = leaves_out ? second_->forward(hidden) : second_->forward(hidden) + spare_->forward(hidden);
     const at::Tensor loss = (last_->forward(torch::tanh(inner)) - torch::sin(x * 3)).square().mean();
@@ -109,6 +116,11 @@ class Network final : public Module {
     if (name == "RMSprop") return make<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true));
     if (name == "Adagrad") return make<optim::Adagrad>(optim::AdagradOptions(0.05));
     if (name == "Odd") return std::make_shared<Odd>(parameters(), OddOptions());
+    if (name == "LBFGS") return std::make_shared<optim::LBFGS>(parameters(), optim::LBFGSOptions(0.5).max_iter(4));
+    if (name == "line search") {
+      const auto options = optim::LBFGSOptions(1).max_iter(3).line_search_fn("strong_wolfe");
+      return std::make_shared<optim::LBFGS>(parameters(), options);
+    }
     const Value init_args(Value::Map{{"lr", 0.02}});
     return Registry<OptimizerFactory>::instance().make(Value(name), init_args)->make(parameters());
   }
@@ -119,7 +131,8 @@ class Network final : public Module {
     std::ostringstream text;
     text.precision(9);
     for (const auto& parameter : parameters()) {
-      const at::Tensor flat = parameter.detach().flatten();
+      const at::Tensor whole = parameter.detach();
+      const at::Tensor flat = (whole.is_complex() ? torch::view_as_real(whole) : whole).flatten();
       for (std::int64_t index = 0; index < flat.numel(); ++index) text << flat[index].item<float>() << ',';
     }
     return text.str();
@@ -129,6 +142,9 @@ class Network final : public Module {
   template <class Optimizer, class Options>
   OptimizerSetups make(const Options& options) {
     std::vector<at::Tensor> rest = second_->parameters();
+    if (settings_.text("odd") == "tied") rest.push_back(second_->weight);
+    if (table_) rest.push_back(table_->weight);
+    if (complex_.defined()) rest.push_back(complex_);
     for (const auto& part : {spare_, last_}) {
       for (const at::Tensor& parameter : part->parameters()) rest.push_back(parameter);
     }
@@ -142,6 +158,8 @@ class Network final : public Module {
 
   const Settings& settings_;
   torch::nn::Linear first_{nullptr}, second_{nullptr}, spare_{nullptr}, last_{nullptr};
+  torch::nn::Embedding table_{nullptr};
+  at::Tensor complex_;
   at::Tensor added_;
 };
 
@@ -156,9 +174,18 @@ std::int64_t elements_of_state(const torch::optim::Optimizer& optimizer) {
   return elements;
 }
 
+/// Batches of so many ranks in one.
+std::shared_ptr<levin::test::FixedLoader> merged(int ranks, int count, double first) {
+  std::vector<Batch> batches;
+  for (int index = 0; index < count; ++index) {
+    batches.push_back(Batch{{"x", torch::arange(ranks, torch::kFloat) * 4 + (first + index)}});
+  }
+  return std::make_shared<levin::test::FixedLoader>(std::move(batches), true);
+}
+
 /// strategy=; fits=: so many with one Trainer, each of a network of its own; clip=, accumulate=, uneven=1: rank 1 has fewer
 /// batches; epochs=; save= and resume=: a file in the folder; on_exception=1: saves with OnExceptionCheckpoint; power=1: with
-/// PowerSGD.
+/// PowerSGD; views=1: with gradient_as_bucket_view; merged=: one process has the batches of so many ranks.
 void fit(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = settings.number("epochs", 3);
@@ -167,6 +194,7 @@ void fit(const Settings& settings) {
   if (settings.has("strategy")) {
     Value arguments(Value::Map{});
     if (settings.number("unused") == 1) arguments["find_unused_parameters"] = true;
+    if (settings.number("views") == 1) arguments["gradient_as_bucket_view"] = true;
     if (settings.number("power") == 1) {
       arguments["comm_hook"] = "power_sgd";
       arguments["start_power_sgd_iter"] = 2;
@@ -194,7 +222,9 @@ void fit(const Settings& settings) {
   RunOptions run;
   if (settings.has("resume")) run.ckpt_path = folder + settings.text("resume");
   const int batches = settings.number("uneven") == 1 && trainer.rank() == 1 ? 3 : 4;
-  trainer.fit(module, numbers(batches, settings.number("first", 0) + 4.0 * trainer.rank()), {}, run);
+  const double first = settings.number("first", 0) + 4.0 * trainer.rank();
+  trainer.fit(module, settings.has("merged") ? merged(settings.number("merged"), batches, first) : numbers(batches, first), {},
+              run);
   if (settings.has("save")) trainer.save_checkpoint(folder + settings.text("save"));
   report.add("weights", module.weights());
   report.add("states", trainer.optimizers().at(0)->state().size());

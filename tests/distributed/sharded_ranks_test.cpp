@@ -21,9 +21,9 @@ std::vector<double> weights(const Run& run) {
   return levin::test::numbers_in(run.text(0, "weights"));
 }
 
-void check_equal(const std::vector<double>& found, const std::vector<double>& expected) {
+void check_equal(const std::vector<double>& found, const std::vector<double>& expected, double margin = 1e-6) {
   REQUIRE(found.size() == expected.size());
-  for (std::size_t index = 0; index < found.size(); ++index) CHECK(found[index] == Approx(expected[index]).margin(1e-6));
+  for (std::size_t index = 0; index < found.size(); ++index) CHECK(found[index] == Approx(expected[index]).margin(margin));
 }
 
 Settings with(Settings settings, const std::string& more) {
@@ -44,6 +44,11 @@ TEST_CASE("ranks with shares of an optimizer's state train to the weights of ddp
       {2, {"optimizer=Adam", "by_hand=1", "change=add"}},
       {3, {"optimizer=Adafactor"}},
       {2, {"optimizer=NAdam", "unused=1"}},
+      {2, {"optimizer=Adam", "odd=tied"}},
+      {2, {"optimizer=NAdam", "odd=tied"}},
+      {3, {"optimizer=SGD", "odd=sparse"}},
+      {2, {"optimizer=Adagrad", "odd=sparse", "change=add", "accumulate=2"}},
+      {2, {"optimizer=SGD", "odd=complex", "uneven=1"}},
   }));
   INFO(settings.front() << " " << settings.back() << " on " << ranks);
   const Run plain(ranks, with(settings, "strategy=ddp"));
@@ -85,25 +90,26 @@ TEST_CASE("numbers of a share's state that are infinite, or none, come back from
 TEST_CASE("a checkpoint of shares is loaded by any number of ranks, with ddp and on one process, and back") {
   const std::string optimizer =
       GENERATE("optimizer=Adam", "optimizer=RMSprop", "optimizer=SGD", "optimizer=Adagrad", "optimizer=NAdam");
-  Run plain(2, {optimizer, "strategy=ddp", "epochs=1", "save=plain.ckpt"});
+  const std::string odd = optimizer == "optimizer=SGD" ? GENERATE("odd=sparse", "odd=complex") : "odd=tied";
+  Run plain(2, {optimizer, odd, "strategy=ddp", "epochs=1", "save=plain.ckpt"});
   weights(plain);
-  plain.again(3, {optimizer, "strategy=ddp_sharded", "epochs=1", "first=1", "save=three.ckpt"});
+  plain.again(3, {optimizer, odd, "strategy=ddp_sharded", "epochs=1", "first=1", "save=three.ckpt"});
   weights(plain);
-  plain.again(2, {optimizer, "strategy=ddp_sharded", "epochs=1", "save=sharded.ckpt"});
+  plain.again(2, {optimizer, odd, "strategy=ddp_sharded", "epochs=1", "save=sharded.ckpt"});
   weights(plain);
   for (const int ranks : {1, 2, 3}) {
     const std::string strategy = ranks == 1 ? "strategy=single_device" : "strategy=ddp";
-    plain.again(ranks, {optimizer, strategy, "resume=plain.ckpt"});
+    plain.again(ranks, {optimizer, odd, strategy, "resume=plain.ckpt"});
     const std::vector<double> expected = weights(plain);
-    INFO(optimizer << ", on " << ranks);
-    plain.again(ranks, {optimizer, strategy, "resume=sharded.ckpt"});
+    INFO(optimizer << " " << odd << ", on " << ranks);
+    plain.again(ranks, {optimizer, odd, strategy, "resume=sharded.ckpt"});
     check_equal(weights(plain), expected);
     if (ranks == 1) continue;
-    plain.again(ranks, {optimizer, "strategy=ddp_sharded", "resume=plain.ckpt"});
+    plain.again(ranks, {optimizer, odd, "strategy=ddp_sharded", "resume=plain.ckpt"});
     check_equal(weights(plain), expected);
-    plain.again(ranks, {optimizer, "strategy=ddp", "resume=three.ckpt"});
+    plain.again(ranks, {optimizer, odd, "strategy=ddp", "resume=three.ckpt"});
     const std::vector<double> of_three = weights(plain);
-    plain.again(ranks, {optimizer, "strategy=ddp_sharded", "resume=three.ckpt"});
+    plain.again(ranks, {optimizer, odd, "strategy=ddp_sharded", "resume=three.ckpt"});
     check_equal(weights(plain), of_three);
   }
 }
@@ -144,4 +150,24 @@ TEST_CASE("a run with PowerSGD resumes with what its approximations have left ou
   run.again(2, {"strategy=ddp", "resume=two.ckpt"});
   const std::vector<double> without = weights(run);
   CHECK(without != expected);
+}
+
+TEST_CASE("weights of other kinds, and LBFGS, train on ranks as on one process") {
+  const Settings settings =
+      GENERATE(Settings{"optimizer=Adam", "odd=tied"}, Settings{"optimizer=SGD", "odd=sparse"},
+               Settings{"optimizer=Adagrad", "odd=sparse", "change=add"}, Settings{"optimizer=SGD", "odd=complex"},
+               Settings{"optimizer=LBFGS", "odd=tied"}, Settings{"optimizer=line search"});
+  INFO(settings.front() << " " << settings.back());
+  const std::vector<double> expected = weights(Run(1, with(with(settings, "merged=2"), "strategy=single_device")));
+  check_equal(weights(Run(2, with(settings, "strategy=ddp"))), expected, 1e-4);
+}
+
+TEST_CASE("LBFGS goes on where a rank has no batch") {
+  weights(Run(2, {"optimizer=LBFGS", "uneven=1", "strategy=ddp"}));
+  weights(Run(3, {"optimizer=line search", "uneven=1", "strategy=ddp"}));
+}
+
+TEST_CASE("Optimizer::zero_grad() clears gradients that are parts of a bucket") {
+  const std::vector<double> expected = weights(Run(2, {"optimizer=Adam", "by_hand=1", "strategy=ddp"}));
+  check_equal(weights(Run(2, {"optimizer=Adam", "by_hand=1", "strategy=ddp", "views=1"})), expected);
 }

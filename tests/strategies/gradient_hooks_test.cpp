@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "levin/core/checkpoint/value_json.h"
@@ -31,7 +33,52 @@ std::vector<std::vector<double>> gradients(const std::string& scenario, const st
   return found;
 }
 
+/// By kind and manner the sum of the weights, which all ranks have to the bit.
+std::map<std::string, double> odd_weights(int ranks, const std::string& control_group) {
+  Distributed program("odd_weights", ranks, control_group);
+  const int status = program.wait(2 * kLimit);
+  INFO(ranks << " ranks:\n" << program.output());
+  REQUIRE(status == 0);
+  std::map<std::string, std::set<std::string>> found;
+  std::map<std::string, double> sums;
+  for (const std::string& text : program.values("trained")) {
+    std::istringstream words(text);
+    std::string what;
+    std::string bits;
+    double sum = 0;
+    words >> what >> sum >> bits;
+    sums[what] = sum;
+    found[what].insert(bits);
+  }
+  for (const auto& [what, bits] : found) {
+    INFO(what);
+    CHECK(bits.size() == 1);
+  }
+  return sums;
+}
+
 }  // namespace
+
+TEST_CASE("tied, shared, sparse and complex weights train to those of one process, however gradients travel") {
+  const std::map<std::string, double> one = odd_weights(1, "auto");
+  const auto [ranks, control_group] = GENERATE(table<int, std::string>({{2, "auto"}, {4, "auto"}, {2, "gloo"}}));
+  const std::map<std::string, double> several = odd_weights(ranks, control_group);
+  CHECK(several.size() == 55);
+  for (const auto& [what, sum] : several) {
+    INFO(what << " on " << ranks << " ranks");
+    const std::string manner = what.substr(what.find(':') + 1);
+    if (manner == "uneven" || manner == "by_turns") continue;  // other samples than one process has
+    CHECK(sum == Approx(one.at(what)).epsilon(manner == "fp16" ? 1e-2 : manner.starts_with("power_sgd") ? 1e-3 : 1e-5));
+  }
+}
+
+TEST_CASE("a sparse gradient that nobody could know of is an error that says what to do") {
+  Distributed program("sparse_function", 2);
+  CHECK(program.wait(kLimit) == 1);
+  INFO(program.output());
+  CHECK(program.count("the gradient of rows is sparse") >= 1);
+  CHECK(program.count("Use one of these with sparse(true)") >= 1);
+}
 
 TEST_CASE("a static graph trains to the weights of one that is not, unused parameters included") {
   CHECK(train("train_static", 2) == Approx(train("train", 2)).epsilon(1e-6));

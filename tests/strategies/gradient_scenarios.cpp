@@ -10,6 +10,8 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/strategies/distributed/apart_gradients.h"
 #include "levin/strategies/distributed/module_synchronizer.h"
 #include "levin/strategies/distributed/power_sgd.h"
 #include "strategies/distributed_scenarios.h"
@@ -35,7 +37,7 @@ std::string bits(const torch::nn::Module& module) {
   std::string text;
   char number[32];
   const auto add = [&](const torch::Tensor& tensor) {
-    const auto flat = tensor.detach().to(torch::kDouble).flatten();
+    const auto flat = levin::as_real(tensor.detach()).to(torch::kDouble).flatten();
     for (std::int64_t i = 0; i < flat.numel(); ++i) {
       std::snprintf(number, sizeof(number), "%a ", flat[i].item<double>());
       text += number;
@@ -48,7 +50,9 @@ std::string bits(const torch::nn::Module& module) {
 
 double checksum(const torch::nn::Module& module) {
   double sum = 0;
-  for (const auto& parameter : module.parameters()) sum += parameter.detach().to(torch::kDouble).abs().sum().item<double>();
+  for (const auto& parameter : module.parameters()) {
+    sum += levin::as_real(parameter.detach()).to(torch::kDouble).abs().sum().item<double>();
+  }
   return sum;
 }
 
@@ -63,12 +67,44 @@ struct TrainingOptions {
   double learning_rate = 0.1;
 };
 
-/// Ten steps over a global batch of 16 rows, divided over ranks; every rank says the bits and the sum of its weights.
-void train(Context& context, const TrainingOptions& options) {
-  torch::manual_seed(7 + context.rank());  // ranks start apart
-  Net net(options.hidden, options.use_norm);
+/// A weight in several places, or whose gradient is sparse or complex.
+struct OddNet : torch::nn::Module {
+  explicit OddNet(const std::string& what) {
+    first = register_module("first", torch::nn::Linear(4, 4));
+    if (what == "tied") twin = register_parameter("twin", first->weight);
+    if (what == "shared") again = register_module("again", first);
+    if (what == "sparse" || what == "sparse_and_dense") {
+      table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(6, 4).sparse(true)));
+    }
+    if (what == "sparse_and_dense") twin = register_parameter("twin", table->weight);
+    if (what == "sparse_function") rows = register_parameter("rows", torch::randn({6, 4}));
+    if (what == "complex") complex = register_parameter("complex", torch::randn({4}, torch::kComplexFloat));
+    last = register_module("last", torch::nn::Linear(4, 2));
+  }
+  torch::Tensor forward(const torch::Tensor& input, bool uses_odd) {
+    torch::Tensor hidden = torch::tanh(first->forward(input));
+    if (!uses_odd) return last->forward(hidden);
+    const torch::Tensor index = (input.select(1, 0) * 2 + 2).floor().clamp(0, 4).to(torch::kLong);  // never the last row
+    if (again) hidden = torch::tanh(again->forward(hidden));
+    if (table) hidden = hidden + table->forward(index);
+    if (twin.defined()) hidden = torch::tanh(hidden.mm(twin.t())).mm(twin) * 0.1;
+    namespace F = torch::nn::functional;
+    if (rows.defined()) hidden = hidden + F::embedding(index, rows, F::EmbeddingFuncOptions().sparse(true));
+    if (complex.defined()) hidden = hidden + torch::real(hidden * complex * complex);
+    return last->forward(hidden);
+  }
+  torch::nn::Linear first{nullptr}, again{nullptr}, last{nullptr};
+  torch::nn::Embedding table{nullptr};
+  torch::Tensor twin, rows, complex;
+};
+
+/// Ten steps over a global batch of 16 rows, divided over ranks. `forward` is told which step it is.
+void train(Context& context, const TrainingOptions& options, torch::nn::Module& net,
+           const std::function<torch::Tensor(const torch::Tensor&, int)>& forward) {
   ModuleSynchronizer synchronizer(context.world, net, true, options.reducer);
-  torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(options.learning_rate).momentum(0.9));
+  std::vector<torch::Tensor> parameters;
+  for (auto& [name, parameter] : levin::distinct_parameters(net)) parameters.push_back(parameter);
+  torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(options.learning_rate).momentum(0.9));
   torch::manual_seed(99);
   for (int step = 0; step < 10; ++step) {
     zero_gradients(net);
@@ -82,12 +118,15 @@ void train(Context& context, const TrainingOptions& options) {
       if (options.use_norm) synchronizer.synchronize_buffers();
       if (idle) continue;
       const bool last = micro + 1 == options.accumulate;
-      const auto loss = torch::mse_loss(net.forward(data, options.use_spare), target) / options.accumulate;
+      const auto loss = torch::mse_loss(forward(data, step), target) / options.accumulate;
       if (last) synchronizer.before_backward(loss);
       loss.backward();
     }
-    if (idle) synchronizer.backward_without_batch();
-    synchronizer.finish_reduction();
+    if (idle) {
+      synchronizer.backward_without_batch();
+    } else {
+      synchronizer.finish_reduction();
+    }
     const std::vector<levin::Votes> read = context.strategy.vote_channel().read(step);
     for (int rank = 0; rank < context.ranks(); ++rank) {
       if (read[static_cast<std::size_t>(rank)].gradient_weight != step + rank) std::abort();
@@ -95,9 +134,56 @@ void train(Context& context, const TrainingOptions& options) {
     optimizer.step();
   }
   if (options.use_norm) synchronizer.synchronize_buffers();
+}
+
+/// Every rank says the bits and the sum of its weights.
+void train(Context& context, const TrainingOptions& options) {
+  torch::manual_seed(7 + context.rank());  // ranks start apart
+  Net net(options.hidden, options.use_norm);
+  train(context, options, net, [&](const torch::Tensor& data, int) { return net.forward(data, options.use_spare); });
   char sum[64];
   std::snprintf(sum, sizeof(sum), "%.10f", checksum(net));
   say("bits " + bits(net) + "\nsum " + sum);
+}
+
+/// Each kind of weights in each manner: every rank says kind, manner, sum and bits of its weights.
+void train_odd_weights(Context& context) {
+  using Manner = std::function<void(TrainingOptions&)>;
+  const std::map<std::string, Manner> manners = {
+      {"plain", [](TrainingOptions&) {}},
+      {"static", [](TrainingOptions& options) { options.reducer.static_graph = true; }},
+      {"unused", [](TrainingOptions& options) { options.reducer.find_unused_parameters = true; }},
+      {"views", [](TrainingOptions& options) { options.reducer.gradient_as_bucket_view = true; }},
+      {"small_buckets", [](TrainingOptions& options) { options.reducer.bucket_cap_mb = 0.00001; }},
+      {"accumulate", [](TrainingOptions& options) { options.accumulate = 2; }},
+      {"fp16", [](TrainingOptions& options) { options.reducer.comm_hook = levin::CommHook::kFp16Compress; }},
+      {"power_sgd", [](TrainingOptions& options) { options.reducer.comm_hook = levin::CommHook::kPowerSgd; }},
+      {"power_sgd_views",
+       [](TrainingOptions& options) {
+         options.reducer.comm_hook = levin::CommHook::kPowerSgd;
+         options.reducer.gradient_as_bucket_view = true;
+       }},
+      {"uneven", [](TrainingOptions& options) { options.rank_1_has_half = true; }},
+      {"by_turns", [](TrainingOptions& options) { options.reducer.find_unused_parameters = true; }},
+  };
+  for (const char* kind : {"tied", "shared", "sparse", "sparse_and_dense", "complex"}) {
+    for (const auto& [name, set_manner] : manners) {
+      const std::string manner = name;
+      TrainingOptions options;
+      set_manner(options);
+      levin::PowerSgd power_sgd({.matrix_approximation_rank = 4, .start_power_sgd_iter = 2, .min_compression_rate = 0.1});
+      options.reducer.power_sgd = &power_sgd;
+      torch::manual_seed(7 + context.rank());
+      OddNet net(kind);
+      // By turns: in some steps no rank uses the weight, in some one alone.
+      train(context, options, net, [&](const torch::Tensor& data, int step) {
+        return net.forward(data, manner != "by_turns" || step % 3 == 0 || (step % 3 == 1 && context.rank() == 0));
+      });
+      char sum[64];
+      std::snprintf(sum, sizeof(sum), "%.10f", checksum(net));
+      say(std::string("trained ") + kind + ":" + manner + " " + sum + " " + bits(net));
+    }
+  }
 }
 
 /// Element `index` of the gradient that make_power_sgd_reference.py and power_sgd_test give this parameter.
@@ -254,6 +340,12 @@ Scenarios gradient_scenarios() {
       {"throws_in_flight", [](Context& context) { throws_in_flight(context, levin::CommHook::kNone); }},
       {"throws_in_flight_in_16_bits", [](Context& context) { throws_in_flight(context, levin::CommHook::kFp16Compress); }},
       {"train", [](Context& context) { train(context, {}); }},
+      {"odd_weights", train_odd_weights},
+      {"sparse_function",
+       [](Context& context) {
+         OddNet net("sparse_function");
+         train(context, {}, net, [&](const torch::Tensor& data, int) { return net.forward(data, true); });
+       }},
       // Buckets that hosts share out, some while the backward pass goes on, of a length that no number of ranks divides.
       {"train_wide",
        [](Context& context) {

@@ -2,6 +2,7 @@
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/core/checkpoint/sparse_tensor.h"
 #include "levin/data/data_loader.h"
 #include "levin/optim/step_lr.h"
 #include "support/recording.h"
@@ -277,4 +278,17 @@ TEST_CASE("a checkpoint of weights only evaluates but does not resume") {
                     Catch::Contains("weights only"));
   CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(3, 4), {}, {.ckpt_path = (folder / "missing.ckpt").string()}),
                     Catch::Contains("missing.ckpt"));
+}
+
+TEST_CASE("sparse tensors of a checkpoint come back as they lay, and are refused where their indices do not fit") {
+  const at::Tensor indices = torch::tensor({{2, 0, 2}}, torch::kLong);
+  const at::Tensor values = torch::tensor({{1.0}, {2.0}, {4.0}});
+  Checkpoint checkpoint;
+  levin::save_tensor(checkpoint, "state.weight", torch::sparse_coo_tensor(indices, values, {3, 1}));
+  const at::Tensor back = levin::saved_sparse_tensor(checkpoint, "state.weight", {3, 1});
+  CHECK(torch::equal(back._indices(), indices));
+  CHECK(torch::equal(back._values(), values));
+  CHECK_FALSE(levin::saved_sparse_tensor(checkpoint, "state.bias", {3, 1}).defined());
+  CHECK_THROWS_AS(levin::saved_sparse_tensor(checkpoint, "state.weight", {2, 1}), ConfigError);
+  CHECK_THROWS_AS(levin::saved_sparse_tensor(checkpoint, "state.weight", {3, 2}), ConfigError);
 }
