@@ -110,7 +110,15 @@ void DdpStrategy::before_backward(const at::Tensor& loss, bool synchronize) {
   if (synchronize && world_size() > 1) synchronizer().before_backward(loss);
 }
 
-void DdpStrategy::after_backward(Module&) { synchronizer().finish_reduction(); }
+void DdpStrategy::after_backward(Module& module) {
+  synchronizer().finish_reduction();
+  // Under manual optimization nobody saves between a backward pass and the batch's end, and steps are the user's.
+  if (power_sgd_ && !module.automatic_optimization()) power_sgd_->end_step();
+}
+
+void DdpStrategy::after_optimizer_step(torch::optim::Optimizer&) {
+  if (power_sgd_) power_sgd_->end_step();
+}
 
 void DdpStrategy::backward_without_batch(Module&) { synchronizer().backward_without_batch(); }
 

@@ -60,6 +60,7 @@ class DdpStrategy : public Strategy {
   void after_backward(Module& module) override;
   void backward_without_batch(Module& module) override;
   void synchronize_buffers(Module& module) override;
+  void after_optimizer_step(torch::optim::Optimizer& optimizer) override;
   /// The state of PowerSGD goes with the first optimizer's.
   void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
                       bool all_ranks) override;

@@ -179,6 +179,7 @@ void ShardedDdpStrategy::before_optimizer_step(torch::optim::Optimizer& optimize
 }
 
 void ShardedDdpStrategy::after_optimizer_step(torch::optim::Optimizer& optimizer) {
+  DdpStrategy::after_optimizer_step(optimizer);
   if (stepped_.empty()) return;
   for (Stepped& stepped : stepped_) stepped.parameter.mutable_grad() = stepped.gradient;
   // Neighbours in this order belong to different ranks, so that each message has about as much of all.

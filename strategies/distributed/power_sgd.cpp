@@ -63,7 +63,7 @@ bool PowerSgd::is_worth_it(const at::Tensor& gradient) const {
 }
 
 PowerSgd::Compressed PowerSgd::begin(const at::Tensor& parameter, const at::Tensor& gradient, const at::Generator& random) {
-  OfParameter& state = states_[parameter.unsafeGetTensorImpl()];
+  OfParameter& state = now_.states[parameter.unsafeGetTensorImpl()];
   state.parameter = parameter;
   Compressed begun{.state = &state, .matrix = gradient.view({gradient.size(0), -1}), .before = {}, .p = {}};
   if (options_.use_error_feedback) {
@@ -72,7 +72,8 @@ PowerSgd::Compressed PowerSgd::begin(const at::Tensor& parameter, const at::Tens
   }
   const std::int64_t columns = begun.matrix.size(1);
   const std::int64_t rank = std::min({begun.matrix.size(0), columns, options_.matrix_approximation_rank});
-  if (!options_.warm_start || !state.q.defined()) state.q = torch::randn({columns, rank}, random).to(begun.matrix.options());
+  const bool is_new = !options_.warm_start || !state.q.defined();
+  state.q = is_new ? torch::randn({columns, rank}, random).to(begun.matrix.options()) : state.q.clone();
   orthogonalize(state.q, /*replace=*/true);
   return begun;
 }
@@ -99,14 +100,15 @@ void PowerSgd::approximate(std::vector<Compressed>& gradients, int ranks, const 
 
 at::Tensor PowerSgd::reduce(c10d::GradBucket& bucket, int ranks, const Sum& sum, const at::Tensor& along) {
   const at::NoGradGuard no_grad;
+  if (!before_step_) before_step_ = now_;
   // Other numbers at each step, and the same on all ranks.
-  const at::Generator random = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(step_));
+  const at::Generator random = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(now_.step));
   const std::vector<at::Tensor> gradients = bucket.getGradients();
   const std::vector<at::Tensor> parameters = bucket.getParameters();
   std::vector<at::Tensor> whole;
   std::vector<Compressed> compressed;
   for (std::size_t index = 0; index < gradients.size(); ++index) {
-    if (step_ >= options_.start_power_sgd_iter && is_worth_it(gradients[index])) {
+    if (now_.step >= options_.start_power_sgd_iter && is_worth_it(gradients[index])) {
       compressed.push_back(begin(parameters[index], gradients[index], random));
     } else {
       whole.push_back(gradients[index].div_(ranks));
@@ -121,7 +123,7 @@ at::Tensor PowerSgd::reduce(c10d::GradBucket& bucket, int ranks, const Sum& sum,
     rest = copy_parts(all, whole);
   }
   if (!compressed.empty()) approximate(compressed, ranks, sum);
-  if (bucket.isLast()) ++step_;
+  if (bucket.isLast()) ++now_.step;
   return rest;
 }
 
@@ -131,10 +133,11 @@ void PowerSgd::name_parameters(const torch::nn::Module& module) {
 }
 
 std::map<std::string, at::Tensor> PowerSgd::state(const Gather& gather) const {
-  std::map<std::string, at::Tensor> state = {{"step", torch::tensor(step_)}};
+  const Moment& moment = before_step_ ? *before_step_ : now_;
+  std::map<std::string, at::Tensor> state = {{"step", torch::tensor(moment.step)}};
   for (const auto& [name, parameter] : named_) {
-    const auto found = states_.find(parameter.unsafeGetTensorImpl());
-    if (found == states_.end()) continue;
+    const auto found = moment.states.find(parameter.unsafeGetTensorImpl());
+    if (found == moment.states.end()) continue;
     state["q." + name] = found->second.q;
     if (!found->second.error.defined()) continue;
     const at::Tensor errors = gather(found->second.error);
@@ -146,13 +149,14 @@ std::map<std::string, at::Tensor> PowerSgd::state(const Gather& gather) const {
 }
 
 void PowerSgd::load(const std::map<std::string, at::Tensor>& state, int rank, int ranks) {
-  states_.clear();
+  now_ = {};
+  end_step();
   const auto step = state.find("step");
-  step_ = step == state.end() ? 0 : step->second.item<std::int64_t>();
+  now_.step = step == state.end() ? 0 : step->second.item<std::int64_t>();
   for (const auto& [name, parameter] : named_) {
     const auto q = state.find("q." + name);
     if (q == state.end()) continue;
-    OfParameter& own = states_[parameter.unsafeGetTensorImpl()];
+    OfParameter& own = now_.states[parameter.unsafeGetTensorImpl()];
     own.parameter = parameter;
     own.q = q->second.to(parameter.options().requires_grad(false), /*non_blocking=*/false, /*copy=*/true);
     int earlier_ranks = 0;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,10 @@ class PowerSgd {
   /// parameters.
   at::Tensor reduce(c10d::GradBucket& bucket, int ranks, const Sum& sum, const at::Tensor& along = {});
 
+  /// The step whose gradients were reduced is over. Until then state() is as before it: a run that resumes within a step
+  /// reduces its gradients again.
+  void end_step() { before_step_.reset(); }
+
   /// What parameters are called, in the state. Called: before both of what follow, and when they have changed.
   void name_parameters(const torch::nn::Module& module);
   /// The state by name, as a checkpoint keeps it: "step"; "q.<parameter>", which ranks have alike; and
@@ -71,10 +76,15 @@ class PowerSgd {
   Compressed begin(const at::Tensor& parameter, const at::Tensor& gradient, const at::Generator& random);
   void approximate(std::vector<Compressed>& gradients, int ranks, const Sum& sum) const;
 
+  struct Moment {
+    std::int64_t step = 0;
+    std::map<const at::TensorImpl*, OfParameter> states;  ///< whose tensors are never changed in place
+  };
+
   PowerSgdOptions options_;
-  std::int64_t step_ = 0;
   std::map<std::string, at::Tensor> named_;
-  std::map<const at::TensorImpl*, OfParameter> states_;
+  Moment now_;
+  std::optional<Moment> before_step_;
 };
 
 }  // namespace levin
