@@ -1,112 +1,22 @@
 #include "support/resume_plans.h"
 
 #include <algorithm>
-#include <array>
+#include <limits>
 #include <map>
-#include <random>
 #include <sstream>
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/logger.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/sequential_lr.h"
 #include "levin/optim/step_lr.h"
 #include "support/recording.h"
 
 namespace levin::test {
-
-std::string ResumePlan::str() const {
-  std::ostringstream text;
-  text << "seed " << seed << ", epochs " << epochs << ", samples " << samples << ", batch " << batch_size << ", accumulate "
-       << accumulate << ", val_check_interval "
-       << (val_check_interval
-               ? std::to_string(val_check_interval->limit().is_share() ? -1 : val_check_interval->limit().batches())
-               : "none")
-       << ", check_val_every_n_epoch " << check_val_every_n_epoch.value_or(-1) << ", validation " << validation_samples
-       << ", sanity " << sanity_steps << ", log_every " << log_every << ", every_n_train_steps "
-       << every_n_train_steps.value_or(-1) << ", skip " << skip_in_epoch << " in " << skip_in << ", patience " << patience
-       << ", max_steps " << max_steps << ", workers " << workers << (manual ? ", manual" : "")
-       << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until;
-  for (const ParameterChange& change : changes) {
-    constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze"};
-    text << ", " << kNames[static_cast<std::size_t>(change.kind)] << " in " << change.hook << " at " << change.at;
-  }
-  return text.str();
-}
-
-namespace {
-
-constexpr std::array kChangingHooks = {
-    "on_fit_start",       "on_train_start",          "on_train_epoch_start",      "on_train_batch_start",
-    "training_step",      "on_before_zero_grad",     "optimizer_zero_grad",       "on_before_backward",
-    "backward",           "on_after_backward",       "on_before_optimizer_step",  "configure_gradient_clipping",
-    "on_train_batch_end", "on_validation_start",     "on_validation_epoch_start", "on_validation_batch_start",
-    "validation_step",    "on_validation_batch_end", "on_validation_epoch_end",   "on_validation_end",
-    "on_train_epoch_end"};
-
-bool happens_for_each_validation_batch(const std::string& hook) {
-  return hook.find("validation_batch") != std::string::npos || hook == "validation_step";
-}
-
-}  // namespace
-
-ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
-  std::mt19937_64 random(seed);
-  const auto pick = [&](auto... choices) {
-    const std::array all = {choices...};
-    return all[random() % all.size()];
-  };
-  ResumePlan plan;
-  plan.seed = seed;
-  plan.ranks = ranks;
-  plan.epochs = pick(2, 3);
-  plan.samples = pick(4, 7, 10);
-  plan.batch_size = pick(1, 2, 3);
-  plan.manual = pick(0, 0, 0, 1) == 1;
-  plan.accumulate = plan.manual ? 1 : pick(1, 1, 2, 3);
-  const std::int64_t own_samples = (plan.samples + ranks - 1) / ranks;
-  const std::int64_t batches = (own_samples + plan.batch_size - 1) / plan.batch_size;
-  switch (pick(0, 1, 2, 3)) {
-    case 1:
-      plan.val_check_interval = CheckInterval(0.5);
-      break;
-    case 2:
-      plan.val_check_interval = CheckInterval(Limit(std::min<std::int64_t>(batches, pick(1, 2, 3))));
-      break;
-    case 3:
-      plan.val_check_interval = CheckInterval(Limit(pick(3, 4, 5)));
-      plan.check_val_every_n_epoch = std::nullopt;
-      break;
-    default:
-      plan.check_val_every_n_epoch = pick(1, 1, 2);
-  }
-  plan.validation_samples = pick(0, 1, 3);
-  plan.sanity_steps = pick(0, 2);
-  plan.log_every = pick(1, 2, 3);
-  if (pick(0, 1) == 1) plan.every_n_train_steps = pick(1, 2, 3);
-  plan.skip_in_epoch = pick(-1, -1, 0, 1);
-  plan.skip_in = pick("training_step", "on_train_batch_start", "on_train_batch_end");
-  plan.patience = pick(1, 2, 10);
-  plan.max_steps = pick(-1, -1, -1, 5);
-  plan.workers = pick(0, 0, 2);
-  plan.plateau_each_step = pick(0, 1) == 1;
-  if (pick(0, 1) == 1) {
-    using Kind = ParameterChange::Kind;
-    for (const Kind kind : {Kind::kAddGroup, Kind::kFreeze, Kind::kUnfreeze}) {
-      ParameterChange change{.kind = kind, .hook = kChangingHooks[random() % kChangingHooks.size()]};
-      // A rank may have no validation batch.
-      if (ranks > 1 && happens_for_each_validation_batch(change.hook)) change.hook = "on_validation_start";
-      const bool by_epoch = change.hook == "on_train_epoch_start" || change.hook == "on_train_epoch_end";
-      change.at = by_epoch ? pick(0, 1) : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * batches));
-      plan.changes.push_back(change);
-    }
-  }
-  plan.own_from = pick(0, 0, 1, 4);
-  plan.shared_until = pick(0, 1, 4, 100);
-  return plan;
-}
 
 namespace {
 
@@ -151,6 +61,12 @@ class Program final : public RecordingModule {
  public:
   Program(HookTrace& trace, const ResumePlan& plan) : RecordingModule(trace), plan_(plan) {
     set_automatic_optimization(!plan.manual);
+    if (plan.tied) {
+      register_module("again", layer_);
+      register_parameter("twin", layer_->weight);
+    }
+    if (plan.odd_weights == "sparse") table_ = register_module("table", torch::nn::Embedding(embedding_options()));
+    if (plan.odd_weights == "complex") phase_ = register_parameter("phase", torch::randn({2, 1}, torch::kComplexFloat));
     for (at::Tensor& parameter : late_->parameters()) parameter.requires_grad_(false);
   }
 
@@ -165,14 +81,18 @@ class Program final : public RecordingModule {
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
     trace_.add("M.training_step");
     const at::Tensor target = torch::rand({1}) + 0.1 * own_noise();
-    const at::Tensor loss = (layer_->forward(dropout_->forward(batch[0])) + late_->forward(batch[0]) - target).pow(2).mean();
+    at::Tensor prediction = layer_->forward(dropout_->forward(batch[0])) + odd_part(batch[0]);
+    if (!leaves_out()) prediction = prediction + late_->forward(batch[0]);
+    at::Tensor loss = (prediction - target).pow(2).mean();
     log("loss", loss, {.on_epoch = true, .prog_bar = true});
     log("samples", batch.batch_size(), {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
     skip_if_due("training_step", batch_idx);
+    if (plan_.bad_losses && trainer().total_batch_idx() % 5 == 2) loss = loss + std::numeric_limits<double>::infinity();
     if (!plan_.manual) return loss;
     // Gradients of two batches make a step, without regard to epochs.
-    manual_backward(loss);
-    if (trainer().total_batch_idx() % 2 == 1) {
+    const bool steps = trainer().total_batch_idx() % 2 == 1;
+    manual_backward(loss, /*synchronize=*/steps || !plan_.local);
+    if (steps) {
       step_optimizer();
       optimizer().zero_grad();
     }
@@ -215,10 +135,19 @@ class Program final : public RecordingModule {
     return draws ? torch::rand({1}, rank_generator()).item<double>() : 0;
   }
   OptimizerSetups configure_optimizers() override {
-    auto adam = std::make_shared<torch::optim::Adam>(layer_->parameters(), 0.05);
+    std::vector<at::Tensor> trained = layer_->parameters();
+    if (plan_.tied) trained.push_back(layer_->weight);
+    if (table_) trained.push_back(table_->weight);
+    if (phase_.defined()) trained.push_back(phase_);
+    std::shared_ptr<torch::optim::Optimizer> optimizer;
+    if (plan_.odd_weights.empty()) {
+      optimizer = std::make_shared<torch::optim::Adam>(trained, 0.05);
+    } else {
+      optimizer = std::make_shared<torch::optim::SGD>(trained, torch::optim::SGDOptions(0.05).momentum(0.5));
+    }
     ReduceLrOnPlateauOptions options;
     options.patience = 0;
-    auto plateau = std::make_shared<ReduceLrOnPlateau>(*adam, options);
+    auto plateau = std::make_shared<ReduceLrOnPlateau>(*optimizer, options);
     SchedulerConfig config;
     config.scheduler = plateau;
     config.interval = plan_.plateau_each_step ? levin::Interval::kStep : levin::Interval::kEpoch;
@@ -226,12 +155,30 @@ class Program final : public RecordingModule {
     config.strict = false;
     // Groups that hooks add follow it too.
     SchedulerConfig stepped;
-    stepped.scheduler = std::make_shared<StepLr>(*adam, StepLrOptions{.step_size = 2, .gamma = 0.9});
+    const auto step_lr = [&](double gamma) {
+      return std::make_shared<StepLr>(*optimizer, StepLrOptions{.step_size = 2, .gamma = gamma});
+    };
+    stepped.scheduler = step_lr(0.9);
+    if (plan_.sequential) {
+      const std::vector<std::shared_ptr<LrScheduler>> schedules = {step_lr(0.8), step_lr(0.9)};
+      stepped.scheduler = std::make_shared<SequentialLr>(*optimizer, schedules, std::vector<std::int64_t>{5});
+    }
     stepped.interval = levin::Interval::kStep;
-    return {adam, {config, stepped}};
+    return {optimizer, {config, stepped}};
   }
 
  private:
+  static torch::nn::EmbeddingOptions embedding_options() { return torch::nn::EmbeddingOptions(4, 1).sparse(true); }
+  /// What weights of another kind add to a prediction.
+  at::Tensor odd_part(const at::Tensor& rows) {
+    if (table_) return table_->forward((rows.select(1, 0) * 5).floor().clamp(0, 3).to(torch::kLong));
+    if (phase_.defined()) return torch::real(rows.to(torch::kComplexFloat).mm(phase_ * phase_.conj() + phase_));
+    return torch::zeros({1});
+  }
+  /// Ranks leave a part out by turns.
+  bool leaves_out() const {
+    return plan_.strategy == "find_unused_parameters" && (trainer().total_batch_idx() + trainer().rank()) % 3 == 1;
+  }
   /// In hooks that every rank runs.
   double shared_noise() const {
     return trainer().total_batch_idx() < plan_.shared_until ? torch::rand({1}, shared_generator()).item<double>() : 0;
@@ -259,6 +206,8 @@ class Program final : public RecordingModule {
 
   ResumePlan plan_;
   torch::nn::Linear late_ = register_module("late", torch::nn::Linear(2, 1));  ///< until a hook gives it to the optimizer
+  torch::nn::Embedding table_{nullptr};
+  at::Tensor phase_;
   torch::nn::Dropout dropout_ = register_module("dropout", torch::nn::Dropout(0.3));
 };
 
@@ -287,7 +236,7 @@ struct Outcome {
   std::int64_t global_step = 0;
   std::int64_t epoch = 0;
   std::int64_t batches = 0;
-  double lr = 0;
+  std::vector<double> lrs;
   Value early_stopping;
   std::map<std::string, double> best;
 };
@@ -320,6 +269,9 @@ class Run {
                          std::make_shared<LateCallback>(trace, "after ModelCheckpoint")};
     options.accelerator = "cpu";
     options.devices = Devices(plan_.ranks);
+    options.precision = plan_.precision;
+    if (plan_.bad_losses) options.on_nan = OnNan::kSkip;
+    if (!plan_.strategy.empty()) options.strategy = strategy();
     options.max_epochs = plan_.epochs;
     options.max_steps = plan_.max_steps;
     options.accumulate_grad_batches = plan_.accumulate;
@@ -355,13 +307,28 @@ class Run {
     outcome.global_step = trainer.global_step();
     outcome.epoch = trainer.current_epoch();
     outcome.batches = trainer.total_batch_idx();
-    outcome.lr = static_cast<torch::optim::AdamOptions&>(trainer.optimizers()[0]->param_groups()[0].options()).lr();
+    outcome.lrs = get_lrs(*trainer.optimizers()[0]);
     outcome.early_stopping = stopping->state_dict();
     for (const auto& [file, score] : checkpoint->best_k_models()) outcome.best[std::filesystem::path(file).filename()] = score;
     return outcome;
   }
 
  private:
+  Component<Strategy> strategy() const {
+    if (plan_.strategy == "ddp_sharded") return plan_.strategy;
+    Value arguments(Value::Map{});
+    if (plan_.strategy == "power_sgd" || plan_.strategy == "fp16_compress") {
+      arguments["comm_hook"] = plan_.strategy;
+    } else {
+      arguments[plan_.strategy] = true;
+    }
+    if (plan_.strategy == "power_sgd") {
+      arguments["start_power_sgd_iter"] = 2;
+      arguments["min_compression_rate"] = 0.1;
+    }
+    return {Value("ddp"), arguments};
+  }
+
   ResumePlan plan_;
   std::filesystem::path folder_;
 };
@@ -413,7 +380,7 @@ std::string difference(const Outcome& whole, const Outcome& resumed) {
     text << "global_step " << whole.global_step << " " << resumed.global_step << "; ";
   if (whole.epoch != resumed.epoch) text << "epoch " << whole.epoch << " " << resumed.epoch << "; ";
   if (whole.batches != resumed.batches) text << "batches " << whole.batches << " " << resumed.batches << "; ";
-  if (whole.lr != resumed.lr) text << "lr " << whole.lr << " " << resumed.lr << "; ";
+  if (whole.lrs != resumed.lrs) text << "learning rates; ";
   if (!(whole.early_stopping == resumed.early_stopping)) text << "EarlyStopping; ";
   if (whole.best != resumed.best) text << "best_k_models; ";
   return text.str();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "levin/core/options/limit.h"
+#include "levin/core/trainer_options.h"
 
 namespace levin::test {
 
@@ -17,6 +18,9 @@ struct ParameterChange {
   std::string hook;
   std::int64_t at = 0;  ///< epoch for the hooks of an epoch, else batches done over all epochs
 };
+
+/// Such a hook may not run on a rank that has no validation batch.
+bool happens_for_each_validation_batch(const std::string& hook);
 
 /// A program that trains, validates, draws random numbers everywhere, logs, stops early, skips epochs and saves.
 struct ResumePlan {
@@ -43,7 +47,14 @@ struct ResumePlan {
 
   std::vector<ParameterChange> changes;
 
+  PrecisionFormat precision = PrecisionFormat::kFloat32;
+  bool tied = false;        ///< weights that the module holds under two names and in two places, and the optimizer twice
+  std::string odd_weights;  ///< sparse, complex
+  bool sequential = false;  ///< schedules, one after the other
+  bool bad_losses = false;  ///< some are infinite, and their steps are skipped
+  bool local = false;       ///< under manual optimization every second batch is not reduced
   int ranks = 1;
+  std::string strategy;  ///< with several: an option of ddp that is true, a comm_hook, or ddp_sharded
 
   std::string str() const;
 };

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <array>
+#include <random>
+#include <sstream>
+
+#include "support/resume_plans.h"
+
+namespace levin::test {
+
+std::string ResumePlan::str() const {
+  std::ostringstream text;
+  text << "seed " << seed << ", epochs " << epochs << ", samples " << samples << ", batch " << batch_size << ", accumulate "
+       << accumulate << ", val_check_interval "
+       << (val_check_interval
+               ? std::to_string(val_check_interval->limit().is_share() ? -1 : val_check_interval->limit().batches())
+               : "none")
+       << ", check_val_every_n_epoch " << check_val_every_n_epoch.value_or(-1) << ", validation " << validation_samples
+       << ", sanity " << sanity_steps << ", log_every " << log_every << ", every_n_train_steps "
+       << every_n_train_steps.value_or(-1) << ", skip " << skip_in_epoch << " in " << skip_in << ", patience " << patience
+       << ", max_steps " << max_steps << ", workers " << workers << (manual ? ", manual" : "")
+       << (plateau_each_step ? ", plateau step" : "") << ", own from " << own_from << ", shared until " << shared_until
+       << ", precision " << choice_name(precision) << (tied ? ", tied" : "") << (odd_weights.empty() ? "" : ", " + odd_weights)
+       << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "")
+       << (strategy.empty() ? "" : ", " + strategy);
+  for (const ParameterChange& change : changes) {
+    constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze"};
+    text << ", " << kNames[static_cast<std::size_t>(change.kind)] << " in " << change.hook << " at " << change.at;
+  }
+  return text.str();
+}
+
+namespace {
+
+constexpr std::array kChangingHooks = {
+    "on_fit_start",       "on_train_start",          "on_train_epoch_start",      "on_train_batch_start",
+    "training_step",      "on_before_zero_grad",     "optimizer_zero_grad",       "on_before_backward",
+    "backward",           "on_after_backward",       "on_before_optimizer_step",  "configure_gradient_clipping",
+    "on_train_batch_end", "on_validation_start",     "on_validation_epoch_start", "on_validation_batch_start",
+    "validation_step",    "on_validation_batch_end", "on_validation_epoch_end",   "on_validation_end",
+    "on_train_epoch_end"};
+
+}  // namespace
+
+bool happens_for_each_validation_batch(const std::string& hook) {
+  return hook.find("validation_batch") != std::string::npos || hook == "validation_step";
+}
+
+ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](auto... choices) {
+    const std::array all = {choices...};
+    return all[random() % all.size()];
+  };
+  ResumePlan plan;
+  plan.seed = seed;
+  plan.ranks = ranks;
+  plan.epochs = pick(2, 3);
+  plan.samples = pick(4, 7, 10);
+  plan.batch_size = pick(1, 2, 3);
+  plan.manual = pick(0, 0, 0, 1) == 1;
+  plan.accumulate = plan.manual ? 1 : pick(1, 1, 2, 3);
+  const std::int64_t own_samples = (plan.samples + ranks - 1) / ranks;
+  const std::int64_t batches = (own_samples + plan.batch_size - 1) / plan.batch_size;
+  switch (pick(0, 1, 2, 3)) {
+    case 1:
+      plan.val_check_interval = CheckInterval(0.5);
+      break;
+    case 2:
+      plan.val_check_interval = CheckInterval(Limit(std::min<std::int64_t>(batches, pick(1, 2, 3))));
+      break;
+    case 3:
+      plan.val_check_interval = CheckInterval(Limit(pick(3, 4, 5)));
+      plan.check_val_every_n_epoch = std::nullopt;
+      break;
+    default:
+      plan.check_val_every_n_epoch = pick(1, 1, 2);
+  }
+  plan.validation_samples = pick(0, 1, 3);
+  plan.sanity_steps = pick(0, 2);
+  plan.log_every = pick(1, 2, 3);
+  if (pick(0, 1) == 1) plan.every_n_train_steps = pick(1, 2, 3);
+  plan.skip_in_epoch = pick(-1, -1, 0, 1);
+  plan.skip_in = pick("training_step", "on_train_batch_start", "on_train_batch_end");
+  plan.patience = pick(1, 2, 10);
+  plan.max_steps = pick(-1, -1, -1, 5);
+  plan.workers = pick(0, 0, 2);
+  plan.plateau_each_step = pick(0, 1) == 1;
+  if (pick(0, 1) == 1) {
+    using Kind = ParameterChange::Kind;
+    for (const Kind kind : {Kind::kAddGroup, Kind::kFreeze, Kind::kUnfreeze}) {
+      ParameterChange change{.kind = kind, .hook = kChangingHooks[random() % kChangingHooks.size()]};
+      // A rank may have no validation batch.
+      if (ranks > 1 && happens_for_each_validation_batch(change.hook)) change.hook = "on_validation_start";
+      const bool by_epoch = change.hook == "on_train_epoch_start" || change.hook == "on_train_epoch_end";
+      change.at = by_epoch ? pick(0, 1) : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * batches));
+      plan.changes.push_back(change);
+    }
+  }
+  plan.own_from = pick(0, 0, 1, 4);
+  plan.shared_until = pick(0, 1, 4, 100);
+  using Format = PrecisionFormat;
+  plan.precision = pick(Format::kFloat32, Format::kFloat32, Format::kFloat64, Format::kBfloat16);
+  plan.tied = pick(0, 0, 1) == 1;
+  plan.odd_weights = pick("", "", "sparse", "complex");
+  // Module::to() knows no complex type of another precision.
+  if (plan.odd_weights == "complex") plan.precision = Format::kFloat32;
+  plan.sequential = pick(0, 0, 1) == 1;
+  plan.bad_losses = pick(0, 0, 1) == 1;
+  plan.local = pick(0, 1) == 1;
+  if (ranks > 1) {
+    plan.strategy = pick("", "static_graph", "find_unused_parameters", "gradient_as_bucket_view", "power_sgd", "fp16_compress",
+                         "ddp_sharded");
+  }
+  return plan;
+}
+
+}  // namespace levin::test
