@@ -184,11 +184,13 @@ std::shared_ptr<levin::test::FixedLoader> merged(int ranks, int count, double fi
 }
 
 /// strategy=; fits=: so many with one Trainer, each of a network of its own; clip=, accumulate=, uneven=1: rank 1 has fewer
-/// batches; epochs=; save= and resume=: a file in the folder; on_exception=1: saves with OnExceptionCheckpoint; power=1: with
-/// PowerSGD; views=1: with gradient_as_bucket_view; merged=: one process has the batches of so many ranks.
+/// batches; epochs=; double=1: numbers of 64 bits; save= and resume=: a file in the folder; on_exception=1: saves with
+/// OnExceptionCheckpoint; power=1: with PowerSGD; views=1: with gradient_as_bucket_view; merged=: one process has the batches
+/// of so many ranks.
 void fit(const Settings& settings) {
   TrainerOptions options = levin::test::rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = settings.number("epochs", 3);
+  if (settings.number("double") == 1) options.precision = PrecisionFormat::kFloat64;
   options.accumulate_grad_batches = settings.number("accumulate", 1);
   if (settings.has("clip")) options.gradient_clip_val = std::stod(settings.text("clip"));
   if (settings.has("strategy")) {

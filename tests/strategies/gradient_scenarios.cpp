@@ -456,18 +456,8 @@ Scenarios gradient_scenarios() {
                                      .min_compression_rate = 1,
                                      .use_error_feedback = false});
        }},
-      {"accumulate",
-       [](Context& context) {
-         TrainingOptions options;
-         options.accumulate = 3;
-         train(context, options);
-       }},
-      {"norm",
-       [](Context& context) {
-         TrainingOptions options;
-         options.use_norm = true;
-         train(context, options);
-       }},
+      {"accumulate", [](Context& context) { train(context, {.accumulate = 3}); }},
+      {"norm", [](Context& context) { train(context, {.use_norm = true}); }},
       {"unused",
        [](Context& context) {
          TrainingOptions options;
@@ -475,17 +465,11 @@ Scenarios gradient_scenarios() {
          options.reducer.find_unused_parameters = true;
          train(context, options);
        }},
-      {"unused_by_mistake",
-       [](Context& context) {
-         TrainingOptions options;
-         options.use_spare = false;
-         train(context, options);
-       }},
+      {"unused_by_mistake", [](Context& context) { train(context, {.use_spare = false}); }},
       {"uneven",
        [](Context& context) {
          TrainingOptions options;
          options.rank_1_has_half = true;
-         options.use_norm = false;
          train(context, options);
        }},
       {"uneven_unused",

@@ -169,10 +169,7 @@ TEST_CASE("monitors are doubted at once: a mode against the metric's name, and a
   struct WithPlateau : Module {
     WithPlateau() : weight(register_parameter("weight", torch::zeros({1}))) {}
     StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).mean(); }
-    StepOutput validation_step(const Batch&, std::int64_t) override {
-      log("val_loss", 1.0);
-      return {};
-    }
+    void validation_step(const Batch&, std::int64_t) override { log("val_loss", 1.0); }
     OptimizerSetups configure_optimizers() override {
       OptimizerSetup setup{.optimizer = std::make_shared<torch::optim::SGD>(parameters(), 0.1)};
       const ReduceLrOnPlateauOptions largest{.mode = MonitorMode::kMax};
