@@ -85,15 +85,15 @@ TEST_CASE("the class that a page shows is one that is compiled") {
     const char* page;
     const char* source;
   };
-  for (const Shown& shown : {Shown{"docs/from-lightning.md", "tests/acceptance/plugins/from_lightning.cpp"},
-                             Shown{"docs/streams.md", "tests/support/sums.h"},
-                             Shown{"docs/write-a-callback.md", "tests/support/gradient_norm.h"},
-                             Shown{"docs/write-a-data-module.md", "tests/support/standardized_rows.h"},
-                             Shown{"docs/write-a-logger.md", "tests/support/json_lines.h"},
-                             Shown{"docs/write-a-sampler.md", "tests/support/block_shuffle.h"},
-                             Shown{"docs/write-an-optimizer.md", "tests/support/heavy_ball.h"},
-                             Shown{"docs/write-a-strategy.md", "tests/support/mean_gradients.h"},
-                             Shown{"docs/write-an-accelerator.md", "tests/support/toy_accelerator.h"}}) {
+  for (const Shown& shown :
+       {Shown{"docs/from-lightning.md", "tests/acceptance/plugins/from_lightning.cpp"},
+        Shown{"docs/streams.md", "tests/support/sums.h"}, Shown{"docs/write-a-callback.md", "tests/support/gradient_norm.h"},
+        Shown{"docs/write-a-data-module.md", "tests/support/standardized_rows.h"},
+        Shown{"docs/write-a-logger.md", "tests/support/json_lines.h"},
+        Shown{"docs/write-a-sampler.md", "tests/support/block_shuffle.h"},
+        Shown{"docs/write-an-optimizer.md", "tests/support/heavy_ball.h"},
+        Shown{"docs/write-a-strategy.md", "tests/support/mean_gradients.h"},
+        Shown{"docs/write-an-accelerator.md", "tests/support/toy_accelerator.h"}}) {
     const std::string page = read_text(kRoot / shown.page);
     const auto begin = page.find("```cpp\n") + 7;
     INFO(shown.page);

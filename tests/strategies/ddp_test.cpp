@@ -130,8 +130,9 @@ TEST_CASE("a rank that fails or dies while others are in backward is the one tha
 TEST_CASE("a backward pass that ends with an error while a bucket travels leaves nothing behind that the bucket's end needs") {
   const std::string scenario = GENERATE("throws_in_flight", "throws_in_flight_in_16_bits");
   Distributed program(scenario, 2, "gloo");
-  CHECK(program.wait(kLimit) == 0);
+  const int status = program.wait(kLimit);
   INFO(program.output());
+  CHECK(status == 0);
   CHECK(program.count("has votes") == 2);
   CHECK(program.count("WRONG") == 0);
 }

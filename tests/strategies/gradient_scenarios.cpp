@@ -330,6 +330,9 @@ void throws_in_flight(Context& context, levin::CommHook hook) {
     if (read[static_cast<std::size_t>(rank)].gradient_weight != 1'000'003 + rank) say("WRONG votes");
   }
   say("has votes");
+  std::fflush(stdout);
+  // The other buckets may be under way still, and this is not about what main() destroys below Gloo's threads.
+  std::_Exit(0);
 }
 
 }  // namespace
