@@ -133,7 +133,8 @@ TEST_CASE("a struct without declare() has its members as options, of every type 
   changed.limit = 3;
   changed.side = Side::kLeft;
   changed.inner.steps = 9;
-  changed.several = {Inner{.rate = 2}, Inner{}};
+  changed.several.resize(2);
+  changed.several[0].rate = 2;
   CHECK(levin::read_options<Each>(levin::write_options(changed)) == changed);
   CHECK(levin::read_options<Each>(Value()) == Each());
   CHECK(levin::read_options<Each>(map_of("side", "left")).side == Side::kLeft);
