@@ -94,7 +94,8 @@ class LEVIN_API Loggers {
   requires std::is_convertible_v<std::shared_ptr<Derived>, std::shared_ptr<Logger>> Loggers(std::shared_ptr<Derived> logger)
       : list_{std::move(logger)} {}
   template <class Derived>
-  requires std::derived_from<Derived, Logger> Loggers(Derived&& logger) : list_{Component<Logger>(std::move(logger))} {}
+  requires std::derived_from<Derived, Logger> Loggers(Derived&& logger)
+      : list_{Component<Logger>(std::forward<Derived>(logger))} {}
   Loggers(Component<Logger> logger) : list_{std::move(logger)} {}
   Loggers(std::vector<Component<Logger>> list) : list_(std::move(list)) {}
   Loggers(std::initializer_list<Component<Logger>> list) : list_(list) {}

@@ -26,7 +26,7 @@ class Shared : public std::shared_ptr<Base> {
       : std::shared_ptr<Base>(std::move(object)) {}
   template <class Derived>
   requires std::derived_from<Derived, Base> Shared(Derived&& object)
-      : std::shared_ptr<Base>(std::make_shared<std::remove_const_t<Derived>>(std::move(object))) {}
+      : std::shared_ptr<Base>(std::make_shared<std::remove_const_t<Derived>>(std::forward<Derived>(object))) {}
 };
 
 }  // namespace levin

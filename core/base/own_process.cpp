@@ -16,7 +16,7 @@ LaunchPermit* LaunchPermit::current() { return innermost; }
 
 void LaunchPermit::end_with(Outcome outcome) {
   outcome_ = std::move(outcome);
-  throw RanksHaveEnded();
+  throw RanksHaveEnded();  // NOLINT(bugprone-std-exception-baseclass): no handler of errors on the way shall take it for one
 }
 
 }  // namespace levin

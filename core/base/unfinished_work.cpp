@@ -77,7 +77,8 @@ void WorkingThread::watch_exit() {
   // What exit() calls cannot be taken back; and after so many entry points nothing new is made.
   constexpr int kMostCalls = 64;
   static std::atomic<int> calls = 0;
-  if (calls < kMostCalls && calls++ < kMostCalls) std::atexit(EndOfProcess::wait);
+  if (calls >= kMostCalls) return;
+  if (const int before = calls++; before < kMostCalls) std::atexit(EndOfProcess::wait);
 }
 
 void WorkingThread::end_work(bool is_over) {

@@ -23,7 +23,8 @@ class Component {
   requires std::is_convertible_v<std::shared_ptr<Derived>, std::shared_ptr<Base>> Component(std::shared_ptr<Derived> object)
       : object_(std::move(object)) {}
   template <class Derived>
-  requires std::derived_from<Derived, Base> Component(Derived&& object) : object_(Shared<Base>(std::move(object))) {}
+  requires std::derived_from<Derived, Base> Component(Derived&& object)
+      : object_(Shared<Base>(std::forward<Derived>(object))) {}
   Component(const char* class_path) : class_path_(class_path) {}
   Component(std::string class_path) : class_path_(std::move(class_path)) {}
   Component(Value class_path, Value init_args) : class_path_(std::move(class_path)), init_args_(std::move(init_args)) {}
