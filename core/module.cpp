@@ -106,6 +106,8 @@ void Module::optimizer_step(torch::optim::Optimizer& optimizer, const std::funct
 void Module::lr_scheduler_step(LrScheduler& scheduler, std::optional<double> metric) { scheduler.step(metric); }
 
 void Module::on_validation_model_zero_grad() {
+  // Which gradients are done with, only a module's own optimization knows.
+  if (!automatic_optimization()) return;
   for (auto& parameter : parameters()) parameter.mutable_grad().reset();
 }
 void Module::on_validation_model_eval() { eval(); }

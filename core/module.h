@@ -199,7 +199,7 @@ class LEVIN_API Module : public torch::nn::Module {
   /// At the end of every entry point, after an exception too. log(): no.
   virtual void teardown(Stage) {}
 
-  /// Before the validation inside fit: resets gradients. log(): no.
+  /// Before the validation inside fit: resets gradients, unless optimization is manual. log(): no.
   virtual void on_validation_model_zero_grad();
   /// Before validation: puts the module in evaluation mode. log(): no.
   virtual void on_validation_model_eval();

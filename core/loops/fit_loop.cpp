@@ -17,7 +17,7 @@ FitLoop::FitLoop(TrainerState& run, const Precision& precision, DataSource& sour
       batches_before_(run.progress.total_batch_idx),
       stop_(run.options(), run.progress, run.stop, run.world_size()),
       votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
-      data_(source, run.module(), run.setup, run.hooks, run.progress.batch),
+      data_(source, run.module(), run.setup, run.hooks, run.progress),
       validation_(run, precision, source),
       epoch_(run, precision, stop_, votes_, data_, validation_, plan_) {
   run_.step_votes = &votes_;

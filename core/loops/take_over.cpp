@@ -6,6 +6,7 @@
 #include "levin/core/resume/gradient_state.h"
 #include "levin/core/resume/parameter_state.h"
 #include "levin/core/rows/metric_rows.h"
+#include "levin/core/run/module_modes.h"
 
 namespace levin {
 
@@ -27,13 +28,15 @@ void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps)
   position.place = place;
   position.epochs_done = run.progress.epoch;
   if (place == Place::kEpochStart) position.batches_done = 0;
-  position.start = {{RandomSnapshot::take(), position.before_reading},
+  position.start = {RandomSnapshot::take(),
+                    position.before_reading,
                     rows_written(run.setup.loggers),
                     run.progress.evaluation_steps,
                     std::move(maps),
                     run.stop.skips_epoch(),
                     run.trained.now(),
-                    run.trained.agreed()};
+                    run.trained.agreed(),
+                    ModuleModes::now(run.module(), std::move(position.start.modes))};
   run.metrics->mark();
 }
 
@@ -48,7 +51,7 @@ void take_over(TrainerState& run, TrainingData& data, const ResumePoint& resume)
   if (resume.accumulate_grad_batches) run.accumulation.batches = *resume.accumulate_grad_batches;
   take_over_gradients(run, resume);
   run.nan.restore(rank.bad_loss);
-  if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, rank.before_reading);
+  if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, rank.before_reading, resume.reading);
   const bool goes_on = resume.place != Place::kTrainStart;
   if (goes_on) set_random_states(rank.random, run.strategy().rank());
   run.resume.arrive();

@@ -33,6 +33,29 @@ std::int64_t own_epoch_batches(TrainerState& run) {
   return batches_of(away.source->train_ahead(run.module(), run.setup, run.hooks), run.options()).value_or(-1);
 }
 
+ReadingCounters counters_of(const Progress& progress) {
+  return {progress.global_step, progress.total_batch_idx, progress.batch.batch_idx};
+}
+
+void show(const ReadingCounters& counters, Progress& progress) {
+  progress.global_step = counters.global_step;
+  progress.total_batch_idx = counters.total_batch_idx;
+  progress.batch.batch_idx = counters.batch_idx;
+}
+
+/// While it lives, training shows other counters.
+class CountersScope {
+ public:
+  CountersScope(Progress& progress, const ReadingCounters& counters) : progress_(progress) { show(counters, progress_); }
+  ~CountersScope() { show(before_, progress_); }
+  CountersScope(const CountersScope&) = delete;
+  CountersScope& operator=(const CountersScope&) = delete;
+
+ private:
+  Progress& progress_;
+  ReadingCounters before_ = counters_of(progress_);
+};
+
 }  // namespace
 
 std::int64_t estimated_epoch_batches(TrainerState& run) {
@@ -79,8 +102,10 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   return batches_before_;
 }
 
-void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random) {
+void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random, const std::optional<ReadingCounters>& counters) {
   const auto scope = hooks_.enter(Hook::kTrainDataloader);
+  read_at_ = counters.value_or(counters_of(progress_));
+  const CountersScope as_before(progress_, read_at_);
   LoaderProgress progress{.loader = loader_.get()};
   const bool drops = !samples_before_ && batches_before_ > 0 && !loader_->acts();
   const auto restore = [&] {
@@ -100,7 +125,7 @@ void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random) {
     }
     progress.skipped = progress.batches;
   }
-  progress_.loaders = {progress};
+  progress_.batch.loaders = {progress};
   watch_.begin_epoch();
   origin_ = samples_before_ ? batches_before_ : 0;
   batches_before_ = 0;
@@ -115,11 +140,17 @@ std::optional<std::int64_t> TrainingData::samples_done(std::int64_t batches) con
 Batch TrainingData::take() {
   const auto scope = hooks_.enter(Hook::kTrainDataloader);
   watch_.begin_reading();
+  read_at_ = counters_of(progress_);
   Batch batch = cursor_->take();
   watch_.end_reading();
   warn_of_waiting();
-  ++progress_.loaders.front().batches;
+  ++progress_.batch.loaders.front().batches;
   return batch;
+}
+
+std::optional<BeforeReading> TrainingData::before_reading() const {
+  const std::optional<RandomSnapshot>& random = cursor_->before_reading();
+  return random ? std::optional(BeforeReading{*random, read_at_}) : std::nullopt;
 }
 
 void TrainingData::warn_of_waiting() const {

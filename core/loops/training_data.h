@@ -22,7 +22,7 @@ std::int64_t agreed_epoch_batches(TrainerState& run);
 /// The training loader of a fit, one epoch after another, and where in an epoch's data a run that resumes begins.
 class TrainingData {
  public:
-  TrainingData(DataSource& source, Module& module, const RunSetup& setup, HookRunner& hooks, BatchProgress& progress)
+  TrainingData(DataSource& source, Module& module, const RunSetup& setup, HookRunner& hooks, Progress& progress)
       : source_(source), module_(module), setup_(setup), hooks_(hooks), progress_(progress) {}
 
   /// Asks for the loader, anew when called again. Throws MisuseError when there is none.
@@ -36,9 +36,9 @@ class TrainingData {
   /// The epoch that comes begins where the run that `resume` is of had come to. Gives how many of this run's batches lie
   /// before. Throws ConfigError when the loader cannot tell and the run was one of other ranks or another batch size.
   std::int64_t seek(const ResumePoint& resume);
-  /// Starts the epoch, at the place that seek() chose, once. `random`: random numbers as they were before the batch was read
-  /// that comes first.
-  void start_epoch(std::int64_t epoch, const RandomStates& random = {});
+  /// Starts the epoch, at the place that seek() chose, once. `random`, `counters`: as they were before the batch was read that
+  /// comes first.
+  void start_epoch(std::int64_t epoch, const RandomStates& random = {}, const std::optional<ReadingCounters>& counters = {});
 
   bool has_next() const { return cursor_->has_next(); }
   Batch take();
@@ -46,7 +46,8 @@ class TrainingData {
   std::int64_t mark_of_next();
   /// Samples of the epoch's global order that its first `batches` batches take; unset when the loader cannot tell.
   std::optional<std::int64_t> samples_done(std::int64_t batches) const;
-  const std::optional<RandomSnapshot>& before_reading() const { return cursor_->before_reading(); }
+  /// Unset when no batch comes.
+  std::optional<BeforeReading> before_reading() const;
 
  private:
   void warn_of_waiting() const;
@@ -55,11 +56,12 @@ class TrainingData {
   Module& module_;
   const RunSetup& setup_;
   HookRunner& hooks_;
-  BatchProgress& progress_;
+  Progress& progress_;
   LoaderPtr loader_;
   std::unique_ptr<LoaderCursor> cursor_;
   LoaderWatch watch_;
-  bool compared_ = false;  ///< with what other ranks begin with
+  ReadingCounters read_at_;  ///< the batch that comes
+  bool compared_ = false;    ///< with what other ranks begin with
   std::optional<std::int64_t> batches_;
   std::optional<std::int64_t> epoch_batches_;
   std::int64_t origin_ = 0;                     ///< batches of the epoch under way that lie before the loader's first

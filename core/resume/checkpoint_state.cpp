@@ -24,6 +24,15 @@ Value iteration_state(const Iteration& iteration) {
                           {"end_epoch", Value(iteration.end_epoch)}});
 }
 
+Value reading_state(const LoopPosition& position) {
+  const auto& before_reading = position.begins_anew() ? position.start.before_reading : position.before_reading;
+  if (!before_reading) return {};
+  const ReadingCounters& counters = before_reading->counters;
+  return Value(Value::Map{{"global_step", Value(counters.global_step)},
+                          {"total_batches_done", Value(counters.total_batch_idx)},
+                          {"batch_idx", Value(counters.batch_idx)}});
+}
+
 Value loops_state(const TrainerState& run) {
   const LoopPosition& position = run.resume.position;
   const GradientAccumulation& accumulation = run.accumulation;
@@ -41,6 +50,7 @@ Value loops_state(const TrainerState& run) {
   loops["world_size"] = std::int64_t{run.world_size()};
   loops["batch_size"] = accumulation.full_batch_size;
   loops["samples_done"] = position.samples_done ? Value(*position.samples_done) : Value();
+  loops["reading"] = reading_state(position);
   loops["window_open"] = accumulation.window.open;
   loops["window_scale"] = accumulation.scale();
   const bool changed = accumulation.batches != run.options().accumulate_grad_batches;
@@ -179,6 +189,10 @@ ResumePoint resume_point(const Value& loops) {
   resume.data = {.samples = optional_count(loops, "samples_done"),
                  .world_size = count(loops, "world_size"),
                  .batch_size = count(loops, "batch_size")};
+  // An earlier levin did not keep them.
+  if (const Value* reading = loops.find("reading"); reading != nullptr && !reading->is_null()) {
+    resume.reading = {count(*reading, "global_step"), count(*reading, "total_batches_done"), reading->at("batch_idx").as_int()};
+  }
   resume.window_open = loops.at("window_open").as_bool();
   resume.window_scale = std::max<std::int64_t>(1, count(loops, "window_scale"));
   resume.accumulate_grad_batches = optional_count(loops, "accumulate_grad_batches");

@@ -12,6 +12,7 @@
 
 namespace levin {
 
+class ModuleModes;
 struct ParameterSet;
 
 /// What training does next. A checkpoint says it, and a run that resumes goes on there: what is done is not done again, and
@@ -39,22 +40,30 @@ struct Iteration {
   bool end_epoch = false;     ///< a rank asked to skip the rest of the epoch
 };
 
-/// Random numbers of a run that goes on: where they are, and where they were before the batch was read that lies ready, since
-/// reading may draw too.
-struct RandomState {
-  RandomSnapshot now = RandomSnapshot::take();
-  std::optional<RandomSnapshot> before_reading;
+/// The counters of training that a source of data may look at while it reads.
+struct ReadingCounters {
+  std::int64_t global_step = 0;
+  std::int64_t total_batch_idx = 0;
+  std::int64_t batch_idx = 0;
+};
+
+/// As it was before the batch was read that lies ready: a run that resumes reads it again.
+struct BeforeReading {
+  RandomSnapshot random;
+  ReadingCounters counters;
 };
 
 /// What changes while a place that begins anew is under way, as it was at its beginning.
 struct PlaceStart {
-  RandomState random;
+  RandomSnapshot random = RandomSnapshot::take();
+  std::optional<BeforeReading> before_reading;
   std::vector<RowCounts> rows;                 ///< by logger
   std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
   std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
   bool skip_epoch_wish = false;
   std::shared_ptr<const ParameterSet> parameters;
   std::shared_ptr<const ParameterSet> agreed_parameters;  ///< what the strategy works with
+  std::shared_ptr<const ModuleModes> modes;
 };
 
 /// Where training is. Written by the loops, read by checkpoints.
@@ -66,7 +75,7 @@ struct LoopPosition {
   Iteration iteration;                       ///< the last one, from kBatchEnd on
   bool completed = true;                     ///< kEpochEnd: the epoch came to its last batch
   int hooks_done = 0;  ///< from kBatchEnd on: callbacks, the module among them, that had their turn in this place
-  std::optional<RandomSnapshot> before_reading;  ///< the batch that lies ready
+  std::optional<BeforeReading> before_reading;  ///< the batch that lies ready
   PlaceStart start;
   // As they were when hooks ran that a run which resumes runs again, before it has come to where it goes on.
   std::shared_ptr<const ParameterSet> parameters_at_train_start;

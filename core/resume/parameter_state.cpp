@@ -154,6 +154,17 @@ void set_groups(Optimizer& optimizer, const Groups& groups, const std::vector<Op
   optimizer.param_groups() = std::move(made);
 }
 
+/// Hooks that run once more may have set other options, or added groups that have not learned of a schedule.
+void restore_options(Optimizer& optimizer, const std::vector<OptimizerParamGroup>& saved) {
+  for (OptimizerParamGroup& group : optimizer.param_groups()) {
+    const auto has_first = [&](const OptimizerParamGroup& other) {
+      return !group.params().empty() && contains(other.params(), group.params().front());
+    };
+    const auto found = std::find_if(saved.begin(), saved.end(), has_first);
+    if (found != saved.end()) group.set_options(found->options().clone());
+  }
+}
+
 /// Every parameter of an optimizer is in one of these groups.
 bool cover(const Groups& groups, const Optimizer& optimizer) {
   const std::vector<at::Tensor> own = all_parameters(optimizer);
@@ -193,10 +204,11 @@ Value parameter_state(TrainerState& run) {
   if (!position.is_between_epochs()) state["epoch_start"] = saved_moment(run, *position.parameters_at_epoch_start, names);
   if (agreed != place) state["agreed"] = saved_moment(run, *agreed, names);
   state["place"] = saved_moment(run, *place, names);
-  const ModuleModes own_modes(run.module());
-  const ModuleModes& modes = !run.modes_after_evaluation ? own_modes : *run.modes_after_evaluation;
+  const auto modes = position.begins_anew()                  ? position.start.modes
+                     : run.modes_after_evaluation != nullptr ? run.modes_after_evaluation
+                                                             : std::make_shared<const ModuleModes>(run.module());
   state["in_evaluation"] = Value(Value::List{});
-  for (std::string& name : modes.in_evaluation()) state["in_evaluation"].push_back(std::move(name));
+  for (std::string& name : modes->in_evaluation()) state["in_evaluation"].push_back(std::move(name));
   return state;
 }
 
@@ -213,6 +225,8 @@ ParameterResume::ParameterResume(TrainerState& run, const Checkpoint& checkpoint
     }
     run.strategy().load_optimizer(optimizer, index, checkpoint);
     if (saved == nullptr) continue;
+    // Until training begins, hooks that have run already set what hooks behind the saving one have set.
+    if (!saved->contains("train_start")) restore_options(optimizer, own_groups);
     own_.push_back(own);
     known_.push_back(optimizer.param_groups());
     for (const OptimizerParamGroup& group : own_groups) known_.back().push_back(group);
@@ -290,6 +304,9 @@ void ParameterResume::restore_epoch_start(TrainerState& run) { restore(run, epoc
 void ParameterResume::restore_agreed(TrainerState& run) { restore(run, agreed_); }
 void ParameterResume::restore_place(TrainerState& run) {
   restore(run, place_);
+  for (std::size_t index = 0; place_ && index < known_.size(); ++index) {
+    restore_options(*run.parts.optimizers[index], known_[index]);
+  }
   if (in_evaluation_) set_modes(run.module(), *in_evaluation_);
 }
 

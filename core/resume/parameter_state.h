@@ -33,7 +33,7 @@ class ParameterResume {
   void restore_epoch_start(TrainerState& run);
   /// As the ranks had agreed on them before that place.
   void restore_agreed(TrainerState& run);
-  /// As they are where it goes on, with the modes of the module's parts.
+  /// As they are where it goes on, with the optimizers' options and the modes of the module's parts.
   void restore_place(TrainerState& run);
 
  private:

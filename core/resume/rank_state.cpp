@@ -41,7 +41,7 @@ std::string random_key(const Strategy& strategy, int rank, std::string_view name
   return format("{}{}.{}", kRandom, rank, name == "device" ? strategy.accelerator().name() : name);
 }
 
-/// "rng.1.read", "rng.1.read.own": RandomState::before_reading.
+/// "rng.1.read", "rng.1.read.own": BeforeReading::random.
 std::string reading_key(int rank, std::string_view name) {
   return name == "cpu" ? format("{}{}.read", kRandom, rank) : format("{}{}.read.{}", kRandom, rank, name);
 }
@@ -205,11 +205,11 @@ RandomStates saved_random(const Strategy& strategy, const Checkpoint& checkpoint
 RankState own_rank_state(TrainerState& run) {
   const LoopPosition& position = run.resume.position;
   const bool at_start = position.begins_anew();
-  const auto& before_reading = at_start ? position.start.random.before_reading : position.before_reading;
+  const auto& before_reading = at_start ? position.start.before_reading : position.before_reading;
   const int rank = run.strategy().rank();
   RankState state;
-  state.random = (at_start ? position.start.random.now : RandomSnapshot::take()).states(rank);
-  if (before_reading) state.before_reading = before_reading->states(rank);
+  state.random = (at_start ? position.start.random : RandomSnapshot::take()).states(rank);
+  if (before_reading) state.before_reading = before_reading->random.states(rank);
   state.values = to_json(own_values(run));
   if (gradients_matter(run)) state.gradients = pack_gradients(gradients_of(run.module()));
   return state;

@@ -25,7 +25,7 @@ struct DataPosition {
 struct RankResume {
   std::vector<MetricSnapshot> metrics;  ///< of this rank, or of several in place of which it goes on
   RandomStates random;                  ///< without this rank's own where the run that saved had no such rank
-  RandomStates before_reading;          ///< RandomState::before_reading
+  RandomStates before_reading;          ///< BeforeReading::random
   std::map<std::string, at::Tensor> gradients;
   std::int64_t window_weight = 0;
   bool bad_loss = false;  ///< since the optimizer stepped
@@ -46,6 +46,7 @@ struct ResumePoint {
   int hooks_done = 0;
   bool stop_agreed = false;
   DataPosition data;
+  std::optional<ReadingCounters> reading;  ///< BeforeReading::counters
   bool window_open = false;
   std::int64_t window_scale = 1;  ///< what gradients in the window were divided by: full batch size times batches a step
   std::optional<std::int64_t> accumulate_grad_batches;

@@ -15,7 +15,7 @@ namespace levin {
 /// What each rank has of its own, beside the weights that all ranks share. A checkpoint holds every rank's.
 struct RankState {
   RandomStates random;          ///< its generators'
-  RandomStates before_reading;  ///< RandomState::before_reading; empty when no batch lies ready
+  RandomStates before_reading;  ///< BeforeReading::random; empty when no batch lies ready
   std::string values;           ///< JSON: what it has logged, what it shows, its wishes
   std::string gradients;        ///< bytes of gradients that wait for more batches, by parameter
 };

@@ -2,6 +2,8 @@
 
 #include <torch/nn/module.h>
 
+#include <utility>
+
 namespace levin {
 
 ModuleModes::ModuleModes(torch::nn::Module& module) { add("", module); }
@@ -11,6 +13,22 @@ void ModuleModes::add(const std::string& name, torch::nn::Module& module) {
   for (const auto& child : module.named_children()) {
     add(name.empty() ? child.key() : name + "." + child.key(), *child.value());
   }
+}
+
+bool ModuleModes::are_of(const torch::nn::Module& module, std::size_t& index) const {
+  if (index == modes_.size()) return false;
+  const Mode& mode = modes_[index++];
+  if (mode.module != &module || mode.training != module.is_training()) return false;
+  for (const auto& child : module.children()) {
+    if (!are_of(*child, index)) return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const ModuleModes> ModuleModes::now(torch::nn::Module& module, std::shared_ptr<const ModuleModes> before) {
+  std::size_t index = 0;
+  if (before && before->are_of(module, index) && index == before->modes_.size()) return before;
+  return std::make_shared<const ModuleModes>(module);
 }
 
 void ModuleModes::restore() const {

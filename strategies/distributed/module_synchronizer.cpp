@@ -64,11 +64,12 @@ ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& m
   if (training) make_reducer();
 }
 
-void ModuleSynchronizer::make_reducer() {
+void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed) {
   reducer_.reset();
   apart_ = parameters_apart(module_);
   options_.left_out = left_out_;
   options_.left_out.insert(options_.left_out.end(), apart_.begin(), apart_.end());
+  options_.left_out.insert(options_.left_out.end(), not_agreed.begin(), not_agreed.end());
   options_.learns_unused = learns_unused_;
   options_.shared_memory = world_.shared_gradients();
   const std::vector<at::Tensor> parameters = parameters_of(module_);
@@ -103,12 +104,12 @@ void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   make_reducer_beside_gradients();
 }
 
-void ModuleSynchronizer::make_reducer_beside_gradients() {
+void ModuleSynchronizer::make_reducer_beside_gradients(const std::vector<at::Tensor>& not_agreed) {
   // A new reducer begins with a pass over zeros.
   std::vector<at::Tensor> parameters = parameters_of(module_);
   std::vector<at::Tensor> gradients;
   for (at::Tensor& parameter : parameters) gradients.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
-  make_reducer();
+  make_reducer(not_agreed);
   for (std::size_t index = 0; index < parameters.size(); ++index) parameters[index].mutable_grad() = gradients[index];
 }
 
@@ -226,7 +227,12 @@ void ModuleSynchronizer::learn_unused(bool has_batch) {
   learns_unused_ = false;
   left_out_ = std::move(left_out);
   for (at::Tensor& parameter : left_out_) parameter.mutable_grad().reset();
-  make_reducer_beside_gradients();
+  // What a hook of this step has unfrozen has a gradient that is still this rank's own: it is averaged when ranks agree.
+  std::vector<at::Tensor> not_agreed;
+  const std::vector<at::Tensor> own = parameters_of(module_);
+  std::copy_if(own.begin(), own.end(), std::back_inserter(not_agreed),
+               [&](const at::Tensor& parameter) { return !contains(parameters, parameter) && !contains(apart_, parameter); });
+  make_reducer_beside_gradients(not_agreed);
 }
 
 void ModuleSynchronizer::backward_without_batch() {

@@ -37,9 +37,10 @@ class ModuleSynchronizer {
  private:
   void begin_observation();
   void end_observation();
-  void make_reducer();
+  /// `not_agreed`: parameters that it leaves out until parameters_changed().
+  void make_reducer(const std::vector<at::Tensor>& not_agreed = {});
   /// The same while parameters have gradients, which they keep.
-  void make_reducer_beside_gradients();
+  void make_reducer_beside_gradients(const std::vector<at::Tensor>& not_agreed = {});
   /// After the first reduction of a static graph: agrees on the parameters that it leaves out, and reduces the others from then
   /// on. Throws DesyncError on every rank when they differ.
   void learn_unused(bool has_batch);

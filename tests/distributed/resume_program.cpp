@@ -20,6 +20,7 @@ void run(const levin::test::Settings& settings) {
     const std::filesystem::path own = folder / std::to_string(seed);
     std::filesystem::create_directories(own);
     const auto plan = levin::test::random_resume_plan(static_cast<std::uint64_t>(seed), ranks);
+    if (trainer.is_global_zero()) std::cout << plan.str() << std::endl;
     const std::string problems =
         levin::test::check_resume_plan(plan, own, static_cast<std::size_t>(settings.number("stride", 1)));
     if (!problems.empty()) std::cout << "rank " << trainer.rank() << ": " << problems << std::endl;

@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <numeric>
+#include <vector>
 
 #include "distributed/rank_run.h"
 #include "support/matrix_report.h"
@@ -8,9 +10,14 @@
 TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of generated programs") {
   const int ranks = GENERATE(2, 4);
   const bool whole = levin::test::MatrixReport::whole();
-  const int programs = whole ? 40 : ranks == 2 ? 4 : 2;
+  // 16 and 200 are told of in core/loops/resume_everywhere_test.cpp; 59: a hook unfreezes what a static graph has not learned.
+  std::vector<int> seeds = ranks == 2 ? std::vector{1, 2, 3, 16, 59, 200} : std::vector{1, 2};
+  if (whole) {
+    seeds.resize(40);
+    std::iota(seeds.begin(), seeds.end(), 1);
+  }
   const std::string stride = whole ? "1" : "11";
-  for (int seed = 1; seed <= programs; ++seed) {
+  for (const int seed : seeds) {
     const levin::test::RankRun run("resume_program", "resume", ranks, {"seed=" + std::to_string(seed), "stride=" + stride});
     INFO("seed " << seed << " on " << ranks << " ranks\n" << run.outcome.text());
     REQUIRE(run.outcome.ok());

@@ -7,6 +7,10 @@
 
 namespace levin::test {
 
+bool ResumePlan::changes_in(const std::string& hook) const {
+  return std::any_of(changes.begin(), changes.end(), [&](const ParameterChange& change) { return change.hook == hook; });
+}
+
 std::string ResumePlan::str() const {
   std::ostringstream text;
   text << "seed " << seed << ", epochs " << epochs << ", samples " << samples << ", batch " << batch_size << ", accumulate "
@@ -23,7 +27,7 @@ std::string ResumePlan::str() const {
        << (sequential ? ", sequential" : "") << (bad_losses ? ", bad losses" : "") << (local ? ", local" : "")
        << (strategy.empty() ? "" : ", " + strategy);
   for (const ParameterChange& change : changes) {
-    constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze"};
+    constexpr std::array kNames = {"add_param_group", "freeze", "unfreeze", "set_lr"};
     text << ", " << kNames[static_cast<std::size_t>(change.kind)] << " in " << change.hook << " at " << change.at;
   }
   return text.str();
@@ -85,16 +89,17 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.max_steps = pick(-1, -1, -1, 5);
   plan.workers = pick(0, 0, 2);
   plan.plateau_each_step = pick(0, 1) == 1;
+  using Kind = ParameterChange::Kind;
+  const auto add_change = [&](Kind kind) {
+    ParameterChange change{.kind = kind, .hook = kChangingHooks[random() % kChangingHooks.size()]};
+    // A rank may have no validation batch.
+    if (ranks > 1 && happens_for_each_validation_batch(change.hook)) change.hook = "on_validation_start";
+    const bool by_epoch = change.hook == "on_train_epoch_start" || change.hook == "on_train_epoch_end";
+    change.at = by_epoch ? pick(0, 1) : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * batches));
+    plan.changes.push_back(change);
+  };
   if (pick(0, 1) == 1) {
-    using Kind = ParameterChange::Kind;
-    for (const Kind kind : {Kind::kAddGroup, Kind::kFreeze, Kind::kUnfreeze}) {
-      ParameterChange change{.kind = kind, .hook = kChangingHooks[random() % kChangingHooks.size()]};
-      // A rank may have no validation batch.
-      if (ranks > 1 && happens_for_each_validation_batch(change.hook)) change.hook = "on_validation_start";
-      const bool by_epoch = change.hook == "on_train_epoch_start" || change.hook == "on_train_epoch_end";
-      change.at = by_epoch ? pick(0, 1) : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * batches));
-      plan.changes.push_back(change);
-    }
+    for (const Kind kind : {Kind::kAddGroup, Kind::kFreeze, Kind::kUnfreeze}) add_change(kind);
   }
   plan.own_from = pick(0, 0, 1, 4);
   plan.shared_until = pick(0, 1, 4, 100);
@@ -111,6 +116,7 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
     plan.strategy = pick("", "static_graph", "find_unused_parameters", "gradient_as_bucket_view", "power_sgd", "fp16_compress",
                          "ddp_sharded");
   }
+  if (pick(0, 0, 1) == 1) add_change(Kind::kSetRate);
   return plan;
 }
 

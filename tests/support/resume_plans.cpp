@@ -193,6 +193,8 @@ class Program final : public RecordingModule {
     if (kind == ParameterChange::Kind::kAddGroup) {
       for (at::Tensor& parameter : late_->parameters()) parameter.requires_grad_(true);
       optimizer().add_param_group({late_->parameters()});
+    } else if (kind == ParameterChange::Kind::kSetRate) {
+      set_lr(optimizer().param_groups().front(), 0.02);
     } else {
       layer_->bias.requires_grad_(kind == ParameterChange::Kind::kUnfreeze);
       dropout_->train(kind == ParameterChange::Kind::kUnfreeze);
@@ -358,7 +360,8 @@ bool every_rank_comes(const Trainer& trainer, const std::string& entry) {
 std::string difference(const Outcome& whole, const Outcome& resumed) {
   std::ostringstream text;
   for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
-    if (!torch::equal(whole.parameters[i], resumed.parameters[i])) text << "weights " << i << "; ";
+    if (torch::equal(whole.parameters[i], resumed.parameters[i])) continue;
+    text << "weights " << i << " by " << (whole.parameters[i] - resumed.parameters[i]).abs().max().item<double>() << "; ";
   }
   if (whole.rows != resumed.rows) {
     text << "rows: " << whole.rows.size() << " and " << resumed.rows.size();
@@ -400,7 +403,8 @@ std::string check_resume_plan(const ResumePlan& plan, const std::filesystem::pat
     if (trainer == nullptr || !trainer->fitting() || !may_save(entry)) return;
     if (plan.ranks > 1 && !every_rank_comes(*trainer, entry)) return;
     // The module's hook after this one is left out in a run that resumes here; see docs/checkpoints.md.
-    if (entry == "C.on_train_batch_end" && plan.skip_in == "on_train_batch_end") return;
+    const bool module_acts = plan.skip_in == "on_train_batch_end" || plan.changes_in("on_train_batch_end");
+    if (entry == "C.on_train_batch_end" && module_acts) return;
     const std::string file = (folder / (std::to_string(points.size()) + ".ckpt")).string();
     try {
       trainer->save_checkpoint(file);

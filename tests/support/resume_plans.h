@@ -11,9 +11,10 @@
 
 namespace levin::test {
 
-/// What a hook of the module does to parameters, once in a run: at the beginning of training, in an epoch, or in an iteration.
+/// What a hook of the module does to parameters and to how they are trained, once in a run: at the beginning of training, in an
+/// epoch, or in an iteration.
 struct ParameterChange {
-  enum class Kind : std::uint8_t { kAddGroup, kFreeze, kUnfreeze };
+  enum class Kind : std::uint8_t { kAddGroup, kFreeze, kUnfreeze, kSetRate };
   Kind kind = Kind::kAddGroup;
   std::string hook;
   std::int64_t at = 0;  ///< epoch for the hooks of an epoch, else batches done over all epochs
@@ -56,6 +57,7 @@ struct ResumePlan {
   int ranks = 1;
   std::string strategy;  ///< with several: an option of ddp that is true, a comm_hook, or ddp_sharded
 
+  bool changes_in(const std::string& hook) const;
   std::string str() const;
 };
 

@@ -308,6 +308,27 @@ TEST_CASE("manual optimization counts the module's own steps") {
   CHECK(trainer.global_step() == 4);
 }
 
+TEST_CASE("a validation leaves the gradients of manual optimization, which may wait for more batches") {
+  struct Waiting final : OneWeight {
+    Waiting() { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      manual_backward(OneWeight::training_step(batch, batch_idx).loss);
+      if (batch_idx % 2 == 0) return {};
+      step_optimizer();
+      optimizer().zero_grad();
+      return {};
+    }
+  };
+  Waiting module;
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.val_check_interval = CheckInterval(Limit(1));
+  Trainer trainer(options);
+  trainer.fit(module, numbers({1, 2, 4, 8}), {numbers({1})});
+  CHECK(module.validated_after == std::vector<std::int64_t>{0, 1, 1, 2});
+  CHECK(module.weight() == Approx(-15.0));
+}
+
 TEST_CASE("two optimizers need manual optimization, and the error says so") {
   struct Two : OneWeight {
     OptimizerSetups configure_optimizers() override {
