@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "levin/core/base/unfinished_work.h"
 #include "levin/strategies/processes/peer_errors.h"
 
 namespace levin {
@@ -47,9 +48,13 @@ class GlooWork final : public c10d::Work {
   c10::intrusive_ptr<c10d::Work> work_;
 };
 
+/// exit() waits for the call: LibTorch keeps a list of those that are under way, which goes with its static objects.
 template <class Call>
 c10::intrusive_ptr<c10d::Work> start(Call call) {
-  return c10::make_intrusive<GlooWork>(call_gloo(call));
+  const auto unfinished = std::make_shared<UnfinishedWork>();
+  const c10::intrusive_ptr<c10d::Work> work = call_gloo(call);
+  work->getFuture()->addCallback([unfinished](c10::ivalue::Future&) {});
+  return c10::make_intrusive<GlooWork>(work);
 }
 
 }  // namespace

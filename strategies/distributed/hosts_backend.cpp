@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "levin/core/base/quiet_thread.h"
+#include "levin/core/base/unfinished_work.h"
 #include "levin/core/error.h"
 #include "levin/strategies/distributed/tensor_values.h"
 
@@ -40,6 +41,7 @@ struct HostsBackend::Call {
   SharedMemoryCollectives::Values values;
   std::string what;
   c10::intrusive_ptr<CallWork> work;
+  std::shared_ptr<UnfinishedWork> unfinished;
 };
 
 HostsBackend::HostsBackend(HostsReduction::Links links, c10::intrusive_ptr<c10d::Backend> flat)
@@ -77,7 +79,8 @@ c10::intrusive_ptr<c10d::Work> HostsBackend::allreduce(std::vector<at::Tensor>& 
   const auto work = c10::make_intrusive<CallWork>(rank_, tensors);
   {
     const std::lock_guard lock(mutex_);
-    calls_.push_back(std::make_shared<Call>(Call{tensor, values, call_text("all_reduce", *op, tensor.get()), work}));
+    calls_.push_back(std::make_shared<Call>(
+        Call{tensor, values, call_text("all_reduce", *op, tensor.get()), work, std::make_shared<UnfinishedWork>()}));
   }
   wake_.notify_all();
   return work;

@@ -127,6 +127,14 @@ TEST_CASE("a rank that fails or dies while others are in backward is the one tha
   CHECK(dying.count("levin: rank 1 failed in training_step (train, epoch 0, step 4): its process was killed by signal 6") == 1);
 }
 
+TEST_CASE("a program that ends while a reduction travels lets it come to its end") {
+  Distributed program("exits_in_flight", 2, "gloo");
+  const int status = program.wait(kLimit);
+  INFO(program.output());
+  CHECK(status == 0);
+  CHECK(program.count("exit() waited") == 2);
+}
+
 TEST_CASE("a backward pass that ends with an error while a bucket travels leaves nothing behind that the bucket's end needs") {
   const std::string scenario = GENERATE("throws_in_flight", "throws_in_flight_in_16_bits");
   Distributed program(scenario, 2, "gloo");
