@@ -88,6 +88,7 @@ READINGS = {
     "value": lambda finished: float(line_of_json(finished.output)["value"]),
     "started": lambda finished: float(line_of_json(finished.output)["at"]) - finished.started,
     "peak": lambda finished: float(line_of_json(finished.output)["peak"]),
+    "copies": lambda finished: float(line_of_json(finished.output)["copies"]),
     "peak_memory": lambda finished: finished.peak_memory / 1e6,
     "seconds": lambda finished: finished.seconds,
     "scale": lambda finished: read_scale(finished.output),

@@ -85,6 +85,14 @@ def large_model(strategy, network, reads="value", name=None):
     return Side(name or strategy, program("large_model", strategy, network, "2"), reads=reads, slow=network == "layers_2048")
 
 
+def checkpoint_memory(strategy, millions, network):
+    return Row(
+        key=f"{strategy}_checkpoint_memory_{millions}", short=f"{millions} M weights, {strategy}: memory of a checkpoint / its file",
+        what=f"{millions} million weights, two ranks, {strategy}: what rank 0 takes at the peak while ModelCheckpoint writes, over the file",
+        target="≤ 1.02 ×, a copy", kind="value", limit=1.02, rounds=0.3, unit="×",
+        levin=Side(LEVIN, program("large_model", strategy, network, "2", "checkpoint"), reads="copies", slow=network == "layers_2048"))
+
+
 def large_model_rows(millions, network):
     """Two ranks with AdamW: 24 square linear layers, batches of 32 a rank, one thread each."""
     state_megabytes = millions * 2 * 4
@@ -104,6 +112,7 @@ def large_model_rows(millions, network):
             target=f"≥ {0.9 * state_megabytes / 2:.0f} MB, 0.9 of half of the state", kind="difference",
             limit=0.9 * state_megabytes / 2, at_least=True, rounds=0.3, unit="MB",
             levin=large_model("ddp", network, reads="peak"), baseline=large_model("ddp_sharded", network, reads="peak")),
+        *(checkpoint_memory(strategy, millions, network) for strategy in ("ddp", "ddp_sharded")),
     ]
 
 

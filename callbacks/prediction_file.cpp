@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 fs::path with_ending(fs::path stem, const std::string& ending) { return stem += ending; }
 
 /// One block of memory in row-major order on the CPU.
-at::Tensor plain(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+at::Tensor plain(const at::Tensor& tensor) { return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous(); }
 
 // ---- CSV
 // ----------------------------------------------------------------------------------------------------------------------

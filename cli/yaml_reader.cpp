@@ -42,7 +42,10 @@ Value read_yaml(const SourceText& source) {
     if (const int tab = tab_before_content(source.line(error.mark.line + 1)); tab >= 0) {
       throw ConfigError(source.mark_at(error.mark.line, tab), "YAML syntax: a tab, where lines are indented with spaces only");
     }
-    throw ConfigError(source.mark_at(error.mark.line, error.mark.column), "YAML syntax: " + error.msg);
+    const bool is_indented_by_itself = error.msg == YAML::ErrorMsg::END_OF_MAP || error.msg == YAML::ErrorMsg::END_OF_SEQ;
+    throw ConfigError(
+        source.mark_at(error.mark.line, error.mark.column),
+        "YAML syntax: " + (is_indented_by_itself ? "the indentation of this line fits that of none above it" : error.msg));
   }
   return first.take();
 }

@@ -27,6 +27,10 @@ if(LEVIN_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # What the sanitizers add makes GCC take initialized members for uninitialized ones.
     add_compile_options(-Wno-maybe-uninitialized)
+  elseif(LEVIN_SANITIZE STREQUAL "address")
+    add_compile_definitions(__SANITIZE_ADDRESS__) # as GCC does
+  else()
+    add_compile_definitions(__SANITIZE_THREAD__)
   endif()
   add_link_options(${levin_sanitizers})
 endif()

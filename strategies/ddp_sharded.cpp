@@ -237,11 +237,11 @@ Checkpoint ShardedDdpStrategy::gathered(const torch::optim::Optimizer& optimizer
   Checkpoint all = own;
   for (int owner = 0; owner < world_size(); ++owner) {
     const auto receive = [&](const std::string& name, at::ScalarType type, const std::vector<std::int64_t>& sizes) {
-      const at::Tensor tensor =
-          owner == rank() ? own.tensors.at(name) : torch::empty(sizes, torch::TensorOptions(device()).dtype(type));
+      const bool is_own = owner == rank();
+      const at::Tensor tensor = is_own ? own.tensors.at(name) : torch::empty(sizes, torch::TensorOptions(device()).dtype(type));
       const at::Tensor received = broadcast(tensor, owner);
       // Only rank 0 writes the file.
-      return rank() == 0 ? received : at::Tensor();
+      return rank() != 0 ? at::Tensor() : is_own ? tensor : received;
     };
     add_described(descriptions[static_cast<std::size_t>(owner)], index, all, receive);
   }

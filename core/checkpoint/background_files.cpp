@@ -36,7 +36,7 @@ BackgroundFiles::~BackgroundFiles() {
   if (thread_.joinable()) thread_.join();
 }
 
-void BackgroundFiles::write(const Checkpoint& checkpoint, const fs::path& file) {
+void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
   constexpr std::size_t kMostCopies = 2;
   Checkpoint memory;
   {
@@ -44,7 +44,7 @@ void BackgroundFiles::write(const Checkpoint& checkpoint, const fs::path& file) 
     changed_.wait(lock, [this] { return copies_ < kMostCopies; });
     memory = std::exchange(spare_, {});
   }
-  const auto copy = std::make_shared<Checkpoint>(checkpoint.copy(std::move(memory)));
+  const auto copy = std::make_shared<Checkpoint>(std::move(checkpoint).copy(std::move(memory)));
   const auto save = [this, copy, file] {
     copy->save(file);
     keep(std::move(*copy));

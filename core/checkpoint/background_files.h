@@ -32,9 +32,10 @@ class LEVIN_API BackgroundFiles {
   BackgroundFiles(const BackgroundFiles&) = delete;
   BackgroundFiles& operator=(const BackgroundFiles&) = delete;
 
-  /// Writes a checkpoint: takes a copy of its tensors, and leaves the rest to the thread. As long as two copies wait, it waits:
-  /// so much memory it may take. The memory of a copy that is written is kept for the next one, until wait().
-  void write(const Checkpoint& checkpoint, const std::filesystem::path& file);
+  /// Writes a checkpoint: takes a copy of its tensors but for those that nobody else has, and leaves the rest to the thread. As
+  /// long as two copies wait, it waits: so much memory it may take. The memory of a copy that is written is kept for the next
+  /// one, until wait().
+  void write(Checkpoint checkpoint, const std::filesystem::path& file);
   /// Does some work on files when all before is done, on the thread; `changes` says which files will be there afterwards, and
   /// which not any more.
   void then(std::function<void()> work, const std::map<std::string, bool>& changes = {});

@@ -275,14 +275,26 @@ void Checkpoint::save(const fs::path& file) const {
   output.commit();
 }
 
-Checkpoint Checkpoint::copy() const { return copy(Checkpoint()); }
+namespace {
 
-Checkpoint Checkpoint::copy(Checkpoint memory) const {
-  Checkpoint copied{manifest, {}};
-  for (const auto& [name, tensor] : tensors) {
+/// Nobody else can change its numbers. One that does not own its memory could not be resized.
+bool is_alone(const at::Tensor& tensor) {
+  if (!tensor.is_cpu() || !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg() || tensor.requires_grad())
+    return false;
+  const at::Storage& storage = tensor.storage();
+  return tensor.use_count() == 1 && storage.use_count() == 1 && storage.resizable() && storage.nbytes() == tensor.nbytes();
+}
+
+Checkpoint copied(const Checkpoint& checkpoint, const Checkpoint& memory, bool takes_those_alone) {
+  Checkpoint copied{checkpoint.manifest, {}};
+  for (const auto& [name, tensor] : checkpoint.tensors) {
     check_can_be_saved(name, tensor);
     dtype_name(name, tensor.scalar_type());
     at::Tensor& target = copied.tensors[name];
+    if (takes_those_alone && is_alone(tensor)) {
+      target = tensor;
+      continue;
+    }
     const auto old = memory.tensors.find(name);
     const bool fits = old != memory.tensors.end() && old->second.scalar_type() == tensor.scalar_type() &&
                       old->second.sizes() == tensor.sizes() && old->second.is_cpu() && old->second.is_contiguous();
@@ -290,6 +302,16 @@ Checkpoint Checkpoint::copy(Checkpoint memory) const {
     copy_numbers(target, tensor);
   }
   return copied;
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::copy() const& { return copy(Checkpoint()); }
+Checkpoint Checkpoint::copy(Checkpoint memory) const& { return copied(*this, memory, /*takes_those_alone=*/false); }
+Checkpoint Checkpoint::copy(Checkpoint memory) && {
+  Checkpoint taken = copied(*this, memory, /*takes_those_alone=*/true);
+  tensors.clear();
+  return taken;
 }
 
 Checkpoint Checkpoint::load(const fs::path& file) {

@@ -26,10 +26,12 @@ class LEVIN_API Checkpoint {
   /// rename, fsync of the folder. Makes the folder when missing. Throws IoError with path and reason; the temporary is removed.
   void save(const std::filesystem::path& file) const;
   /// The same, with tensors of its own on the CPU, which nobody else changes. Throws MisuseError for what save() cannot write.
-  Checkpoint copy() const;
+  Checkpoint copy() const&;
   /// copy(), into the tensors of an earlier copy that is of no use any more where name, type and shape are the same: memory
   /// that is new takes several times as long to fill.
-  Checkpoint copy(Checkpoint memory) const;
+  Checkpoint copy(Checkpoint memory) const&;
+  /// The same of one that is not needed any more: tensors that nobody else has are taken as they are.
+  Checkpoint copy(Checkpoint memory) &&;
   /// Reads a file by mmap; tensors share the mapping copy-on-write. Throws IoError naming the file and what is wrong with it
   /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
   /// one.

@@ -295,7 +295,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
       if (!weights_only) run.resume.begun_file = file;
       return;
     }
-    run.files.write(checkpoint, file);
+    run.files.write(std::move(checkpoint), file);
     if (weights_only) return;
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.
     if (run.progress.fitting) run.files.then([&run, file] { note_checkpoint(run, file, /*alone=*/false); });

@@ -165,7 +165,7 @@ void check_different_batches(const std::vector<std::int64_t>& first_batches, std
   const std::size_t ranks = first_batches.size();
   const std::string cure = format(
       "Divide the samples over ranks: with trainer.use_distributed_sampler: true a DataLoader does so by itself; a loader or a "
-      "sampler of your own takes every {}th from its rank on (BatchLoader::set_shard). If it is meant, set "
+      "sampler of your own takes one in {} of them, from its rank on (BatchLoader::set_shard). If it is meant, set "
       "trainer.allow_same_batches: true.",
       ranks);
   if (first % 2 == 0) {

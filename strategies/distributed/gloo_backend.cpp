@@ -57,6 +57,23 @@ c10::intrusive_ptr<c10d::Work> start(Call call) {
   return c10::make_intrusive<GlooWork>(work);
 }
 
+/// Gloo makes it of other calls, and gives no future: it has ended for exit() when somebody has waited for it, or nobody will.
+class GlooReduceScatter final : public c10d::Work {
+ public:
+  template <class Call>
+  explicit GlooReduceScatter(Call call) : unfinished_(std::make_unique<UnfinishedWork>()), work_(call_gloo(call)) {}
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool is_done = call_gloo([&] { return work_->wait(timeout); });
+    unfinished_.reset();
+    return is_done;
+  }
+
+ private:
+  std::unique_ptr<UnfinishedWork> unfinished_;
+  c10::intrusive_ptr<c10d::Work> work_;
+};
+
 }  // namespace
 
 std::future<void> end_of(c10d::Work& work) {
@@ -108,7 +125,7 @@ c10::intrusive_ptr<c10d::Work> GlooBackend::alltoall_base(at::Tensor& received, 
 c10::intrusive_ptr<c10d::Work> GlooBackend::reduce_scatter(std::vector<at::Tensor>& mine,
                                                            std::vector<std::vector<at::Tensor>>& all,
                                                            const c10d::ReduceScatterOptions& options) {
-  return start([&] { return gloo_->reduce_scatter(mine, all, options); });
+  return c10::make_intrusive<GlooReduceScatter>([&] { return gloo_->reduce_scatter(mine, all, options); });
 }
 
 }  // namespace levin

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "levin/core/base/format.h"
 #include "levin/core/error.h"
@@ -67,7 +69,11 @@ class Shares {
 
 HostsReduction::~HostsReduction() {
   // Gloo's destructor waits for calls that are under way, and those for other hosts.
-  if (is_abandoned_) static_cast<void>(links_.between.release());
+  if (!is_abandoned_) return;
+  static auto& abandoned = *new std::vector<c10::intrusive_ptr<c10d::Backend>>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  abandoned.push_back(std::move(links_.between));
 }
 
 void HostsReduction::give_up() noexcept {

@@ -100,6 +100,9 @@ TEST_CASE("npy files hold one array each, and safetensors all under their names"
           [](const Batch& batch) { return batch["x"].squeeze(1); });
   CHECK_THAT(content(folder / "flat.npy"), Contains("'shape': (3, ), }"));
   CHECK(torch::equal(read_npy(folder / "flat.npy"), torch::arange(3, torch::kDouble)));
+  predict(folder, {.filename = "negated", .format = PredictionFormat::kNpy},
+          [](const Batch& batch) { return at::_neg_view(batch["x"].squeeze(1)); });
+  CHECK(torch::equal(read_npy(folder / "negated.npy"), -torch::arange(3, torch::kDouble)));
   predict(folder, {.format = PredictionFormat::kSafetensors}, both);
   const Checkpoint read = Checkpoint::load(folder / "predictions.safetensors");
   CHECK(torch::equal(read.tensors.at("x"), torch::arange(3, torch::kFloat).reshape({-1, 1})));

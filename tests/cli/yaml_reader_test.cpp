@@ -140,6 +140,10 @@ TEST_CASE("a syntax error has its place") {
   CHECK_THAT(error_of("a:\t'open"), Catch::Contains("YAML syntax") && !Catch::Contains("a tab"));
   CHECK_THAT(error_of("a: [1, 2\nb: 3\n"), Catch::Contains("run.yaml:2:") && Catch::Contains("YAML syntax"));
   CHECK_THAT(error_of("a: 'open"), Catch::Contains("YAML syntax"));
+  for (const char* text : {"a:\n    b: 1\n  c: 2\n", "a:\n    - 1\n  - 2\n"}) {
+    CHECK_THAT(error_of(text),
+               Catch::Contains("run.yaml:3:3: YAML syntax: the indentation of this line fits that of none above it"));
+  }
   CHECK_THAT(error_of("a: b: c"), Catch::Contains("run.yaml:1:") && Catch::Contains("YAML syntax"));
   CHECK_THAT(error_of("\ta: 1"), Catch::Contains("run.yaml:1:"));
   CHECK_THAT(error_of("a: 1\n---\nb: 2"), Catch::Contains("more than one YAML document"));

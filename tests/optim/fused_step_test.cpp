@@ -160,7 +160,7 @@ TEST_CASE("a fused step has the numbers of LibTorch's own, for every option, for
     INFO(kind.name << " " << type);
     Trained plain = trained(kind.plain, forms(type));
     Trained fused = trained(kind.fused, forms(type));
-    for (int step = 0; step < 100; ++step) {
+    for (int step = 0; step < 40; ++step) {
       give_gradients(plain, step);
       for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
         const at::Tensor& gradient = plain.parameters[i].grad();

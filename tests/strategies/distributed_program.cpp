@@ -260,6 +260,7 @@ int main(int argc, char** argv) {
       levin::test::Scenarios scenarios = kScenarios;
       scenarios.merge(levin::test::gradient_scenarios());
       scenarios.merge(levin::test::group_scenarios());
+      scenarios.merge(levin::test::in_flight_scenarios());
       scenarios.at(argv[1])(context);
       strategy.barrier("the end of the program", Here::current());
       strategy.teardown();

@@ -57,6 +57,8 @@ using Scenarios = std::map<std::string, Scenario>;
 
 /// Steps of training and the gradients in them.
 Scenarios gradient_scenarios();
+/// Reductions that are under way when a backward pass, or the program, ends.
+Scenarios in_flight_scenarios();
 /// Calls of the control group: for the values that it gives, and for ranks in different ones.
 Scenarios group_scenarios();
 

@@ -172,6 +172,27 @@ TEST_CASE("a copy takes the memory of an earlier one where that fits") {
   }
 }
 
+TEST_CASE("a copy of a checkpoint that is not needed any more takes the tensors that nobody else has") {
+  std::vector<float> outside = {1, 2, 3};
+  const at::Tensor held = torch::rand({4});
+  Checkpoint checkpoint;
+  checkpoint.tensors = {{"alone", torch::rand({4})},
+                        {"held", held},
+                        {"view", torch::rand({8}).slice(0, 0, 4)},
+                        {"part of a held one", held.view({2, 2})},
+                        {"trained", torch::rand({4}).requires_grad_()},
+                        {"outside", torch::from_blob(outside.data(), {3})}};
+  const std::map<std::string, at::Tensor> before = checkpoint.copy().tensors;
+  std::map<std::string, const void*> places;
+  for (const auto& [name, tensor] : checkpoint.tensors) places[name] = tensor.const_data_ptr();
+  const Checkpoint taken = std::move(checkpoint).copy(Checkpoint());
+  for (const auto& [name, tensor] : taken.tensors) {
+    CAPTURE(name);
+    CHECK(tensor.equal(before.at(name)));
+    CHECK((tensor.const_data_ptr() == places[name]) == (name == "alone"));
+  }
+}
+
 TEST_CASE("saving makes the folder, leaves no other file, and refuses what a file cannot hold") {
   levin::test::TemporaryFolder folder;
   const auto file = folder.path() / "deep" / "er" / (std::string(250, 'n') + ".ckpt");

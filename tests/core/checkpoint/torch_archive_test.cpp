@@ -26,7 +26,7 @@ std::string error_of(const std::string& bytes) {
 std::string zip(const std::vector<std::pair<std::string, std::string>>& files, char method = 0) {
   const auto number = [](std::uint64_t value, int bytes) {
     std::string text;
-    for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
+    for (int i = 0; i < bytes; ++i, value >>= 8) text += static_cast<char>(value & 0xff);
     return text;
   };
   std::string data;

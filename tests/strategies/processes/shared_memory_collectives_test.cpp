@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -127,7 +128,7 @@ bool is_right(Rank& rank, std::size_t call, std::size_t kind, std::size_t size, 
     case 4: {
       const std::span<std::byte> window = rank.collectives.window();
       const std::size_t fitting = std::min(size, window.size() / sizeof(std::int32_t));
-      std::memcpy(window.data(), mine.data(), fitting * sizeof(std::int32_t));
+      std::copy_n(mine.data(), fitting, reinterpret_cast<std::int32_t*>(window.data()));
       Ints result(fitting);
       rank.collectives.all_reduce_window(rank.values(result), "all_reduce_window");
       return result == sum_of_given(ranks, call, 0, fitting);
@@ -136,7 +137,7 @@ bool is_right(Rank& rank, std::size_t call, std::size_t kind, std::size_t size, 
       const auto parts = rank.collectives.share_parts(size * sizeof(std::int32_t), "share_parts");
       if (!parts) return false;
       std::byte* const part = parts->of(rank.number());
-      std::memcpy(part, mine.data(), size * sizeof(std::int32_t));
+      std::copy_n(mine.data(), size, reinterpret_cast<std::int32_t*>(part));
       Ints result(size);
       auto values = rank.values(result);
       values.bytes = {part, size * sizeof(std::int32_t)};
