@@ -48,7 +48,7 @@ def describe(build, source, python):
     versions = [
         ("levin", output_of("git", "-C", str(source), "describe", "--always", "--dirty")),
         ("LibTorch", libtorch_version(cached(build, "LEVIN_TORCH_ROOT"))),
-        ("compiler", output_of("c++", "--version").splitlines()[0:1]),
+        ("compiler", output_of(cached(build, "CMAKE_CXX_COMPILER"), "--version").splitlines()[0:1]),
         ("build type", cached(build, "CMAKE_BUILD_TYPE")),
         ("Python", platform.python_version()),
     ]
