@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/protocol/rank_exchange.h"
 #include "support/counting_group.h"
 #include "support/simulated_ranks.h"
 

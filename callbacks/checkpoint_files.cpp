@@ -5,10 +5,10 @@
 #include <system_error>
 
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
 
 namespace levin::detail {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <string_view>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
-#include "levin/core/error.h"
-#include "levin/core/files/leaves_folder.h"
+#include "levin/core/base/text.h"
+#include "levin/core/files/paths.h"
 
 namespace levin {
 namespace {

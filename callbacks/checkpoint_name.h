@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/metric_row.h"
+#include "levin/core/protocol/metric_row.h"
 
 namespace levin {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "levin/callbacks/monitoring.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

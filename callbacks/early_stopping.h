@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
-#include "levin/core/export.h"
-#include "levin/core/options/choice.h"
+#include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 
 namespace levin {

@@ -1,4 +1,4 @@
-#include "levin/callbacks/gradient_sync_check.h"
+#include "levin/callbacks/builtin_callbacks.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -10,13 +10,13 @@
 #include <span>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
 

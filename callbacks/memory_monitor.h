@@ -1,12 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 
 #include "levin/callbacks/memory_growth.h"
 #include "levin/core/callback.h"
-#include "levin/core/memory.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
@@ -20,8 +17,7 @@ struct MemoryMonitorOptions {
 
 /// Logs the memory of each rank after each training epoch, in MB: `memory_resident`, `memory_peak`, and of a device
 /// `memory_allocated`, `memory_reserved` and `memory_used`; the most of all ranks, and each rank's own. Warns, once in a run,
-/// when memory grows in so many epochs one after another, and names the hook whose tensors stay alive: from the last two of
-/// these epochs, in which it counts them.
+/// when memory grows in `warn_after_epochs` epochs one after another.
 class MemoryMonitor final : public Callback {
  public:
   using Options = MemoryMonitorOptions;
@@ -31,17 +27,13 @@ class MemoryMonitor final : public Callback {
 
   void on_train_start(Trainer& trainer, Module& module) override;
   void on_train_epoch_end(Trainer& trainer, Module& module) override;
-  void teardown(Trainer& trainer, Module& module, Stage stage) override;
 
  private:
-  void look_for_growth(const Trainer& trainer);
   void warn();
 
   MemoryMonitorOptions options_;
   MemoryGrowth growth_;
   bool warned_ = false;
-  std::unique_ptr<TensorsByHook> tensors_;     ///< while memory grows
-  std::map<Hook, std::int64_t> alive_before_;  ///< an epoch ago
 };
 
 }  // namespace levin

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
-#include "levin/core/export.h"
-#include "levin/core/options/choice.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 

@@ -1,7 +1,7 @@
 #include "levin/callbacks/model_checkpoint.h"
 
 #include "levin/callbacks/checkpoint_name.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 

@@ -1,8 +1,8 @@
 #include "levin/callbacks/monitoring.h"
 
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/metric_names.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/trainer.h"
 

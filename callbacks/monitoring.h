@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/fwd.h"
-#include "levin/core/metric_row.h"
-#include "levin/core/options/choice.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/options/option_type.h"
 #include "levin/core/options/value.h"
+#include "levin/core/protocol/metric_row.h"
 
 namespace levin {
 

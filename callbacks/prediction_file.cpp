@@ -6,10 +6,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
 
 namespace levin::detail {

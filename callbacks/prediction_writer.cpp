@@ -7,15 +7,13 @@
 #include <sstream>
 
 #include "levin/callbacks/prediction_file.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
-#include "levin/core/files/leaves_folder.h"
-#include "levin/core/files/path_text.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/module.h"
-#include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/batch.h"
 #include "levin/core/callback.h"
-#include "levin/core/export.h"
-#include "levin/core/options/choice.h"
+#include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 
 namespace levin {

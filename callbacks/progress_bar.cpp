@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/steady_seconds.h"
 #include "levin/core/callback.h"
 #include "levin/core/console/progress_line.h"
 #include "levin/core/console/terminal.h"
-#include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/trainer.h"

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"
-#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 
 namespace levin {

@@ -7,12 +7,12 @@
 #include "levin/callbacks/profile_file.h"
 #include "levin/callbacks/rank_waits.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
 #include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/table.h"
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "levin/callbacks/profile_file.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
 #include "levin/core/trainer.h"
 
 namespace levin {

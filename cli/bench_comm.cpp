@@ -1,12 +1,12 @@
 #include <iostream>
 
 #include "levin/cli/bench.h"
-#include "levin/core/base/float_text.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/table.h"
-#include "levin/core/error.h"
-#include "levin/strategies/distributed/collective_bench.h"
-#include "levin/strategies/join_ranks.h"
+#include "levin/strategies/world/collective_bench.h"
+#include "levin/strategies/world/join_ranks.h"
 
 namespace levin::cli {
 namespace {

@@ -5,17 +5,17 @@
 #include "levin/cli/bench.h"
 #include "levin/cli/run.h"
 #include "levin/cli/step_timer.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/data_module.h"
-#include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/protocol/rank_exchange.h"
-#include "levin/core/seed.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
-#include "levin/strategies/ddp.h"
-#include "levin/strategies/distributed/collective_bench.h"
+#include "levin/strategies/gradients/ddp.h"
+#include "levin/strategies/world/collective_bench.h"
 
 namespace levin::cli {
 namespace {

@@ -1,7 +1,7 @@
 #include "levin/cli/class_catalog.h"
 
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin::cli {
 namespace {

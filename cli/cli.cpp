@@ -1,4 +1,4 @@
-#include "levin/cli/cli.h"
+#include "levin/cli/run_main.h"
 
 #include <iostream>
 #include <string>
@@ -14,9 +14,8 @@
 #include "levin/cli/load_config.h"
 #include "levin/cli/new_project.h"
 #include "levin/cli/run.h"
-#include "levin/cli/run_main.h"
-#include "levin/core/error.h"
-#include "levin/strategies/rank_start.h"
+#include "levin/core/base/error.h"
+#include "levin/strategies/launch/rank_start.h"
 
 namespace levin::cli {
 namespace {

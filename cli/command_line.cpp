@@ -10,11 +10,9 @@
 #include "levin/cli/load_config.h"
 #include "levin/cli/new_project.h"
 #include "levin/cli/run_config.h"
-#include "levin/core/base/build_info.h"
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
+#include "levin/core/options/build_info.h"
 
 namespace levin::cli {
 namespace {

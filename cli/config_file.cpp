@@ -9,8 +9,8 @@
 #include "levin/cli/help_text.h"
 #include "levin/cli/interpolation.h"
 #include "levin/cli/version.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/yaml/to_yaml.h"
 

@@ -6,10 +6,8 @@
 #include "levin/cli/config_merge.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/options/option_check.h"
 #include "levin/core/options/option_type.h"
 

@@ -5,8 +5,8 @@
 
 #include "levin/cli/source_text.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/utf8.h"
-#include "levin/core/options/error_limit.h"
+#include "levin/core/base/text.h"
+#include "levin/core/options/option_check.h"
 
 namespace levin::cli {
 namespace {

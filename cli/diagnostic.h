@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace levin::cli {
 

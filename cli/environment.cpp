@@ -8,9 +8,8 @@
 #include <optional>
 
 #include "levin/cli/run_config.h"
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/trainer_options.h"
 

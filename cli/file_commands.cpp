@@ -6,11 +6,10 @@
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/json_schema.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
-#include "levin/core/checkpoint/file_report.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
+#include "levin/core/formats/file_report.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {

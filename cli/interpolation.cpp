@@ -11,8 +11,7 @@
 #include "levin/cli/config_value.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {

@@ -6,7 +6,7 @@
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
 #include "levin/core/options/options.h"
 
 namespace levin::cli {

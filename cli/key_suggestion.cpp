@@ -5,10 +5,8 @@
 
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/run_config.h"
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/trainer_options.h"
 
 namespace levin::cli {

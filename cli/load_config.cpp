@@ -7,7 +7,7 @@
 #include "levin/cli/key_suggestion.h"
 #include "levin/cli/plugin_loader.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
 #include "levin/core/options/option_check.h"
 
 namespace levin::cli {

@@ -4,8 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "levin/core/base/end_process.h"
-#include "levin/core/base/openmp_waits.h"
+#include "levin/core/base/process.h"
 
 namespace {
 

@@ -6,11 +6,9 @@
 #include <system_error>
 
 #include "levin/cli/project_templates.h"
-#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
 
 namespace levin::cli {

@@ -8,9 +8,8 @@
 
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/plugin_stamp_check.h"
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
 
 namespace levin::cli {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
 #include "levin/core/headers_hash.h"
-#include "levin/core/plugin_stamp.h"
+#include "levin/core/options/registry.h"
 
 namespace levin::cli {
 namespace {

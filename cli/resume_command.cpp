@@ -1,6 +1,6 @@
 #include "levin/cli/resume_command.h"
 
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
 
 namespace levin::cli {
 namespace {

@@ -10,12 +10,12 @@
 #include "levin/cli/shared_options.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
-#include "levin/core/console/text.h"
+#include "levin/core/console/table.h"
 #include "levin/core/data_module.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/optimizers/parameter_groups.h"
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
 
 namespace levin::cli {

@@ -2,7 +2,7 @@
 
 #include "levin/cli/command_line.h"
 #include "levin/cli/run_config.h"
-#include "levin/core/fwd.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin::cli {
 

@@ -5,9 +5,8 @@
 #include <iterator>
 #include <map>
 
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "levin/cli/diagnostic.h"
-#include "levin/core/base/end_process.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/own_process.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
-#include "levin/strategies/rank_start.h"
+#include "levin/strategies/launch/rank_start.h"
 
 namespace levin {
 namespace {

@@ -7,9 +7,9 @@
 #include <system_error>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/utf8.h"
-#include "levin/core/files/path_text.h"
-#include "levin/strategies/processes/run_inputs.h"
+#include "levin/core/base/text.h"
+#include "levin/core/files/paths.h"
+#include "levin/strategies/launch/rank_start.h"
 
 namespace levin::cli {
 namespace {

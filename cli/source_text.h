@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace levin::cli {
 

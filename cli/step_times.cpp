@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "levin/core/base/float_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/table.h"
 
 namespace levin::cli {

@@ -7,7 +7,7 @@
 
 #include "levin/cli/yaml_scalar.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 
 namespace levin::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <regex>
 
-#include "levin/core/base/float_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin::cli {
 namespace {

@@ -23,7 +23,7 @@ install(EXPORT levinTargets NAMESPACE levin:: DESTINATION ${levin_package_folder
 install(FILES ${PROJECT_BINARY_DIR}/levinConfig.cmake ${PROJECT_BINARY_DIR}/levinConfigVersion.cmake
               cmake/LevinTorch.cmake cmake/LevinPlugin.cmake DESTINATION ${levin_package_folder})
 
-install(FILES include/levin/levin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin)
+install(FILES ${PROJECT_BINARY_DIR}/include/generated/levin/levin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin)
 install(FILES ${PROJECT_BINARY_DIR}/include/generated/levin/core/version.h ${PROJECT_BINARY_DIR}/include/generated/levin/core/headers_hash.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/levin/core)
 foreach(room IN LISTS LEVIN_ROOM_NAMES)

@@ -2,7 +2,7 @@
 #   build/include/ROOM          the whole room, for itself and the tests
 #   build/include/api/ROOM      its public headers (ROOM/public_headers.txt): for other rooms and for users; these are installed
 #   build/include/basics        text, files, numbers, time and drawing of core (core/basic_headers.txt), for any room
-#   build/include/protocol      core/protocol, for strategies, which implement it
+#   build/include/floors/R/F    the floor F of the room R, whose floors are listed in R/floors.txt
 #   build/include/generated     what CMake writes
 set(LEVIN_ROOM_NAMES core data optim callbacks loggers strategies cli)
 
@@ -18,6 +18,49 @@ function(levin_link_headers root room list)
   endforeach()
 endfunction()
 
+# Makes an include root of each floor of a room, and sets LEVIN_FLOOR_<room>_<floor>, for SEES: its root and those of the floors
+# below. A file that includes what stands on a higher floor does not compile.
+function(levin_make_floors room)
+  set(source ${PROJECT_SOURCE_DIR}/${room})
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source}/floors.txt)
+  file(STRINGS ${source}/floors.txt floors REGEX "^[a-z]+:")
+  set(roots generated)
+  foreach(floor IN LISTS floors)
+    string(REGEX MATCH "^([a-z]+): *(.*)$" matched "${floor}")
+    set(name ${CMAKE_MATCH_1})
+    string(REPLACE " " ";" folders "${CMAKE_MATCH_2}")
+    set(place ${PROJECT_BINARY_DIR}/include/floors/${room}/${name}/levin/${room})
+    file(REMOVE_RECURSE ${place})
+    file(MAKE_DIRECTORY ${place})
+    foreach(folder IN LISTS folders)
+      set(entries ${folder})
+      if(folder STREQUAL ".") # the headers that stand in the room itself
+        file(GLOB entries CONFIGURE_DEPENDS RELATIVE ${source} ${source}/*.h)
+      endif()
+      foreach(entry IN LISTS entries)
+        cmake_path(GET entry PARENT_PATH parent)
+        file(MAKE_DIRECTORY ${place}/${parent})
+        file(CREATE_LINK ${source}/${entry} ${place}/${entry} SYMBOLIC)
+      endforeach()
+    endforeach()
+    list(APPEND roots floors/${room}/${name})
+    set(LEVIN_FLOOR_${room}_${name} ${roots} PARENT_SCOPE)
+  endforeach()
+endfunction()
+
+# levin_sources(OUT folders... [EXCEPT files...]): the sources in these folders of a room; CMake finds new ones by itself.
+function(levin_sources out)
+  cmake_parse_arguments(IN "" "" "EXCEPT" ${ARGN})
+  set(patterns "")
+  foreach(folder IN LISTS IN_UNPARSED_ARGUMENTS)
+    cmake_path(SET pattern NORMALIZE "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
+    list(APPEND patterns ${pattern})
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${patterns})
+  list(REMOVE_ITEM sources ${IN_EXCEPT})
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
 set(LEVIN_API_ROOTS ${PROJECT_BINARY_DIR}/include/generated)
 set(LEVIN_ALL_ROOTS ${PROJECT_BINARY_DIR}/include/generated)
 foreach(room IN LISTS LEVIN_ROOM_NAMES)
@@ -29,21 +72,27 @@ foreach(room IN LISTS LEVIN_ROOM_NAMES)
 endforeach()
 levin_link_headers(${PROJECT_BINARY_DIR}/include/basics core basic_headers.txt)
 
-# What plug-ins are stamped with: a hash of all public headers, made again when one of them changes.
+# What plug-ins are stamped with: a hash of all public headers, made again when one of them changes. And the header with all of them.
 set(headers_and_hashes "")
+set(levin_h_includes core/version.h)
 foreach(room IN LISTS LEVIN_ROOM_NAMES)
   file(STRINGS ${PROJECT_SOURCE_DIR}/${room}/public_headers.txt headers)
   foreach(header IN LISTS headers)
     file(SHA256 ${PROJECT_SOURCE_DIR}/${room}/${header} hash)
     string(APPEND headers_and_hashes "${room}/${header} ${hash}\n")
+    list(APPEND levin_h_includes ${room}/${header})
     set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/${header})
   endforeach()
 endforeach()
 string(SHA256 LEVIN_HEADERS_HASH "${headers_and_hashes}")
 string(SUBSTRING ${LEVIN_HEADERS_HASH} 0 16 LEVIN_HEADERS_HASH)
+list(SORT levin_h_includes)
+list(TRANSFORM levin_h_includes REPLACE "(.+)" "#include \"levin/\\1\"\n")
+string(CONCAT levin_h_includes ${levin_h_includes})
+configure_file(cmake/levin.h.in ${PROJECT_BINARY_DIR}/include/generated/levin/levin.h @ONLY)
 configure_file(core/headers_hash.h.in ${PROJECT_BINARY_DIR}/include/generated/levin/core/headers_hash.h @ONLY)
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/protocol/levin/core)
-file(CREATE_LINK ${PROJECT_SOURCE_DIR}/core/protocol ${PROJECT_BINARY_DIR}/include/protocol/levin/core/protocol SYMBOLIC)
+levin_make_floors(core)
+levin_make_floors(strategies)
 
 # What each room but core sees of core.
 set(LEVIN_BELOW api/core basics generated)
@@ -81,7 +130,7 @@ function(levin_add_room target)
   foreach(root IN LISTS ROOM_SEES)
     target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include/${root})
   endforeach()
-  target_compile_definitions(${target} PRIVATE LEVIN_BUILDS_ITSELF) # no plug-in: plugin_stamp.h
+  target_compile_definitions(${target} PRIVATE LEVIN_BUILDS_ITSELF) # no plug-in: registry.h
   target_link_libraries(${target} PRIVATE levin_warnings Threads::Threads ${ROOM_LINK})
   if(ROOM_TORCH)
     target_link_libraries(${target} PRIVATE levin_torch)

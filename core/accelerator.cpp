@@ -2,13 +2,20 @@
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <numeric>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
+#include "levin/core/engine/parts/current_device.h"
+#include "levin/core/engine/parts/kept_memory.h"
 
 namespace levin {
 
@@ -102,5 +109,46 @@ std::optional<at::ScalarType> Accelerator::autocast_type(PrecisionFormat format)
 std::unique_ptr<DeviceGraph> Accelerator::make_graph(const at::Device&, const DeviceGraph*) const { return nullptr; }
 
 bool Accelerator::pins_memory() const { return device_type() != at::kCPU; }
+
+}  // namespace levin
+
+#if defined(__SANITIZE_ADDRESS__)
+// Declared in sanitizer/allocator_interface.h, which g++ 12 does not bring along.
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
+#endif
+
+namespace levin {
+namespace {
+
+CurrentDevice current_device;
+
+}  // namespace
+
+void set_current_device(CurrentDevice device) { current_device = std::move(device); }
+
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  memory.resident = pages * sysconf(_SC_PAGESIZE);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  // The kernel counts it apart, and not to the page.
+  memory.peak = std::max<std::int64_t>(memory.resident, std::int64_t{usage.ru_maxrss} * 1024);
+#if defined(__SANITIZE_ADDRESS__)
+  memory.in_use = static_cast<std::int64_t>(__sanitizer_get_current_allocated_bytes());
+#else
+  const struct mallinfo2 heap = mallinfo2();
+  const std::size_t kept = CachingCpuAllocator::kept_bytes();
+  memory.in_use = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd) - static_cast<std::int64_t>(kept);
+#endif
+  return memory;
+}
+
+void clear_memory() {
+  if (current_device.accelerator) current_device.accelerator->clear_memory(current_device.device);
+  CachingCpuAllocator::clear_this_thread();
+  malloc_trim(0);
+}
 
 }  // namespace levin

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/export.h"
-#include "levin/core/options/choice.h"
-#include "levin/core/options/devices.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/options/option_type.h"
+#include "levin/core/options/trainer_values.h"
 
 namespace c10d {
 class Backend;
@@ -97,5 +97,17 @@ class LEVIN_API Accelerator {
   /// Batches are read into memory from which they can be copied to the device while it computes.
   virtual bool pins_memory() const;
 };
+
+/// Memory that this process has, in bytes.
+struct LEVIN_API ProcessMemory {
+  std::int64_t resident = 0;  ///< in RAM now
+  std::int64_t peak = 0;      ///< the most that was
+  std::int64_t in_use = 0;    ///< what has been allocated and not been freed, tensors on the CPU included; 0: nobody counts it
+};
+LEVIN_API ProcessMemory process_memory();
+
+/// Gives memory that is free, but kept for later, back to the system and to the device that this process computes on. Slow:
+/// what comes next has to ask for it again. For programs that do something else between two runs.
+LEVIN_API void clear_memory();
 
 }  // namespace levin

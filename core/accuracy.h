@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin {
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 

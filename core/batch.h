@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin {
 

@@ -1,6 +1,6 @@
 #include "levin/core/batch_loader.h"
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace levin {
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/batch.h"
-#include "levin/core/export.h"
-#include "levin/core/options/choice.h"
+#include "levin/core/options/option_type.h"
 
 namespace levin {
 

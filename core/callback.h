@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/export.h"
-#include "levin/core/fwd.h"
-#include "levin/core/metric_row.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/hook.h"
 #include "levin/core/options/value.h"
-#include "levin/core/protocol/hook.h"
+#include "levin/core/protocol/metric_row.h"
 
 namespace levin {
 

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/hook.h"
+#include "levin/core/base/shared.h"
 #include "levin/core/batch_loader.h"
-#include "levin/core/export.h"
 #include "levin/core/options/value.h"
-#include "levin/core/protocol/hook.h"
-#include "levin/core/shared.h"
 
 namespace levin {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/export.h"
-#include "levin/core/metric_row.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/value.h"
+#include "levin/core/protocol/metric_row.h"
 
 namespace levin {
 

@@ -3,18 +3,18 @@
 #include <cmath>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
-#include "levin/core/error.h"
-#include "levin/core/loops/gradients.h"
-#include "levin/core/loops/manual_optimization.h"
-#include "levin/core/loops/sample_gather.h"
+#include "levin/core/engine/loops/manual_optimization.h"
+#include "levin/core/engine/loops/sample_gather.h"
+#include "levin/core/engine/parts/scalar_value.h"
+#include "levin/core/engine/state/module_attachment.h"
+#include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/engine/step/gradients.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/rows/scalar_value.h"
-#include "levin/core/run/module_attachment.h"
-#include "levin/core/run/trainer_state.h"
 
 namespace levin {
 

@@ -14,15 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/error.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/hook.h"
+#include "levin/core/base/shared.h"
 #include "levin/core/data_module.h"
-#include "levin/core/error.h"
-#include "levin/core/export.h"
-#include "levin/core/fwd.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/options.h"
-#include "levin/core/protocol/hook.h"
 #include "levin/core/protocol/log_options.h"
-#include "levin/core/shared.h"
 #include "levin/core/weights.h"
 
 namespace levin {

@@ -4,10 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "levin/core/export.h"
-#include "levin/core/fwd.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/hook.h"
 #include "levin/core/options/value.h"
-#include "levin/core/protocol/hook.h"
 
 namespace levin {
 

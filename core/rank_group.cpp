@@ -1,13 +1,12 @@
 #include "levin/core/rank_group.h"
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/usable_cores.h"
+#include "levin/core/base/process.h"
 
 namespace levin {
 
 RankGroup::~RankGroup() = default;
 std::string RankGroup::description() const { return ""; }
-void RankGroup::synchronize_batch_norms(const torch::nn::Module&) {}
 std::optional<std::string> RankGroup::failure_elsewhere() const { return std::nullopt; }
 std::optional<int> RankGroup::lost_rank() const { return std::nullopt; }
 int RankGroup::ranks_of_host() const { return 1; }

@@ -6,11 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/error.h"
-#include "levin/core/export.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/hook.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/hook.h"
-#include "levin/core/protocol/vote_channel.h"
 
 namespace torch::nn {
 class Module;
@@ -58,9 +57,6 @@ class LEVIN_API RankGroup {
   virtual at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) = 0;
   virtual at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) = 0;
   virtual void barrier(const std::string& what, SourceLocation where) = 0;
-  /// From here to end_entry_point(), the BatchNorm layers of a module take the statistics of a training batch over all ranks. A
-  /// later call replaces what an earlier one said. Throws ConfigError for layers that cannot. Nothing to do for one rank.
-  virtual void synchronize_batch_norms(const torch::nn::Module& module);
 
   /// Where this rank is now. Cheap: called at every hook. Must not throw.
   virtual void post_whereabouts(const Whereabouts& whereabouts) = 0;

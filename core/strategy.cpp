@@ -3,11 +3,11 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "levin/core/accelerator.h"
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/error.h"
+#include "levin/core/engine/parts/current_device.h"
 #include "levin/core/module.h"
-#include "levin/core/run/current_device.h"
 
 namespace levin {
 
@@ -18,6 +18,13 @@ std::shared_ptr<Strategy> Strategy::resolve(const LaunchRequest&) { return nullp
 void Strategy::launch(const LaunchRequest& request) {
   launched_ = join(request);
   set_current_device({launched_.accelerator, launched_.device});
+}
+
+void Strategy::synchronize_batch_norms(const torch::nn::Module&) {
+  if (world_size() == 1) return;
+  throw ConfigError("sync_batchnorm: the strategy " + name() +
+                    " does not synchronize BatchNorm layers. Leave it out, or let Strategy::synchronize_batch_norms() of that "
+                    "class call levin::synchronize_batch_norms().");
 }
 
 void Strategy::teardown() noexcept {

@@ -9,11 +9,10 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/error.h"
-#include "levin/core/export.h"
-#include "levin/core/fwd.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/options/component.h"
-#include "levin/core/options/devices.h"
+#include "levin/core/options/trainer_values.h"
 #include "levin/core/rank_group.h"
 
 namespace levin {
@@ -116,6 +115,11 @@ class LEVIN_API Strategy {
   /// Takes part in the reduction of a step for which this rank has no batch: contributes zero gradients. By default parameters
   /// without a gradient get one of zeros, and after_backward() follows.
   virtual void backward_without_batch(Module& module);
+  /// From here to the end of the entry point, the BatchNorm layers of a module take the statistics of a training batch over all
+  /// ranks. A later call replaces what an earlier one said. By default a ConfigError where there are several ranks; a strategy
+  /// whose ranks came together by join_ranks() hands the call on to levin::synchronize_batch_norms(). Throws ConfigError for
+  /// layers that cannot.
+  virtual void synchronize_batch_norms(const torch::nn::Module& module);
   /// Buffers (running statistics) of all ranks become rank 0's, before a forward pass in training.
   virtual void synchronize_buffers(Module& module);
   /// Called: in training, before an optimizer steps, when gradients are complete and clipped, and when it has stepped. An

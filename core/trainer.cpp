@@ -7,21 +7,20 @@
 #include <system_error>
 #include <thread>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/checkpoint/rng_state.h"
 #include "levin/core/console/console.h"
-#include "levin/core/console/core_contention.h"
-#include "levin/core/error.h"
-#include "levin/core/loops/evaluation_report.h"
-#include "levin/core/loops/training_data.h"
-#include "levin/core/loops/training_length.h"
-#include "levin/core/resume/checkpoint_state.h"
-#include "levin/core/rows/metric_rows.h"
-#include "levin/core/run/announcements.h"
-#include "levin/core/run/entry_point.h"
-#include "levin/core/run/module_attachment.h"
-#include "levin/core/run/torch_warnings.h"
-#include "levin/core/run/trainer_state.h"
+#include "levin/core/engine/diagnostics/torch_warnings.h"
+#include "levin/core/engine/loops/evaluation_report.h"
+#include "levin/core/engine/loops/training_data.h"
+#include "levin/core/engine/parts/announcements.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/resume/checkpoint_state.h"
+#include "levin/core/engine/run/entry_point.h"
+#include "levin/core/engine/state/module_attachment.h"
+#include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/random/rng_state.h"
 
 namespace levin {
 
@@ -38,7 +37,6 @@ class ProcessSettings {
         threads_(at::get_num_threads()) {
     // Not a number that follows the load: the order of sums depends on it, and with it the last bits of results.
     if (options.threads) at::set_num_threads(static_cast<int>(*options.threads));
-    contention_.emplace(at::get_num_threads());
     if (options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
     if (options.detect_anomaly) torch::autograd::AnomalyMode::set_enabled(true);
   }
@@ -56,7 +54,6 @@ class ProcessSettings {
   bool anomaly_;
   bool checks_nan_;
   int threads_;
-  std::optional<ContentionWatch> contention_;
   TorchWarnings warnings_;
   c10::WarningUtils::WarningHandlerGuard warnings_guard_{&warnings_};
 };

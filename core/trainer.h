@@ -8,12 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/hook.h"
 #include "levin/core/data_module.h"
-#include "levin/core/export.h"
-#include "levin/core/fwd.h"
-#include "levin/core/metric_row.h"
 #include "levin/core/profiler.h"
-#include "levin/core/protocol/hook.h"
+#include "levin/core/protocol/metric_row.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer_options.h"
 #include "levin/core/weights.h"

@@ -5,16 +5,14 @@
 #include <optional>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/console/console.h"
-#include "levin/core/export.h"
 #include "levin/core/logger.h"
-#include "levin/core/options/choice.h"
 #include "levin/core/options/component.h"
-#include "levin/core/options/devices.h"
-#include "levin/core/options/limit.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
+#include "levin/core/options/trainer_values.h"
 #include "levin/core/profiler.h"
 
 namespace levin {

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <set>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/checkpoint/module_state.h"
-#include "levin/core/checkpoint/tensor_file.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
+#include "levin/core/formats/tensor_file.h"
 
 namespace levin {
 namespace {

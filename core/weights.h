@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/options/options.h"
 #include "levin/core/options/value.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
 #include "levin/data/dataset.h"
 
 namespace levin {

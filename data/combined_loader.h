@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/data_module.h"
-#include "levin/core/export.h"
-#include "levin/core/options/choice.h"
+#include "levin/core/options/option_type.h"
 
 namespace levin {
 

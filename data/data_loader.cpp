@@ -9,11 +9,11 @@
 #include <string>
 #include <system_error>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "levin/data/check_indices.h"
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"

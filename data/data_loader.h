@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/batch_loader.h"
-#include "levin/core/export.h"
 #include "levin/core/options/options.h"
 #include "levin/data/dataset.h"
 #include "levin/data/sampler.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/shared.h"
 #include "levin/core/batch.h"
-#include "levin/core/export.h"
-#include "levin/core/shared.h"
 
 namespace levin {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin {
 

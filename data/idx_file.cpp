@@ -1,14 +1,13 @@
-#include "levin/data/array_file.h"
+#include "levin/data/data_files.h"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/data/array_bytes.h"
-#include "levin/data/input_file.h"
 
 namespace levin {
 

@@ -1,4 +1,4 @@
-#include "levin/data/array_file.h"
+#include "levin/data/data_files.h"
 
 #include <ATen/ops/empty.h>
 
@@ -7,11 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
 #include "levin/data/array_bytes.h"
-#include "levin/data/input_file.h"
 
 namespace levin {
 

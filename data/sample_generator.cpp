@@ -2,7 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "levin/data/scramble.h"
 
 namespace levin {

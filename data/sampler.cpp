@@ -10,8 +10,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin {
 

@@ -4,8 +4,8 @@
 
 #include <mutex>
 
-#include "levin/core/error.h"
-#include "levin/core/seed.h"
+#include "levin/core/base/error.h"
+#include "levin/core/random/seed.h"
 #include "levin/data/scramble.h"
 
 namespace levin {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/batch_loader.h"
-#include "levin/core/export.h"
 
 namespace levin {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/data/check_indices.h"
 #include "levin/data/sampler.h"
 

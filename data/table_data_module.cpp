@@ -10,11 +10,10 @@
 #include <numeric>
 #include <tuple>
 
-#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
 #include "levin/data/array_bytes.h"
 #include "levin/data/dataset.h"
 #include "levin/data/reading_options.h"

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/data_module.h"
-#include "levin/core/export.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/options.h"
+#include "levin/data/data_files.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/data/input_file.h"
 
 namespace levin {
 

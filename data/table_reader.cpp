@@ -6,13 +6,11 @@
 
 #include <algorithm>
 
-#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
 #include "levin/data/array_bytes.h"
-#include "levin/data/array_file.h"
-#include "levin/data/csv_table.h"
+#include "levin/data/data_files.h"
 
 namespace levin::detail {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/data/check_indices.h"
 
 namespace levin {

@@ -1,6 +1,6 @@
 #include "levin/data/dataset.h"
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace levin {
 

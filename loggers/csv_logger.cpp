@@ -1,10 +1,10 @@
 #include "levin/loggers/csv_logger.h"
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
-#include "levin/core/files/leaves_folder.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "levin/loggers/log_folder.h"
 #include "levin/loggers/metrics_file.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/options.h"
 

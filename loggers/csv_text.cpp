@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "levin/core/base/float_text.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 

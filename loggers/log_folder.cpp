@@ -7,8 +7,8 @@
 #include <sstream>
 #include <string>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
 
 namespace levin {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <system_error>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/logger.h"
 #include "levin/loggers/csv_copy.h"
 #include "levin/loggers/csv_text.h"

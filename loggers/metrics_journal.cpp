@@ -4,8 +4,8 @@
 #include <string>
 #include <system_error>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin {
 namespace fs = std::filesystem;

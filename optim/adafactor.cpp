@@ -1,4 +1,4 @@
-#include "levin/optim/further_optimizers.h"
+#include "levin/optim/optimizers.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linalg_vector_norm.h>

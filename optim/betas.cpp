@@ -1,7 +1,7 @@
-#include "levin/optim/further_optimizers.h"
+#include "levin/optim/optimizers.h"
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin {
 

@@ -1,13 +1,9 @@
 #include "levin/optim/builtins.h"
 
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/optim/cosine_annealing_lr.h"
-#include "levin/optim/one_cycle_lr.h"
+#include "levin/optim/lr_schedulers.h"
 #include "levin/optim/optimizer_factories.h"
-#include "levin/optim/reduce_lr_on_plateau.h"
 #include "levin/optim/sequential_lr.h"
-#include "levin/optim/step_lr.h"
-#include "levin/optim/warmup_lr.h"
 
 namespace levin {
 namespace {

@@ -1,4 +1,4 @@
-#include "levin/optim/further_optimizers.h"
+#include "levin/optim/optimizers.h"
 
 #include <ATen/ops/zeros_like.h>
 

@@ -1,4 +1,4 @@
-#include "levin/optim/further_optimizers.h"
+#include "levin/optim/optimizers.h"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace levin {
 namespace {

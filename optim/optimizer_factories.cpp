@@ -3,8 +3,7 @@
 #include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 
-#include "levin/optim/further_optimizers.h"
-#include "levin/optim/fused_optimizers.h"
+#include "levin/optim/optimizers.h"
 
 namespace levin {
 

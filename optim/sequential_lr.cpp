@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/optim/initial_lr.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/options/component.h"
 #include "levin/optim/stepped_lr_scheduler.h"

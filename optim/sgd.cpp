@@ -1,4 +1,4 @@
-#include "levin/optim/fused_optimizers.h"
+#include "levin/optim/optimizers.h"
 
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/zeros_like.h>

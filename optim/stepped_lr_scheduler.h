@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/options.h"
 

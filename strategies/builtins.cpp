@@ -1,12 +1,12 @@
 #include "levin/strategies/builtins.h"
 
 #include "levin/core/options/registry.h"
-#include "levin/strategies/auto_strategy.h"
-#include "levin/strategies/cpu_accelerator.h"
-#include "levin/strategies/cuda_accelerator.h"
-#include "levin/strategies/ddp.h"
-#include "levin/strategies/ddp_sharded.h"
-#include "levin/strategies/single_device.h"
+#include "levin/strategies/devices/cpu_accelerator.h"
+#include "levin/strategies/devices/cuda_accelerator.h"
+#include "levin/strategies/gradients/auto_strategy.h"
+#include "levin/strategies/gradients/ddp.h"
+#include "levin/strategies/gradients/ddp_sharded.h"
+#include "levin/strategies/gradients/single_device.h"
 
 namespace levin {
 

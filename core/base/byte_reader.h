@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace levin {
 

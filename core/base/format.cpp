@@ -3,7 +3,7 @@
 #include <fmt/args.h>
 #include <fmt/format.h>
 
-#include "levin/core/base/float_text.h"
+#include "levin/core/base/text.h"
 
 namespace levin::detail {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cctype>
 
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 namespace {

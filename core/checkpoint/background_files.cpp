@@ -3,12 +3,12 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
 #include "levin/core/base/unfinished_work.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
 
 namespace levin {
 namespace {

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "levin/core/base/fwd.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/export.h"
 
 namespace levin {
 

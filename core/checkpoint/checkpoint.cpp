@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_checks.h"
 #include "levin/core/checkpoint/safetensors_file.h"
-#include "levin/core/checkpoint/value_json.h"
-#include "levin/core/error.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/options/value_json.h"
 
 namespace levin {
 namespace {
@@ -153,7 +153,7 @@ struct LoadedFile {
   Value manifest;
 };
 
-std::vector<FileReport::Check> checks_of(std::string_view file, const SafetensorsHeader& header) {
+std::vector<ChecksumReport> checks_of(std::string_view file, const SafetensorsHeader& header) {
   const auto& metadata = header.metadata;
   const auto manifest = metadata.find(kManifestKey);
   if (manifest == metadata.end()) return {};
@@ -173,7 +173,7 @@ LoadedFile read_any(const fs::path& file) {
   const auto& metadata = loaded.header.metadata;
   const auto manifest = metadata.find(kManifestKey);
   if (manifest == metadata.end()) return loaded;
-  for (const FileReport::Check& check : checks_of(bytes, loaded.header)) {
+  for (const ChecksumReport& check : checks_of(bytes, loaded.header)) {
     if (!check.holds) throw IoError(format("its checksum shows that its {} is damaged", check.what));
   }
   loaded.manifest = parse_json(manifest->second);
@@ -245,7 +245,7 @@ std::string advice_beside(const fs::path& refused) {
 
 }  // namespace
 
-std::vector<FileReport::Check> safetensors_checks(std::string_view file) { return checks_of(file, parse_safetensors(file)); }
+std::vector<ChecksumReport> safetensors_checks(std::string_view file) { return checks_of(file, parse_safetensors(file)); }
 
 void save_safetensors(const fs::path& file, const std::map<std::string, at::Tensor>& tensors) {
   const std::vector<std::pair<std::string, at::Tensor>> ordered = in_file_order(tensors);

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/options/value.h"
 
 namespace levin {

@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/safetensors_index.h"
-#include "levin/core/error.h"
 
 namespace levin {
 namespace {

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
-#include "levin/core/files/path_text.h"
+#include "levin/core/files/paths.h"
 
 namespace levin {
 namespace {

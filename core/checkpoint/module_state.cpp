@@ -6,12 +6,10 @@
 
 #include <sstream>
 
-#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/error.h"
 
 namespace levin {
 namespace {

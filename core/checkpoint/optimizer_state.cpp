@@ -1,21 +1,92 @@
 #include "levin/core/checkpoint/optimizer_state.h"
 
+#include <ATen/ops/_validate_sparse_coo_tensor_args.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sparse_coo_tensor.h>
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
+
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/checkpoint/optimizer_archive.h"
-#include "levin/core/checkpoint/optimizer_fields.h"
-#include "levin/core/checkpoint/sparse_tensor.h"
-#include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/optimizers/optimizer_fields.h"
 #include "levin/core/optimizers/option_values.h"
 
 namespace levin {
+
+namespace {
+
+constexpr std::string_view kIndices = ".sparse_indices";
+constexpr std::string_view kValues = ".sparse_values";
+
+}  // namespace
+
+void save_tensor(Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor) {
+  if (!tensor.is_sparse()) {
+    checkpoint.tensors[name] = tensor.detach();
+    return;
+  }
+  checkpoint.tensors[name + std::string(kIndices)] = tensor._indices();
+  checkpoint.tensors[name + std::string(kValues)] = tensor._values().detach();
+}
+
+at::Tensor saved_sparse_tensor(const Checkpoint& checkpoint, const std::string& name, at::IntArrayRef sizes) {
+  const auto indices = checkpoint.tensors.find(name + std::string(kIndices));
+  const auto values = checkpoint.tensors.find(name + std::string(kValues));
+  if (indices == checkpoint.tensors.end() || values == checkpoint.tensors.end()) return {};
+  try {
+    at::_validate_sparse_coo_tensor_args(indices->second, values->second, sizes);
+    return at::sparse_coo_tensor(indices->second, values->second, sizes);
+  } catch (const c10::Error& error) {
+    throw ConfigError(format("The checkpoint's sparse '{}' does not fit its parameter of shape {}: {}", name, c10::str(sizes),
+                             error.what_without_backtrace()));
+  }
+}
+
+std::optional<std::string> name_of_sparse_tensor(std::string_view part) {
+  if (!part.ends_with(kIndices)) return std::nullopt;
+  return std::string(part.substr(0, part.size() - kIndices.size()));
+}
+
+bool is_of_sparse_values(std::string_view part) { return part.ends_with(kValues); }
+
+at::Tensor archive_optimizer(const torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive output;
+  optimizer.save(output);
+  std::ostringstream stream;
+  output.save_to(stream);
+  const std::string bytes = std::move(stream).str();
+  torch::serialize::InputArchive written;
+  written.load_from(bytes.data(), bytes.size());
+  if (written.keys().empty() && !optimizer.state().empty()) {
+    const std::string name = optimizer_class_name(optimizer);
+    throw MisuseError("The optimizer " + name + " has state that a checkpoint would not hold: override " + name +
+                      "::save() and load(), or save weights only.");
+  }
+  at::Tensor archive = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(archive.mutable_data_ptr(), bytes.data(), bytes.size());
+  return archive;
+}
+
+void load_optimizer_archive(torch::optim::Optimizer& optimizer, const at::Tensor& archive) {
+  try {
+    torch::serialize::InputArchive input;
+    input.load_from(static_cast<const char*>(archive.const_data_ptr()), archive.nbytes());
+    optimizer.load(input);
+  } catch (const c10::Error& error) {
+    throw ConfigError("The checkpoint's optimizer " + optimizer_class_name(optimizer) +
+                      " cannot be loaded: " + error.what_without_backtrace());
+  }
+}
+
 namespace {
 
 using torch::optim::Optimizer;

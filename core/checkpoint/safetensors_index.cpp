@@ -1,9 +1,9 @@
 #include "levin/core/checkpoint/safetensors_index.h"
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
-#include "levin/core/checkpoint/value_json.h"
-#include "levin/core/error.h"
+#include "levin/core/base/text.h"
+#include "levin/core/options/value_json.h"
 
 namespace levin {
 

@@ -14,12 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/log_file.h"
-#include "levin/core/console/place_of_thread.h"
+#include "levin/core/console/table.h"
 #include "levin/core/console/terminal.h"
-#include "levin/core/console/text.h"
-#include "levin/core/error.h"
 
 namespace levin {
 namespace {

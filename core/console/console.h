@@ -9,12 +9,32 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "levin/core/export.h"
-#include "levin/core/options/choice.h"
-#include "levin/core/protocol/hook.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/hook.h"
+#include "levin/core/options/option_type.h"
 
 namespace levin {
+
+/// While it lives, messages of its thread say where the run of that thread is. Scopes nest; the innermost one counts.
+class PlaceOfThread {
+ public:
+  explicit PlaceOfThread(std::function<Whereabouts()> place)
+      : place_(std::move(place)), outer_(std::exchange(innermost_, this)) {}
+  ~PlaceOfThread() { innermost_ = outer_; }
+  PlaceOfThread(const PlaceOfThread&) = delete;
+  PlaceOfThread& operator=(const PlaceOfThread&) = delete;
+
+  /// Nothing for a thread that runs no hooks.
+  static std::optional<Whereabouts> now() { return innermost_ == nullptr ? std::nullopt : std::optional(innermost_->place_()); }
+
+ private:
+  static thread_local const PlaceOfThread* innermost_;
+
+  std::function<Whereabouts()> place_;
+  const PlaceOfThread* outer_;
+};
 
 /// kNone is above all messages: none is shown.
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kNone };

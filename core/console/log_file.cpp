@@ -11,9 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/terminal.h"
-#include "levin/core/error.h"
 
 namespace levin {
 namespace {

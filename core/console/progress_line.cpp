@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/table.h"
 #include "levin/core/console/terminal.h"
-#include "levin/core/console/text.h"
 
 namespace levin {
 namespace {

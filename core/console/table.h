@@ -1,9 +1,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace levin {
+
+/// The text with every control character (line breaks, tabs, escapes) made a space, so that it cannot move the cursor.
+std::string one_line(std::string_view text);
 
 enum class Align { kLeft, kRight };
 

@@ -1,5 +1,6 @@
 #include "levin/core/console/terminal.h"
 
+#include <fcntl.h>
 #include <locale.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -10,10 +11,29 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
+#include <initializer_list>
 
-#include "levin/core/base/utf8.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
+namespace {
+
+// Before main(), where a user's program could open its first file.
+[[maybe_unused]] const bool opened_at_start = [] {
+  open_standard_descriptors();
+  return true;
+}();
+
+}  // namespace
+
+void open_standard_descriptors() noexcept {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
+    // The lowest closed number is the one that is given; those below are open.
+    if (open("/dev/null", O_RDWR) < 0) return;
+  }
+}
+
 namespace {
 
 std::string environment(const char* name) {

@@ -6,6 +6,12 @@
 
 namespace levin {
 
+/// Opens /dev/null on those of the descriptors 0, 1 and 2 that are closed, so that no file, socket or shared memory that is
+/// opened later gets their numbers and, with them, every message. Done when liblevin is loaded, before main(); again before
+/// ranks are started, for a program that has closed them meanwhile.
+/// Threading: async-signal-safe.
+void open_standard_descriptors() noexcept;
+
 /// True when the file descriptor is a terminal, and not what Open MPI puts in place of one.
 bool is_terminal(int fd);
 /// True when the terminal understands cursor movements, so that a line can be redrawn: a terminal, and TERM is not "dumb".

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/files/temporary_name.h"
+#include "levin/core/files/paths.h"
 
 namespace levin {
 namespace {

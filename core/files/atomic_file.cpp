@@ -10,10 +10,10 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/core/files/abandoned_files.h"
-#include "levin/core/files/temporary_name.h"
+#include "levin/core/files/paths.h"
 
 namespace levin {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin {
 

@@ -2,8 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/options/options.h"
 
 namespace levin {

@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/checkpoint/value_json.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/module.h"
 #include "levin/core/optimizers/parameter_group_options.h"
 #include "levin/core/options/registry.h"
+#include "levin/core/options/value_json.h"
 
 namespace levin {
 
@@ -33,7 +32,7 @@ struct Part {
   }
 };
 
-std::vector<Part> parts_of(const Module& module, const ParameterGroupOptions& wanted) {
+std::vector<Part> parts_of(const torch::nn::Module& module, const ParameterGroupOptions& wanted) {
   std::vector<NamePatterns> patterns;
   for (const ParameterGroup& group : wanted.groups) patterns.push_back(group.parameters);
   auto parameters = parameter_groups(module, patterns);
@@ -68,7 +67,7 @@ std::shared_ptr<Optimizer> GroupedOptimizerFactory::make(std::vector<at::Tensor>
   return Registry<OptimizerFactory>::instance().make(class_path_, init_args_)->make(std::move(parameters));
 }
 
-std::shared_ptr<Optimizer> GroupedOptimizerFactory::make_for(const Module& module) const {
+std::shared_ptr<Optimizer> GroupedOptimizerFactory::make_for(const torch::nn::Module& module) const {
   const std::vector<Part> parts = parts_of(module, groups_);
   if (parts.empty()) return make({});
   std::shared_ptr<Optimizer> whole;

@@ -15,7 +15,7 @@ class GroupedOptimizerFactory final : public OptimizerFactory {
 
   /// With one group.
   std::shared_ptr<torch::optim::Optimizer> make(std::vector<at::Tensor> parameters) const override;
-  std::shared_ptr<torch::optim::Optimizer> make_for(const Module& module) const override;
+  std::shared_ptr<torch::optim::Optimizer> make_for(const torch::nn::Module& module) const override;
 
  private:
   Value class_path_;

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/error.h"
-#include "levin/core/export.h"
-#include "levin/core/options/choice.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/shared.h"
+#include "levin/core/options/option_type.h"
 #include "levin/core/options/value.h"
-#include "levin/core/shared.h"
 
 namespace torch::optim {
 class Optimizer;

@@ -11,9 +11,9 @@
 #include <unordered_set>
 
 #include "levin/core/base/class_name.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/checkpoint/optimizer_fields.h"
-#include "levin/core/error.h"
+#include "levin/core/optimizers/optimizer_fields.h"
 #include "levin/core/optimizers/option_values.h"
 
 namespace levin {

@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/export.h"
-#include "levin/core/fwd.h"
-#include "levin/core/metric_row.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/protocol/metric_row.h"
 
 namespace torch::nn {
 class Module;

@@ -1,7 +1,6 @@
 #include "levin/core/optimizers/optimizer_factory.h"
 
-#include "levin/core/error.h"
-#include "levin/core/module.h"
+#include "levin/core/base/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {
@@ -13,7 +12,7 @@ void detail::check_has_parameters(const std::vector<at::Tensor>& parameters) {
   if (parameters.empty()) throw MisuseError("The optimizer has no parameters: does the module have any that need a gradient?");
 }
 
-std::shared_ptr<torch::optim::Optimizer> OptimizerFactory::make_for(const Module& module) const {
+std::shared_ptr<torch::optim::Optimizer> OptimizerFactory::make_for(const torch::nn::Module& module) const {
   std::vector<at::Tensor> parameters;
   for (const auto& [name, parameter] : distinct_parameters(module)) {
     if (parameter.requires_grad()) parameters.push_back(parameter);

@@ -7,9 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/registry.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace levin {
 
@@ -19,7 +23,7 @@ class LEVIN_API OptimizerFactory {
   virtual ~OptimizerFactory();
   virtual std::shared_ptr<torch::optim::Optimizer> make(std::vector<at::Tensor> parameters) const = 0;
   /// One for a module's parameters that need a gradient: make() of all of them, unless it is overridden.
-  virtual std::shared_ptr<torch::optim::Optimizer> make_for(const Module& module) const;
+  virtual std::shared_ptr<torch::optim::Optimizer> make_for(const torch::nn::Module& module) const;
 };
 
 /// Makes a scheduler for the `lr_scheduler:` section of YAML. Registered by PyTorch's class name: StepLR, OneCycleLR, …

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "levin/core/checkpoint/optimizer_fields.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
+#include "levin/core/optimizers/optimizer_fields.h"
 #include "levin/core/options/option_type.h"
 
 namespace levin {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/options/registry.h"
 
 // What the configuration says of parameter groups, without torch: dividing a module's parameters is in parameter_groups.cpp.

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
 namespace levin {

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/export.h"
-#include "levin/core/fwd.h"
+#include "levin/core/base/fwd.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 

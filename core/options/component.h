@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
+#include "levin/core/base/shared.h"
 #include "levin/core/options/registry.h"
-#include "levin/core/shared.h"
 
 namespace levin {
 

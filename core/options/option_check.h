@@ -1,9 +1,17 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <vector>
 
 #include "levin/core/options/options.h"
+
+namespace levin {
+
+/// So many errors of one configuration are looked for; nobody reads more, and a hostile one may have a million.
+inline constexpr std::size_t kMostConfigErrors = 100;
+
+}  // namespace levin
 
 namespace levin::detail {
 

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "levin/core/base/did_you_mean.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/options/component.h"
 #include "levin/core/options/option_check.h"
 

@@ -1,8 +1,7 @@
 #include "levin/core/options/value.h"
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 namespace {

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "levin/core/error.h"
-#include "levin/core/export.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin {
 

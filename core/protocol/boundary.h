@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "levin/core/metric_row.h"
-#include "levin/core/protocol/hook.h"
-#include "levin/core/protocol/vote_channel.h"
+#include "levin/core/base/hook.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/metric_row.h"
 
 namespace levin {
 

@@ -2,13 +2,66 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/join.h"
-#include "levin/core/error.h"
-#include "levin/core/protocol/coverage.h"
-#include "levin/core/protocol/rank_list.h"
-#include "levin/core/protocol/vote_channel.h"
+#include "levin/core/base/text.h"
+#include "levin/core/protocol/control_group.h"
+
+namespace levin::detail {
+
+std::string rank_list(const std::vector<int>& ranks) {
+  if (ranks.empty()) return "no rank";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t start = 0; start < ranks.size();) {
+    std::size_t end = start;
+    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
+    if (end - start < 2) end = start;  // "0, 1" reads better than "0-1"
+    if (start > 0) text += ", ";
+    text += std::to_string(ranks[start]);
+    if (end > start) text += format("-{}", ranks[end]);
+    start = end + 1;
+  }
+  return text;
+}
+
+std::string rank_prefix(std::int64_t rank) { return std::string("rank_").append(std::to_string(rank)).append("_"); }
+
+}  // namespace levin::detail
+
+namespace levin::detail {
+
+namespace {
+
+std::string what_counts(const MetricEntry& entry, Level level, int first_rank) {
+  const bool reduced = level == Level::kStep ? entry.options.step_is_reduced() : entry.options.epoch_is_reduced();
+  if (!reduced) return format("its value is rank {}'s", first_rank);
+  return format("its value is the {} over the ranks that logged it", reduce_name(entry.options.reduce));
+}
+
+}  // namespace
+
+std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const Slot> by_rank,
+                          std::span<const std::int64_t> batches) {
+  if (entry.options.rank_zero_only) return {};
+  const bool once_a_batch = !hook_policy(entry.hook).epoch_only;
+  std::vector<int> with;
+  std::vector<int> without;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank].present()) {
+      with.push_back(static_cast<int>(rank));
+    } else if (!once_a_batch || batches[rank] > 0) {
+      without.push_back(static_cast<int>(rank));
+    }
+  }
+  if (with.empty() || without.empty()) return {};
+  if (with.size() == 1 && std::string_view(entry.name).starts_with(rank_prefix(with.front()))) return {};
+  return format("log(\"{}\") in {} ({}) ran on {} and not on {}: {}", entry.plain_name, hook_name(entry.hook), entry.site,
+                rank_list(with), rank_list(without), what_counts(entry, level, with.front()));
+}
+
+}  // namespace levin::detail
 
 namespace levin::detail {
 

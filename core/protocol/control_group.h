@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin {
 
@@ -67,5 +69,139 @@ LEVIN_API std::string describe_different_calls(const std::vector<GroupCall>& by_
 /// Empty unless a rank announces more than `longest` bytes in the gather or broadcast in which all are. Else, for a
 /// DesyncError, which does.
 LEVIN_API std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64_t longest, int first_rank = 0);
+
+/// What one rank asks of all, or tells them, at a step or a boundary. Merged, a vote of any rank is everyone's.
+struct LEVIN_API Votes {
+  bool stop = false;                ///< should_stop
+  bool end_epoch = false;           ///< skip the rest of this epoch
+  bool has_next = true;             ///< training data: this rank has a batch after the one it works on; merged: any rank has
+  std::int32_t signal = 0;          ///< number of a signal received (below 128), 0 for none; merged: the lowest rank's
+  bool parameters_changed = false;  ///< the module or its optimizers have others than the ranks agreed on
+  bool loss_is_bad = false;         ///< NaN or infinite, of a batch that is part of the gradients now reduced
+  /// Of this rank's part in the gradients now reduced: its samples, or its batches where sizes are not known. Merged: the sum.
+  std::int32_t gradient_weight = 0;
+  /// Batches whose gradients make one step on this rank, at most 65535: ranks compare them. Merged: the lowest rank's.
+  std::int32_t accumulate_grad_batches = 0;
+  friend bool operator==(const Votes&, const Votes&) = default;
+};
+
+/// Merges by-rank votes into one, in the way that Votes documents. No votes at all: as Votes{} but without has_next.
+LEVIN_API Votes merge(const std::vector<Votes>& votes);
+
+/// Votes in one word, for shared memory and frames. The top bit is always set, so that a word is never 0.
+LEVIN_API std::uint64_t pack(const Votes& votes);
+LEVIN_API Votes unpack_votes(std::uint64_t word);
+
+/// What a rank has published for a reduction, as it travels.
+struct LEVIN_API PublishedVotes {
+  std::int64_t sequence = -1;
+  std::uint64_t votes = 0;  ///< packed
+};
+/// The votes by rank. Throws DesyncError when one of them is for another reduction than `sequence`, in which `own_rank` is.
+LEVIN_API std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_rank, std::int64_t sequence, int own_rank);
+
+/// Carries votes between boundaries without a collective of their own: each rank publishes before a gradient reduction and
+/// reads after it. Since a reduction ends on a rank only after it has started on every rank, all ranks read the same votes for
+/// the same reduction. One word of shared memory a rank on one host; an element in a bucket between hosts.
+class LEVIN_API VoteChannel {
+ public:
+  virtual ~VoteChannel();
+  /// Before reduction number `sequence` (0, 1, 2, … counted alike on every rank) starts on this rank.
+  virtual void publish(std::int64_t sequence, const Votes& votes) = 0;
+  /// After reduction number `sequence` has ended on this rank: what each rank published for it, by rank.
+  virtual std::vector<Votes> read(std::int64_t sequence) = 0;
+};
+
+/// Votes that travel by themselves: reading is a meeting over the control group. Right for every manner of training; a strategy
+/// whose reductions are a meeting already saves it this one.
+class LEVIN_API GatheredVoteChannel final : public VoteChannel {
+ public:
+  /// `group` outlives the channel.
+  explicit GatheredVoteChannel(ControlGroup& group) : group_(group) {}
+  void publish(std::int64_t sequence, const Votes& votes) override;
+  std::vector<Votes> read(std::int64_t sequence) override;
+
+ private:
+  ControlGroup& group_;
+  PublishedVotes mine_;
+};
+
+/// One call in which all ranks meet. It cannot be made without the reason for which every rank comes to it: a rank that does
+/// not would leave the others waiting.
+class LEVIN_API Meeting {
+ public:
+  /// `what`: "opening a logger". `every_rank`: completes "every rank comes here, since …". Both stand in the table of a stalled
+  /// run and in errors, where they tell a person what a rank waits for and which rule a rank that is missing has broken.
+  Meeting(const std::string& what, const std::string& every_rank);
+  const char* text() const { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+/// The first line in which a rank's text differs from rank 0's. The same on all ranks.
+struct LEVIN_API RankDifference {
+  int rank = 0;
+  std::size_t line = 0;  ///< counted from 1
+  std::string first;     ///< rank 0's; "nothing more" where its text ends before
+  std::string other;     ///< that rank's
+
+  /// "Rank 0 has `seed: 1`, rank 2 has `seed: 3` (line 4)"
+  std::string str() const;
+};
+
+/// How the runtime and callbacks exchange what is no metric: everything outside of strategies and the protocol that waits for
+/// other ranks goes through here or through a boundary. A group of one exchanges nothing.
+/// Ranks: all, for every method, in the same order. Throws DesyncError, as ControlGroup's do.
+class LEVIN_API RankExchange {
+ public:
+  /// The longest text that a rank may announce, in bytes.
+  static constexpr std::uint64_t kLongestText = std::uint64_t{64} << 20;
+
+  explicit RankExchange(ControlGroup& group) : group_(group) {}
+
+  /// One text of any bytes from each rank, in the order of ranks, on every rank. Two exchanges. A rank that announces more than
+  /// `longest` bytes is an error on all.
+  std::vector<std::string> gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest = kLongestText);
+  /// The same for what only rank 0 needs, as the writer of a file does: on other ranks no text at all. One exchange.
+  std::vector<std::string> gather_text_to_rank_zero(const std::string& mine, const Meeting& meeting,
+                                                    std::uint64_t longest = kLongestText);
+  /// Rank 0's text, on every rank; what others give does not matter. One exchange.
+  std::string broadcast_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest = kLongestText);
+  /// Every rank's bytes, one after another; each rank gives as many. One exchange.
+  std::vector<std::byte> gather_bytes(std::span<const std::byte> mine, const Meeting& meeting);
+  /// Every rank's value, in the order of ranks. `Value` is plain bytes without pointers. One exchange.
+  template <class Value>
+  std::vector<Value> gather_values(const Value& mine, const Meeting& meeting);
+  /// Rank 0's value, on every rank. One exchange.
+  template <class Value>
+  Value broadcast_value(const Value& mine, const Meeting& meeting);
+
+  /// Compares a text of all ranks: one exchange when all have the same. Else every rank's, by rank.
+  std::optional<std::vector<std::string>> gather_if_different(const std::string& mine, const Meeting& meeting);
+  /// The same, with the first line that differs.
+  std::optional<RankDifference> first_difference(const std::string& mine, const Meeting& meeting);
+
+ private:
+  ControlGroup& group_;
+};
+
+template <class Value>
+std::vector<Value> RankExchange::gather_values(const Value& mine, const Meeting& meeting) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  if (group_.size() == 1) return {mine};
+  std::vector<Value> all(static_cast<std::size_t>(group_.size()));
+  group_.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), meeting.text());
+  return all;
+}
+
+template <class Value>
+Value RankExchange::broadcast_value(const Value& mine, const Meeting& meeting) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  Value value = mine;
+  auto* const bytes = reinterpret_cast<char*>(&value);
+  broadcast_text(std::string(bytes, sizeof value), meeting, sizeof value).copy(bytes, sizeof value);
+  return value;
+}
 
 }  // namespace levin

@@ -4,10 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
-#include "levin/core/protocol/peer_limits.h"
-#include "levin/core/protocol/rank_list.h"
+#include "levin/core/protocol/boundary_result.h"
 
 namespace levin::detail {
 

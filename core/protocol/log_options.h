@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/error.h"
-#include "levin/core/export.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/protocol/hook.h"
+#include "levin/core/base/hook.h"
 #include "levin/core/protocol/log_options.h"
 
 namespace levin::detail {

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin::detail {
 

@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "levin/core/protocol/metric_snapshot.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/protocol/metric_table.h"
 #include "levin/core/protocol/metric_views.h"

@@ -2,11 +2,10 @@
 
 #include <utility>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/boundary_result.h"
 #include "levin/core/protocol/metric_recorder.h"
-#include "levin/core/protocol/metric_snapshot.h"
 
 namespace levin {
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "levin/core/protocol/boundary.h"
-#include "levin/core/protocol/metric_snapshot.h"
+#include "levin/core/protocol/metric_store.h"
 #include "levin/core/protocol/metric_table.h"
 
 namespace levin::detail {

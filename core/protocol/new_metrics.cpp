@@ -3,8 +3,8 @@
 #include <unordered_map>
 
 #include "levin/core/base/byte_reader.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/core/protocol/metric_table.h"
 
 namespace levin::detail {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "levin/core/protocol/metric_options.h"
-#include "levin/core/protocol/slot.h"
+#include "levin/core/protocol/metric_table.h"
 
 namespace levin::detail {
 

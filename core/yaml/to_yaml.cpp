@@ -7,8 +7,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "levin/core/base/float_text.h"
-#include "levin/core/base/utf8.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 namespace {

@@ -1,13 +1,14 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <memory>
 
 #include "levin/core/accelerator.h"
-#include "levin/core/export.h"
+#include "levin/core/base/fwd.h"
 
 namespace levin {
 

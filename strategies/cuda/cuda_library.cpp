@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "levin/strategies/cuda/cuda_api.h"
 
 namespace levin {

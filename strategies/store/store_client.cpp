@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
-#include "levin/strategies/processes/peer_errors.h"
+#include "levin/strategies/failure/peer_errors.h"
 #include "levin/strategies/store/store_limits.h"
 
 namespace levin {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "levin/core/base/byte_reader.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin {
 

@@ -12,11 +12,11 @@
 #include <system_error>
 #include <utility>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/quiet_thread.h"
-#include "levin/core/console/text.h"
-#include "levin/core/error.h"
-#include "levin/strategies/processes/print_report.h"
+#include "levin/core/console/table.h"
+#include "levin/strategies/failure/print_report.h"
 #include "levin/strategies/store/store_limits.h"
 
 namespace levin {

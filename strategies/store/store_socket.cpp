@@ -16,9 +16,9 @@
 #include <cstring>
 #include <span>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
-#include "levin/strategies/processes/descriptor_message.h"
+#include "levin/strategies/host/descriptor_message.h"
 #include "levin/strategies/store/call_thread.h"
 
 namespace levin {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 
 namespace levin {
 

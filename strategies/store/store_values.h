@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/protocol/hook.h"
-#include "levin/strategies/processes/failure_record.h"
+#include "levin/core/base/hook.h"
+#include "levin/strategies/failure/failure_record.h"
 
 namespace levin {
 

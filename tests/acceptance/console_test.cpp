@@ -5,7 +5,7 @@
 #include <set>
 
 #include "acceptance/digits_run.h"
-#include "levin/core/base/usable_cores.h"
+#include "levin/core/base/process.h"
 #include "support/temporary_folder.h"
 #include "support/terminal.h"
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "acceptance/digits_run.h"
-#include "levin/core/base/usable_cores.h"
+#include "levin/core/base/process.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
@@ -70,20 +70,6 @@ TEST_CASE("ranks share the cores among their threads") {
     REQUIRE(fit.ok());
     CHECK(count(fit.out, "device cpu (" + std::to_string(threads) + (threads == 1 ? " thread)" : " threads)")) == 2);
   }
-}
-
-TEST_CASE("a run whose threads wait for cores says so once") {
-  const TemporaryFolder folder;
-  // Two threads on one core.
-  const Outcome contended =
-      run({.arguments = {"sh", "-c", "exec taskset -c \"$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')\" \"$@\"", "sh",
-                         levin_program(), "fit", "--config", digits_config(), "--trainer.max_epochs=-1",
-                         "--trainer.max_time=00:00:00:07", "--trainer.threads=2",
-                         "--trainer.default_root_dir=" + folder.path().string()}});
-  INFO(contended.text());
-  REQUIRE(contended.ok());
-  CHECK(count(contended.err, "warning: cores are busy: ") == 1);
-  CHECK_THAT(contended.err, Contains("trainer.threads: 1 is the fastest for small models"));
 }
 
 }  // namespace

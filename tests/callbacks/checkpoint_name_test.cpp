@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 using levin::CheckpointName;
 

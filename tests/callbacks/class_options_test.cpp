@@ -3,21 +3,16 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/gradient_accumulation_scheduler.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/callbacks/model_summary.h"
-#include "levin/callbacks/on_exception_checkpoint.h"
 #include "levin/callbacks/progress_bar.h"
-#include "levin/callbacks/timer.h"
 #include "levin/core/trainer.h"
 #include "levin/data/dataset.h"
 #include "levin/data/table_data_module.h"
 #include "levin/loggers/csv_logger.h"
-#include "levin/optim/one_cycle_lr.h"
-#include "levin/optim/reduce_lr_on_plateau.h"
-#include "levin/optim/step_lr.h"
-#include "levin/strategies/ddp.h"
+#include "levin/optim/lr_schedulers.h"
+#include "levin/strategies/gradients/ddp.h"
 
 namespace levin {
 namespace {

@@ -9,10 +9,10 @@
 #include <sstream>
 
 #include "callbacks/scripted_run.h"
-#include "levin/callbacks/model_summary.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/progress_bar.h"
+#include "levin/core/base/error.h"
 #include "levin/core/console/console.h"
-#include "levin/core/error.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 using levin::EarlyStopping;
 using levin::EarlyStoppingOptions;

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "callbacks/checkpointed_fit.h"
-#include "levin/callbacks/lambda_callback.h"
-#include "levin/core/error.h"
+#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/core/base/error.h"
 #include "levin/loggers/csv_logger.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"

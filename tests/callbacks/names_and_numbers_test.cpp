@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/callbacks/abbreviations.h"
-#include "levin/core/optimizers/learning_rates.h"
+#include "levin/core/learning_rates.h"
 
 using Names = std::vector<std::vector<std::string>>;
 

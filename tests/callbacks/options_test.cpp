@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/options/options.h"
 
 using levin::ModelCheckpointOptions;

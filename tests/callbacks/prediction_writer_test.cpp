@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "callbacks/scripted_run.h"
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/error.h"
-#include "levin/data/array_file.h"
+#include "levin/data/data_files.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "support/temporary_folder.h"

@@ -8,7 +8,7 @@
 
 #include "levin/callbacks/simple_profiler.h"
 #include "levin/callbacks/torch_profiler.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/file_text.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"

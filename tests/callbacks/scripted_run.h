@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/logger.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"

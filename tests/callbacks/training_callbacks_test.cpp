@@ -4,18 +4,14 @@
 #include <fstream>
 
 #include "callbacks/scripted_run.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/gradient_accumulation_scheduler.h"
-#include "levin/callbacks/lambda_callback.h"
-#include "levin/callbacks/learning_rate_monitor.h"
-#include "levin/callbacks/on_exception_checkpoint.h"
-#include "levin/callbacks/timer.h"
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/error.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/registry.h"
-#include "levin/optim/step_lr.h"
+#include "levin/optim/lr_schedulers.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;

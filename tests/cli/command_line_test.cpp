@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "cli/fake_classes.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/temporary_folder.h"
 
 using levin::cli::CommandLine;

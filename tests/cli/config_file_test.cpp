@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/temporary_folder.h"
 
 using levin::Value;

@@ -9,7 +9,7 @@
 #include "levin/cli/interpolation.h"
 #include "levin/cli/load_config.h"
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/temporary_folder.h"
 
 using Catch::Matchers::Contains;

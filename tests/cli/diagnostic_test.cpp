@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/temporary_folder.h"
 
 using levin::ConfigError;

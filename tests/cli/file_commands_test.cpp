@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "levin/cli/command_line.h"
-#include "levin/core/checkpoint/value_json.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
+#include "levin/core/options/value_json.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include "cli/yaml_mutation.h"
 #include "levin/cli/config_file.h"
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "support/temporary_folder.h"
 

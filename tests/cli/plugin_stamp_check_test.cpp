@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "levin/core/headers_hash.h"
-#include "levin/core/plugin_stamp.h"
+#include "levin/core/options/registry.h"
 #include "support/temporary_folder.h"
 
 using levin::cli::check_stamps;

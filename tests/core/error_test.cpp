@@ -1,4 +1,4 @@
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "levin/core/metric_row.h"
+#include "levin/core/protocol/metric_row.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 using Catch::Matchers::Contains;
 using levin::Batch;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "support/fixed_loader.h"

@@ -1,4 +1,4 @@
-#include "levin/data/csv_table.h"
+#include "levin/data/data_files.h"
 
 #include <rapidcheck.h>
 #include <torch/torch.h>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <sstream>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;

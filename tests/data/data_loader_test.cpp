@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "levin/core/error.h"
-#include "levin/core/seed.h"
+#include "levin/core/base/error.h"
+#include "levin/core/random/seed.h"
 #include "levin/data/dataset.h"
 
 using Catch::Matchers::Contains;

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"

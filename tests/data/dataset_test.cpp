@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 using Catch::Matchers::Contains;
 using Indices = std::vector<std::int64_t>;

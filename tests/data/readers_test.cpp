@@ -7,9 +7,8 @@
 #include <filesystem>
 
 #include "data/fixtures.h"
-#include "levin/core/error.h"
-#include "levin/data/array_file.h"
-#include "levin/data/input_file.h"
+#include "levin/core/base/error.h"
+#include "levin/data/data_files.h"
 #include "support/temporary_folder.h"
 
 using Catch::Matchers::Contains;

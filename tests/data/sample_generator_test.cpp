@@ -7,9 +7,8 @@
 #include <set>
 #include <vector>
 
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 
 using namespace levin;
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/data/distributed_sampler.h"
 #include "support/block_shuffle.h"
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "levin/data/data_loader.h"
-#include "levin/optim/fused_optimizers.h"
+#include "levin/optim/optimizers.h"
 #include "support/recording.h"
 #include "support/sums.h"
 #include "support/temporary_folder.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "data/fixtures.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
 #include "support/standardized_rows.h"
 #include "support/temporary_folder.h"

@@ -8,8 +8,8 @@
 #include "distributed/one_weight.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
-#include "levin/core/error.h"
-#include "levin/strategies/sync_batch_norm.h"
+#include "levin/core/base/error.h"
+#include "levin/strategies/gradients/sync_batch_norm.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/optim/step_lr.h"
+#include "levin/optim/lr_schedulers.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "distributed/failure_run.h"
 #include "distributed/start_run.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/strategies/store/store_client.h"
 #include "levin/strategies/store/store_server.h"
 #include "strategies/support/odd_listener.h"

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "distributed/start_run.h"
-#include "levin/core/base/usable_cores.h"
+#include "levin/core/base/process.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "levin/cli/run_main.h"
-#include "levin/core/base/end_process.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/process.h"
 #include "levin/core/trainer_options.h"
-#include "levin/strategies/rank_start.h"
+#include "levin/strategies/launch/rank_start.h"
 #include "support/copied_program.h"
 
 namespace levin::test {

@@ -9,7 +9,7 @@
 
 #include "distributed/own_slurm.h"
 #include "distributed/start_run.h"
-#include "levin/core/base/usable_cores.h"
+#include "levin/core/base/process.h"
 #include "support/file_text.h"
 #include "support/matrix_report.h"
 #include "support/temporary_folder.h"

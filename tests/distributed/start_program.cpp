@@ -17,7 +17,7 @@
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/core/module.h"
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "distributed/rank_run.h"
-#include "levin/core/base/host_name.h"
+#include "levin/core/base/process.h"
 
 namespace {
 

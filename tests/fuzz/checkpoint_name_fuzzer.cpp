@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz.h"
 #include "levin/callbacks/checkpoint_name.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   levin::fuzz::Bytes bytes(levin::fuzz::text_of(data, size));

@@ -14,7 +14,7 @@
 #include "levin/cli/load_config.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
-#include "levin/core/error.h"
-#include "levin/data/csv_table.h"
+#include "levin/core/base/error.h"
+#include "levin/data/data_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const int descriptor = memfd_create("fuzz.csv.gz", 0);

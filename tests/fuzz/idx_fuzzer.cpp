@@ -1,8 +1,8 @@
 // A file of MNIST's format.
 #include "fuzz/fuzz.h"
 
-#include "levin/core/error.h"
-#include "levin/data/array_file.h"
+#include "levin/core/base/error.h"
+#include "levin/data/data_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

@@ -1,7 +1,7 @@
 // A checkpoint's first bytes: length, header, and how the tensors lie in the rest.
 #include "fuzz/fuzz.h"
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/safetensors_file.h"
-#include "levin/core/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

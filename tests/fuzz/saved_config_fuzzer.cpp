@@ -5,7 +5,7 @@
 #include "fuzz/same_value.h"
 #include "levin/cli/annotated_yaml.h"
 #include "levin/cli/yaml_reader.h"
-#include "levin/core/checkpoint/value_json.h"
+#include "levin/core/options/value_json.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace {

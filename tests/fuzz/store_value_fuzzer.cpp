@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/strategies/store/store_message.h"
 #include "levin/strategies/store/store_table.h"
 #include "levin/strategies/store/store_values.h"

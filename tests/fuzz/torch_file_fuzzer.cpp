@@ -3,10 +3,10 @@
 #include <set>
 
 #include "fuzz/fuzz.h"
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/file_content.h"
-#include "levin/core/checkpoint/pickled_weights.h"
-#include "levin/core/checkpoint/torch_archive.h"
-#include "levin/core/error.h"
+#include "levin/core/formats/pickled_torch.h"
+#include "levin/core/formats/torch_archive.h"
 
 namespace {
 

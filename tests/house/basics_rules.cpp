@@ -21,15 +21,15 @@ const std::vector<Rule>& rules() {
        "puts a number into a text with +: use format() of core/base/format.h"},
       {std::regex(R"(#\s*include\s*<(?:spdlog/)?fmt/|\bsnprintf\(|\bstd::setprecision\()"),
        // What a user writes into a checkpoint's name is fmt's language; a path of /proc is made without memory.
-       {"core/base/", "callbacks/checkpoint_name.cpp", "strategies/processes/process_state.cpp"},
+       {"core/base/", "callbacks/checkpoint_name.cpp", "strategies/failure/process_state.cpp"},
        "formats by itself: use format() of core/base/format.h"},
       {std::regex(R"(empty\(\) \? "[^"]{0,2}" : "(?:, |; |\\n|\|| and ))"),
        {"core/base/"},
-       "joins words by itself: use join() of core/base/join.h"},
-      {std::regex(R"(& 0xc0\b)"), {"core/base/"}, "decodes UTF-8 by itself: use core/base/utf8.h"},
+       "joins words by itself: use join() of core/base/text.h"},
+      {std::regex(R"(& 0xc0\b)"), {"core/base/"}, "decodes UTF-8 by itself: use core/base/text.h"},
       {std::regex(R"(\bSCM_RIGHTS\b)"),
-       {"strategies/processes/descriptor_message.cpp"},
-       "passes descriptors by itself: use strategies/processes/descriptor_message.h"},
+       {"strategies/host/descriptor_message.cpp"},
+       "passes descriptors by itself: use strategies/host/descriptor_message.h"},
   };
   return kRules;
 }

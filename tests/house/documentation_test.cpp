@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/protocol/hook.h"
+#include "levin/core/base/hook.h"
 #include "support/file_text.h"
 
 namespace levin::test {

@@ -43,7 +43,7 @@ std::string included_by(const std::string& line) {
 std::string include_finding(const std::string& name, const std::string& included) {
   const bool is_user = is_in_any(name, kUsers);
   if (included.find("../") != std::string::npos) return "includes upwards; write \"levin/<room>/<file>\"";
-  if (is_user || name == "include/levin/levin.h") return "";
+  if (is_user) return "";
   if (included == "torch/torch.h") return "includes <torch/torch.h>, which takes 10 s to compile; include what is used";
   if (included == "levin/levin.h") return "includes the umbrella header, which is for users; include what is used";
   if (is_in(included, "levin")) {

@@ -96,7 +96,7 @@ TEST_CASE("a public header exists, is listed once and includes public headers on
   const std::set<std::string> known(headers.begin(), headers.end());
   CHECK(known.size() == headers.size());
   CHECK(headers.size() > 50);
-  CHECK(headers.size() < 85);  // each is a promise: fold a new one into the header that always comes with it
+  CHECK(headers.size() <= 60);  // each is a promise: fold a new one into the header that always comes with it
   const std::set<std::string> written_by_cmake = {"core/version.h", "core/headers_hash.h"};
   Strings wrong;
   for (const std::string& header : headers) {
@@ -107,11 +107,11 @@ TEST_CASE("a public header exists, is listed once and includes public headers on
   CHECK(wrong == Strings());
 }
 
-TEST_CASE("the umbrella header holds every public header, in order") {
+TEST_CASE("the header of everything, which CMake writes, holds every public header, in order") {
   Strings expected = public_headers();
   expected.push_back("core/version.h");
   std::sort(expected.begin(), expected.end());
-  CHECK(includes_of(read_text(kRoot / "include/levin/levin.h")) == expected);
+  CHECK(includes_of(read_text(fs::path(LEVIN_BINARY_DIR) / "include/generated/levin/levin.h")) == expected);
 }
 
 TEST_CASE("what other rooms may take from within core is no public header") {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <limits>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
 #include "levin/loggers/builtins.h"
 #include "loggers/csv_table.h"

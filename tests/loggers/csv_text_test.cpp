@@ -9,7 +9,7 @@
 #include <fstream>
 #include <limits>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "loggers/csv_table.h"
 #include "support/temporary_folder.h"
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "loggers/csv_table.h"
 #include "support/temporary_folder.h"
 

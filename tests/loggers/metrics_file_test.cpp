@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/logger.h"
 #include "loggers/csv_table.h"
 #include "support/temporary_folder.h"

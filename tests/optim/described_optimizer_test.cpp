@@ -4,12 +4,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/optim/further_optimizers.h"
-#include "levin/optim/fused_optimizers.h"
+#include "levin/optim/optimizers.h"
 #include "optim/builtin_optimizers.h"
 #include "support/heavy_ball.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "levin/optim/fused_optimizers.h"
+#include "levin/optim/optimizers.h"
 
 namespace {
 

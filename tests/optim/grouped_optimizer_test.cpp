@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/parameter_groups.h"

@@ -3,13 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/optim/cosine_annealing_lr.h"
-#include "levin/optim/lambda_lr.h"
-#include "levin/optim/one_cycle_lr.h"
-#include "levin/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/lr_schedulers.h"
 #include "levin/optim/sequential_lr.h"
-#include "levin/optim/step_lr.h"
-#include "levin/optim/warmup_lr.h"
 #include "optim/builtin_optimizers.h"
 
 namespace {

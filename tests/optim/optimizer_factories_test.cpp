@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "optim/builtin_optimizers.h"
 

@@ -6,8 +6,8 @@
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/checkpoint/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/options/value_json.h"
 #include "optim/builtin_optimizers.h"
 
 namespace {

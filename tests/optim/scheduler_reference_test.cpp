@@ -5,8 +5,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "levin/core/checkpoint/value_json.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/options/value_json.h"
 #include "optim/builtin_optimizers.h"
 
 namespace {

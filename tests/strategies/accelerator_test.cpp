@@ -1,6 +1,7 @@
 #include "levin/core/accelerator.h"
 
 #include <torch/torch.h>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -8,12 +9,12 @@
 #include <cstdlib>
 #include <set>
 
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/error.h"
 #include "levin/core/module.h"
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
-#include "levin/strategies/cpu_accelerator.h"
+#include "levin/strategies/devices/cpu_accelerator.h"
 #include "support/fixed_loader.h"
 #include "support/temporary_folder.h"
 #include "support/toy_accelerator.h"

@@ -15,13 +15,13 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/own_process.h"
-#include "levin/core/error.h"
-#include "levin/core/seed.h"
-#include "levin/strategies/ddp.h"
-#include "levin/strategies/distributed/module_synchronizer.h"
-#include "levin/strategies/distributed/process_world.h"
-#include "levin/strategies/rank_start.h"
+#include "levin/core/random/seed.h"
+#include "levin/strategies/gradients/ddp.h"
+#include "levin/strategies/gradients/module_synchronizer.h"
+#include "levin/strategies/launch/rank_start.h"
+#include "levin/strategies/world/process_world.h"
 #include "strategies/distributed_scenarios.h"
 #include "support/copied_program.h"
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
-#include "levin/strategies/ddp.h"
-#include "levin/strategies/distributed/process_world.h"
+#include "levin/strategies/gradients/ddp.h"
+#include "levin/strategies/world/process_world.h"
 
 namespace levin::test {
 

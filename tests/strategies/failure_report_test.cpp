@@ -1,4 +1,4 @@
-#include "levin/strategies/distributed/failure_report.h"
+#include "levin/strategies/transport/failure_report.h"
 
 #include <c10/util/Exception.h>
 
@@ -10,8 +10,8 @@
 
 #include "levin/core/base/own_process.h"
 #include "levin/core/console/console.h"
-#include "levin/strategies/processes/failure_watch.h"
-#include "levin/strategies/processes/peer_errors.h"
+#include "levin/strategies/failure/failure_watch.h"
+#include "levin/strategies/failure/peer_errors.h"
 #include "support/patience.h"
 
 namespace levin {

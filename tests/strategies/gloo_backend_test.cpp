@@ -1,11 +1,11 @@
-#include "levin/strategies/distributed/gloo_backend.h"
+#include "levin/strategies/transport/gloo_backend.h"
 
 #include <torch/types.h>
 
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "levin/strategies/processes/peer_errors.h"
+#include "levin/strategies/failure/peer_errors.h"
 
 namespace levin {
 namespace {

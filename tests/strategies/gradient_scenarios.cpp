@@ -7,9 +7,9 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/strategies/distributed/apart_gradients.h"
-#include "levin/strategies/distributed/module_synchronizer.h"
-#include "levin/strategies/distributed/power_sgd.h"
+#include "levin/strategies/gradients/apart_gradients.h"
+#include "levin/strategies/gradients/module_synchronizer.h"
+#include "levin/strategies/gradients/power_sgd.h"
 #include "strategies/distributed_scenarios.h"
 
 namespace {

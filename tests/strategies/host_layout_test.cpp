@@ -1,4 +1,4 @@
-#include "levin/strategies/distributed/host_layout.h"
+#include "levin/strategies/transport/host_layout.h"
 
 #include <catch2/catch.hpp>
 

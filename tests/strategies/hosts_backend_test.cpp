@@ -1,5 +1,5 @@
 // Ranks on several hosts, which are threads of this process: each host has memory of its own, and all have Gloo.
-#include "levin/strategies/distributed/hosts_backend.h"
+#include "levin/strategies/transport/hosts_backend.h"
 
 #include <torch/torch.h>
 
@@ -13,11 +13,11 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "levin/core/error.h"
-#include "levin/strategies/distributed/gloo_backend.h"
-#include "levin/strategies/distributed/host_layout.h"
-#include "levin/strategies/processes/peer_errors.h"
-#include "levin/strategies/processes/shared_memory_status_board.h"
+#include "levin/core/base/error.h"
+#include "levin/strategies/failure/peer_errors.h"
+#include "levin/strategies/host/shared_memory_status_board.h"
+#include "levin/strategies/transport/gloo_backend.h"
+#include "levin/strategies/transport/host_layout.h"
 #include "strategies/support/reduced_values.h"
 
 namespace levin {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "levin/strategies/distributed/module_synchronizer.h"
+#include "levin/strategies/gradients/module_synchronizer.h"
 #include "strategies/distributed_scenarios.h"
 
 namespace levin::test {

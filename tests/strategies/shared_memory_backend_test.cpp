@@ -1,4 +1,4 @@
-#include "levin/strategies/distributed/shared_memory_backend.h"
+#include "levin/strategies/transport/shared_memory_backend.h"
 
 #include <torch/torch.h>
 
@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "levin/core/error.h"
-#include "levin/strategies/processes/shared_memory_status_board.h"
+#include "levin/core/base/error.h"
+#include "levin/strategies/host/shared_memory_status_board.h"
 #include "strategies/support/reduced_values.h"
 
 namespace levin {

@@ -1,12 +1,12 @@
-#include "levin/strategies/single_device.h"
+#include "levin/strategies/gradients/single_device.h"
 
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
-#include "levin/strategies/auto_strategy.h"
+#include "levin/strategies/gradients/auto_strategy.h"
 
 using levin::LaunchRequest;
 

@@ -1,9 +1,9 @@
-#include "levin/strategies/distributed/store_status_board.h"
+#include "levin/strategies/world/store_status_board.h"
 
 #include <catch2/catch.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "levin/strategies/processes/run_segment.h"
+#include "levin/strategies/host/run_segment.h"
 
 using namespace levin;
 using namespace std::chrono_literals;

@@ -98,7 +98,7 @@ class Strangers {
 
 }  // namespace
 
-TEST_CASE("a run of one host has no port but Gloo's where it is asked for, and those take no connections") {
+TEST_CASE("a run of one host has no port but Gloo's where it is asked for") {
   const TemporaryFolder folder;
   const bool over_gloo = GENERATE(false, true);
   ChildProgram program({kProgram, "stay", "2", over_gloo ? "gloo" : "auto"},
@@ -108,15 +108,7 @@ TEST_CASE("a run of one host has no port but Gloo's where it is asked for, and t
   const auto ranks = program.numbers_after("process ");
   REQUIRE(ranks.size() == 2);
   for (const int rank : ranks) {
-    const auto ports = listening_ports(rank);
-    CHECK(ports.size() == (over_gloo ? 2 : 0));  // for gradients and for metrics
-    for (const int port : ports) {
-      std::vector<int> connections;
-      for (int i = 0; i < 1000; ++i) connections.push_back(begin_connecting(port));
-      CHECK_FALSE(is_connected(connections.front(), 200));
-      CHECK_FALSE(is_connected(connections.back(), 0));
-      for (const int connection : connections) close(connection);
-    }
+    CHECK(listening_ports(rank).size() == (over_gloo ? 2 : 0));  // for gradients and for metrics
   }
   std::ofstream(folder / "end") << "now";
   CHECK(program.wait(kLimit) == 0);

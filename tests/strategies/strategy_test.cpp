@@ -4,14 +4,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/on_exception_checkpoint.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/accelerator.h"
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
-#include "levin/strategies/ddp.h"
-#include "levin/strategies/single_device.h"
+#include "levin/strategies/gradients/ddp.h"
+#include "levin/strategies/gradients/single_device.h"
 #include "support/fixed_loader.h"
 #include "support/mean_gradients.h"
 #include "support/temporary_folder.h"

@@ -5,8 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "levin/core/base/end_process.h"
-#include "levin/core/base/openmp_waits.h"
+#include "levin/core/base/process.h"
 #include "support/copied_program.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/strategy.h"
-#include "levin/strategies/join_ranks.h"
+#include "levin/strategies/world/join_ranks.h"
 
 // docs/write-a-strategy.md shows what follows.
 

@@ -9,11 +9,10 @@
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
-#include "levin/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/lr_schedulers.h"
 #include "levin/optim/sequential_lr.h"
-#include "levin/optim/step_lr.h"
 #include "support/recording.h"
 
 namespace levin::test {

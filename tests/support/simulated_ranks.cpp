@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace levin::testing {
 

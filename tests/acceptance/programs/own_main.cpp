@@ -1,6 +1,6 @@
 // A user's own main(), whose program ends as its argument says. Run by errors_test.
 #include <levin/cli/run_main.h>
-#include <levin/core/error.h>
+#include <levin/core/base/error.h>
 
 #include <stdexcept>
 #include <string>

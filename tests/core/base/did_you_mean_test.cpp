@@ -1,4 +1,4 @@
-#include "levin/core/base/did_you_mean.h"
+#include "levin/core/base/text.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,7 @@
-#include "levin/core/base/float_text.h"
+#include "levin/core/base/text.h"
 
 #include <rapidcheck.h>
+
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>

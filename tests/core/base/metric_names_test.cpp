@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
-#include "levin/core/metric_row.h"
+#include "levin/core/base/error.h"
+#include "levin/core/protocol/metric_row.h"
 
 using namespace levin;
 using Names = std::vector<std::string>;

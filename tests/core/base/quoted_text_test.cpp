@@ -1,10 +1,8 @@
-#include "levin/core/base/quoted_text.h"
+#include "levin/core/base/text.h"
 
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
-
-#include "levin/core/base/utf8.h"
 
 using levin::printable;
 using levin::quoted_text;

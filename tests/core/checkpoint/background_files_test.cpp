@@ -7,7 +7,7 @@
 #include <fstream>
 #include <future>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/no_threads.h"
 #include "support/temporary_folder.h"
 

@@ -12,7 +12,7 @@
 #include <limits>
 #include <set>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "levin/core/checkpoint/file_report.h"
+#include "levin/core/formats/file_report.h"
 
 #include <torch/torch.h>
 
@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "core/checkpoint/lightning_regression.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/error.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/checkpoint/file_report.h"
-#include "levin/core/checkpoint/tensor_file.h"
+#include "levin/core/formats/file_report.h"
+#include "levin/core/formats/tensor_file.h"
 #include "support/matrix_report.h"
 #include "support/temporary_folder.h"
 

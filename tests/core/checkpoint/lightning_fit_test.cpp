@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/checkpoint/lightning_regression.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "levin/core/checkpoint/tensor_file.h"
+#include "levin/core/formats/tensor_file.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/core/options/registry.h"
-#include "levin/optim/step_lr.h"
+#include "levin/optim/lr_schedulers.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"
 

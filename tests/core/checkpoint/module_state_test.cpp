@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/error.h"
 #include "support/temporary_folder.h"
 
 namespace {

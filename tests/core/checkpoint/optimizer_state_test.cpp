@@ -5,12 +5,12 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/module_state.h"
-#include "levin/core/checkpoint/rng_state.h"
-#include "levin/core/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/optim/fused_optimizers.h"
+#include "levin/core/random/rng_state.h"
+#include "levin/optim/optimizers.h"
 #include "support/temporary_folder.h"
 
 namespace {

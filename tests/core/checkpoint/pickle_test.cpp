@@ -1,10 +1,10 @@
-#include "levin/core/checkpoint/pickle.h"
+#include "levin/core/formats/pickle.h"
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/checkpoint/pickle_writer.h"
-#include "levin/core/checkpoint/value_json.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
+#include "levin/core/formats/pickle_writer.h"
+#include "levin/core/options/value_json.h"
 
 namespace {
 

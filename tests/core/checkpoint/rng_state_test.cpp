@@ -1,4 +1,4 @@
-#include "levin/core/checkpoint/rng_state.h"
+#include "levin/core/random/rng_state.h"
 
 #include <torch/torch.h>
 
@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "levin/core/error.h"
-#include "levin/core/seed.h"
+#include "levin/core/base/error.h"
+#include "levin/core/random/seed.h"
 
 TEST_CASE("a snapshot of the generator brings back every number, one of a pair included") {
   torch::manual_seed(100);

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace {
 

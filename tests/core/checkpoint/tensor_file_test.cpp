@@ -1,4 +1,5 @@
-#include "levin/core/checkpoint/tensor_file.h"
+#include "levin/core/formats/tensor_file.h"
+#include "levin/core/formats/file_report.h"
 
 #include <torch/torch.h>
 
@@ -7,11 +8,10 @@
 #include <limits>
 
 #include "core/checkpoint/lightning_regression.h"
-#include "levin/core/checkpoint/file_report.h"
-#include "levin/core/checkpoint/torch_writer.h"
-#include "levin/core/checkpoint/value_json.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
+#include "levin/core/formats/torch_file.h"
 #include "levin/core/module.h"
+#include "levin/core/options/value_json.h"
 #include "levin/core/weights.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"

@@ -1,8 +1,8 @@
-#include "levin/core/checkpoint/torch_archive.h"
+#include "levin/core/formats/torch_archive.h"
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/file_text.h"
 
 namespace {

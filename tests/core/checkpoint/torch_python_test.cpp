@@ -6,10 +6,10 @@
 #include <fstream>
 
 #include "core/checkpoint/lightning_regression.h"
-#include "levin/core/checkpoint/file_report.h"
-#include "levin/core/checkpoint/tensor_file.h"
-#include "levin/core/checkpoint/value_json.h"
-#include "levin/optim/lambda_lr.h"
+#include "levin/core/formats/file_report.h"
+#include "levin/core/formats/tensor_file.h"
+#include "levin/core/options/value_json.h"
+#include "levin/optim/lr_schedulers.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {

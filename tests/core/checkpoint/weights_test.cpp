@@ -6,9 +6,9 @@
 #include <fstream>
 #include <functional>
 
+#include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/safetensors_file.h"
-#include "levin/core/error.h"
 #include "levin/core/module.h"
 #include "support/temporary_folder.h"
 

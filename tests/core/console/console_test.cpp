@@ -11,8 +11,7 @@
 #include <thread>
 
 #include "core/console/pseudo_terminal.h"
-#include "levin/core/console/place_of_thread.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/files/temporary_name.h"
+#include "levin/core/files/paths.h"
 #include "support/temporary_folder.h"
 
 using levin::AtomicFile;

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <fstream>
 
-#include "levin/core/error.h"
-#include "levin/core/files/temporary_name.h"
+#include "levin/core/base/error.h"
+#include "levin/core/files/paths.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
-#include "levin/core/loops/failed_batch_scope.h"
+#include "levin/core/base/error.h"
+#include "levin/core/engine/diagnostics/failed_batch_scope.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

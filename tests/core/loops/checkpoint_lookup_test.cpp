@@ -1,10 +1,10 @@
-#include "levin/core/resume/checkpoint_lookup.h"
+#include "levin/core/engine/resume/checkpoint_lookup.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/temporary_folder.h"
 
 namespace levin {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/recording.h"
 
 using namespace levin;

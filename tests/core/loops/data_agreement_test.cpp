@@ -1,11 +1,11 @@
-#include "levin/core/run/data_agreement.h"
+#include "levin/core/engine/diagnostics/data_agreement.h"
 
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 using namespace levin;
 using Catch::Matchers::Contains;

@@ -1,4 +1,4 @@
-#include "levin/core/loops/data_source.h"
+#include "levin/core/engine/loops/data_source.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

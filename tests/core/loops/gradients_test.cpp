@@ -1,4 +1,4 @@
-#include "levin/core/loops/gradients.h"
+#include "levin/core/engine/step/gradients.h"
 
 #include <torch/torch.h>
 

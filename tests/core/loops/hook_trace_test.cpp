@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "levin/optim/step_lr.h"
+#include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

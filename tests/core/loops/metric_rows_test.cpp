@@ -1,4 +1,4 @@
-#include "levin/core/rows/metric_rows.h"
+#include "levin/core/engine/parts/metric_rows.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,10 +1,10 @@
-#include "levin/core/loops/nan_guard.h"
+#include "levin/core/engine/diagnostics/nan_guard.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <limits>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "levin/core/loops/optimization.h"
+#include "levin/core/engine/step/optimization.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
 // Each short form in which configure_optimizers gives its optimizers.
 #include <catch2/catch.hpp>
 
-#include "levin/optim/step_lr.h"
+#include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 
 #include "levin/core/optimizers/grouped_optimizer.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

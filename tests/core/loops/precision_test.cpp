@@ -3,8 +3,8 @@
 
 #include "levin/core/accelerator.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/engine/step/precision.h"
 #include "levin/core/options/registry.h"
-#include "levin/core/run/precision.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

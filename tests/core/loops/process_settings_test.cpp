@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

@@ -2,9 +2,9 @@
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/checkpoint/sparse_tensor.h"
+#include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/data/data_loader.h"
-#include "levin/optim/step_lr.h"
+#include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "levin/core/loops/shared_interval.h"
+#include "levin/core/base/shared_interval.h"
 
 #include <rapidcheck.h>
 

@@ -2,12 +2,11 @@
 #include <fstream>
 #include <sstream>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
 #include "levin/loggers/csv_logger.h"
-#include "levin/optim/one_cycle_lr.h"
-#include "levin/optim/step_lr.h"
+#include "levin/optim/lr_schedulers.h"
 #include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "levin/core/loops/step_graph.h"
+#include "levin/core/engine/step/step_graph.h"
 
 #include <torch/torch.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/optim/fused_optimizers.h"
+#include "levin/optim/optimizers.h"
 #include "support/file_text.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/run/caching_cpu_allocator.h"
+#include "levin/core/engine/parts/kept_memory.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"
 

@@ -3,10 +3,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/gradient_accumulation_scheduler.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/core/seed.h"
+#include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "support/recording.h"

@@ -1,19 +1,15 @@
 // Optimizers, schedulers, loaders, datasets, callbacks and loggers that are given as they are, without make_shared.
 #include <catch2/catch.hpp>
 
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/data/combined_loader.h"
 #include "levin/data/data_loader.h"
 #include "levin/loggers/csv_logger.h"
-#include "levin/optim/further_optimizers.h"
-#include "levin/optim/fused_optimizers.h"
-#include "levin/optim/lambda_lr.h"
-#include "levin/optim/one_cycle_lr.h"
-#include "levin/optim/reduce_lr_on_plateau.h"
-#include "levin/optim/step_lr.h"
+#include "levin/optim/lr_schedulers.h"
+#include "levin/optim/optimizers.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

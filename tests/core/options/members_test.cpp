@@ -1,12 +1,10 @@
-#include "levin/core/options/members.h"
+#include "levin/core/options/options.h"
 
 #include <array>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
 #include <set>
-
-#include "levin/core/options/options.h"
 
 using levin::Value;
 using levin::detail::count_members;

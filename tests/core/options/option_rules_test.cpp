@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "levin/core/options/choice.h"
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/options.h"
 

@@ -1,13 +1,14 @@
 #include "levin/core/options/options.h"
 
 #include <rapidcheck.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 using levin::ConfigError;
 using levin::Value;

@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
-#include "levin/core/protocol/metric_snapshot.h"
+#include "levin/core/base/error.h"
 #include "levin/core/protocol/metric_store.h"
 #include "support/simulated_ranks.h"
 

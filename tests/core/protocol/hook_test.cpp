@@ -1,4 +1,4 @@
-#include "levin/core/protocol/hook.h"
+#include "levin/core/base/hook.h"
 
 #include <catch2/catch.hpp>
 #include <set>

@@ -1,8 +1,8 @@
 // What the runtime's own meetings cost must not grow faster than what ranks tell one another.
 #include <catch2/catch.hpp>
 
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/protocol/rank_exchange.h"
 #include "support/counting_group.h"
 #include "support/simulated_ranks.h"
 

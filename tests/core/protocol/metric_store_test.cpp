@@ -1,10 +1,9 @@
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/protocol/metric_snapshot.h"
 
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;

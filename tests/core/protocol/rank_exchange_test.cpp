@@ -1,11 +1,11 @@
-#include "levin/core/protocol/rank_exchange.h"
+#include "levin/core/protocol/control_group.h"
 
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <type_traits>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;

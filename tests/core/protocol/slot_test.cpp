@@ -1,4 +1,4 @@
-#include "levin/core/protocol/slot.h"
+#include "levin/core/protocol/metric_table.h"
 
 #include <array>
 #include <catch2/catch.hpp>

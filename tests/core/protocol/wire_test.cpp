@@ -4,13 +4,11 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
+#include "levin/core/protocol/boundary_result.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/new_metrics.h"
-#include "levin/core/protocol/peer_limits.h"
-#include "levin/core/protocol/rank_list.h"
-#include "levin/core/protocol/vote_channel.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;

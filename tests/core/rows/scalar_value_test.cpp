@@ -1,4 +1,4 @@
-#include "levin/core/rows/scalar_value.h"
+#include "levin/core/engine/parts/scalar_value.h"
 
 #include <torch/torch.h>
 
@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "levin/core/module.h"
-#include "levin/core/protocol/metric_snapshot.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/trainer.h"
 #include "support/counting_device.h"

@@ -1,4 +1,4 @@
-#include "levin/core/run/caching_cpu_allocator.h"
+#include "levin/core/engine/parts/kept_memory.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "levin/core/memory.h"
+#include "levin/core/accelerator.h"
 
 using namespace levin;
 

@@ -1,9 +1,9 @@
-#include "levin/core/loops/gradient_accumulation.h"
+#include "levin/core/engine/parts/gradient_accumulation.h"
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
-#include "levin/core/protocol/vote_channel.h"
+#include "levin/core/base/error.h"
+#include "levin/core/protocol/control_group.h"
 
 using namespace levin;
 

@@ -1,4 +1,4 @@
-#include "levin/core/run/stage_scope.h"
+#include "levin/core/engine/parts/progress.h"
 
 #include <catch2/catch.hpp>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "levin/core/loops/stop_conditions.h"
+#include "levin/core/engine/parts/epoch_plan.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,12 +1,12 @@
-#include "levin/core/run/stop_request.h"
+#include "levin/core/engine/parts/stop_request.h"
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <string>
 #include <thread>
 
-#include "levin/core/error.h"
-#include "levin/core/run/signals.h"
+#include "levin/core/base/error.h"
+#include "levin/core/engine/parts/signals.h"
 
 using namespace levin;
 

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <limits>
 
-#include "levin/core/checkpoint/value_json.h"
+#include "levin/core/options/value_json.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "support/temporary_folder.h"
 

@@ -4,12 +4,12 @@
 
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/lambda_callback.h"
 #include "levin/callbacks/model_checkpoint.h"
+#include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/run/trainer_state.h"
-#include "levin/optim/reduce_lr_on_plateau.h"
+#include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
 
 namespace levin::test {

@@ -1,8 +1,8 @@
 // Ranks that want to stop, or to skip.
 #include "distributed/matrix/scenario.h"
 #include "distributed/one_weight.h"
-#include "levin/callbacks/lambda_callback.h"
-#include "levin/core/run/trainer_state.h"
+#include "levin/callbacks/builtin_callbacks.h"
+#include "levin/core/engine/state/trainer_state.h"
 #include "support/recording.h"
 
 namespace levin::test {

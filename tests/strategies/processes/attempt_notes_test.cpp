@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/attempt_notes.h"
+#include "levin/strategies/host/attempt_notes.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/cluster_environment.h"
+#include "levin/strategies/launch/cluster_environment.h"
 
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 
 namespace {
 

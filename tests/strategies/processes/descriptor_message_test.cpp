@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/descriptor_message.h"
+#include "levin/strategies/host/descriptor_message.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

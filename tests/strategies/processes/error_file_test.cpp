@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/error_file.h"
+#include "levin/strategies/failure/error_file.h"
 
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
-#include "levin/strategies/processes/host_cores.h"
+#include "levin/strategies/host/host_cores.h"
 
 #include <catch2/catch.hpp>
 #include <initializer_list>
 
-#include "levin/core/base/usable_cores.h"
+#include "levin/core/base/process.h"
 
 namespace levin::test {
 namespace {

@@ -13,15 +13,15 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/own_process.h"
-#include "levin/core/error.h"
-#include "levin/strategies/processes/cluster_environment.h"
-#include "levin/strategies/processes/failure_watch.h"
-#include "levin/strategies/processes/fork_server.h"
-#include "levin/strategies/processes/launcher.h"
-#include "levin/strategies/processes/process_state.h"
-#include "levin/strategies/processes/rank_process.h"
-#include "levin/strategies/processes/shared_memory_group.h"
+#include "levin/strategies/failure/failure_watch.h"
+#include "levin/strategies/failure/process_state.h"
+#include "levin/strategies/host/shared_memory_group.h"
+#include "levin/strategies/launch/cluster_environment.h"
+#include "levin/strategies/launch/fork_server.h"
+#include "levin/strategies/launch/launcher.h"
+#include "levin/strategies/launch/rank_process.h"
 
 namespace {
 

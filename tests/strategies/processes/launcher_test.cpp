@@ -1,8 +1,8 @@
-#include "levin/strategies/processes/launcher.h"
+#include "levin/strategies/launch/launcher.h"
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/base/usable_cores.h"
+#include "levin/core/base/process.h"
 #include "strategies/support/launched.h"
 
 using levin_test::all_gone;

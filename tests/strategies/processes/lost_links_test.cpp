@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/lost_links.h"
+#include "levin/strategies/failure/lost_links.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <functional>
 
-#include "levin/strategies/processes/shared_memory_status_board.h"
+#include "levin/strategies/host/shared_memory_status_board.h"
 
 using levin::lost_connection_text;
 using levin::unanswering_hosts;

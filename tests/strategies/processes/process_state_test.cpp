@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/process_state.h"
+#include "levin/strategies/failure/process_state.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

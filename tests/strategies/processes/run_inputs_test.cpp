@@ -1,12 +1,12 @@
-#include "levin/strategies/processes/run_inputs.h"
+#include "levin/strategies/launch/rank_start.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/error.h"
-#include "levin/strategies/processes/cluster_environment.h"
+#include "levin/core/base/error.h"
+#include "levin/strategies/launch/cluster_environment.h"
 
 using levin::ClusterEnvironment;
 using levin::RunInputs;

@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/share_memory.h"
+#include "levin/strategies/host/share_memory.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "levin/strategies/processes/shared_memory_group.h"
+#include "levin/strategies/host/shared_memory_group.h"
 
 using namespace levin;
 

@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/shared_key_set.h"
+#include "levin/strategies/host/run_segment.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -1,7 +1,8 @@
-#include "levin/strategies/processes/shared_memory_collectives.h"
+#include "levin/strategies/host/shared_memory_collectives.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
+
 #include <algorithm>
 
 #include <atomic>
@@ -11,8 +12,8 @@
 #include <random>
 #include <thread>
 
-#include "levin/core/error.h"
-#include "levin/strategies/processes/shared_memory_status_board.h"
+#include "levin/core/base/error.h"
+#include "levin/strategies/host/shared_memory_status_board.h"
 
 using namespace levin;
 

@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/shared_memory_group.h"
+#include "levin/strategies/host/shared_memory_group.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -10,10 +10,10 @@
 #include <mutex>
 #include <thread>
 
-#include "levin/core/error.h"
-#include "levin/strategies/processes/failure_watch.h"
-#include "levin/strategies/processes/peer_errors.h"
-#include "levin/strategies/processes/shared_memory_vote_channel.h"
+#include "levin/core/base/error.h"
+#include "levin/strategies/failure/failure_watch.h"
+#include "levin/strategies/failure/peer_errors.h"
+#include "levin/strategies/host/shared_memory_vote_channel.h"
 #include "support/group_program.h"
 
 using namespace levin;

@@ -1,4 +1,4 @@
-#include "levin/strategies/processes/slurm_job.h"
+#include "levin/strategies/launch/slurm_job.h"
 
 #include <signal.h>
 #include <sys/time.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "strategies/support/child_program.h"
 #include "support/temporary_folder.h"
 

@@ -8,9 +8,9 @@
 #include <future>
 #include <tuple>
 
-#include "levin/core/error.h"
-#include "levin/strategies/processes/descriptor_message.h"
-#include "levin/strategies/processes/store_sockets.h"
+#include "levin/core/base/error.h"
+#include "levin/strategies/host/descriptor_message.h"
+#include "levin/strategies/launch/store_sockets.h"
 #include "levin/strategies/store/store_limits.h"
 #include "strategies/support/odd_listener.h"
 

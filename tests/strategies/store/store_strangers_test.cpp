@@ -8,7 +8,7 @@
 #include <fstream>
 #include <future>
 
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/strategies/store/store_limits.h"
 #include "levin/strategies/store/store_server.h"
 #include "strategies/support/odd_listener.h"

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include "levin/core/protocol/boundary_result.h"
 #include "levin/core/protocol/metric_options.h"
 #include "levin/core/protocol/metric_table.h"
-#include "levin/core/protocol/rank_list.h"
 
 namespace levin::testing {
 

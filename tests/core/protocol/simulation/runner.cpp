@@ -6,9 +6,9 @@
 #include <stdexcept>
 
 #include "core/protocol/simulation/oracle.h"
-#include "levin/core/error.h"
+#include "levin/core/base/error.h"
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/protocol/slot.h"
+#include "levin/core/protocol/metric_table.h"
 
 namespace levin::testing {
 

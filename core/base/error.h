@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "levin/core/base/fwd.h"
+
+namespace levin {
+
+/// A place in a text that a user wrote: a YAML file, or the command line. Lines and columns count from 1; 0 means unknown.
+struct LEVIN_API Mark {
+  std::string file;
+  int line = 0;
+  int column = 0;
+
+  /// "run.yaml:3:7", "run.yaml", or "" when nothing is known.
+  std::string str() const;
+};
+
+/// Where a call stands in the user's code: what std::source_location is, which clang 14 does not have. As a default argument,
+/// `SourceLocation where = SourceLocation::current()`, it is the place of the call.
+class LEVIN_API SourceLocation {
+ public:
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) {
+    return SourceLocation(file, line);
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr std::uint32_t line() const { return line_; }
+
+ private:
+  constexpr SourceLocation(const char* file, std::uint32_t line) : file_(file), line_(line) {}
+
+  const char* file_;
+  std::uint32_t line_;
+};
+
+/// Base of every exception that levin throws on purpose. what() says what went wrong, where, and what to do. One that leaves
+/// fit() and its like begins with where the run was, unless it tells a place of its own: "failed in training_step (train, epoch
+/// 0, step 3): …", of several ranks "rank 1 failed in …".
+class LEVIN_API Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, int exit_code = 1) : std::runtime_error(message), exit_code_(exit_code) {}
+  Error(const Error&) = default;
+  Error& operator=(const Error&) = default;
+  ~Error() override;
+  const char* what() const noexcept override { return located_ ? located_->c_str() : std::runtime_error::what(); }
+  /// Puts `place` before what() says, once.
+  void set_place(const std::string& place);
+  /// The status with which a program that does not catch the error ends.
+  int exit_code() const { return exit_code_; }
+
+ private:
+  int exit_code_;
+  std::shared_ptr<const std::string> located_;  ///< what() with its place
+};
+
+/// The user's configuration is wrong: YAML, command line, options, environment variables. Exit code 2.
+class LEVIN_API ConfigError : public Error {
+ public:
+  explicit ConfigError(const std::string& message) : ConfigError(Mark{}, message) {}
+  ConfigError(const Mark& mark, const std::string& message);
+  ~ConfigError() override;
+  /// Where the wrong text stands; empty when that is not known. what() begins with it.
+  const Mark& mark() const { return mark_; }
+  /// what() without the mark.
+  const std::string& message() const { return message_; }
+
+ private:
+  Mark mark_;
+  std::string message_;
+};
+
+/// Several wrong things in one configuration, reported together; what() has a line for each.
+class LEVIN_API ConfigErrors final : public ConfigError {
+ public:
+  /// `errors` has at least one; those that are ConfigErrors themselves are not taken apart.
+  explicit ConfigErrors(std::vector<ConfigError> errors);
+  ~ConfigErrors() override;
+  const std::vector<ConfigError>& errors() const { return errors_; }
+
+ private:
+  std::vector<ConfigError> errors_;
+};
+
+/// The single errors that an error consists of: those of a ConfigErrors, else the error itself.
+LEVIN_API std::vector<ConfigError> single_errors(const ConfigError& error);
+
+/// The user's code calls levin in a way that has no meaning, such as log() in a hook that does not permit it.
+class LEVIN_API MisuseError : public Error {
+ public:
+  using Error::Error;
+  ~MisuseError() override;
+};
+
+/// Ranks are not where they should be: they met in different boundaries or calls, or one of them is gone.
+class LEVIN_API DesyncError : public Error {
+ public:
+  using Error::Error;
+  ~DesyncError() override;
+};
+
+/// A file could not be read or written, or is damaged.
+class LEVIN_API IoError : public Error {
+ public:
+  using Error::Error;
+  ~IoError() override;
+};
+
+/// The run was asked to end by a signal, and ended at the same step on all ranks. Exit code 128 + signal.
+class LEVIN_API Interrupted : public Error {
+ public:
+  explicit Interrupted(int signal, const std::string& where);
+  ~Interrupted() override;
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
+}  // namespace levin

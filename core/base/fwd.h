@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+
+/// Marks a class or function of the public headers: programs and plug-ins find it in liblevin.so. All else stays inside, where
+/// it can change from one version to the next (-fvisibility=hidden). On a class it covers all of its members, its vtable and
+/// its typeinfo, so that casts and exceptions work from one library to another.
+#define LEVIN_API __attribute__((visibility("default")))
+
+// Forward declarations, so that headers which only pass these types on stay free of torch's headers.
+namespace at {
+class Tensor;
+}
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace levin {
+
+class Accelerator;
+class BackgroundFiles;
+class Batch;
+class BatchLoader;
+class Callback;
+class Checkpoint;
+class ControlGroup;
+class DataModule;
+class Logger;
+class LrScheduler;
+class MetricStore;
+class Module;
+class Profiler;
+class RankGroup;
+class Strategy;
+class Trainer;
+class VoteChannel;
+struct StepOutput;
+struct TrainerOptions;
+
+}  // namespace levin

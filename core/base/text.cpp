@@ -1,0 +1,166 @@
+#include "levin/core/base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <locale>
+#include <numeric>
+#include <sstream>
+
+#include "levin/core/base/format.h"
+
+namespace levin {
+
+std::string float_text(double value) {
+  if (std::isnan(value)) return ".nan";
+  if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
+  std::string text;
+  append_float(text, value);
+  return text;
+}
+
+void append_float(std::string& text, double value) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  const std::string_view number(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
+  text += number;
+  if (number.find_first_of(".einf") == std::string_view::npos) text += ".0";
+}
+
+std::optional<double> parse_float(std::string_view text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size() || error == std::errc::invalid_argument) return std::nullopt;
+  if (error == std::errc()) return value;
+  // Out of range; from_chars does not tell on which side.
+  std::istringstream stream{std::string(text)};
+  stream.imbue(std::locale::classic());
+  stream >> value;
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (stream.fail()) return text[0] == '-' ? -infinity : infinity;
+  return value;
+}
+
+namespace {
+
+bool is_control(char32_t point) { return point < 0x20 || (point >= 0x7f && point < 0xa0); }
+
+std::string escaped(unsigned char byte) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  return {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const bool is_break = text[0] == '\n' || text[0] == '\t';
+    if (is_break || (length > 0 && !is_control(utf8_code_point(text, length)))) {
+      shown += text.substr(0, length);
+    } else {
+      for (const char byte : text.substr(0, length > 0 ? length : 1)) shown += escaped(static_cast<unsigned char>(byte));
+    }
+    text.remove_prefix(length > 0 ? length : 1);
+  }
+  return shown;
+}
+
+std::string quoted_text(std::string_view text, std::size_t longest) {
+  std::size_t end = 0;
+  while (end < text.size()) {
+    const std::size_t length = utf8_length(text.substr(end));
+    const std::size_t next = end + (length > 0 ? length : 1);
+    if (next > longest) break;
+    end = next;
+  }
+  std::string shown = "'";
+  for (const char c : printable(text.substr(0, end))) shown += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
+  return shown + (end < text.size() ? "…'" : "'");
+}
+
+std::size_t utf8_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xc2 && lead < 0xe0   ? 2
+                             : lead >= 0xe0 && lead < 0xf0 ? 3
+                             : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                           : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t index = 1; index < length; ++index) {
+    if (!is_utf8_continuation(text[index])) return 0;
+  }
+  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool surrogate_or_beyond = (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf4 && byte(1) > 0x8f);
+  return overlong || surrogate_or_beyond ? 0 : length;
+}
+
+char32_t utf8_code_point(std::string_view text, std::size_t length) {
+  constexpr unsigned kLeadBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  char32_t point = static_cast<unsigned char>(text[0]) & kLeadBits[length];
+  for (std::size_t index = 1; index < length; ++index) point = point << 6 | (static_cast<unsigned char>(text[index]) & 0x3f);
+  return point;
+}
+
+namespace {
+
+char fold(char c) {
+  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
+  return c == '-' ? '_' : c;
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view left, std::string_view right) {
+  // Optimal string alignment, over three rows of the usual table.
+  std::vector<std::size_t> before_last(right.size() + 1), last(right.size() + 1), row(right.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= left.size(); ++i) {
+    std::swap(before_last, last);
+    std::swap(last, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= right.size(); ++j) {
+      const bool equal = fold(left[i - 1]) == fold(right[j - 1]);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (equal ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && fold(left[i - 1]) == fold(right[j - 2]) && fold(left[i - 2]) == fold(right[j - 1]);
+      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+  }
+  return row[right.size()];
+}
+
+std::string nearest_name(std::string_view wrong, const std::vector<std::string>& known) {
+  // A slip changes a small part of a name. Nobody mistypes names of this length; it bounds the work on garbage.
+  constexpr std::size_t kLongestName = 100;
+  if (wrong.size() > kLongestName) return {};
+  std::string nearest;
+  std::size_t nearest_distance = std::max<std::size_t>(2, wrong.size() / 3) + 1;
+  for (const std::string& name : known) {
+    if (name.size() > kLongestName) continue;
+    const std::size_t distance = edit_distance(wrong, name);
+    // A distance of the whole name means that nothing is alike.
+    if (distance < nearest_distance && distance < std::max(name.size(), wrong.size())) {
+      nearest = name;
+      nearest_distance = distance;
+    }
+  }
+  return nearest;
+}
+
+std::string quoted_list(const std::vector<std::string>& names) {
+  return names.empty() ? "" : format("'{}'", join(names, "', '"));
+}
+
+std::string did_you_mean(std::string_view wrong, const std::vector<std::string>& known, std::string_view what) {
+  if (known.empty()) return format("; there are no {}", what);
+  const std::string nearest = nearest_name(wrong, known);
+  if (!nearest.empty()) return format("; did you mean '{}'?", nearest);
+  return format("; the {} are {}", what, quoted_list(known));
+}
+
+}  // namespace levin

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace levin {
+
+/// A float as YAML writes it: the shortest text that reads back to the same bits and is not taken for an int ("1.0", "1e-05",
+/// ".inf", "-.inf", ".nan").
+std::string float_text(double value);
+
+/// Appends the shortest text that reads back to the same bits and is not taken for an int: "1.0", "1e-05", "inf", "nan".
+void append_float(std::string& text, double value);
+
+/// The float that the whole of `text` is ("-1.5e3", "inf", "nan"; no sign '+', no blanks), or nothing. What is too small for a
+/// float becomes 0, what is too large an infinity, as in C and Python.
+std::optional<double> parse_float(std::string_view text);
+
+/// The text as a terminal may show it: characters that control one, other than line breaks and tabs, and bytes that are no
+/// UTF-8 become "\x1b" and the like.
+std::string printable(std::string_view text);
+
+/// A name or value in an error message: printable, on one line, in single quotes, and cut with "…" after `longest` bytes.
+std::string quoted_text(std::string_view text, std::size_t longest = 100);
+
+/// Bytes of the UTF-8 character that `text` begins with; 0 when it begins with none, or is empty. Overlong forms, surrogates
+/// and numbers beyond U+10FFFF are no characters.
+std::size_t utf8_length(std::string_view text);
+
+/// True for a byte that continues a character, and begins none.
+constexpr bool is_utf8_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+/// The number of the character that the first `length` bytes are; `length` is what utf8_length() gave, not 0.
+char32_t utf8_code_point(std::string_view text, std::size_t length);
+
+/// The parts with a separator between each two: "a, b, c". `text_of` gives the text of a part that is none itself.
+template <class Range, class Projection = std::identity>
+std::string join(const Range& parts, std::string_view separator = ", ", Projection text_of = {}) {
+  std::string text;
+  bool is_first = true;
+  for (const auto& part : parts) {
+    if (!is_first) text += separator;
+    text += std::invoke(text_of, part);
+    is_first = false;
+  }
+  return text;
+}
+
+/// "1 element", "3 elements"; of the nouns that take an s.
+inline std::string counted(std::size_t count, std::string_view noun) {
+  return std::to_string(count).append(" ").append(noun).append(count == 1 ? "" : "s");
+}
+
+/// The number of single-character insertions, deletions, replacements and swaps of neighbours that turn one text into the
+/// other. Upper and lower case count as equal, and so do '-' and '_'.
+std::size_t edit_distance(std::string_view left, std::string_view right);
+
+/// The known name that `wrong` is most likely a slip of, or "" when none is near.
+std::string nearest_name(std::string_view wrong, const std::vector<std::string>& known);
+
+/// The end of an error message about an unknown name: "; did you mean 'max_epochs'?", or else every known name.
+/// `what` is their plural: "keys", "callbacks".
+std::string did_you_mean(std::string_view wrong, const std::vector<std::string>& known, std::string_view what);
+
+/// "'a', 'b', 'c'"
+std::string quoted_list(const std::vector<std::string>& names);
+
+}  // namespace levin

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/logger.h"
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/random/rng_state.h"
+
+namespace levin {
+
+class ModuleModes;
+struct ParameterSet;
+
+/// What training does next. A checkpoint says it, and a run that resumes goes on there: what is done is not done again, and
+/// what is due is not left out. Those marked (*) begin anew when a checkpoint was written while they ran.
+enum class Place : std::uint8_t {
+  kTrainStart,     ///< (*) on_train_start, and everything after it
+  kEpochStart,     ///< (*) on_train_epoch_start
+  kBatch,          ///< (*) a batch, from reading it to its optimizer step
+  kBatchEnd,       ///< on_train_batch_end is under way: then the step's row, a validation that is due, schedulers
+  kValidation,     ///< (*) a validation, up to the hooks before on_validation_end
+  kValidationEnd,  ///< on_validation_end is under way: then schedulers
+  kEpochEnd,       ///< on_train_epoch_end is under way: then schedulers and the epoch's row
+  kEpochDone       ///< the epoch's row is written; callbacks that save state have their turn in on_train_epoch_end
+};
+const char* place_name(Place place);
+/// Unset when no place has this name.
+std::optional<Place> place_from_name(std::string_view name);
+
+/// One iteration of an epoch: a batch on every rank that still has one.
+struct Iteration {
+  std::int64_t index = 0;
+  bool starts_window = true;  ///< gradients start at zero
+  bool ends_window = true;    ///< the optimizer steps
+  bool is_last = false;       ///< no rank has another batch in this epoch
+  bool end_epoch = false;     ///< a rank asked to skip the rest of the epoch
+};
+
+/// The counters of training that a source of data may look at while it reads.
+struct ReadingCounters {
+  std::int64_t global_step = 0;
+  std::int64_t total_batch_idx = 0;
+  std::int64_t batch_idx = 0;
+};
+
+/// As it was before the batch was read that lies ready: a run that resumes reads it again.
+struct BeforeReading {
+  RandomSnapshot random;
+  ReadingCounters counters;
+};
+
+/// What changes while a place that begins anew is under way, as it was at its beginning.
+struct PlaceStart {
+  RandomSnapshot random = RandomSnapshot::take();
+  std::optional<BeforeReading> before_reading;
+  std::vector<RowCounts> rows;                 ///< by logger
+  std::vector<std::int64_t> evaluation_steps;  ///< of validation, by loader
+  std::optional<MetricMaps> maps;              ///< only where a place shows new epoch values
+  bool skip_epoch_wish = false;
+  std::shared_ptr<const ParameterSet> parameters;
+  std::shared_ptr<const ParameterSet> agreed_parameters;  ///< what the strategy works with
+  std::shared_ptr<const ModuleModes> modes;
+};
+
+/// Where training is. Written by the loops, read by checkpoints.
+struct LoopPosition {
+  Place place = Place::kTrainStart;
+  std::int64_t epochs_done = 0;
+  std::int64_t batches_done = 0;             ///< iterations of the epoch under way
+  std::optional<std::int64_t> samples_done;  ///< of its global order; unset when the loader cannot tell
+  Iteration iteration;                       ///< the last one, from kBatchEnd on
+  bool completed = true;                     ///< kEpochEnd: the epoch came to its last batch
+  int hooks_done = 0;  ///< from kBatchEnd on: callbacks, the module among them, that had their turn in this place
+  std::optional<BeforeReading> before_reading;  ///< the batch that lies ready
+  PlaceStart start;
+  // As they were when hooks ran that a run which resumes runs again, before it has come to where it goes on.
+  std::shared_ptr<const ParameterSet> parameters_at_train_start;
+  std::shared_ptr<const ParameterSet> parameters_at_epoch_start;
+
+  /// Nothing of an epoch is left to train: a wish to stop or to skip has had its effect.
+  bool is_between_epochs() const { return place <= Place::kEpochStart || place == Place::kEpochDone; }
+  bool begins_anew() const {
+    return place == Place::kTrainStart || place == Place::kEpochStart || place == Place::kBatch || place == Place::kValidation;
+  }
+};
+
+}  // namespace levin

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/engine/parts/hook_tracker.h"
+#include "levin/core/engine/parts/progress.h"
+#include "levin/core/engine/parts/run_setup.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/metric_store.h"
+
+namespace levin {
+
+/// Finds the losses, gradients and logged metrics that are NaN or infinite, and does what TrainerOptions::on_nan says. The loss
+/// is looked at in every step on the CPU; on other devices, where a look waits for the device, in steps whose row is due.
+/// Gradients are looked at in these, and in every step when something follows from it.
+class NanGuard {
+ public:
+  NanGuard(const RunSetup& setup, const Progress& progress, const HookTracker& tracker)
+      : setup_(setup), progress_(progress), tracker_(tracker) {}
+
+  /// A fit begins.
+  void reset();
+  /// `row_is_due`: the step that this batch may end in writes a row.
+  void begin_batch(bool row_is_due) { state_.row_is_due = row_is_due; }
+
+  /// A loss of this rank, before its backward pass.
+  void look_at_loss(const at::Tensor& loss);
+  /// This rank's loss was bad in the step under way: what it tells the others with its votes.
+  bool votes_against() const { return state_.loss_is_bad; }
+  /// A loss was bad since the last step: of this rank, or as all ranks know. A checkpoint keeps it, and a run that resumes
+  /// takes it back.
+  bool waits_to_skip() const { return state_.loss_is_bad || state_.rank_of_bad_loss.has_value(); }
+  void restore(bool waits_to_skip);
+  /// The votes of all ranks, which travel with a reduction.
+  void adopt(const std::vector<Votes>& by_rank);
+
+  /// Before an optimizer steps, when gradients are complete. True: this step is skipped, on all ranks alike, and the gradients
+  /// are cleared. Throws Error, on all ranks alike, where training is to stop.
+  bool skips_step(torch::optim::Optimizer& optimizer, const Module& module);
+  /// A metric's value, where it is known.
+  void look_at_metric(std::string_view name, double value);
+  void look_at_row(const MetricMap& row);
+
+  /// Tells how many steps of the epoch were skipped, if any.
+  void end_epoch();
+
+ private:
+  struct State {
+    bool row_is_due = false;
+    bool loss_is_bad = false;             ///< of this rank, since the last step
+    std::optional<int> rank_of_bad_loss;  ///< the first of all ranks, since the last step
+    bool told = false;                    ///< of a loss or gradient
+    bool told_of_metric = false;
+    std::int64_t skipped = 0;  ///< steps of this epoch
+  };
+
+  std::optional<std::string> bad_gradient(const torch::optim::Optimizer& optimizer, const Module& module) const;
+  /// "in training_step (train, epoch 0, step 3) on rank 1". `hook`: where it comes from; unset: the one that runs.
+  std::string place(int rank, std::optional<Hook> hook = std::nullopt) const;
+
+  const RunSetup& setup_;
+  const Progress& progress_;
+  const HookTracker& tracker_;
+  State state_;
+};
+
+}  // namespace levin

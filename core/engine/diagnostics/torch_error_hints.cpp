@@ -1,0 +1,97 @@
+#include "levin/core/engine/diagnostics/torch_error_hints.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace levin {
+
+namespace {
+
+struct Hint {
+  std::array<std::string_view, 2> parts;  ///< of the message, all of which are in it
+  std::string_view text;
+};
+
+constexpr std::string_view kTypes = "convert one of the two: classes are Long, everything that is computed with is Float";
+constexpr std::string_view kLessMemory =
+    "a smaller batch_size, with accumulate_grad_batches to make up for it, or precision: bf16-mixed; do not keep losses "
+    "without detach()";
+
+// The first that matches counts.
+constexpr std::array kHints = {
+    Hint{{"shapes cannot be multiplied", ""},
+         "a linear layer's in_features must be the last dimension of what it is given; flatten(1) puts all others into one"},
+    Hint{{"size mismatch", ""}, "a linear layer's in_features must be the last dimension of what it is given"},
+    Hint{{"channels", "weight"},
+         "a convolution wants [batch, channels, height, width], with as many channels as its in_channels; unsqueeze(1) adds a "
+         "missing one"},
+    Hint{
+        {"batched) input to conv", ""},
+        "a convolution wants [batch, channels, height, width]: with TableDataModule, `shape` gives a sample's, as [1, 28, 28]; "
+        "else reshape what it is given"},
+    Hint{{"Expected all tensors to be on the same device", ""},
+         "make tensors on the module's device, as torch::zeros({...}, device()), and keep what belongs to the module in "
+         "register_parameter() or register_buffer(), which move along"},
+    Hint{{"same dtype", ""},
+         "bring both to one type: batch[\"x\"].to(torch::kFloat), say; integers from a file have to be converted"},
+    Hint{{"Found dtype", "expected"}, "a loss wants input and target of one type: target.to(torch::kFloat), say"},
+    Hint{{"expected scalar type", "found"}, kTypes},
+    Hint{{"expected target dtype", "got"}, kTypes},
+    Hint{{"Target", "out of bounds"},
+         "a class index must be at least 0 and below the size of the last layer: is there a class more in the data, or do they "
+         "count from 1?"},
+    Hint{{"grad can be implicitly created only for scalar outputs", ""},
+         "the loss must be one number: take its mean() or sum()"},
+    Hint{{"does not require grad and does not have a grad_fn", ""},
+         "the loss depends on no parameter that requires a gradient: is something detached, frozen, or computed under "
+         "NoGradGuard?"},
+    Hint{{"modified by an inplace operation", ""},
+         "what backward needs was changed in place (x += y, relu_()): write x = x + y; detect_anomaly: true shows where it was "
+         "computed"},
+    Hint{{"backward through the graph a second time", ""},
+         "under automatic optimization levin calls backward on the loss that training_step returns, so leave out a backward() "
+         "of your own there; detach() what is carried over from an earlier batch; of losses that share a part take backward of "
+         "their sum"},
+    Hint{{"Expected more than 1 value per channel", ""},
+         "BatchNorm cannot train on one sample: where an epoch's last batch has only one, set the loader's drop_last to true, "
+         "or "
+         "another batch_size"},
+    Hint{{"out of memory", ""}, kLessMemory},
+    Hint{{"t allocate memory", ""}, kLessMemory}};
+
+}  // namespace
+
+std::string hint_for_torch_error(std::string_view message) {
+  const auto matches = [&](const Hint& hint) {
+    return std::all_of(hint.parts.begin(), hint.parts.end(),
+                       [&](std::string_view part) { return message.find(part) != std::string_view::npos; });
+  };
+  const auto hint = std::find_if(kHints.begin(), kHints.end(), matches);
+  return hint == kHints.end() ? "" : std::string(hint->text);
+}
+
+std::string hint_for_torch_warning(std::string_view message) {
+  // mse_loss and its like do both when prediction and target differ, as [16, 1] and [16] do: the result is broadcast.
+  const bool is_broadcast = message.find("An output with one or more elements was resized") != std::string_view::npos ||
+                            message.find("Using a target size") != std::string_view::npos;
+  if (!is_broadcast) return "";
+  return ": a prediction and its target seem to differ in shape, as [16, 1] and [16] do, and a loss over both is then over all "
+         "pairs of them: squeeze(1) the one or unsqueeze(1) the other";
+}
+
+std::string describe_batch(const Batch& batch) {
+  std::string text;
+  std::size_t index = 0;
+  for (const auto& [name, tensor] : batch.items()) {
+    const std::string key = name.empty() ? std::to_string(index) : name;
+    ++index;
+    if (!text.empty()) text += ", ";
+    text += key + " " + (tensor.defined() ? c10::str(tensor.sizes(), " ", tensor.scalar_type()) : "undefined");
+  }
+  return text.empty() ? "empty" : text;
+}
+
+}  // namespace levin

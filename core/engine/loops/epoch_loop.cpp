@@ -1,0 +1,436 @@
+#include "levin/core/engine/loops/epoch_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
+#include "levin/core/engine/diagnostics/data_agreement.h"
+#include "levin/core/engine/diagnostics/failed_batch_scope.h"
+#include "levin/core/engine/loops/take_over.h"
+#include "levin/core/engine/resume/parameter_state.h"
+#include "levin/core/engine/step/batch_transfer.h"
+
+namespace levin {
+
+namespace {
+bool is_monitor(const Callback& callback) { return callback.phase() == CallbackPhase::kMonitor; }
+bool is_normal(const Callback& callback) { return !is_monitor(callback) && HookRunner::others(callback); }
+bool all_have_next(const BoundaryOutcome& outcome) {
+  return std::all_of(outcome.rank_votes.begin(), outcome.rank_votes.end(), [](const Votes& votes) { return votes.has_next; });
+}
+}  // namespace
+
+EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopConditions& stop, StepVotes& votes,
+                     TrainingData& data, FitValidation& validation, const EpochPlan& plan)
+    : run_(run),
+      progress_(run.progress),
+      position_(run.resume.position),
+      hooks_(run.hooks),
+      precision_(precision),
+      stop_(stop),
+      votes_(votes),
+      data_(data),
+      validation_(validation),
+      plan_(plan),
+      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan, run.scaler,
+                 run.leaves, run.graph),
+      schedulers_(run.parts, run.progress, *run.metrics, run.hooks),
+      rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {}
+
+void EpochLoop::throw_if_signalled() const {
+  if (run_.stop.signal() != 0) run_.stop.throw_if_signalled(progress_.where());
+}
+
+void EpochLoop::check_files() const {
+  if (!run_.files.has_news()) return;
+  const auto scope = hooks_.enter(Hook::kOnSaveCheckpoint);
+  run_.files.check();
+}
+
+void EpochLoop::run(const ResumePoint& resume) {
+  const ProfiledAction action(hooks_.profiler(), "run_training_epoch");
+  start(resume);
+  switch (resume.place) {
+    case Place::kEpochEnd:
+      return end(resume.completed, resume.hooks_done);
+    case Place::kEpochDone:
+      return save(resume.hooks_done);
+    case Place::kBatchEnd:
+    case Place::kValidation:
+    case Place::kValidationEnd:
+      if (!resume_behind_step(resume)) run_iterations();
+      break;
+    default:
+      run_iterations();
+  }
+  end(position_.completed, 0);
+}
+
+void EpochLoop::start(const ResumePoint& resume) {
+  const bool inside = resume.is_in_epoch();
+  progress_.batch.batch_idx = resume.batches_done - 1;
+  // Of an epoch that is resumed the steps before are not known.
+  first_step_ = inside ? -1 : progress_.global_step;
+  run_.stop.skip_epoch(false);
+  if (resume.resumes && resume.place == Place::kEpochStart) take_over(run_, data_, resume);
+  if (!inside) begin_place(run_, Place::kEpochStart);
+  if (inside) resume.parameters->restore_epoch_start(run_);
+  position_.parameters_at_epoch_start = run_.trained.now();
+  hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
+  if (inside) {
+    take_over(run_, data_, resume);
+    resume.parameters->restore_agreed(run_);
+  } else {
+    data_.start_epoch(progress_.epoch);
+  }
+  agree_on_start();
+  window_ = run_.accumulation.batches;
+  if (inside) resume.parameters->restore_place(run_);
+  position_.before_reading = data_.before_reading();
+  position_.batches_done = resume.batches_done;
+  position_.samples_done = data_.samples_done(resume.batches_done);
+  begin_place(run_, Place::kBatch);
+}
+
+void EpochLoop::agree_on_start() {
+  const bool changed = run_.trained.changed();
+  if (run_.world_size() == 1) {
+    if (changed) run_.trained.agree(/*after_reduction=*/false);
+    return;
+  }
+  // Every rank reaches this because all begin the same epochs, and run the same hooks before.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochStart, {changed ? 1 : 0, data_.mark_of_next()});
+  std::vector<std::int64_t> first_batches;
+  for (const BoundaryPayload& payload : outcome.payloads) first_batches.push_back(payload[1]);
+  check_different_batches(first_batches, progress_.epoch);
+  const auto says_so = [](const BoundaryPayload& payload) { return payload[0] != 0; };
+  // Every rank reaches this because each knows what all said.
+  if (std::any_of(outcome.payloads.begin(), outcome.payloads.end(), says_so)) run_.trained.agree(/*after_reduction=*/false);
+}
+
+bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
+  Iteration iteration = resume.iteration;
+  progress_.batch.batch_idx = iteration.index;
+  progress_.batch.is_last = iteration.is_last;
+  position_.iteration = iteration;
+  if (resume.place == Place::kBatchEnd) {
+    position_.place = Place::kBatchEnd;
+    position_.hooks_done = resume.hooks_done;
+    HookCounter counter(position_.hooks_done);
+    end_batch_hooks_without_batch(counter, iteration);
+    obey_wish_to_skip(iteration);
+  }
+  if (!iteration.is_last && plan_.known() && !any_rank_has_batch()) {
+    // With other batches than those of the run that was interrupted this one was the last.
+    iteration.is_last = true;
+    schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
+  }
+  position_.iteration = iteration;
+  finish_iteration(iteration, resume.place, resume.hooks_done);
+  const bool over = is_over(iteration);
+  throw_if_signalled();
+  return over;
+}
+
+bool EpochLoop::is_over(const Iteration& iteration) {
+  const bool completed = iteration.is_last || iteration.end_epoch;
+  if (!completed && !stop_.ends_epoch()) return false;
+  reach_end(completed, 0);
+  return true;
+}
+
+void EpochLoop::reach_end(bool completed, int hooks_done) {
+  position_.place = Place::kEpochEnd;
+  position_.completed = completed;
+  position_.hooks_done = hooks_done;
+}
+
+bool EpochLoop::any_rank_has_batch() {
+  progress_.batch.has_next = data_.has_next();
+  const std::int64_t done = position_.batches_done;
+  if (plan_.known()) return done == 0 ? plan_.iterations() != 0 : !plan_.is_last(done - 1);
+  if (run_.world_size() == 1) return progress_.batch.has_next;
+  // Every rank reaches this because whether the plan is known was agreed when the epoch began.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch);
+  return run_.module().automatic_optimization() ? outcome.votes.has_next : all_have_next(outcome);
+}
+
+void EpochLoop::run_iterations() {
+  const bool has_batches = any_rank_has_batch();
+  was_empty_ = !has_batches && position_.batches_done == 0;
+  if (!has_batches) return reach_end(/*completed=*/true, 0);
+  for (bool over = false; !over;) {
+    over = is_over(run_iteration(position_.batches_done));
+    if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
+    check_files();
+    throw_if_signalled();
+  }
+}
+
+Batch EpochLoop::take_batch() {
+  const ProfiledAction action(hooks_.profiler(), "[_TrainingEpochLoop].train_dataloader_next");
+  return data_.take();
+}
+
+Iteration EpochLoop::run_iteration(std::int64_t index) {
+  Iteration iteration;
+  iteration.index = index;
+  std::optional<Batch> batch;
+  if (data_.has_next()) batch = take_batch();
+  position_.before_reading = data_.before_reading();
+  const FailedBatchScope scope(run_.failed_batch, batch);
+  BatchProgress& progress = progress_.batch;
+  progress.in_work = true;
+  progress.has_next = data_.has_next();
+  progress.batch_idx = index;
+  plan_iteration(iteration);
+  progress.is_last = iteration.is_last;
+  votes_.begin_batch();
+  run_.scaler.begin_batch();
+  run_.nan.begin_batch(iteration.ends_window && row_is_due());
+  const std::int64_t steps_before = progress_.global_step;
+  if (batch) {
+    *batch = transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(*batch), 0, 1);
+    hooks_.run(Hook::kOnTrainBatchStart, &Callback::on_train_batch_start, &Module::on_train_batch_start, *batch, index);
+  } else {
+    run_.metrics->begin_batch({0, 0, 1});
+  }
+  // On several ranks the batch is worked on all the same: a vote travels with its reduction.
+  const bool skips = run_.world_size() == 1 && run_.stop.skips_epoch();
+  StepOutput output;
+  if (!skips) {
+    const ProfiledAction action(hooks_.profiler(), "run_training_batch");
+    output = optimize(iteration, batch ? &*batch : nullptr);
+  }
+  agree(iteration, steps_before, batch ? batch->batch_size() : 0);
+  step_done(iteration);
+  if (!skips && iteration.ends_window) schedulers_.step(Interval::kStep, /*on_metric=*/false);
+  if (iteration.is_last || iteration.end_epoch) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
+  if (!skips) {
+    end_batch_hooks(iteration, output, batch ? &*batch : nullptr);
+    obey_wish_to_skip(iteration);
+  }
+  progress.in_work = false;
+  run_.metrics->end_batch();
+  if (skips) return iteration;
+  ++progress_.total_batch_idx;
+  finish_iteration(iteration, Place::kBatchEnd, 0);
+  return iteration;
+}
+
+void EpochLoop::plan_iteration(Iteration& iteration) {
+  // Where ranks may have to ask one another, all go by the number that they have agreed on.
+  if (run_.world_size() == 1 || plan_.known()) window_ = run_.accumulation.batches;
+  iteration.starts_window = !run_.accumulation.window.open;
+  iteration.ends_window = (iteration.index + 1) % window_ == 0;
+  if (run_.world_size() == 1) {
+    iteration.is_last = !progress_.batch.has_next || plan_.is_last(iteration.index);
+  } else if (plan_.known()) {
+    iteration.is_last = plan_.is_last(iteration.index);
+  } else if (window_ > 1 || !reduces_gradients()) {
+    // Nothing tells in time which batch is the last, so ranks ask each other. A rare case, and the only one that pays for it.
+    // Every rank reaches this because nothing above depends on its own data.
+    const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch);
+    iteration.is_last = run_.module().automatic_optimization() ? !outcome.votes.has_next : !all_have_next(outcome);
+  }
+  iteration.ends_window |= iteration.is_last;
+}
+
+bool EpochLoop::reduces_gradients() const { return run_.module().automatic_optimization() && !run_.parts.optimizers.empty(); }
+
+StepOutput EpochLoop::optimize(const Iteration& iteration, const Batch* batch) {
+  if (!reduces_gradients()) return forward_only(iteration, batch);
+  return automatic_.run(batch, iteration.index, iteration.starts_window, iteration.ends_window);
+}
+
+StepOutput EpochLoop::forward_only(const Iteration& iteration, const Batch* batch) {
+  if (batch == nullptr) return {};
+  const at::AutoGradMode with_gradients(true);
+  run_.strategy().synchronize_buffers(run_.module());
+  const Precision::Forward forward(precision_);
+  StepOutput output = hooks_.module(Hook::kTrainingStep, &Module::training_step, *batch, iteration.index);
+  if (const auto toggled = run_.trained.toggled()) {
+    throw MisuseError(format("training_step ended while optimizer {} was toggled: end each turn with untoggle_optimizer({}).",
+                             *toggled, *toggled));
+  }
+  if (output.loss.defined()) output.loss = output.loss.detach();
+  return output;
+}
+
+void EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
+  if (run_.world_size() > 1 && !reduces_gradients()) {
+    agree_after_manual_step(iteration, steps_before, samples);
+  } else {
+    learn_from_votes(iteration);
+  }
+}
+
+void EpochLoop::learn_from_votes(Iteration& iteration) {
+  if (run_.world_size() == 1) {
+    run_.boundaries.adopt({run_.boundaries.votes()});
+    iteration.end_epoch = run_.stop.skips_epoch();
+    return;
+  }
+  if (!votes_.reduced()) return;
+  iteration.end_epoch = votes_.agreed().end_epoch;
+  const std::int64_t window = std::exchange(window_, votes_.agreed().accumulate_grad_batches);
+  if (!plan_.known() && window == 1) {
+    iteration.is_last = !votes_.agreed().has_next;
+    progress_.batch.is_last = iteration.is_last;
+  }
+}
+
+void EpochLoop::agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
+  const std::int64_t own_steps = std::exchange(progress_.global_step, steps_before);
+  // Every rank reaches this because only the user's code knows what a step has reduced, and how many steps it took.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch, {own_steps, samples});
+  iteration.end_epoch = outcome.votes.end_epoch;
+  progress_.batch.samples_of_all = 0;
+  for (const BoundaryPayload& payload : outcome.payloads) {
+    progress_.global_step = std::max(progress_.global_step, payload[0]);
+    progress_.batch.samples_of_all += payload[1];
+  }
+}
+
+void EpochLoop::step_done(const Iteration& iteration) {
+  position_.place = Place::kBatchEnd;
+  position_.iteration = iteration;
+  position_.hooks_done = 0;
+  ++position_.batches_done;
+  position_.samples_done = data_.samples_done(position_.batches_done);
+  run_.accumulation.window.in_backward = false;
+}
+
+void EpochLoop::obey_wish_to_skip(Iteration& iteration) {
+  if (run_.world_size() > 1 || !run_.stop.skips_epoch() || iteration.end_epoch) return;
+  iteration.end_epoch = true;
+  position_.iteration = iteration;
+  if (!iteration.is_last) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
+}
+
+void EpochLoop::end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch) {
+  position_.hooks_done = 0;
+  HookCounter counter(position_.hooks_done);
+  if (batch != nullptr) {
+    hooks_.run_counted(counter, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, &Module::on_train_batch_end, output,
+                       *batch, iteration.index);
+  } else {
+    end_batch_hooks_without_batch(counter, iteration);
+  }
+}
+
+void EpochLoop::end_batch_hooks_without_batch(HookCounter& counter, const Iteration& iteration) {
+  const auto decides = [&](const Callback& callback) { return counter.next() && !is_normal(callback); };
+  const auto run = [&](const auto& filter) {
+    hooks_.callbacks_if([&](const Callback& callback) { return filter(callback) && decides(callback); }, Hook::kOnTrainBatchEnd,
+                        &Callback::on_train_batch_end, StepOutput(), Batch(), iteration.index);
+  };
+  run(HookRunner::others);
+  counter.next();  // the module
+  run(HookRunner::saves_state);
+}
+
+bool EpochLoop::row_is_due() const {
+  const std::int64_t every = run_.options().step_row_interval();
+  return every > 0 && ((progress_.logging_step + 1) % every == 0 || run_.stop.agreed());
+}
+
+void EpochLoop::write_step_row(const Iteration& iteration) {
+  if (!iteration.ends_window) return;
+  rows_.write_local_step(*run_.metrics, progress_.logging_step);
+  if (!row_is_due()) return;
+  // Every rank reaches this because steps are counted alike, and a stop was agreed.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kTrainStep);
+  run_.nan.look_at_row(outcome.logger_row);
+  rows_.write(outcome, progress_.logging_step, /*epoch_end=*/false);
+}
+
+void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hooks_done) {
+  position_.place = from;
+  if (from == Place::kBatchEnd) {
+    write_step_row(iteration);
+    if (!iteration.end_epoch) validation_.run_if_due(iteration, stop_.stopping());
+  } else if (progress_.validates) {
+    // A run that resumes may have no validation any more.
+    from == Place::kValidation ? validation_.run(iteration) : validation_.finish(hooks_done);
+  }
+  if (iteration.ends_window) {
+    if (run_.world_size() > 1 && schedulers_.is_due(Interval::kStep, /*on_metric=*/true)) {
+      // Every rank reaches this because all have the same schedulers, and count batches alike.
+      run_.boundaries.meet(BoundaryKind::kDecision);
+    }
+    schedulers_.step(Interval::kStep, /*on_metric=*/true);
+    ++progress_.logging_step;
+  }
+  begin_place(run_, Place::kBatch);
+}
+
+void EpochLoop::warn_of_epoch_without_loss() {
+  const AutomaticOptimization::Steps steps = automatic_.count_steps();
+  if (steps.taken == 0 || steps.with_loss > 0) return;
+  Console::instance().warn_once(
+      format("training_step gave no loss in any step of epoch {}, so nothing was trained. Return the loss; or call "
+             "set_automatic_optimization(false) in the constructor, if training_step takes the optimizer's steps itself.",
+             progress_.epoch),
+      "no loss", Speaker::kRun);
+}
+
+void EpochLoop::warn_of_epoch_without_step() const {
+  const bool by_hand = !run_.module().automatic_optimization() && !run_.parts.optimizers.empty();
+  if (!by_hand || position_.batches_done == 0 || progress_.global_step != first_step_) return;
+  Console::instance().warn_once(
+      format("training_step took no optimizer's step in epoch {}, so nothing was trained. With manual optimization it calls "
+             "manual_backward(loss) and step_optimizer() itself.",
+             progress_.epoch),
+      "no step", Speaker::kRun);
+}
+
+void EpochLoop::end(bool completed, int hooks_done) {
+  warn_of_epoch_without_loss();
+  warn_of_epoch_without_step();
+  reach_end(completed, hooks_done);
+  // Every rank reaches this because all have agreed on the epoch's last batch.
+  run_.boundaries.meet(BoundaryKind::kEpochReached);
+  HookCounter counter(position_.hooks_done);
+  hooks_.callbacks_counted(counter, is_normal, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  hooks_.module_counted(counter, Hook::kOnTrainEpochEnd, &Module::on_train_epoch_end);
+  // Every rank reaches this because it ends the hooks that follow the meeting above.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
+  run_.nan.look_at_row(outcome.logger_row);
+  run_.nan.end_epoch();
+  hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  if (completed) schedulers_.step(Interval::kEpoch, /*on_metric=*/true);
+  rows_.write(outcome, std::max<std::int64_t>(0, progress_.logging_step - 1), /*epoch_end=*/true);
+  rows_.save();
+  run_.metrics->reset_epoch();
+  position_.before_reading.reset();
+  // Where an epoch was skipped, gradients that waited for more batches are dropped.
+  if (run_.module().automatic_optimization()) run_.accumulation.window = {};
+  save(0);
+}
+
+void EpochLoop::save(int hooks_done) {
+  position_.place = Place::kEpochDone;
+  position_.hooks_done = hooks_done;
+  HookCounter counter(position_.hooks_done);
+  const auto& callbacks = run_.parts.callbacks;
+  const auto saves = [](const auto& callback) { return HookRunner::saves_state(*callback); };
+  auto left = std::count_if(callbacks.begin(), callbacks.end(), saves);
+  const auto begin_next = [&] {
+    begin_place(run_, Place::kEpochStart);
+    ++position_.epochs_done;
+  };
+  if (left == 0) begin_next();
+  const auto has_turn = [&](const Callback& callback) {
+    if (!HookRunner::saves_state(callback)) return false;
+    // What the last one saves is of a run that goes on with the next epoch.
+    if (--left == 0) begin_next();
+    return counter.next();
+  };
+  hooks_.callbacks_if(has_turn, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
+  ++progress_.epoch;
+  progress_.batch.batch_idx = -1;
+}
+
+}  // namespace levin

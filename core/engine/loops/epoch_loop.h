@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+
+#include "levin/core/engine/loops/fit_validation.h"
+#include "levin/core/engine/loops/training_data.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/state/resume_state.h"
+#include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/engine/step/optimization.h"
+#include "levin/core/engine/step/scheduler_runner.h"
+#include "levin/core/engine/step/step_votes.h"
+
+namespace levin {
+
+/// A training epoch: iterations, in each of which every rank that still has a batch works on one and the others take part in
+/// the reduction without; validation in between; and the hooks, rows and schedulers at the end.
+class EpochLoop {
+ public:
+  /// `plan`: of the epoch that runs next, as FitLoop has agreed on it.
+  EpochLoop(TrainerState& run, const Precision& precision, const StopConditions& stop, StepVotes& votes, TrainingData& data,
+            FitValidation& validation, const EpochPlan& plan);
+
+  /// From its start, or from where a run that resumes goes on.
+  void run(const ResumePoint& resume);
+  /// Throws Interrupted when the ranks agreed to end for a signal.
+  void throw_if_signalled() const;
+  /// The epoch that ran last had no batch on any rank that takes part, from its beginning on.
+  bool was_empty() const { return was_empty_; }
+  /// Tells what has become of checkpoints that are written in the background.
+  void check_files() const;
+
+ private:
+  void start(const ResumePoint& resume);
+  /// Ranks: all. What hooks have frozen, unfrozen or added since the last step is known to all from here on, and that they do
+  /// not all read the same.
+  void agree_on_start();
+  /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
+  bool resume_behind_step(const ResumePoint& resume);
+  bool any_rank_has_batch();
+  /// Iterations until the epoch ends or training stops.
+  void run_iterations();
+  /// The iteration was the epoch's last, or training stops here: the epoch's end is due.
+  bool is_over(const Iteration& iteration);
+  void reach_end(bool completed, int hooks_done);
+
+  Batch take_batch();
+  Iteration run_iteration(std::int64_t index);
+  void plan_iteration(Iteration& iteration);
+  StepOutput optimize(const Iteration& iteration, const Batch* batch);
+  StepOutput forward_only(const Iteration& iteration, const Batch* batch);
+  /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
+  bool reduces_gradients() const;
+  void agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
+  void learn_from_votes(Iteration& iteration);
+  void agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
+  void step_done(const Iteration& iteration);
+  /// On one process, a wish from on_train_batch_end: there is nobody to agree with.
+  void obey_wish_to_skip(Iteration& iteration);
+  void end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch);
+  /// Whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too, and so does a
+  /// run that was interrupted before they had their turn.
+  void end_batch_hooks_without_batch(HookCounter& counter, const Iteration& iteration);
+  /// What follows a batch, from a place on: its row, a validation that is due, schedulers.
+  void finish_iteration(const Iteration& iteration, Place from, int hooks_done);
+  bool row_is_due() const;
+  void write_step_row(const Iteration& iteration);
+
+  void warn_of_epoch_without_loss();
+  void warn_of_epoch_without_step() const;
+  void end(bool completed, int hooks_done);
+  /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
+  void save(int hooks_done);
+
+  TrainerState& run_;
+  Progress& progress_;
+  LoopPosition& position_;
+  HookRunner& hooks_;
+  const Precision& precision_;
+  const StopConditions& stop_;
+  StepVotes& votes_;
+  TrainingData& data_;
+  FitValidation& validation_;
+  const EpochPlan& plan_;
+  AutomaticOptimization automatic_;
+  SchedulerRunner schedulers_;
+  MetricRows rows_;
+  bool was_empty_ = false;
+  std::int64_t window_ = 1;      ///< accumulate_grad_batches that iterations are planned with
+  std::int64_t first_step_ = 0;  ///< global_step when the epoch began; -1: it was resumed
+};
+
+}  // namespace levin

@@ -1,0 +1,252 @@
+#include "levin/core/engine/loops/evaluation_loop.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "levin/core/base/format.h"
+#include "levin/core/engine/diagnostics/failed_batch_scope.h"
+#include "levin/core/engine/loops/data_source.h"
+#include "levin/core/engine/loops/evaluation_hooks.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/engine/parts/module_modes.h"
+#include "levin/core/engine/parts/progress.h"
+#include "levin/core/engine/parts/signals.h"
+#include "levin/core/engine/step/batch_transfer.h"
+#include "levin/core/engine/step/scheduler_runner.h"
+
+namespace levin {
+
+namespace {
+
+/// Lightning's name of what takes the next batch.
+std::string_view next_action(Stage stage) {
+  if (stage == Stage::kTest) return "[_EvaluationLoop].test_next";
+  return stage == Stage::kPredict ? "[_PredictionLoop].predict_next" : "[_EvaluationLoop].val_next";
+}
+
+}  // namespace
+
+EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders,
+                               std::optional<Limit> limit, const char* limit_name, bool keep_predictions)
+    : run_(run),
+      precision_(precision),
+      hooks_(run.hooks),
+      rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks),
+      stage_(stage),
+      names_(evaluation_hooks(stage)),
+      loaders_(std::move(loaders)),
+      keep_predictions_(keep_predictions) {
+  // Not this rank's number of batches: a rank without any still takes part.
+  may_have_batches_ = !loaders_.empty() && (!limit || takes_batches(*limit));
+  for (const LoaderPtr& loader : loaders_) {
+    const std::optional<std::int64_t> batches = limited_batches(loader->size(), limit, limit_name);
+    num_batches_.push_back(batches.value_or(-1));
+    caps_.push_back(batch_cap(batches, limit));
+  }
+}
+
+void EvaluationLoop::shorten(std::int64_t batches) {
+  for (std::optional<std::int64_t>& cap : caps_) cap = std::min(cap.value_or(batches), batches);
+  for (std::int64_t& number : num_batches_) number = std::min(number, batches);
+}
+
+/// One pass, or the end of one: the stage, with what it changes in the module and in what is recorded.
+class EvaluationLoop::Pass {
+ public:
+  explicit Pass(EvaluationLoop& loop)
+      : loop_(loop),
+        stage_(loop.run_.progress, loop.stage_, loaders_of(loop)),
+        modes_(std::make_shared<const ModuleModes>(loop.run_.module())) {
+    Progress& progress = loop.run_.progress;
+    progress.num_evaluation_batches = loop.num_batches_;
+    progress.evaluation_steps.resize(std::max(progress.evaluation_steps.size(), loop.loaders_.size()));
+    loop.run_.metrics->begin_stage(loop.stage_);
+    loop.run_.modes_after_evaluation = modes_;
+  }
+  ~Pass() {
+    // After an error or a signal a checkpoint may be saved, of a module that is still in evaluation mode.
+    if (std::uncaught_exceptions() == exceptions_before_) loop_.run_.modes_after_evaluation.reset();
+  }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+  /// The hooks that follow may save a checkpoint, whose place is the training epoch's.
+  void end_batches() { stage_.end_batches(); }
+  /// Not in a destructor: hooks may throw.
+  void end() {
+    modes_->restore();
+    loop_.hooks_.module(loop_.names_.model_train_hook, loop_.names_.model_train);
+    loop_.run_.metrics->reset_epoch();
+    loop_.run_.metrics->end_stage();
+    loop_.rows_.save();
+  }
+
+ private:
+  static std::vector<LoaderProgress> loaders_of(const EvaluationLoop& loop) {
+    std::vector<LoaderProgress> progress;
+    for (const LoaderPtr& loader : loop.loaders_) progress.push_back({.loader = loader.get()});
+    return progress;
+  }
+
+  EvaluationLoop& loop_;
+  StageScope stage_;
+  std::shared_ptr<const ModuleModes> modes_;
+  int exceptions_before_ = std::uncaught_exceptions();
+};
+
+void EvaluationLoop::run() {
+  // Standalone evaluation on one process may use inference mode; inside fit tensors must stay usable for training.
+  const bool inference = run_.options().inference_mode && !run_.progress.fitting && run_.world_size() == 1;
+  const c10::InferenceMode inference_mode(inference);
+  const at::AutoGradMode no_gradients(false);
+  Pass pass(*this);
+  run_.strategy().synchronize_buffers(run_.module());
+  hooks_.module(names_.model_eval_hook, names_.model_eval);
+  hooks_.run(names_.start.hook, names_.start.callback, names_.start.module);
+  hooks_.run(names_.epoch_start.hook, names_.epoch_start.callback, names_.epoch_start.module);
+  predictions_.clear();
+  samples_ = 0;
+  for (std::size_t index = 0; index < loaders_.size(); ++index) run_loader(static_cast<std::int64_t>(index));
+  pass.end_batches();
+
+  meet_after_batches();
+  // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
+  throw_if_signalled();
+  hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
+  // Every rank reaches this because all have met after their last batches, and go on alike.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
+  if (stage_ != Stage::kSanityCheck) {
+    run_.nan.look_at_row(outcome.logger_row);
+    rows_.write(outcome, run_.progress.logging_step, /*epoch_end=*/true);
+  } else {
+    SchedulerRunner::warn_of_monitors(run_.parts, *run_.metrics);
+  }
+  if (stage_ == Stage::kValidate && run_.progress.fitting) {
+    run_.resume.position.place = Place::kValidationEnd;
+    run_.resume.position.hooks_done = 0;
+  }
+  run_end_hooks();
+  pass.end();
+}
+
+void EvaluationLoop::run_end() {
+  const at::AutoGradMode no_gradients(false);
+  Pass pass(*this);
+  run_.module().eval();
+  run_end_hooks();
+  pass.end();
+}
+
+void EvaluationLoop::run_end_hooks() {
+  if (stage_ == Stage::kValidate && run_.progress.fitting) {
+    HookCounter counter(run_.resume.position.hooks_done);
+    hooks_.run_counted(counter, names_.end.hook, names_.end.callback, names_.end.module);
+  } else {
+    hooks_.run(names_.end.hook, names_.end.callback, names_.end.module);
+  }
+  // Every rank reaches this because an evaluation ends with it, also one that a resumed run only ends.
+  run_.boundaries.meet(BoundaryKind::kEvaluationEnd);
+}
+
+void EvaluationLoop::meet_after_batches() {
+  Progress& progress = run_.progress;
+  std::int64_t batches = 0;
+  for (const LoaderProgress& loader : progress.batch.loaders) batches += loader.batches;
+  // Every rank reaches this because each runs its own batches, however many, without waiting for others.
+  const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochReached, {batches, samples_});
+  progress.evaluation_totals = {};
+  for (const BoundaryPayload& payload : outcome.payloads) {
+    progress.evaluation_totals.batches = std::max(progress.evaluation_totals.batches, payload[0]);
+    progress.evaluation_totals.samples += payload[1];
+  }
+}
+
+void EvaluationLoop::throw_if_signalled() const {
+  run_.stop.throw_if_signalled(format("during {} {}", stage_name(stage_), run_.progress.where()));
+}
+
+void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
+  BatchProgress& progress = run_.progress.batch;
+  const auto index = static_cast<std::size_t>(dataloader_idx);
+  progress.dataloader_idx = dataloader_idx;
+  if (keep_predictions_) predictions_.emplace_back();
+  LoaderCursor cursor(*loaders_[index], caps_[index]);
+  {
+    const auto scope = hooks_.enter(names_.dataloader_hook);
+    cursor.start_epoch(run_.progress.epoch);
+  }
+  for (std::int64_t batch_idx = 0; cursor.has_next(); ++batch_idx) {
+    // A signal ends this rank's part; the others learn of it at the boundary that follows.
+    if (SignalScope::received() != 0) return;
+    Batch batch = [&] {
+      const auto scope = hooks_.enter(names_.dataloader_hook);
+      const ProfiledAction action(hooks_.profiler(), next_action(stage_));
+      return cursor.take();
+    }();
+    progress.batch_idx = batch_idx;
+    progress.is_last = !cursor.has_next();
+    ++progress.loaders[index].batches;
+    samples_ += batch.batch_size();
+    progress.in_work = true;
+    run_batch(std::move(batch), batch_idx, dataloader_idx);
+    if (hooks_.profiler() != nullptr) hooks_.profiler()->batch_done();
+    progress.in_work = false;
+  }
+}
+
+void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx) {
+  std::optional<Batch> in_work = std::move(given);
+  const FailedBatchScope scope(run_.failed_batch, in_work);
+  Batch& batch = *in_work;
+  const auto loaders = static_cast<std::int64_t>(loaders_.size());
+  batch =
+      transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(batch), dataloader_idx, loaders);
+  hooks_.run(names_.batch_start.hook, names_.batch_start.callback, names_.batch_start.module, batch, batch_idx, dataloader_idx);
+  if (stage_ == Stage::kPredict) {
+    Batch prediction;
+    {
+      const Precision::Forward forward(precision_);
+      prediction = hooks_.module(Hook::kPredictStep, &Module::predict_step, batch, batch_idx);
+    }
+    hooks_.run(Hook::kOnPredictBatchEnd, &Callback::on_predict_batch_end, &Module::on_predict_batch_end, prediction, batch,
+               batch_idx, dataloader_idx);
+    if (keep_predictions_) predictions_.back().push_back(std::move(prediction));
+  } else {
+    run_.evaluation_output = {};  // of a step that threw
+    {
+      const Precision::Forward forward(precision_);
+      hooks_.module(names_.step_hook, names_.step, batch, batch_idx);
+    }
+    const StepOutput output = std::exchange(run_.evaluation_output, {});
+    hooks_.run(names_.batch_end.hook, names_.batch_end.callback, names_.batch_end.module, output, batch, batch_idx,
+               dataloader_idx);
+    // As in Lightning, step values of an evaluation are written at every batch; they are this rank's own.
+    if (stage_ != Stage::kSanityCheck) {
+      const std::int64_t batch_of_all_passes = run_.progress.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
+      rows_.write_local_step(*run_.metrics, run_.progress.logging_step, batch_of_all_passes);
+    }
+  }
+  run_.metrics->end_batch();
+}
+
+std::vector<MetricMap> EvaluationLoop::results() const {
+  const std::string marker = "/dataloader_idx_";
+  const MetricMap& logged = run_.metrics->logged_metrics();
+  std::vector<MetricMap> results(loaders_.size());
+  for (const auto& [name, value] : run_.metrics->callback_metrics()) {
+    // Of a key that is forked as well, callbacks see the plain name too, which is not logged.
+    if (!logged.contains(name)) continue;
+    const std::size_t found = name.rfind(marker);
+    for (std::size_t index = 0; index < results.size(); ++index) {
+      const bool of_this_loader = found == std::string::npos || name.substr(found + marker.size()) == std::to_string(index);
+      if (of_this_loader) results[index][name] = value;
+    }
+  }
+  return results;
+}
+
+}  // namespace levin

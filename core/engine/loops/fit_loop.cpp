@@ -1,0 +1,151 @@
+#include "levin/core/engine/loops/fit_loop.h"
+
+#include <algorithm>
+
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/engine/loops/take_over.h"
+#include "levin/core/engine/parts/announcements.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/engine/step/scheduler_runner.h"
+
+namespace levin {
+
+FitLoop::FitLoop(TrainerState& run, const Precision& precision, DataSource& source)
+    : run_(run),
+      batches_before_(run.progress.total_batch_idx),
+      stop_(run.options(), run.progress, run.stop, run.world_size()),
+      votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
+      data_(source, run.module(), run.setup, run.hooks, run.progress),
+      validation_(run, precision, source),
+      epoch_(run, precision, stop_, votes_, data_, validation_, plan_) {
+  run_.step_votes = &votes_;
+}
+
+FitLoop::~FitLoop() { run_.step_votes = nullptr; }
+
+void FitLoop::run(const ResumePoint& resume) {
+  const TrainerOptions& options = run_.options();
+  if (!run_.setup.limits_given) {
+    rank_zero_warn(
+        format("max_epochs is not set: training stops after {} epochs. Set max_epochs: -1 for no limit.", *options.max_epochs));
+  }
+  validation_.set_up();
+  validation_.sanity_check();
+  epoch_.throw_if_signalled();
+  run_.data_ahead = nullptr;
+  data_.set_up();
+  const std::int64_t every = options.reload_dataloaders_every_n_epochs;
+  const std::int64_t epoch = run_.progress.epoch;
+  loaded_in_epoch_ = every == 0 ? epoch : epoch - epoch % every;
+  ResumePoint from = resume;
+  if (from.is_in_epoch()) from.batches_done = data_.seek(resume);
+  agree_on_epoch();
+  if (may_train() && run_.progress.num_training_batches == 0) throw_without_batches();
+  announce();
+  if (!options.fast_dev_run) {
+    warn_of_unreached_schedules(
+        run_.parts, TrainingLength(options, run_.accumulation.batches, [&] { return run_.progress.num_training_batches; }));
+  }
+  if (from.is_in_epoch() || !done()) {
+    train_epochs(std::move(from));
+  } else {
+    run_.metrics->begin_stage(Stage::kTrain);
+    if (resume.resumes) take_over(run_, data_, resume);
+    begin_place(run_, Place::kEpochStart);
+  }
+  rank_zero_info("Training stopped: " + run_.progress.end_reason + ".");
+  if (may_train() && run_.progress.total_batch_idx == batches_before_ && !run_.stop.agreed()) {
+    rank_zero_warn(
+        format("This fit trained nothing: {} was true before it began, after {}. Raise the limit; and to train another module, "
+               "or one from the beginning, make another Trainer.",
+               run_.progress.end_reason, counted(static_cast<std::size_t>(run_.progress.epoch), "epoch")));
+  }
+}
+
+bool FitLoop::may_train() const {
+  const TrainerOptions& options = run_.options();
+  const bool takes_any = !options.limit_train_batches || takes_batches(*options.limit_train_batches);
+  return *options.max_epochs != 0 && options.max_steps != 0 && takes_any;
+}
+
+void FitLoop::throw_without_batches() const {
+  const bool ends_with_first = run_.world_size() > 1 && !run_.module().automatic_optimization();
+  throw MisuseError(format(
+      "fit has nothing to train on: the training loader gives no batch{}. Look at what its dataset reads, at its "
+      "size(), and at drop_last, which leaves out a batch that is not full. If it is meant, set limit_train_batches to 0.",
+      ends_with_first ? " on some rank, with whose last batch an epoch of manual optimization ends" : ""));
+}
+
+void FitLoop::train_epochs(ResumePoint resume) {
+  validation_.start_clock();
+  // Before the hook: what it logs belongs to the first epoch.
+  run_.metrics->begin_stage(Stage::kTrain);
+  if (resume.resumes && resume.place == Place::kTrainStart) take_over(run_, data_, resume);
+  run_.metrics->mark();
+  run_.hooks.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
+  while (true) {
+    epoch_.run(std::exchange(resume, {}));
+    epoch_.throw_if_signalled();
+    if (epoch_.was_empty() && run_.progress.total_batch_idx == batches_before_) throw_without_batches();
+    reload_if_due();
+    agree_on_epoch();
+    if (done()) break;
+  }
+  run_.hooks.run(Hook::kOnTrainEnd, &Callback::on_train_end, &Module::on_train_end);
+}
+
+void FitLoop::announce() const {
+  std::vector<LoaderInUse> loaders = {{"train", &data_.loader(), data_.batches()}};
+  if (const EvaluationLoop* validation = validation_.loop()) {
+    const auto more = evaluation_loaders(Stage::kValidate, validation->loaders(), validation->num_batches());
+    loaders.insert(loaders.end(), more.begin(), more.end());
+  }
+  announce_rank(run_.strategy(), loaders);
+}
+
+void FitLoop::reload_if_due() {
+  const std::int64_t every = run_.options().reload_dataloaders_every_n_epochs;
+  if (every == 0 || run_.progress.epoch - loaded_in_epoch_ < every) return;
+  data_.set_up();
+  loaded_in_epoch_ = run_.progress.epoch;
+  validation_.set_up();
+}
+
+void FitLoop::agree_on_epoch() {
+  // Every rank reaches this because all begin the same epochs.
+  const BoundaryOutcome outcome = run_.boundaries.meet(
+      BoundaryKind::kEpochStart,
+      {data_.epoch_batches().value_or(-1), data_.loader().batch_size().value_or(0), validation_.rank_batches()});
+  epoch_.throw_if_signalled();
+  std::vector<std::int64_t> batches;
+  for (const BoundaryPayload& payload : outcome.payloads) batches.push_back(payload[0]);
+  plan_ = EpochPlan(batches, /*stop_with_first=*/!run_.module().automatic_optimization());
+  run_.progress.num_training_batches = plan_.iterations();
+  const std::int64_t batch_size = outcome.payloads.front()[1];
+  const auto agrees = [&](const BoundaryPayload& payload) { return payload[1] == batch_size; };
+  run_.accumulation.full_batch_size = std::all_of(outcome.payloads.begin(), outcome.payloads.end(), agrees) ? batch_size : 0;
+  const auto validates = [](const BoundaryPayload& payload) { return payload[2] != 0; };
+  validation_.agree(std::any_of(outcome.payloads.begin(), outcome.payloads.end(), validates),
+                    plan_.known() ? std::optional(plan_.iterations()) : std::nullopt);
+  warn_of_long_interval();
+}
+
+void FitLoop::warn_of_long_interval() const {
+  const std::int64_t every = run_.options().step_row_interval();
+  if (run_.setup.loggers.empty() || !plan_.known() || plan_.iterations() == 0 || plan_.iterations() >= every) return;
+  Console::instance().warn_once(
+      format("An epoch has {} training batches, fewer than log_every_n_steps = {}: most epochs write no step values. Lower "
+             "log_every_n_steps to see them.",
+             plan_.iterations(), every),
+      "log_every_n_steps", Speaker::kRun);
+}
+
+bool FitLoop::done() {
+  const auto reason = stop_.reason(plan_);
+  run_.progress.end_reason = reason.value_or("");
+  return reason.has_value();
+}
+
+}  // namespace levin

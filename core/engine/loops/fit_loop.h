@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+
+#include "levin/core/engine/loops/epoch_loop.h"
+#include "levin/core/engine/loops/fit_validation.h"
+#include "levin/core/engine/loops/training_data.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/engine/state/trainer_state.h"
+
+namespace levin {
+
+/// Training: the sanity check, epochs, and the decision when to stop. Every decision is made from what all ranks know, so that
+/// all ranks make the same one. LoopPosition says at any time what comes next.
+class FitLoop {
+ public:
+  FitLoop(TrainerState& run, const Precision& precision, DataSource& source);
+  ~FitLoop();
+  FitLoop(const FitLoop&) = delete;
+  FitLoop& operator=(const FitLoop&) = delete;
+
+  void run(const ResumePoint& resume);
+
+ private:
+  void train_epochs(ResumePoint resume);
+  void reload_if_due();
+  void agree_on_epoch();
+  void warn_of_long_interval() const;
+  void announce() const;
+  /// The options leave something to train.
+  bool may_train() const;
+  /// Ranks: all, where all know that none has a batch.
+  [[noreturn]] void throw_without_batches() const;
+  /// True when training is over; Progress::end_reason then says why.
+  bool done();
+
+  TrainerState& run_;
+  std::int64_t batches_before_;  ///< Progress::total_batch_idx when it began
+  StopConditions stop_;
+  StepVotes votes_;
+  TrainingData data_;
+  FitValidation validation_;
+  EpochPlan plan_;
+  EpochLoop epoch_;
+  std::int64_t loaded_in_epoch_ = 0;
+};
+
+}  // namespace levin

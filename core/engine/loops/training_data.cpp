@@ -1,0 +1,170 @@
+#include "levin/core/engine/loops/training_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
+#include "levin/core/engine/diagnostics/data_agreement.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/protocol/control_group.h"
+
+namespace levin {
+namespace {
+
+std::optional<std::int64_t> batches_of(const BatchLoader& loader, const TrainerOptions& options) {
+  return limited_batches(loader.size(), options.limit_train_batches, "limit_train_batches");
+}
+
+/// -1 becomes a limit in batches, if there is one: an epoch has no more.
+std::int64_t at_most(std::int64_t batches, const TrainerOptions& options) {
+  return batch_cap(batches < 0 ? std::nullopt : std::optional(batches), options.limit_train_batches).value_or(-1);
+}
+
+/// Before ranks have agreed; -1 for unknown.
+std::int64_t own_epoch_batches(TrainerState& run) {
+  // Not to be asked from within the loader's own making.
+  struct Away {
+    TrainerState& run;
+    DataSource* source = std::exchange(run.data_ahead, nullptr);
+    ~Away() { run.data_ahead = source; }
+  } away{run};
+  return batches_of(away.source->train_ahead(run.module(), run.setup, run.hooks), run.options()).value_or(-1);
+}
+
+ReadingCounters counters_of(const Progress& progress) {
+  return {progress.global_step, progress.total_batch_idx, progress.batch.batch_idx};
+}
+
+void show(const ReadingCounters& counters, Progress& progress) {
+  progress.global_step = counters.global_step;
+  progress.total_batch_idx = counters.total_batch_idx;
+  progress.batch.batch_idx = counters.batch_idx;
+}
+
+/// While it lives, training shows other counters.
+class CountersScope {
+ public:
+  CountersScope(Progress& progress, const ReadingCounters& counters) : progress_(progress) { show(counters, progress_); }
+  ~CountersScope() { show(before_, progress_); }
+  CountersScope(const CountersScope&) = delete;
+  CountersScope& operator=(const CountersScope&) = delete;
+
+ private:
+  Progress& progress_;
+  ReadingCounters before_ = counters_of(progress_);
+};
+
+}  // namespace
+
+std::int64_t estimated_epoch_batches(TrainerState& run) {
+  const bool is_ahead = run.data_ahead != nullptr;
+  return at_most(is_ahead ? own_epoch_batches(run) : run.progress.num_training_batches, run.options());
+}
+
+std::int64_t agreed_epoch_batches(TrainerState& run) {
+  const std::vector<std::int64_t> by_rank =
+      RankExchange(run.strategy().control_group())
+          .gather_values(own_epoch_batches(run),
+                         {"agreeing on the length of training", "all make the same scheduler, which asks for it"});
+  return at_most(EpochPlan(by_rank, /*stop_with_first=*/!run.module().automatic_optimization()).iterations(), run.options());
+}
+
+void TrainingData::set_up() {
+  loader_ = source_.train(module_, setup_, hooks_);
+  compared_ = false;
+  batches_ = epoch_batches_ = batches_of(*loader_, setup_.options);
+  cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, setup_.options.limit_train_batches));
+}
+
+std::int64_t TrainingData::seek(const ResumePoint& resume) {
+  const DataPosition& saved = resume.data;
+  const std::int64_t world_size = setup_.world_size();
+  const std::int64_t batch_size = loader_->batch_size().value_or(0);
+  const std::int64_t ranks_reading = setup_.options.use_distributed_sampler ? world_size : 1;
+  const bool same = saved.world_size == world_size && saved.batch_size == batch_size;
+  const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
+  if (!same && (!left || batch_size == 0)) {
+    throw ConfigError(format(
+        "ckpt_path: '{}' is of the middle of an epoch, on {} ranks with batches of {}; this run has {} with "
+        "batches of {}, and its training loader cannot tell which samples are left. Resume with as many ranks and the same "
+        "batch size, or from the end of an epoch, or let the loader override batch_size(), samples_before(), "
+        "batches_from() and start_epoch_at().",
+        resume.file, saved.world_size, saved.batch_size, world_size, batch_size));
+  }
+  batches_before_ = same ? resume.batches_done : *saved.samples / (batch_size * ranks_reading);
+  if (left) {
+    samples_before_ = saved.samples;
+    epoch_batches_ = batches_before_ + *left;
+    if (batches_ && setup_.options.limit_train_batches) epoch_batches_ = std::min(*epoch_batches_, *batches_);
+  }
+  return batches_before_;
+}
+
+void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random, const std::optional<ReadingCounters>& counters) {
+  const auto scope = hooks_.enter(Hook::kTrainDataloader);
+  read_at_ = counters.value_or(counters_of(progress_));
+  const CountersScope as_before(progress_, read_at_);
+  LoaderProgress progress{.loader = loader_.get()};
+  const bool drops = !samples_before_ && batches_before_ > 0 && !loader_->acts();
+  const auto restore = [&] {
+    if (!random.empty()) set_random_states(random, setup_.strategy->rank());
+  };
+  if (!drops) restore();
+  if (samples_before_) {
+    cursor_->start_epoch_at(epoch, *samples_before_, batches_before_);
+  } else if (!drops) {
+    cursor_->start_epoch(epoch, batches_before_);
+  } else {
+    cursor_->start_epoch(epoch);
+    for (; progress.batches < batches_before_ && cursor_->has_next(); ++progress.batches) {
+      // Taking a batch reads the one after it.
+      if (progress.batches + 1 == batches_before_) restore();
+      cursor_->take();
+    }
+    progress.skipped = progress.batches;
+  }
+  progress_.batch.loaders = {progress};
+  watch_.begin_epoch();
+  origin_ = samples_before_ ? batches_before_ : 0;
+  batches_before_ = 0;
+  samples_before_.reset();
+  epoch_batches_ = batches_;
+}
+
+std::optional<std::int64_t> TrainingData::samples_done(std::int64_t batches) const {
+  return loader_->samples_before(batches - origin_);
+}
+
+Batch TrainingData::take() {
+  const auto scope = hooks_.enter(Hook::kTrainDataloader);
+  watch_.begin_reading();
+  read_at_ = counters_of(progress_);
+  Batch batch = cursor_->take();
+  watch_.end_reading();
+  warn_of_waiting();
+  ++progress_.batch.loaders.front().batches;
+  return batch;
+}
+
+std::optional<BeforeReading> TrainingData::before_reading() const {
+  const std::optional<RandomSnapshot>& random = cursor_->before_reading();
+  return random ? std::optional(BeforeReading{*random, read_at_}) : std::nullopt;
+}
+
+void TrainingData::warn_of_waiting() const {
+  if (!watch_.is_bottleneck() || loader_->acts()) return;
+  const RankGroup& ranks = setup_.strategy->ranks();
+  Console::instance().warn_once(watch_.advice(loader_->num_workers(), ranks.cores_of_host(), ranks.ranks_of_host()),
+                                "loader is the bottleneck");
+}
+
+std::int64_t TrainingData::mark_of_next() {
+  const auto share = loader_->sample_share();
+  const bool divides_itself = share && share->ranks > 1;
+  if (std::exchange(compared_, true) || divides_itself || setup_.options.allow_same_batches || !cursor_->has_next()) return 0;
+  return first_batch_mark(*cursor_->next_batch(), loader_->epoch_samples(1));
+}
+
+}  // namespace levin

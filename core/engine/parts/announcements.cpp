@@ -1,0 +1,105 @@
+#include "levin/core/engine/parts/announcements.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <mutex>
+
+#include "levin/core/accelerator.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/options/build_info.h"
+
+namespace levin {
+
+namespace {
+
+std::string text_of(const SampleShare& share) {
+  std::string text = share.ranks > 1 ? format("{} of ", share.mine) : "";
+  text += counted(static_cast<std::size_t>(share.all), "sample");
+  if (share.evened_out == 0) return text;
+  const char* how = share.evened_out > 0 ? "repeated" : "left out";
+  return format("{} ({} {} to even out the ranks)", text, std::abs(share.evened_out), how);
+}
+
+std::string batch_share(const LoaderInUse& used) {
+  const std::optional<std::int64_t> available = used.loader->size();
+  std::string text;
+  if (!used.batches) {
+    text = "an unknown number of batches";
+  } else {
+    if (available && *available != *used.batches) text = format("{} of ", *used.batches);
+    if (!available) text = "at most ";
+    const std::int64_t batches = available.value_or(*used.batches);
+    text += format("{} {}", batches, batches == 1 ? "batch" : "batches");
+  }
+  const std::optional<std::int64_t> size = used.loader->batch_size();
+  return size ? format("{} of {}", text, *size) : text;
+}
+
+}  // namespace
+
+void announce_build(const Strategy& strategy) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    const int restarts = strategy.ranks().restarts();
+    rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")",
+                   restarts == 0 ? "" : format(", attempt {}", restarts + 1));
+  });
+}
+
+void warn_of_few_cores(const Strategy& strategy) {
+  const int ranks = strategy.ranks().ranks_of_host();
+  const int cores = strategy.ranks().cores_of_host();
+  if (!strategy.device().is_cpu() || ranks <= cores) return;
+  rank_zero_warn(format("trainer.devices: {} ranks share {}, and wait for one another: {} would be as fast or faster.", ranks,
+                        counted(static_cast<std::size_t>(cores), "core"), cores));
+}
+
+void announce_files(const std::filesystem::path& log_dir) { rank_zero_info("files: ", as_typed(log_dir)); }
+
+void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary) {
+  const char* does = stage == Stage::kTrain ? "fit goes on from" : "uses the weights of";
+  const std::string who = stage == Stage::kTrain ? "" : std::string(stage_name(stage)) + " ";
+  rank_zero_info(who, does, " ", as_typed(file), summary.empty() ? "" : " (" + summary + ")");
+}
+
+void announce_resume(const std::filesystem::path& checkpoint,
+                     const std::function<std::string(const std::filesystem::path&)>& command) {
+  const std::string file = as_typed(checkpoint);
+  detail::print_parts(LogLevel::kInfo, Console::instance().rank() == 0 ? Speaker::kRun : Speaker::kRank,
+                      command ? "The run goes on with: " + command(file)
+                              : "The run goes on from its newest checkpoint when that is given as ckpt_path: " + file);
+}
+
+std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches) {
+  std::vector<LoaderInUse> used;
+  for (std::size_t index = 0; index < loaders.size(); ++index) {
+    const std::string name = stage == Stage::kValidate ? "validation" : std::string(stage_name(stage));
+    used.push_back({loaders.size() == 1 ? name : format("{} {}", name, index), loaders[index].get(),
+                    batches[index] < 0 ? std::nullopt : std::optional(batches[index])});
+  }
+  return used;
+}
+
+std::string describe_share(const LoaderInUse& used) {
+  const auto samples = used.loader->sample_share();
+  return (samples ? text_of(*samples) + ", " : "") + batch_share(used);
+}
+
+void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders) {
+  std::string text =
+      format("device {}, process {} on {}", strategy.accelerator().describe(strategy.device()), getpid(), host_name());
+  for (const LoaderInUse& used : loaders) {
+    text += "; " + used.name + ": " + describe_share(used);
+    // Nobody but a loader of the user's own knows which part of the data it gives to which rank.
+    if (strategy.world_size() > 1 && !used.loader->sample_share()) text += ", as the loader divides them";
+  }
+  rank_info(text);
+}
+
+}  // namespace levin

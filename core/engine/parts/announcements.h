@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/base/hook.h"
+#include "levin/core/batch_loader.h"
+#include "levin/core/data_module.h"
+#include "levin/core/strategy.h"
+
+namespace levin {
+
+/// What a run tells about itself before it works. Nothing here communicates.
+
+/// Which levin this is and on how many ranks it runs: once in a process, by rank 0.
+void announce_build(const Strategy& strategy);
+
+/// Warns when the ranks of its host that compute on the CPU are more than the cores that they may run on: by rank 0.
+void warn_of_few_cores(const Strategy& strategy);
+
+/// Where the run's files go: by rank 0. Called: when the loggers know their folder.
+void announce_files(const std::filesystem::path& log_dir);
+
+/// What an entry point starts from: by rank 0. `summary`: "epoch 3, step 40".
+void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
+
+/// How a run that ended early goes on, as this rank knows it. `command` as of RunOptions::resume_command.
+void announce_resume(const std::filesystem::path& checkpoint,
+                     const std::function<std::string(const std::filesystem::path&)>& command);
+
+/// A loader of a stage, and how much of it is used.
+struct LoaderInUse {
+  std::string name;                     ///< "train", "validation 1"
+  const BatchLoader* loader = nullptr;  ///< with its shard set
+  std::optional<std::int64_t> batches;  ///< after limits; unset: unknown
+};
+/// The loaders of an evaluation, numbered when there are several. `batches` as of EvaluationLoop::num_batches().
+std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches);
+
+/// "719 of 1438 samples, 23 batches of 32": this rank's part of a loader's data.
+std::string describe_share(const LoaderInUse& used);
+
+/// One line of this rank: its device, its process and its share of the data.
+void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders);
+
+}  // namespace levin

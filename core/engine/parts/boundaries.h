@@ -1,0 +1,51 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "levin/core/engine/parts/gradient_accumulation.h"
+#include "levin/core/engine/parts/hook_tracker.h"
+#include "levin/core/engine/parts/progress.h"
+#include "levin/core/engine/parts/stop_request.h"
+#include "levin/core/protocol/metric_store.h"
+
+namespace levin {
+
+/// Where ranks meet: this rank's votes go with it, and what the ranks agreed on is taken over.
+class Boundaries {
+ public:
+  /// `profiler`: may be null.
+  Boundaries(const Progress& progress, const GradientAccumulation& accumulation, MetricStore& metrics, StopRequest& stop,
+             Profiler* profiler = nullptr)
+      : progress_(progress), accumulation_(accumulation), metrics_(metrics), stop_(stop), profiler_(profiler) {}
+
+  /// Ranks: all, for the reason that each caller gives above its call.
+  BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
+    const TimedWait wait(profiler_, WaitReason::kMeeting);
+    // Every rank reaches this because each caller says why, above its call.
+    BoundaryOutcome outcome = metrics_.meet(progress_.boundary(kind), votes(), payload);
+    adopt(outcome.rank_votes);
+    return outcome;
+  }
+  /// This rank's votes as they are now.
+  Votes votes() const {
+    Votes votes = stop_.votes(progress_.batch.has_next);
+    votes.accumulate_grad_batches = static_cast<std::int32_t>(std::min<std::int64_t>(accumulation_.batches, 0xffff));
+    return votes;
+  }
+  /// Takes over votes that came another way, with the gradients of a step. Gives them merged. Throws DesyncError on every rank
+  /// when, in fit(), ranks make a step of different numbers of batches.
+  Votes adopt(const std::vector<Votes>& by_rank) {
+    if (progress_.fitting) check_same_accumulation(by_rank);
+    return stop_.adopt(by_rank);
+  }
+
+ private:
+  const Progress& progress_;
+  const GradientAccumulation& accumulation_;
+  MetricStore& metrics_;
+  StopRequest& stop_;
+  Profiler* profiler_;
+};
+
+}  // namespace levin

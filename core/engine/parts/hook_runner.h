@@ -1,0 +1,115 @@
+#pragma once
+
+#include <functional>
+
+#include "levin/core/callback.h"
+#include "levin/core/engine/parts/hook_tracker.h"
+#include "levin/core/engine/parts/run_setup.h"
+#include "levin/core/module.h"
+#include "levin/core/profiler.h"
+
+namespace levin {
+
+/// Counts the callbacks, the module among them, that have their turn in the hooks of one place, in the order in which they
+/// have it. A checkpoint that one of them writes remembers the count, and a run that goes on from it begins after that one.
+class HookCounter {
+ public:
+  /// `done`: LoopPosition::hooks_done, which says at first how many an earlier run has done.
+  explicit HookCounter(int& done) : done_(done), skip_(done) {}
+  /// Before each turn. False: an earlier run has done it.
+  bool next() {
+    if (index_++ < skip_) return false;
+    done_ = index_;
+    return true;
+  }
+
+ private:
+  int& done_;
+  int skip_;
+  int index_ = 0;
+};
+
+/// Runs hooks in the one order that every rank keeps: callbacks as listed, the module, and last the callbacks that save state
+/// (CallbackPhase::kCheckpoint), so that a checkpoint holds what the others have done.
+class HookRunner {
+ public:
+  /// `trainer`: what callbacks are given; it may be null where there are none, and so may `profiler`.
+  HookRunner(Trainer* trainer, const RunParts& parts, HookTracker& tracker, Profiler* profiler = nullptr)
+      : trainer_(trainer), parts_(parts), tracker_(tracker), profiler_(profiler) {}
+
+  Profiler* profiler() const { return profiler_; }
+  /// An entry point begins.
+  void forget_names() { names_.clear(); }
+
+  /// The time in which a hook runs that is not called through this object.
+  HookScope enter(Hook hook) { return {tracker_, hook}; }
+
+  /// All of them, with the same arguments.
+  template <class CallbackHook, class ModuleHook, class... Args>
+  void run(Hook hook, CallbackHook callback_hook, ModuleHook module_hook, Args&&... args) {
+    const HookScope scope(tracker_, hook);
+    each(others, hook, callback_hook, args...);
+    {
+      const ProfiledAction action(profiler_, name_of(*parts_.module, hook));
+      std::invoke(module_hook, *parts_.module, args...);
+    }
+    each(saves_state, hook, callback_hook, args...);
+  }
+  /// The same, but for those that an earlier run has done.
+  template <class CallbackHook, class ModuleHook, class... Args>
+  void run_counted(HookCounter& counter, Hook hook, CallbackHook callback_hook, ModuleHook module_hook, Args&&... args) {
+    callbacks_counted(counter, others, hook, callback_hook, args...);
+    module_counted(counter, hook, module_hook, args...);
+    callbacks_counted(counter, saves_state, hook, callback_hook, args...);
+  }
+  template <class Filter, class CallbackHook, class... Args>
+  void callbacks_counted(HookCounter& counter, Filter filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
+    callbacks_if([&](const Callback& callback) { return filter(callback) && counter.next(); }, hook, callback_hook, args...);
+  }
+  template <class ModuleHook, class... Args>
+  void module_counted(HookCounter& counter, Hook hook, ModuleHook module_hook, Args&&... args) {
+    if (counter.next()) module(hook, module_hook, args...);
+  }
+  /// Callbacks of certain phases only.
+  template <class Filter, class CallbackHook, class... Args>
+  void callbacks_if(Filter filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
+    const HookScope scope(tracker_, hook);
+    each(filter, hook, callback_hook, args...);
+  }
+  template <class CallbackHook, class... Args>
+  void callbacks(Hook hook, CallbackHook callback_hook, Args&&... args) {
+    callbacks_if([](const Callback&) { return true; }, hook, callback_hook, std::forward<Args>(args)...);
+  }
+  /// The module's hook alone; gives what it returns.
+  template <class ModuleHook, class... Args>
+  decltype(auto) module(Hook hook, ModuleHook module_hook, Args&&... args) {
+    const HookScope scope(tracker_, hook);
+    const ProfiledAction action(profiler_, name_of(*parts_.module, hook));
+    return std::invoke(module_hook, *parts_.module, std::forward<Args>(args)...);
+  }
+
+  static bool others(const Callback& callback) { return !saves_state(callback); }
+  static bool saves_state(const Callback& callback) { return callback.saves_state(); }
+
+ private:
+  template <class Filter, class CallbackHook, class... Args>
+  void each(const Filter& filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
+    for (const auto& callback : parts_.callbacks) {
+      if (!filter(*callback)) continue;
+      const ProfiledAction action(profiler_, name_of(*callback, hook));
+      std::invoke(callback_hook, *callback, *trainer_, *parts_.module, args...);
+    }
+  }
+  template <class Owner>
+  std::string_view name_of(const Owner& owner, Hook hook) {
+    return profiler_ == nullptr ? std::string_view() : names_.of(owner, hook);
+  }
+
+  Trainer* trainer_;
+  const RunParts& parts_;
+  HookTracker& tracker_;
+  Profiler* profiler_;
+  ActionNames names_;
+};
+
+}  // namespace levin

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/core/base/format.h"
+#include "levin/core/base/hook.h"
+#include "levin/core/callback.h"
+#include "levin/core/protocol/boundary.h"
+
+namespace levin {
+
+class BatchLoader;
+
+/// How far a stage has come through one of its loaders, so that collected rows can be told to samples.
+struct LoaderProgress {
+  const BatchLoader* loader = nullptr;
+  std::int64_t batches = 0;  ///< taken in this epoch, the one in work included
+  std::int64_t skipped = 0;  ///< the first of these, which the run that this one resumes has seen
+};
+
+/// Where the stage that runs is in its batches.
+struct BatchProgress {
+  std::int64_t batch_idx = 0;  ///< in the epoch
+  std::int64_t dataloader_idx = 0;
+  bool is_last = false;
+  bool in_work = false;                 ///< between taking a batch and the end of its hooks
+  bool has_next = true;                 ///< training: this rank has a batch after the one in work
+  std::int64_t samples_of_all = 0;      ///< training: those of the batch in work, where ranks have met after its step
+  std::vector<LoaderProgress> loaders;  ///< of the stage that runs
+};
+
+/// How far a run has come, in plain numbers. The loops write it; everything else reads it.
+struct Progress {
+  Stage stage = Stage::kTrain;
+  bool fitting = false;  ///< inside fit(), its validation and its sanity check
+  BatchProgress batch;
+
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;      ///< optimizer steps, over all optimizers
+  std::int64_t logging_step = 0;     ///< the x axis of rows: batches that ended in a step (Lightning's _batches_that_stepped)
+  std::int64_t total_batch_idx = 0;  ///< training batches over all epochs
+  std::int64_t num_training_batches = -1;  ///< of an epoch; -1: unknown
+  std::vector<std::int64_t> num_evaluation_batches;
+  std::vector<std::int64_t> evaluation_steps;  ///< evaluation batches so far, by loader: MetricRow::evaluation_batch
+  bool validates = false;                      ///< fit() validates; agreed, where a rank's own number of batches may be 0
+  EvaluationTotals evaluation_totals;          ///< of the last evaluation whose batches are done on all ranks
+  std::string end_reason;                      ///< why training ended, for the person who reads the console
+
+  /// For a person: the place of training.
+  std::string where() const { return format("in epoch {} after global step {}", epoch, global_step); }
+  Boundary boundary(BoundaryKind kind) const { return {kind, stage, epoch, global_step}; }
+};
+
+/// The time in which a run is in a stage, such as the validation inside fit(). The enclosing stage's progress through its
+/// batches comes back at the end; but an error leaves all as it is, so that whoever reports it sees where it happened.
+class StageScope {
+ public:
+  StageScope(Progress& progress, Stage stage, std::vector<LoaderProgress> loaders = {})
+      : progress_(progress), outer_stage_(std::exchange(progress.stage, stage)), outer_(progress.batch) {
+    progress_.batch.loaders = std::move(loaders);
+  }
+  ~StageScope() {
+    if (std::uncaught_exceptions() > exceptions_) return;
+    progress_.batch = std::move(outer_);
+    progress_.stage = outer_stage_;
+  }
+  StageScope(const StageScope&) = delete;
+  StageScope& operator=(const StageScope&) = delete;
+
+  /// The stage's batches are done: what follows, a checkpoint say, is at the enclosing stage's batch.
+  void end_batches() {
+    std::vector<LoaderProgress> loaders = std::move(progress_.batch.loaders);
+    progress_.batch = outer_;
+    progress_.batch.loaders = std::move(loaders);
+  }
+
+ private:
+  Progress& progress_;
+  Stage outer_stage_;
+  BatchProgress outer_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace levin

@@ -1,0 +1,219 @@
+#include "levin/core/engine/parts/run_setup.h"
+
+#include <algorithm>
+#include <map>
+#include <typeinfo>
+
+#include "levin/core/accelerator.h"
+#include "levin/core/base/class_name.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
+#include "levin/core/data_module.h"
+#include "levin/core/engine/parts/announcements.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/module.h"
+#include "levin/core/options/registry.h"
+#include "levin/core/random/rng_state.h"
+#include "levin/core/random/seed.h"
+
+namespace levin {
+
+Value hyperparams_of(const RunParts& parts) {
+  const auto map_of = [](const Value& hparams) { return hparams.is_map() ? hparams : Value(Value::Map{}); };
+  return Value(Value::Map{{"model", map_of(parts.module->hparams())},
+                          {"data", map_of(parts.data == nullptr ? Value() : parts.data->hparams())}});
+}
+
+namespace {
+
+void apply_fast_dev_run(TrainerOptions& options) {
+  const std::int64_t batches = options.fast_dev_run.batches();
+  options.max_epochs = 1;
+  options.max_steps = batches;
+  options.num_sanity_val_steps = 0;
+  options.val_check_interval = Limit(1.0);
+  options.check_val_every_n_epoch = 1;
+  options.limit_train_batches = options.limit_val_batches = Limit(batches);
+  options.limit_test_batches = options.limit_predict_batches = Limit(batches);
+  options.logger = Loggers(false);
+  options.enable_checkpointing = options.enable_prediction_writer = false;
+}
+
+void apply_barebones(TrainerOptions& options) {
+  options.enable_checkpointing = options.enable_progress_bar = options.enable_model_summary = false;
+  options.enable_prediction_writer = false;
+  options.num_sanity_val_steps = 0;
+  options.log_every_n_steps = 0;
+  options.logger = Loggers(false);
+}
+
+bool any_of_class(const std::vector<std::shared_ptr<Callback>>& callbacks, std::string_view name) {
+  return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->class_name() == name; });
+}
+
+bool same_class(const Callback& one, const Callback& other) { return typeid(one) == typeid(other); }
+
+[[noreturn]] void throw_shared_key(const std::string& key, const Callback& first, const Callback& second) {
+  throw ConfigError(
+      format("trainer: callbacks: two callbacks keep their state under one name, {}{}: they would write the same "
+             "files, or take one another's state. Remove one, or give them other options (of ModelCheckpoint: "
+             "monitor, mode, or how often it saves); a class of your own overrides state_key().",
+             key,
+             same_class(first, second)
+                 ? ""
+                 : format(" ({} and {})", full_class_name_of(typeid(first)), full_class_name_of(typeid(second)))));
+}
+
+std::shared_ptr<Callback> make_callback(const char* name, const Value& init_args = Value(Value::Map{})) {
+  return Registry<Callback>::instance().make(name, init_args);
+}
+
+/// The console's settings, loggers and callbacks, from the options.
+void make_objects(RunSetup& setup) {
+  const TrainerOptions& options = setup.options;
+  ConsoleOptions console;
+  console.level = options.quiet ? std::max(options.log_level, LogLevel::kWarning) : options.log_level;
+  console.rank = setup.strategy->rank();
+  console.world_size = setup.strategy->world_size();
+  console.log_file = options.log_file;
+  Console::instance().configure(console);
+  announce_build(*setup.strategy);
+  warn_of_few_cores(*setup.strategy);
+  announce_option_rules(options);
+  setup.loggers = make_loggers(options);
+  setup.callbacks = make_callbacks(options);
+  setup.profiler = options.profiler.get();
+}
+
+}  // namespace
+
+RunSetup::RunSetup(TrainerOptions given)
+    : limits_given(given.max_epochs || given.max_steps >= 0 || given.max_time || given.fast_dev_run),
+      options(apply_option_rules(std::move(given))),
+      strategy(make_strategy(options)) {
+  try {
+    make_objects(*this);
+  } catch (const std::exception& error) {
+    strategy->report_failure({Stage::kTrain, Hook::kNone, -1, -1}, std::current_exception());
+    if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
+    throw;
+  }
+}
+
+TrainerOptions apply_option_rules(TrainerOptions options) {
+  options = checked("Trainer", std::move(options));
+  if (options.barebones) apply_barebones(options);
+  if (options.fast_dev_run) apply_fast_dev_run(options);
+  if (takes_batches(options.overfit_batches)) {
+    options.limit_train_batches = options.limit_val_batches = options.overfit_batches;
+  }
+  if (!options.max_epochs) {
+    if (options.max_steps == -1 && !options.max_time) {
+      options.max_epochs = kDefaultMaxEpochs;
+    } else {
+      options.max_epochs = -1;
+    }
+  }
+  if (!options.min_epochs && options.min_steps) options.min_epochs = 1;
+  return options;
+}
+
+void announce_option_rules(const TrainerOptions& options) {
+  if (!options.fast_dev_run) return;
+  rank_zero_info("fast_dev_run: ", options.fast_dev_run.batches(),
+                 " batch(es) of each stage, without loggers and checkpoints, to see whether everything works.");
+}
+
+std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
+  std::shared_ptr<Strategy> strategy = options.strategy.get();
+  LaunchRequest request;
+  request.accelerator = options.accelerator;
+  request.devices = options.devices;
+  request.num_nodes = static_cast<int>(options.num_nodes);
+  request.max_restarts = static_cast<int>(options.max_restarts);
+  if (options.min_devices) request.min_devices = static_cast<int>(*options.min_devices);
+  request.connect_timeout_seconds = options.connect_timeout_seconds;
+  request.stall_report_seconds = options.stall_report_seconds;
+  request.timeout_seconds = options.timeout_seconds;
+  if (std::shared_ptr<Strategy> resolved = strategy->resolve(request)) strategy = std::move(resolved);
+  strategy->launch(request);
+  use_device_generator(strategy->accelerator().generator(strategy->device()), global_seed());
+  return strategy;
+}
+
+std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options) {
+  std::vector<std::shared_ptr<Logger>> loggers;
+  if (!options.logger.enabled()) return loggers;
+  if (options.logger.is_default()) {
+    if (options.quiet) return loggers;
+    loggers.push_back(Registry<Logger>::instance().make("CSVLogger", Value(Value::Map{})));
+    return loggers;
+  }
+  for (const Component<Logger>& logger : options.logger.list()) loggers.push_back(logger.get());
+  return loggers;
+}
+
+std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options) {
+  std::vector<std::shared_ptr<Callback>> callbacks;
+  for (const Component<Callback>& callback : options.callbacks) callbacks.push_back(callback.get());
+  if (options.max_time && !any_of_class(callbacks, "Timer")) {
+    Value arguments(Value::Map{});
+    arguments["duration"] = OptionType<Duration>::write(*options.max_time);
+    callbacks.push_back(make_callback("Timer", arguments));
+  }
+  if (options.enable_progress_bar.value_or(!options.quiet) && !any_of_class(callbacks, "ProgressBar")) {
+    callbacks.push_back(make_callback("ProgressBar"));
+  }
+  if (options.enable_model_summary.value_or(!options.quiet) && !any_of_class(callbacks, "ModelSummary")) {
+    callbacks.push_back(make_callback("ModelSummary"));
+  }
+  if (options.enable_prediction_writer.value_or(false) && !any_of_class(callbacks, "PredictionWriter")) {
+    callbacks.push_back(make_callback("PredictionWriter"));
+  }
+  const bool saves =
+      std::any_of(callbacks.begin(), callbacks.end(), [](const auto& callback) { return callback->saves_state(); });
+  if (options.enable_checkpointing.value_or(!options.quiet) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
+  return callbacks;
+}
+
+std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks) {
+  std::stable_partition(callbacks.begin(), callbacks.end(), [](const auto& callback) { return !callback->saves_state(); });
+  return callbacks;
+}
+
+std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
+                                                       const std::vector<std::shared_ptr<Callback>>& of_module) {
+  for (const auto& callback : of_module) {
+    if (!callback) throw MisuseError("configure_callbacks returned an empty callback.");
+    const Callback& added = *callback;
+    std::erase_if(own, [&](const auto& other) { return same_class(*other, added); });
+  }
+  own.insert(own.end(), of_module.begin(), of_module.end());
+  return own;
+}
+
+void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  std::map<std::string, const Callback*> known;
+  for (const auto& callback : callbacks) {
+    const auto [same, is_new] = known.emplace(callback->state_key(), callback.get());
+    if (is_new || callback->state_dict().is_null() || same->second->state_dict().is_null()) continue;
+    throw_shared_key(same->first, *same->second, *callback);
+  }
+}
+
+Value states_of(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  Value states(Value::Map{});
+  std::map<std::string, const Callback*> known;
+  for (const auto& callback : callbacks) {
+    Value state = callback->state_dict();
+    if (state.is_null()) continue;
+    const auto [same, is_new] = known.emplace(callback->state_key(), callback.get());
+    if (!is_new) throw_shared_key(same->first, *same->second, *callback);
+    states[same->first] = std::move(state);
+  }
+  return states;
+}
+
+}  // namespace levin

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "levin/core/base/fwd.h"
+#include "levin/core/optimizers/lr_scheduler.h"
+#include "levin/core/options/value.h"
+#include "levin/core/strategy.h"
+#include "levin/core/trainer_options.h"
+
+namespace levin {
+
+/// The objects of the user's that take part in a run. The entry point sets them; they stay, but for the data module, until the
+/// next one.
+struct RunParts {
+  Module* module = nullptr;
+  std::vector<const Module*> modules_below;  ///< those below `module` that are tied to this run
+  DataModule* data = nullptr;
+  std::vector<std::shared_ptr<Callback>> callbacks;  ///< in the order in which hooks run
+  std::vector<std::shared_ptr<torch::optim::Optimizer>> optimizers;
+  std::vector<SchedulerConfig> schedulers;
+};
+
+/// What module and data were made with: maps under `model` and `data`, their sections in YAML, so that both may have an option
+/// of one name. One that says nothing has an empty map.
+Value hyperparams_of(const RunParts& parts);
+
+/// The limit of a fit that sets none.
+inline constexpr std::int64_t kDefaultMaxEpochs = 1000;
+
+/// The options after what fast_dev_run and barebones change, and with the defaults that depend on others. Throws ConfigError as
+/// checked() does: before anything is launched.
+TrainerOptions apply_option_rules(TrainerOptions options);
+/// Tells what those rules changed, where a person may wonder: on rank 0. Called: once the console knows its rank.
+void announce_option_rules(const TrainerOptions& options);
+
+/// What a Trainer was made of, for as long as it lives.
+struct RunSetup {
+  /// Launches the strategy: from here on this process is one rank of the run. Throws ConfigError on wrong options, before that.
+  explicit RunSetup(TrainerOptions given);
+
+  bool limits_given;       ///< the user said when training stops
+  TrainerOptions options;  ///< after the rules between flags were applied (fast_dev_run, barebones, …)
+  std::shared_ptr<Strategy> strategy;
+  std::vector<std::shared_ptr<Logger>> loggers;
+  std::shared_ptr<Profiler> profiler;                ///< null for none
+  std::vector<std::shared_ptr<Callback>> callbacks;  ///< the options' own, without those of a module
+
+  int world_size() const { return strategy->world_size(); }
+  bool is_global_zero() const { return strategy->rank() == 0; }
+};
+
+/// The strategy of the options, launched: from here on this process is one rank of the run.
+std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options);
+std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options);
+/// The user's callbacks, and the defaults that options ask for: ProgressBar, ModelSummary, ModelCheckpoint, Timer.
+std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options);
+/// As given, but those that save checkpoints come last.
+std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks);
+/// `own` with the module's callbacks added; one of the module's replaces those of the same class.
+std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
+                                                       const std::vector<std::shared_ptr<Callback>>& of_module);
+
+/// Throws ConfigError when two callbacks would save their state under one key, so that one would take the other's.
+void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks);
+/// What callbacks keep in a checkpoint, by state_key(). Throws likewise: a callback may have nothing to keep before it runs.
+Value states_of(const std::vector<std::shared_ptr<Callback>>& callbacks);
+
+}  // namespace levin

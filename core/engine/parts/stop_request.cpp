@@ -1,0 +1,74 @@
+#include "levin/core/engine/parts/stop_request.h"
+
+#include <algorithm>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/unfinished_work.h"
+#include "levin/core/engine/parts/signals.h"
+
+namespace levin {
+
+void StopRequest::begin(bool heeds_signals) {
+  const std::lock_guard lock(mutex_);
+  if (asked_before_the_end_) {
+    asked_ = asked_before_the_end_ = false;
+    reason_.clear();
+  }
+  is_running_ = true;
+  heeds_signals_ = heeds_signals;
+  agreed_ = skips_epoch_ = false;
+  signal_ = first_rank_ = 0;
+}
+
+void StopRequest::end() {
+  const std::lock_guard lock(mutex_);
+  is_running_ = false;
+  asked_before_the_end_ = asked_;
+}
+
+void StopRequest::ask(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  asked_ = true;
+  if (!is_running_) asked_before_the_end_ = false;
+  if (!reason.empty()) reason_ = reason;
+  WorkingThread::go_on();
+}
+
+void StopRequest::take_back() {
+  const std::lock_guard lock(mutex_);
+  asked_ = asked_before_the_end_ = false;
+  reason_.clear();
+}
+
+std::string StopRequest::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+Votes StopRequest::votes(bool has_next_batch) const {
+  const int signal = heeds_signals_ ? SignalScope::received() : 0;
+  return {.stop = asked(), .end_epoch = skips_epoch_, .has_next = has_next_batch, .signal = signal};
+}
+
+Votes StopRequest::adopt(const std::vector<Votes>& by_rank) {
+  const Votes merged = merge(by_rank);
+  agreed_ = merged.stop;
+  if (merged.stop) {
+    const auto first = std::find_if(by_rank.begin(), by_rank.end(), [](const Votes& votes) { return votes.stop; });
+    first_rank_ = static_cast<int>(first - by_rank.begin());
+  }
+  if (merged.signal != 0) signal_ = merged.signal;
+  return merged;
+}
+
+void StopRequest::throw_if_signalled(const std::string& where) const {
+  if (signal_ != 0) throw Interrupted(signal_, where);
+}
+
+std::string StopRequest::explain(int world_size) const {
+  if (const std::string own = reason(); !own.empty()) return own;
+  return world_size == 1 ? "stop was asked for" : format("rank {} asked for it", first_rank_);
+}
+
+}  // namespace levin

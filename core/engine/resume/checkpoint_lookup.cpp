@@ -1,0 +1,161 @@
+#include "levin/core/engine/resume/checkpoint_lookup.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/formats/tensor_file.h"
+
+namespace levin {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What cannot be looked at counts as not there: opening it says why.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// The checkpoints in a folder, newest first.
+std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  std::error_code ignored;
+  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    std::error_code gone;
+    const fs::file_time_type written = entry->last_write_time(gone);
+    if (!gone && entry->path().extension() == ".ckpt") found.emplace_back(written, entry->path());
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<fs::path> files;
+  for (const auto& [written, file] : found) files.push_back(file);
+  return files;
+}
+
+/// What a ModelCheckpoint says in a checkpoint.
+struct Decision {
+  std::string monitor;  ///< empty: none
+  fs::path best;
+};
+
+std::string text_at(const Value& state, std::string_view key) {
+  const Value* text = state.find(key);
+  return text != nullptr && text->is_string() ? text->as_string() : "";
+}
+
+/// Those of all ModelCheckpoints of the run, in the order of its callbacks; with a monitor first.
+std::vector<Decision> decisions_in(const Checkpoint& checkpoint) {
+  std::vector<Decision> decisions;
+  const Value* callbacks = checkpoint.manifest.find("callbacks");
+  if (callbacks == nullptr || !callbacks->is_map()) return decisions;
+  for (const auto& [key, state] : callbacks->as_map()) {
+    if (const std::string best = text_at(state, "best_model_path"); !best.empty()) {
+      decisions.push_back({text_at(state, "monitor"), best});
+    }
+  }
+  std::stable_partition(decisions.begin(), decisions.end(), [](const Decision& one) { return !one.monitor.empty(); });
+  return decisions;
+}
+
+std::optional<fs::path> best_named_in(const fs::path& file) {
+  const std::vector<Decision> decisions = decisions_in(Checkpoint::load(file));
+  if (decisions.empty()) return std::nullopt;
+  fs::path best = decisions.front().best;
+  // A run's folder may have been moved since.
+  if (const fs::path beside = file.parent_path() / best.filename(); !is_there(best) && is_there(beside)) best = beside;
+  if (!is_there(best)) return std::nullopt;
+  std::vector<std::string> others;
+  for (const Decision& other : decisions) {
+    if (!other.monitor.empty() && other.monitor != decisions.front().monitor) others.push_back(other.monitor);
+  }
+  if (!others.empty()) {
+    rank_zero_warn(
+        format("ckpt_path: best is the best by {}, which the run's first ModelCheckpoint monitors; the run also "
+               "monitors {}, for whose best give the file.",
+               decisions.front().monitor, join(others)));
+  }
+  return best;
+}
+
+std::optional<fs::path> find_in(const fs::path& folder, const std::string& which) {
+  for (const fs::path& file : checkpoints_in(folder)) {
+    try {
+      if (which == "best") {
+        // The newest file knows best; an older one does when that is of no ModelCheckpoint.
+        if (const auto best = best_named_in(file)) return best;
+      } else {
+        Checkpoint::load(file);
+        return file;
+      }
+    } catch (const IoError& error) {
+      rank_zero_warn(format("Skipping a damaged checkpoint while looking for '{}': {}", which, error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+/// "val_loss 0.123" of the ModelCheckpoint that wrote this checkpoint; "" without a monitor.
+std::string score_of(const Checkpoint& checkpoint) {
+  const Value* callbacks = checkpoint.manifest.find("callbacks");
+  if (callbacks == nullptr || !callbacks->is_map()) return "";
+  for (const auto& [key, state] : callbacks->as_map()) {
+    const Value* scores = state.find("best_k_models");
+    const Value* score = scores == nullptr ? nullptr : scores->find(text_at(state, "saved_as"));
+    if (score != nullptr && score->is_number()) return format("{} {:.4g}", text_at(state, "monitor"), score->as_double());
+  }
+  return "";
+}
+
+}  // namespace
+
+CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
+  if (ckpt_path.empty()) throw ConfigError("ckpt_path: it is empty; give a file, the folder of a run, best or last.");
+  if (ckpt_path == "best" || ckpt_path == "last") return {{}, ckpt_path};
+  if (TensorFile::is_model_folder(ckpt_path)) return {ckpt_path, ""};
+  if (is_folder(ckpt_path)) return {ckpt_path, "last"};
+  if (is_there(ckpt_path)) return {ckpt_path, ""};
+  const std::size_t colon = ckpt_path.rfind(':');
+  const std::string which = colon == std::string::npos ? "" : ckpt_path.substr(colon + 1);
+  if (which != "best" && which != "last")
+    throw ConfigError(format("ckpt_path: there is no file '{}'{}.", ckpt_path, working_folder_of(ckpt_path)));
+  const std::string folder = ckpt_path.substr(0, colon);
+  if (!is_folder(folder))
+    throw ConfigError(format("ckpt_path: there is no folder '{}' of a run{}.", folder, working_folder_of(folder)));
+  return {folder, which};
+}
+
+fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string& which) {
+  for (const fs::path& folder : folders) {
+    if (const auto found = find_in(folder, which)) return *found;
+  }
+  throw ConfigError(
+      format("ckpt_path: '{}' needs a run with checkpoints, and there is none in {}. Give the file, or the folder "
+             "of a run (--ckpt_path=logs/version_3:{}).",
+             which,
+             folders.empty() ? "any folder"
+                             : join(folders, ", ", [](const fs::path& folder) { return fs::absolute(folder).string(); }),
+             which));
+}
+
+std::string checkpoint_summary(const Checkpoint& checkpoint) {
+  std::vector<std::string> parts;
+  for (const auto& [key, name] : {std::pair("epoch", "epoch"), std::pair("global_step", "step")}) {
+    const Value* number = checkpoint.manifest.find(key);
+    if (number != nullptr && number->is_int()) parts.push_back(format("{} {}", name, number->as_int()));
+  }
+  if (const std::string score = score_of(checkpoint); !score.empty()) parts.push_back(score);
+  return join(parts);
+}
+
+}  // namespace levin

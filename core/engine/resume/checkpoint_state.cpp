@@ -1,0 +1,414 @@
+#include "levin/core/engine/resume/checkpoint_state.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <string_view>
+
+#include "levin/core/base/format.h"
+#include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/resume/checkpoint_lookup.h"
+#include "levin/core/engine/resume/parameter_state.h"
+#include "levin/core/engine/resume/rank_state.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/version.h"
+
+namespace levin {
+
+namespace {
+
+Value iteration_state(const Iteration& iteration) {
+  return Value(Value::Map{{"iteration", Value(iteration.index)},
+                          {"ends_window", Value(iteration.ends_window)},
+                          {"is_last", Value(iteration.is_last)},
+                          {"end_epoch", Value(iteration.end_epoch)}});
+}
+
+Value reading_state(const LoopPosition& position) {
+  const auto& before_reading = position.begins_anew() ? position.start.before_reading : position.before_reading;
+  if (!before_reading) return {};
+  const ReadingCounters& counters = before_reading->counters;
+  return Value(Value::Map{{"global_step", Value(counters.global_step)},
+                          {"total_batches_done", Value(counters.total_batch_idx)},
+                          {"batch_idx", Value(counters.batch_idx)}});
+}
+
+Value loops_state(const TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
+  const GradientAccumulation& accumulation = run.accumulation;
+  const bool uncounted = position.place == Place::kBatchEnd && run.progress.batch.in_work;
+  Value loops(Value::Map{});
+  loops["place"] = place_name(position.place);
+  loops["epochs_done"] = position.epochs_done;
+  loops["batches_done"] = position.batches_done;
+  loops["total_batches_done"] = run.progress.total_batch_idx + (uncounted ? 1 : 0);
+  loops["logging_step"] = run.progress.logging_step;
+  loops["turn"] = iteration_state(position.iteration);
+  loops["completed"] = position.completed;
+  loops["stop_agreed"] = run.stop.agreed() && !position.is_between_epochs();
+  loops["hooks_done"] = std::int64_t{position.hooks_done};
+  loops["world_size"] = std::int64_t{run.world_size()};
+  loops["batch_size"] = accumulation.full_batch_size;
+  loops["samples_done"] = position.samples_done ? Value(*position.samples_done) : Value();
+  loops["reading"] = reading_state(position);
+  loops["window_open"] = accumulation.window.open;
+  loops["window_scale"] = accumulation.scale();
+  const bool changed = accumulation.batches != run.options().accumulate_grad_batches;
+  loops["accumulate_grad_batches"] = changed ? Value(accumulation.batches) : Value();
+  return loops;
+}
+
+Value logger_rows(const TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
+  Value rows(Value::List{});
+  for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(run.setup.loggers))
+    rows.push_back(count.rows);
+  return rows;
+}
+
+/// A run that has not come to where it goes on saves what it was given.
+void keep_resume_point(const Checkpoint& resumed, Checkpoint& checkpoint) {
+  for (const char* key : {"epoch", "global_step", "loops", "logger_rows", "optimizer_states", "lr_schedulers",
+                          "trained_parameters", "gradient_scaler"}) {
+    if (const Value* value = resumed.manifest.find(key)) checkpoint.manifest[key] = *value;
+  }
+  constexpr std::string_view kOptimizer = "optimizer_states.";
+  std::erase_if(checkpoint.tensors, [&](const auto& entry) { return entry.first.starts_with(kOptimizer); });
+  for (const auto& [name, tensor] : resumed.tensors) {
+    if (name.starts_with(kOptimizer)) checkpoint.tensors[name] = tensor;
+  }
+  copy_rank_states(resumed, checkpoint);
+}
+
+/// Everything of a run that one file keeps, and that all ranks have alike.
+Checkpoint collect(TrainerState& run, bool weights_only) {
+  Checkpoint checkpoint;
+  Value& manifest = checkpoint.manifest;
+  manifest["levin_version"] = kVersion;
+  manifest["epoch"] = run.progress.epoch;
+  manifest["global_step"] = run.progress.global_step;
+  manifest["loops"] = loops_state(run);
+  manifest["logger_rows"] = logger_rows(run);
+  const Value hyperparams = hyperparams_of(run.parts);
+  manifest["hyper_parameters"] = hyperparams.at("model");
+  manifest["datamodule_hyper_parameters"] = hyperparams.at("data");
+  run.strategy().save_module(run.module(), checkpoint, !run.entry.failing);
+  if (!weights_only) {
+    {
+      const auto scope = run.hooks.enter(Hook::kStateDict);
+      manifest["callbacks"] = states_of(run.parts.callbacks);
+      if (run.parts.data != nullptr) manifest["datamodule"] = run.parts.data->state_dict();
+    }
+    manifest["optimizer_states"] = Value(Value::List{});
+    for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
+      run.strategy().save_optimizer(*run.parts.optimizers[index], index, checkpoint, !run.entry.failing);
+    }
+    manifest["trained_parameters"] = parameter_state(run);
+    if (Value scaler = run.scaler.state(); !scaler.is_null()) manifest["gradient_scaler"] = std::move(scaler);
+    manifest["lr_schedulers"] = Value(Value::List{});
+    for (const SchedulerConfig& config : run.parts.schedulers)
+      manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
+  }
+  if (!run.resume.queued_job.empty()) {
+    manifest["queued_job"] =
+        Value(Value::Map{{"number", Value(run.resume.queued_job)}, {"notes", Value(run.resume.notes.text())}});
+  }
+  const auto scope = run.hooks.enter(Hook::kOnSaveCheckpoint);
+  for (const auto& callback : run.parts.callbacks) callback->on_save_checkpoint(run.trainer, run.module(), checkpoint);
+  run.module().on_save_checkpoint(checkpoint);
+  return checkpoint;
+}
+
+Checkpoint put_together(TrainerState& run, bool weights_only, const std::function<std::vector<RankState>()>& rank_states) {
+  Checkpoint checkpoint = collect(run, weights_only);
+  if (weights_only) return checkpoint;
+  if (run.resume.replaying) {
+    keep_resume_point(*run.resume.resumed_from, checkpoint);
+  } else {
+    save_rank_states(run, rank_states(), checkpoint);
+  }
+  return checkpoint;
+}
+
+/// Where gradients of earlier batches are part of the state, from backward on nobody can tell them from those of a batch that a
+/// resumed run does again.
+bool gradients_are_between(const TrainerState& run) {
+  const GradientWindow& window = run.accumulation.window;
+  const bool keeps_gradients = window.open || !run.module().automatic_optimization();
+  return run.resume.position.place == Place::kBatch && window.in_backward && keeps_gradients;
+}
+
+void check_moment(const TrainerState& run, bool weights_only) {
+  if (weights_only) return;
+  const Hook hook = run.tracker.hook();
+  if (hook == Hook::kOptimizerStep || hook == Hook::kLrSchedulerStep) {
+    throw MisuseError("save_checkpoint: inside " + std::string(hook_name(hook)) +
+                      " nobody can tell whether the step is taken. Save in on_train_batch_end, or with weights_only.");
+  }
+  if (run.accumulation.window.evaluations > 1) {
+    throw MisuseError(
+        "save_checkpoint: the optimizer computes the loss several times in this step, with weights of its own in between. Save "
+        "in on_train_batch_end, or with weights_only.");
+  }
+  if (!gradients_are_between(run)) return;
+  throw MisuseError(
+      "save_checkpoint: between backward and on_train_batch_end of a batch that may add to the gradients of earlier ones "
+      "(accumulate_grad_batches, manual optimization), a run could not resume exactly. Save in on_train_batch_end, or with "
+      "weights_only.");
+}
+
+std::int64_t count(const Value& values, const char* key) {
+  const std::int64_t number = values.at(key).as_int();
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (number < 0 || number > kMost) {
+    throw ConfigError(format("ckpt_path: the checkpoint says {}: {}.", key, number));
+  }
+  return number;
+}
+
+std::optional<std::int64_t> optional_count(const Value& values, const char* key) {
+  return values.at(key).is_null() ? std::nullopt : std::optional(count(values, key));
+}
+
+ResumePoint resume_point(const Value& loops) {
+  ResumePoint resume;
+  resume.resumes = true;
+  const std::string& name = loops.at("place").as_string();
+  const auto place = place_from_name(name);
+  if (!place) throw ConfigError("ckpt_path: the checkpoint is of a place '" + name + "', which this levin does not know.");
+  resume.place = *place;
+  resume.batches_done = count(loops, "batches_done");
+  const Value& turn = loops.at("turn");
+  resume.iteration = {.index = count(turn, "iteration"),
+                      .ends_window = turn.at("ends_window").as_bool(),
+                      .is_last = turn.at("is_last").as_bool(),
+                      .end_epoch = turn.at("end_epoch").as_bool()};
+  resume.completed = loops.at("completed").as_bool();
+  resume.stop_agreed = loops.at("stop_agreed").as_bool();
+  resume.hooks_done = static_cast<int>(std::min<std::int64_t>(count(loops, "hooks_done"), std::numeric_limits<int>::max()));
+  resume.data = {.samples = optional_count(loops, "samples_done"),
+                 .world_size = count(loops, "world_size"),
+                 .batch_size = count(loops, "batch_size")};
+  // An earlier levin did not keep them.
+  if (const Value* reading = loops.find("reading"); reading != nullptr && !reading->is_null()) {
+    resume.reading = {count(*reading, "global_step"), count(*reading, "total_batches_done"), reading->at("batch_idx").as_int()};
+  }
+  resume.window_open = loops.at("window_open").as_bool();
+  resume.window_scale = std::max<std::int64_t>(1, count(loops, "window_scale"));
+  resume.accumulate_grad_batches = optional_count(loops, "accumulate_grad_batches");
+  return resume;
+}
+
+/// A scheduler's state with what PyTorch's says in place of its own: keys are PyTorch's, but not all of them.
+Value state_of_torch(Value own, const Value& saved) {
+  if (own.is_map() && saved.is_map()) {
+    for (auto& [name, value] : own.as_map()) {
+      if (const Value* other = saved.find(name)) value = state_of_torch(std::move(value), *other);
+    }
+    return own;
+  }
+  const bool has_members =
+      own.is_list() && saved.is_list() && own.size() == saved.size() && own.size() > 0 && own.as_list().front().is_map();
+  if (has_members) {
+    for (std::size_t i = 0; i < own.size(); ++i) own.as_list()[i] = state_of_torch(own.as_list()[i], saved.as_list()[i]);
+    return own;
+  }
+  return saved.is_null() ? own : saved;
+}
+
+/// The folders of checkpoints in which "best" and "last" are looked for, newest first: of the run that this Trainer has
+/// trained, or else of all runs of the experiment.
+std::vector<std::filesystem::path> folders_of_experiment(const TrainerState& run) {
+  std::vector<std::filesystem::path> folders;
+  for (const auto& callback : run.parts.callbacks) {
+    if (std::string folder = callback->checkpoint_folder(); !folder.empty()) folders.emplace_back(std::move(folder));
+  }
+  const RunInfo info{.world_size = run.world_size(), .default_root_dir = run.trainer.default_root_dir()};
+  std::vector<std::filesystem::path> runs;
+  if (run.entry.loggers_open && run.progress.global_step > 0) runs.push_back(run.trainer.log_dir());
+  for (const auto& logger : run.setup.loggers) {
+    if (!runs.empty()) break;
+    // As Trainer::log_dir(): the first logger that has folders.
+    runs = logger->earlier_runs(info);
+  }
+  if (runs.empty()) runs.push_back(info.default_root_dir);
+  for (const std::filesystem::path& folder : runs) folders.push_back(folder / "checkpoints");
+  return folders;
+}
+
+std::filesystem::path chosen_file(const TrainerState& run, const std::string& ckpt_path) {
+  const CheckpointChoice choice = read_checkpoint_choice(ckpt_path);
+  if (choice.which.empty()) return choice.place;
+  if (!choice.place.empty()) return find_checkpoint({choice.place / "checkpoints", choice.place}, choice.which);
+  const auto known = run.resume.checkpoint_aliases.find(choice.which);
+  if (known != run.resume.checkpoint_aliases.end()) return known->second;
+  std::error_code ignored;
+  if (choice.which == "last" && std::filesystem::exists(run.resume.newest_file, ignored)) return run.resume.newest_file;
+  return find_checkpoint(folders_of_experiment(run), choice.which);
+}
+
+/// A process that is killed after a checkpoint must not take rows with it that the checkpoint counts.
+void bring_rows_to_disk(TrainerState& run) {
+  const auto scope = run.hooks.enter(Hook::kLogMetrics);
+  for (const auto& logger : run.setup.loggers) logger->save();
+}
+
+/// For attempts after this one: a whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
+void note_checkpoint(TrainerState& run, const std::filesystem::path& file, bool alone) {
+  run.resume.notes.note_checkpoint(run.strategy().ranks(), file, alone);
+}
+
+void note_written(TrainerState& run, const std::filesystem::path& file, bool alone) {
+  run.resume.newest_file = file;
+  if (run.progress.fitting) note_checkpoint(run, file, alone);
+}
+
+}  // namespace
+
+void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions options) {
+  const ProfiledAction action(run.hooks.profiler(), "save_checkpoint");
+  const bool weights_only = options.weights_only;
+  if (run.parts.module == nullptr) {
+    throw MisuseError("save_checkpoint needs a module: call it inside or after fit, validate, test or predict.");
+  }
+  if (run.entry.failing) {
+    if (!run.is_global_zero()) return;
+    // Rather without the gradients of a window than with those of one batch twice.
+    if (gradients_are_between(run)) run.accumulation.window = {};
+    const bool alone = run.resume.rank_states_at_end.empty();
+    put_together(run, weights_only, [&] {
+      return alone ? std::vector{own_rank_state(run)} : run.resume.rank_states_at_end;
+    }).save(file);
+    if (!weights_only) note_written(run, file, alone && run.world_size() > 1);
+    return;
+  }
+  check_moment(run, weights_only);
+  // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
+  run.boundaries.meet(BoundaryKind::kCheckpoint);
+  if (!weights_only) bring_rows_to_disk(run);
+  Checkpoint checkpoint = put_together(run, weights_only, [&] { return gather_rank_states(run); });
+  if (options.in_background) {
+    if (!run.is_global_zero()) {
+      // Whether rank 0 has written a file is not known here; once it is there, it is whole.
+      std::error_code ignored;
+      if (std::filesystem::exists(run.resume.begun_file, ignored)) run.resume.newest_file = run.resume.begun_file;
+      if (!weights_only) run.resume.begun_file = file;
+      return;
+    }
+    run.files.write(std::move(checkpoint), file);
+    if (weights_only) return;
+    // Before anything else happens to files: an attempt after this one must not look for one that is gone.
+    if (run.progress.fitting) run.files.then([&run, file] { note_checkpoint(run, file, /*alone=*/false); });
+    run.files.when_done([&run, file] { run.resume.newest_file = file; });
+    return;
+  }
+  std::string problem;
+  if (run.is_global_zero()) {
+    try {
+      run.files.wait();
+      checkpoint.save(file);
+    } catch (const IoError& error) {
+      problem = error.what();
+    }
+  }
+  problem = RankExchange(run.strategy().control_group())
+                .broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
+  if (!problem.empty()) throw IoError(problem);
+  if (!weights_only) note_written(run, file, /*alone=*/false);
+}
+
+std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& ckpt_path) {
+  const std::string file_prefix = "file ";
+  std::string answer;
+  if (run.is_global_zero()) {
+    try {
+      run.files.wait();
+      answer = file_prefix + chosen_file(run, ckpt_path).string();
+    } catch (const ConfigError& error) {
+      answer = error.message();
+    }
+  }
+  // The folders that decide may differ between hosts, and files may come while ranks look.
+  answer = RankExchange(run.strategy().control_group())
+               .broadcast_text(answer, {"choosing a checkpoint", "all have the same ckpt_path, which was compared before"});
+  if (!answer.starts_with(file_prefix)) throw ConfigError(answer);
+  return answer.substr(file_prefix.size());
+}
+
+void restore_module(TrainerState& run, const Precision& precision, const Checkpoint& checkpoint) {
+  run.hooks.module(Hook::kOnLoadCheckpoint, &Module::on_load_checkpoint, checkpoint);
+  precision.convert_module(run.module());
+  run.strategy().load_module(run.module(), checkpoint);
+  const auto scope = run.hooks.enter(Hook::kLoadStateDict);
+  if (const Value* saved = checkpoint.manifest.find("datamodule"); saved != nullptr && run.parts.data != nullptr) {
+    run.parts.data->load_state_dict(*saved);
+  }
+  run.hooks.callbacks(Hook::kOnLoadCheckpoint, &Callback::on_load_checkpoint, checkpoint);
+  // What callbacks remember is of training: an evaluation neither needs it nor may be warned about it.
+  const Value* states = run.progress.fitting ? checkpoint.manifest.find("callbacks") : nullptr;
+  if (states == nullptr) return;
+  for (const auto& callback : run.parts.callbacks) {
+    if (const Value* saved = states->find(callback->state_key())) callback->load_state_dict(*saved);
+  }
+}
+
+ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
+  const Value& manifest = checkpoint.manifest;
+  const Value* optimizers = manifest.find("optimizer_states");
+  if (optimizers == nullptr) {
+    throw ConfigError(
+        "ckpt_path: the checkpoint holds weights only, so training cannot resume from it. Begin a new fit with them: give the "
+        "file as init_from. Or resume from a full checkpoint.");
+  }
+  if (optimizers->size() != run.parts.optimizers.size()) {
+    throw ConfigError(
+        format("ckpt_path: the checkpoint has {} optimizers, the module {}.", optimizers->size(), run.parts.optimizers.size()));
+  }
+  const auto parameters = std::make_shared<ParameterResume>(run, checkpoint);
+  const Value& schedulers = manifest.at("lr_schedulers");
+  if (schedulers.size() != run.parts.schedulers.size()) {
+    throw ConfigError(format("ckpt_path: the checkpoint has {} learning-rate schedulers, the module {}.", schedulers.size(),
+                             run.parts.schedulers.size()));
+  }
+  for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
+    LrScheduler& scheduler = *run.parts.schedulers[index].scheduler;
+    const Value& saved = schedulers.as_list()[index];
+    scheduler.load_state_dict(is_of_levin(checkpoint) ? saved : state_of_torch(scheduler.state_dict(), saved));
+  }
+  if (const Value* scaler = manifest.find("gradient_scaler")) run.scaler.load_state(*scaler);
+  parameters->restore_train_start(run);
+  ResumePoint resume = resume_point(manifest.at("loops"));
+  resume.parameters = parameters;
+  resume.rank = load_rank_state(run, checkpoint, resume.window_open);
+  Progress& progress = run.progress;
+  progress.epoch = count(manifest.at("loops"), "epochs_done");
+  progress.global_step = count(manifest, "global_step");
+  progress.logging_step = count(manifest.at("loops"), "logging_step");
+  progress.total_batch_idx = count(manifest.at("loops"), "total_batches_done");
+  run.resume.position.epochs_done = progress.epoch;
+  return resume;
+}
+
+bool is_of_levin(const Checkpoint& checkpoint) { return checkpoint.manifest.contains("levin_version"); }
+
+bool is_before_training(const Checkpoint& checkpoint) {
+  const Value* loops = checkpoint.manifest.find("loops");
+  return loops != nullptr && loops->at("place") == Value(place_name(Place::kTrainStart));
+}
+
+std::int64_t logging_step_of(const Checkpoint& checkpoint) {
+  const Value* loops = checkpoint.manifest.find("loops");
+  if (loops == nullptr) return 0;
+  // The row of a validation that is done has the step that is under way.
+  const bool validated = loops->at("place") == Value(place_name(Place::kValidationEnd));
+  return loops->at("logging_step").as_int() + (validated ? 1 : 0);
+}
+
+RowCounts logger_rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger) {
+  const auto count = [logger](const Value* rows) {
+    return rows == nullptr || logger >= rows->size() ? std::int64_t{-1} : rows->as_list()[logger].as_int();
+  };
+  return {.rows = count(checkpoint.manifest.find("logger_rows")), .rank_rows = count(saved_rank_rows(checkpoint, rank))};
+}
+
+}  // namespace levin

@@ -1,0 +1,308 @@
+#include "levin/core/engine/resume/rank_state.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "levin/core/accelerator.h"
+#include "levin/core/base/byte_reader.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/checkpoint/optimizer_state.h"
+#include "levin/core/console/console.h"
+#include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/resume/checkpoint_state.h"
+#include "levin/core/engine/resume/gradient_state.h"
+#include "levin/core/engine/resume/metric_state.h"
+#include "levin/core/options/value_json.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/random/rng_state.h"
+
+namespace levin {
+
+namespace {
+
+constexpr const char* kRanks = "ranks";
+constexpr const char* kRandom = "rng.";
+constexpr const char* kGradients = "gradients.";
+
+std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}; }
+
+at::Tensor bytes_of(const std::string& text) {
+  at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+/// "rng.1.cpu", "rng.1.cuda", "rng.1.own"; "rng.shared" and "rng.seed", which ranks have together.
+std::string random_key(const Strategy& strategy, int rank, std::string_view name) {
+  if (name == "shared" || name == "seed") return format("{}{}", kRandom, name);
+  return format("{}{}.{}", kRandom, rank, name == "device" ? strategy.accelerator().name() : name);
+}
+
+/// "rng.1.read", "rng.1.read.own": BeforeReading::random.
+std::string reading_key(int rank, std::string_view name) {
+  return name == "cpu" ? format("{}{}.read", kRandom, rank) : format("{}{}.read.{}", kRandom, rank, name);
+}
+
+/// Those of all states that a checkpoint has under their keys.
+template <class KeyOf>
+RandomStates saved_states(const Checkpoint& checkpoint, const KeyOf& key_of) {
+  RandomStates states;
+  for (const char* name : {"cpu", "device", "own", "shared", "seed"}) {
+    const auto found = checkpoint.tensors.find(key_of(name));
+    if (found != checkpoint.tensors.end()) states[name] = found->second;
+  }
+  return states;
+}
+
+Value own_values(TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
+  const bool at_start = position.begins_anew();
+  MetricSnapshot metrics = run.metrics->save(at_start ? MetricMoment::kMark : MetricMoment::kNow);
+  if (at_start && position.start.maps) metrics.maps = *position.start.maps;
+  Value values(Value::Map{});
+  values["metrics"] = to_value(metrics);
+  values["window_weight"] = run.accumulation.window.weight;
+  values["bad_loss"] = run.nan.waits_to_skip();
+  // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
+  const bool in_epoch = !position.is_between_epochs();
+  values["stop"] = run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value();
+  values["skip_epoch"] = in_epoch && (at_start ? position.start.skip_epoch_wish : run.stop.skips_epoch());
+  values["rank_rows"] = Value(Value::List{});
+  for (const RowCounts& count : at_start ? position.start.rows : rows_written(run.setup.loggers)) {
+    values["rank_rows"].push_back(count.rank_rows);
+  }
+  values["evaluation_steps"] = Value(Value::List{});
+  for (const std::int64_t steps : at_start ? position.start.evaluation_steps : run.progress.evaluation_steps) {
+    values["evaluation_steps"].push_back(steps);
+  }
+  return values;
+}
+
+/// Under automatic optimization gradients matter while a window is open. What a user's own optimization does with them nobody
+/// else knows.
+bool gradients_matter(const TrainerState& run) {
+  if (run.accumulation.window.open) return true;
+  return run.progress.fitting && !run.module().automatic_optimization() && run.is_global_zero();
+}
+
+void append_part(std::string& packed, std::string_view part) {
+  append_number(packed, std::uint64_t{part.size()});
+  packed += part;
+}
+
+void append_states(std::string& packed, const RandomStates& states) {
+  append_number(packed, std::uint64_t{states.size()});
+  for (const auto& [name, state] : states) {
+    append_part(packed, name);
+    append_part(packed, text_of(state));
+  }
+}
+
+std::string pack(const RankState& state) {
+  std::string packed;
+  append_states(packed, state.random);
+  append_states(packed, state.before_reading);
+  append_part(packed, state.values);
+  append_part(packed, state.gradients);
+  return packed;
+}
+
+/// Takes apart what pack() has made.
+class RankStateReader {
+ public:
+  RankStateReader(std::string_view packed, std::size_t rank) : rest_(packed), rank_(rank) {}
+  RankState state() {
+    RankState state;
+    state.random = states();
+    state.before_reading = states();
+    state.values = part();
+    state.gradients = part();
+    return state;
+  }
+
+ private:
+  std::string_view take(std::uint64_t size) {
+    if (rest_.size() < size) {
+      throw DesyncError(
+          format("rank {} sent what is no state of a rank for a checkpoint: do all ranks run the same build of levin?", rank_));
+    }
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return taken;
+  }
+  std::uint64_t number() {
+    std::uint64_t number = 0;
+    std::memcpy(&number, take(sizeof number).data(), sizeof number);
+    return number;
+  }
+  std::string part() { return std::string(take(number())); }
+  RandomStates states() {
+    RandomStates states;
+    for (std::uint64_t left = number(); left > 0; --left) {
+      const std::string name = part();
+      states[name] = bytes_of(part());
+    }
+    return states;
+  }
+
+  std::string_view rest_;
+  std::size_t rank_;
+};
+
+void add_gradients(const Checkpoint& checkpoint, const Module& module, int rank, std::map<std::string, at::Tensor>& gradients) {
+  const std::string prefix = format("{}{}.", kGradients, rank);
+  const auto parameters = module.named_parameters();
+  for (auto entry = checkpoint.tensors.lower_bound(prefix); entry != checkpoint.tensors.end(); ++entry) {
+    if (!entry->first.starts_with(prefix)) return;
+    std::string name = entry->first.substr(prefix.size());
+    if (is_of_sparse_values(name)) continue;
+    at::Tensor gradient = entry->second;
+    if (const auto sparse = name_of_sparse_tensor(name)) {
+      name = *sparse;
+      const at::Tensor* const parameter = parameters.find(name);
+      if (parameter != nullptr) gradient = saved_sparse_tensor(checkpoint, prefix + name, parameter->sizes());
+    }
+    const auto [own, is_new] = gradients.try_emplace(name, gradient);
+    if (is_new) continue;
+    if (own->second.sizes() != gradient.sizes()) {
+      throw ConfigError("ckpt_path: the checkpoint has gradients of '" + own->first + "' that differ in shape.");
+    }
+    own->second = own->second.is_sparse() ? gradient + own->second : own->second + gradient;
+  }
+}
+
+void add_values(const Value& values, RankResume& resume) {
+  const bool first = resume.metrics.empty();
+  resume.metrics.push_back(metric_snapshot(values.at("metrics")));
+  resume.window_weight += values.at("window_weight").as_int();
+  if (const Value* bad_loss = values.find("bad_loss")) resume.bad_loss |= bad_loss->as_bool();
+  if (const Value& stop = values.at("stop"); !stop.is_null()) {
+    resume.stop_wish = true;
+    resume.stop_reason = stop.as_string();
+  }
+  resume.skip_epoch_wish |= values.at("skip_epoch").as_bool();
+  if (!first) return;
+  for (const Value& steps : values.at("evaluation_steps").as_list()) resume.evaluation_steps.push_back(steps.as_int());
+}
+
+/// A rank that the run which saved did not have shows what all ranks had alike.
+void show_like_rank_zero(const Value& values, RankResume& resume) {
+  MetricSnapshot snapshot = metric_snapshot(values.at("metrics"));
+  snapshot.training.clear();
+  snapshot.epoch_batches = snapshot.step_batches = 0;
+  resume.metrics.push_back(std::move(snapshot));
+}
+
+RandomStates saved_random(const Strategy& strategy, const Checkpoint& checkpoint) {
+  return saved_states(checkpoint, [&](const char* name) { return random_key(strategy, strategy.rank(), name); });
+}
+
+}  // namespace
+
+RankState own_rank_state(TrainerState& run) {
+  const LoopPosition& position = run.resume.position;
+  const bool at_start = position.begins_anew();
+  const auto& before_reading = at_start ? position.start.before_reading : position.before_reading;
+  const int rank = run.strategy().rank();
+  RankState state;
+  state.random = (at_start ? position.start.random : RandomSnapshot::take()).states(rank);
+  if (before_reading) state.before_reading = before_reading->random.states(rank);
+  state.values = to_json(own_values(run));
+  if (gradients_matter(run)) state.gradients = pack_gradients(gradients_of(run.module()));
+  return state;
+}
+
+std::vector<RankState> gather_rank_states(TrainerState& run) {
+  std::vector<RankState> states;
+  // Gradients that wait for more batches are as large as the model.
+  std::uint64_t longest = RankExchange::kLongestText;
+  for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
+  const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
+  for (const std::string& text :
+       RankExchange(run.strategy().control_group()).gather_text_to_rank_zero(pack(own_rank_state(run)), meeting, longest)) {
+    states.push_back(RankStateReader(text, states.size()).state());
+  }
+  return states;
+}
+
+void save_rank_states(const TrainerState& run, const std::vector<RankState>& states, Checkpoint& checkpoint) {
+  checkpoint.tensors[random_key(run.strategy(), 0, "seed")] = seed_state();
+  for (std::size_t index = 0; index < states.size(); ++index) {
+    const RankState& state = states[index];
+    const int rank = static_cast<int>(index);
+    for (const auto& [name, bytes] : state.random) {
+      // Of what ranks have together, rank 0's.
+      checkpoint.tensors.try_emplace(random_key(run.strategy(), rank, name), bytes);
+    }
+    for (const auto& [name, bytes] : state.before_reading) checkpoint.tensors[reading_key(rank, name)] = bytes;
+    for (auto& [name, gradient] : unpack_gradients(run.module(), state.gradients)) {
+      save_tensor(checkpoint, format("{}{}.", kGradients, rank) + name, gradient);
+    }
+    checkpoint.manifest[kRanks][std::to_string(rank)] = parse_json(state.values);
+  }
+}
+
+RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint, bool gradients_are_local) {
+  RankResume resume;
+  const int rank = run.strategy().rank();
+  resume.random = saved_random(run.strategy(), checkpoint);
+  resume.before_reading = saved_states(checkpoint, [&](const char* name) { return reading_key(rank, name); });
+  if (!is_of_levin(checkpoint)) {
+    rank_zero_info("Random numbers go on from the seed: the checkpoint has none of levin's.");
+  } else if (!resume.random.contains("cpu")) {
+    Console::instance().warn(
+        format("The checkpoint has no random state for rank {}, since it was written by a run on fewer ranks; random numbers "
+               "go on from the seed.",
+               rank));
+  } else if (!resume.random.contains("device") && device_rng_state().defined()) {
+    Console::instance().warn("The checkpoint has no random state of " + run.strategy().accelerator().name() +
+                             ", since it was written on another kind of device; random numbers there go on from the seed.");
+  }
+  // Gradients that were reduced already are the same on all ranks, and saved once.
+  if (!gradients_are_local) add_gradients(checkpoint, run.module(), 0, resume.gradients);
+  const Value* by_rank = checkpoint.manifest.find(kRanks);
+  if (by_rank == nullptr) return resume;
+  for (int other = rank;; other += run.world_size()) {
+    const Value* values = by_rank->find(std::to_string(other));
+    if (values == nullptr) break;
+    add_values(*values, resume);
+    if (gradients_are_local) add_gradients(checkpoint, run.module(), other, resume.gradients);
+  }
+  const Value* of_rank_zero = by_rank->find("0");
+  if (resume.metrics.empty() && of_rank_zero != nullptr) show_like_rank_zero(*of_rank_zero, resume);
+  return resume;
+}
+
+const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank) {
+  const Value* by_rank = checkpoint.manifest.find(kRanks);
+  const Value* values = by_rank == nullptr ? nullptr : by_rank->find(std::to_string(rank));
+  return values == nullptr ? nullptr : values->find("rank_rows");
+}
+
+void restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint) {
+  set_random_states(saved_random(strategy, checkpoint), strategy.rank());
+}
+
+void copy_rank_states(const Checkpoint& source, Checkpoint& target) {
+  for (const auto& [name, tensor] : source.tensors) {
+    if (name.starts_with(kRandom) || name.starts_with(kGradients)) target.tensors[name] = tensor;
+  }
+  if (const Value* ranks = source.manifest.find(kRanks)) target.manifest[kRanks] = *ranks;
+}
+
+void keep_rank_states(TrainerState& run) {
+  if (run.resume.replaying) return;
+  try {
+    run.resume.rank_states_at_end = gather_rank_states(run);
+    for (std::size_t index = 0; index < run.parts.optimizers.size(); ++index) {
+      run.strategy().keep_optimizer(*run.parts.optimizers[index], index);
+    }
+  } catch (const std::exception&) {
+    // Another rank has failed meanwhile, which others report; a checkpoint then has rank 0's state.
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/engine/state/resume_state.h"
+#include "levin/core/engine/state/trainer_state.h"
+
+namespace levin {
+
+/// This rank's, as it is now or, where a place begins anew, as it was at its beginning.
+RankState own_rank_state(TrainerState& run);
+/// Ranks: all. Every rank's, by rank, on rank 0, which writes the file; none on others.
+std::vector<RankState> gather_rank_states(TrainerState& run);
+void save_rank_states(const TrainerState& run, const std::vector<RankState>& states, Checkpoint& checkpoint);
+
+/// What this rank takes over. Says so when the run that saved had no such rank, and random numbers cannot go on. On fewer ranks
+/// than before, one goes on in place of several. `gradients_are_local`: each rank had its own.
+RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint, bool gradients_are_local);
+/// Random numbers go on as that rank's did, where the run that saved had such a rank.
+void restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint);
+/// How many rows of its own a rank's loggers had been given, by logger; null when the checkpoint does not know.
+const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank);
+/// What save_rank_states() put into a checkpoint, as it is: for a run that saves before it has come to where it goes on.
+void copy_rank_states(const Checkpoint& source, Checkpoint& target);
+
+/// Ranks: all, when they have agreed to end for a signal. Gathers every rank's state, on rank 0, for the checkpoints that it
+/// saves while the run ends.
+void keep_rank_states(TrainerState& run);
+
+}  // namespace levin

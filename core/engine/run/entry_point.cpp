@@ -1,0 +1,493 @@
+#include "levin/core/engine/run/entry_point.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/own_process.h"
+#include "levin/core/base/text.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/console/console.h"
+#include "levin/core/engine/diagnostics/crash_report.h"
+#include "levin/core/engine/diagnostics/parameter_warnings.h"
+#include "levin/core/engine/diagnostics/torch_error_hints.h"
+#include "levin/core/engine/loops/take_over.h"
+#include "levin/core/engine/loops/training_data.h"
+#include "levin/core/engine/parts/announcements.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/engine/parts/kept_memory.h"
+#include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/parts/rank_agreement.h"
+#include "levin/core/engine/parts/signals.h"
+#include "levin/core/engine/resume/checkpoint_lookup.h"
+#include "levin/core/engine/resume/checkpoint_state.h"
+#include "levin/core/engine/resume/rank_state.h"
+#include "levin/core/engine/state/module_attachment.h"
+#include "levin/core/engine/step/optimizer_config.h"
+#include "levin/core/formats/lightning_checkpoint.h"
+#include "levin/core/formats/tensor_file.h"
+#include "levin/core/options/value_json.h"
+#include "levin/core/protocol/control_group.h"
+
+namespace levin {
+
+namespace {
+
+/// What of the process is taken while an entry point runs.
+class TakenProcess {
+ public:
+  explicit TakenProcess(const TrainerState& run) {
+    const ProcessOptions& options = run.options().process;
+    if (is_taken(options.signals)) signals_.emplace();
+    if (is_taken(options.memory)) memory_.emplace();
+    if (is_taken(options.crash_reports)) crash_report_.emplace(run.strategy().rank(), run.world_size() == 1, run.tracker);
+  }
+  static bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnProcess::is_one()); }
+
+ private:
+  std::optional<SignalScope> signals_;
+  std::optional<KeptMemory> memory_;
+  std::optional<CrashReport> crash_report_;
+};
+
+}  // namespace
+
+EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options)
+    : run_(run), source_(std::move(source)), stage_(stage), options_(options), running_(run) {
+  if (run_.entry.active) {
+    throw MisuseError("This Trainer is already inside an entry point; fit, validate, test and predict do not nest.");
+  }
+  ModuleAttachment::release(module);
+  ModuleAttachment::detach(run_);
+  run_.entry.active = true;
+  run_.entry.thread = std::this_thread::get_id();
+  run_.entry.failing = false;
+  run_.entry.failure.reset();
+  run_.parts.data = source_.data_module();
+  run_.metrics->clear();
+  run_.tracker.reset();
+  run_.hooks.forget_names();
+  run_.stop.begin(TakenProcess::is_taken(run_.options().process.signals));
+  begin_progress();
+  ModuleAttachment::attach(module, run_);
+}
+
+void EntryPoint::begin_progress() {
+  Progress& progress = run_.progress;
+  progress.stage = stage_;
+  progress.fitting = fitting();
+  progress.batch.in_work = false;
+  progress.batch.loaders.clear();
+  progress.evaluation_steps.clear();
+  run_.resume.replaying = false;
+  run_.resume.rank_states_at_end.clear();
+  run_.modes_after_evaluation.reset();
+  if (!fitting()) return;
+  progress.end_reason.clear();
+  progress.num_training_batches = -1;
+  run_.accumulation.window = {};
+  run_.nan.reset();
+  run_.leaves.reset();
+  run_.graph.begin();
+  run_.resume.position = {};
+  run_.resume.position.epochs_done = progress.epoch;
+}
+
+EntryPoint::~EntryPoint() {
+  // The module stays attached, so that save_checkpoint() and metrics work after fit(), until it or the Trainer goes.
+  run_.entry.active = false;
+  run_.stop.end();
+  run_.parts.data = nullptr;
+  run_.data_ahead = nullptr;
+  run_.graph.end();
+  run_.progress.fitting = false;
+  run_.resume.arrive();
+}
+
+void EntryPoint::run(const std::function<void()>& loop) {
+  const TakenProcess process(run_);
+  run_.failed_batch.clear();
+  try {
+    if (run_.setup.profiler != nullptr) run_.setup.profiler->begin(run_.trainer, stage_);
+    set_up();
+    loop();
+    throw_if_signalled("during ");
+    finish();
+  } catch (const Interrupted& interrupted) {
+    keep_rank_states(run_);
+    fail(interrupted, "interrupted");
+    continuation_.go_back_to_queue();
+    throw;
+  } catch (c10::Error& error) {
+    explain(error);
+    fail(error, "failed");
+    throw_if_failed_elsewhere(error);
+    error.add_context(run_.entry.failure->place());
+    throw;
+  } catch (Error& error) {
+    fail(error, "failed");
+    throw_if_failed_elsewhere(error);
+    tell_place(error);
+    throw;
+  } catch (const std::exception& error) {
+    fail(error, "failed");
+    throw_if_failed_elsewhere(error);
+    throw;
+  } catch (...) {
+    fail(std::runtime_error(error_text(std::current_exception())), "failed");
+    throw;
+  }
+}
+
+void EntryPoint::throw_if_failed_elsewhere(const std::exception& error) const {
+  // This rank's error may only be how it noticed; where it is its own, such as options that differ, the status is too.
+  if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
+}
+
+void EntryPoint::tell_place(Error& error) const {
+  // One of the configuration names its own file and line.
+  if (dynamic_cast<const ConfigError*>(&error) == nullptr) error.set_place(run_.entry.failure->place());
+}
+
+void EntryPoint::explain(c10::Error& error) const {
+  const std::string hint = hint_for_torch_error(error.what_without_backtrace());
+  if (!run_.failed_batch.empty()) error.add_context("The batch: " + run_.failed_batch + ".");
+  if (!hint.empty()) error.add_context("Hint: " + hint + (hint.ends_with('?') ? "" : "."));
+}
+
+void EntryPoint::set_up() {
+  Module& module = run_.module();
+  {
+    const auto scope = run_.hooks.enter(Hook::kConfigureCallbacks);
+    run_.parts.callbacks = in_hook_order(merge_callbacks(run_.setup.callbacks, module.configure_callbacks()));
+  }
+  check_same_setup(run_.setup, run_.parts, options_, stage_);
+  check_state_keys(run_.parts.callbacks);
+  if (fitting() && options_.ckpt_path && options_.init_from) {
+    throw ConfigError(
+        "ckpt_path and init_from are both given: a checkpoint has weights of its own. Leave one out (--init_from=null, "
+        "--ckpt_path=null).");
+  }
+  if (fitting()) options_.ckpt_path = continuation_.checkpoint(options_.ckpt_path);
+  if (options_.ckpt_path) load_checkpoint();
+  prepare_data();
+  open_loggers();
+  set_up_parts();
+  precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device(),
+                     run_.options().channels_last);
+  if (checkpoint_) take_over([&] { restore_module(run_, *precision_, *checkpoint_); });
+  if (fitting() && options_.init_from && !options_.ckpt_path) load_initial_weights();
+  // A loader that setup() asked for may be made of what the checkpoint has replaced.
+  if (checkpoint_) source_.forget_ahead();
+  set_up_module();
+  if (fitting()) {
+    configure_optimizers();
+    begin_training();
+    run_.hooks.run(Hook::kOnFitStart, &Callback::on_fit_start, &Module::on_fit_start);
+  }
+  if (checkpoint_ && fitting()) take_over([&] { resume_ = restore_training(run_, *checkpoint_); });
+  resume_.file = checkpoint_file_.string();
+  if (fitting()) run_.resume.position.parameters_at_train_start = run_.trained.now();
+  checkpoint_.reset();
+  // Last, so that a start that fails leaves no folder behind.
+  log_hyperparams();
+  if (run_.is_global_zero() && run_.entry.save_config && !run_.options().fast_dev_run) {
+    std::exchange(run_.entry.save_config, nullptr)(run_.trainer.log_dir(), checkpoint_file_);
+  }
+  set_up_done_ = true;
+}
+
+void EntryPoint::load_checkpoint() {
+  checkpoint_file_ = resolve_checkpoint(run_, *options_.ckpt_path);
+  TensorFile file = TensorFile::open(checkpoint_file_, options_.map_location);
+  const bool has_averages = take_trained_weights(file.content, fitting());
+  checkpoint_ = std::make_shared<const Checkpoint>(std::move(file.content));
+  if (fitting()) require_training(file.kind);
+  if (fitting()) check_same_checkpoint(run_.setup, checkpoint_file_);
+  const Value* loops = checkpoint_->manifest.find("loops");
+  if (fitting() && loops != nullptr && loops->find("place") == nullptr) {
+    throw ConfigError("ckpt_path: '" + checkpoint_file_.string() +
+                      "' was written by an earlier levin, which did not say where its run goes on. It can be tested and "
+                      "validated; to train on, load its weights in the module's setup().");
+  }
+  announce_checkpoint(stage_, checkpoint_file_, checkpoint_summary(*checkpoint_));
+  announce_lightning();
+  if (has_averages) {
+    rank_zero_info(fitting() ? "It has averages of the weights beside those that were trained: fit goes on from the latter, "
+                               "without the averages"
+                             : "Its weights are the averages that Lightning's WeightAveraging kept");
+  }
+  warn_of_other_options();
+  run_.resume.resumed_from = checkpoint_;
+  run_.resume.replaying = fitting();
+}
+
+void EntryPoint::load_initial_weights() {
+  const auto scope = run_.hooks.enter(Hook::kSetup);
+  WeightsOptions options = options_.init_from->options;
+  if (options.map_location.empty()) options.map_location = options_.map_location;
+  precision_->convert_module(run_.module());  // a file's 64 bits are not rounded on their way
+  load_weights(run_.module(), options_.init_from->path, options);
+}
+
+void EntryPoint::require_training(TensorFileKind kind) const {
+  const bool is_checkpoint = kind == TensorFileKind::kLevin || kind == TensorFileKind::kLightning;
+  if (is_checkpoint && checkpoint_->manifest.contains("optimizer_states")) return;
+  const Value* not_read = checkpoint_->manifest.find("not_read");
+  throw ConfigError(
+      format("ckpt_path: '{}', a {}, holds weights only{}, so that training cannot go on from it. Begin a new fit with its "
+             "weights: give it as init_from in place of ckpt_path.",
+             checkpoint_file_, kind_name(kind),
+             not_read == nullptr ? "" : format(" that levin can read ({})", not_read->as_string())));
+}
+
+void EntryPoint::announce_lightning() const {
+  const Value* loops = checkpoint_->manifest.find("loops");
+  if (!fitting() || is_of_levin(*checkpoint_) || loops == nullptr) return;
+  const Value* begins_again = loops->find("begins_epoch_again");
+  if (begins_again == nullptr || *begins_again == Value(false)) return;
+  rank_zero_warn(format(
+      "'{}' was saved within epoch {}, which begins again: where Lightning was in its data is not known here. The steps of "
+      "that epoch that were taken remain in the weights and in global_step.",
+      checkpoint_file_, loops->at("epochs_done").as_int()));
+}
+
+void EntryPoint::warn_of_other_options() const {
+  const Value& manifest = checkpoint_->manifest;
+  const Value* saved = manifest.find("hyper_parameters");
+  const Value* saved_of_data = manifest.find("datamodule_hyper_parameters");
+  // Older checkpoints of levin have those of both in one map.
+  if (saved_of_data == nullptr && is_of_levin(*checkpoint_)) saved_of_data = saved;
+  std::vector<std::string> others;
+  const Value own = hyperparams_of(run_.parts);
+  const auto compare = [&](const std::string& section, const Value* there) {
+    for (const auto& [name, value] : own.at(section).as_map()) {
+      const Value* other = there == nullptr ? nullptr : there->find(name);
+      const bool is_place = name.ends_with("path") || name.ends_with("dir");
+      if (other == nullptr || *other == value || other->is_null() || value.is_null() || is_place) continue;
+      others.push_back(format("{}.{}: {} ({} there)", section, name, to_json(value), to_json(*other)));
+    }
+  };
+  compare("model", saved);
+  compare("data", saved_of_data);
+  if (others.empty()) return;
+  rank_zero_warn("Options of this run that differ from those of the one that wrote the checkpoint: ", join(others), ".",
+                 fitting() ? " Weights, optimizers and schedulers, learning rates too, are the checkpoint's." : "");
+}
+
+void EntryPoint::take_over(const std::function<void()>& step) const {
+  const auto naming = [&](const std::string& message) {
+    const std::string file = checkpoint_file_.string();
+    if (message.find(file) != std::string::npos) return message;
+    constexpr std::string_view kOption = "ckpt_path: ";
+    return format("{}'{}': {}", kOption, file, message.substr(message.starts_with(kOption) ? kOption.size() : 0));
+  };
+  try {
+    step();
+  } catch (const ConfigError& error) {
+    throw ConfigError(error.mark(), naming(error.message()));
+  } catch (const MisuseError& error) {
+    throw MisuseError(naming(error.what()), error.exit_code());
+  } catch (const IoError& error) {
+    throw IoError(naming(error.what()), error.exit_code());
+  }
+}
+
+void EntryPoint::announce_how_to_resume() const {
+  // Rank 0 says it, unless it is the one that is gone.
+  const int speaker = run_.strategy().ranks().lost_rank() == 0 ? 1 : 0;
+  if (!fitting() || !set_up_done_ || run_.strategy().rank() != speaker) return;
+  std::error_code ignored;
+  for (const std::filesystem::path& file : {run_.resume.begun_file, run_.resume.newest_file, checkpoint_file_}) {
+    if (!file.empty() && std::filesystem::exists(file, ignored)) return announce_resume(file, options_.resume_command);
+  }
+}
+
+void EntryPoint::prepare_data() {
+  if (run_.strategy().local_rank() == 0) {
+    const auto scope = run_.hooks.enter(Hook::kPrepareData);
+    if (run_.parts.data != nullptr) run_.parts.data->prepare_data();
+    run_.module().prepare_data();
+  }
+  // Every rank reaches this because every entry point prepares its data, whoever has something to do.
+  run_.boundaries.meet(BoundaryKind::kSetup);
+}
+
+void EntryPoint::open_loggers() {
+  if (run_.entry.loggers_open) return;
+  RunInfo info;
+  info.rank = run_.strategy().rank();
+  info.world_size = run_.world_size();
+  info.default_root_dir = run_.trainer.default_root_dir();
+  info.resuming = fitting() && checkpoint_ != nullptr && is_of_levin(*checkpoint_);
+  if (info.resuming) info.resume_checkpoint = checkpoint_file_;
+  info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
+  const auto scope = run_.hooks.enter(Hook::kSetup);
+  const std::vector<std::string> earlier = fitting() ? run_.resume.notes.logger_tokens() : std::vector<std::string>();
+  std::vector<std::string> tokens;
+  for (std::size_t index = 0; index < run_.setup.loggers.size(); ++index) {
+    const auto& logger = run_.setup.loggers[index];
+    info.earlier_token = index < earlier.size() ? earlier[index] : "";
+    if (info.resuming) info.resume_rows = logger_rows_of(*checkpoint_, info.rank, index);
+    const std::string token = run_.is_global_zero() ? logger->open(info) : std::string();
+    const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
+    tokens.push_back(RankExchange(run_.strategy().control_group()).broadcast_text(token, meeting));
+    logger->attach(info, tokens.back());
+  }
+  run_.entry.loggers_open = true;
+  if (fitting()) run_.resume.notes.note_loggers(run_.strategy().ranks(), std::move(tokens));
+  announce_folder();
+}
+
+void EntryPoint::announce_folder() const {
+  const auto saves = [](const auto& callback) { return HookRunner::saves_state(*callback); };
+  const auto& callbacks = run_.parts.callbacks;
+  const bool writes = !run_.setup.loggers.empty() || std::any_of(callbacks.begin(), callbacks.end(), saves);
+  if (writes && !run_.options().fast_dev_run) announce_files(run_.trainer.log_dir());
+}
+
+void EntryPoint::set_up_parts() {
+  set_up_parts_done_ = true;
+  const auto scope = run_.hooks.enter(Hook::kSetup);
+  if (run_.parts.data != nullptr) run_.parts.data->setup(stage_);
+  if (fitting()) run_.data_ahead = &source_;
+  for (const auto& callback : run_.parts.callbacks) callback->setup(run_.trainer, run_.module(), stage_);
+  run_.module().setup(stage_);
+  run_.hooks.module(Hook::kConfigureModel, &Module::configure_model);
+}
+
+void EntryPoint::set_up_module() {
+  Module& module = run_.module();
+  run_.scaler.begin(fitting() && precision_->computes_in_half());
+  precision_->convert_module(module);
+  if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
+  observe_waits();
+  run_.strategy().setup_module(module, fitting());
+  if (run_.options().sync_batchnorm && fitting()) run_.strategy().synchronize_batch_norms(module);
+  run_.trained.remember_parameters();
+  // Parts that are frozen stay in evaluation mode.
+  if (fitting() && !module.is_training()) module.train();
+}
+
+void EntryPoint::observe_waits() {
+  Profiler* const profiler = run_.setup.profiler.get();
+  if (profiler == nullptr) return run_.strategy().observe_waits(nullptr);
+  run_.strategy().observe_waits(
+      [profiler](double arrived, double left) { profiler->waited(WaitReason::kGradients, arrived, left); });
+}
+
+void EntryPoint::configure_optimizers() {
+  const auto scope = run_.hooks.enter(Hook::kConfigureOptimizers);
+  const TrainingLength length(run_.options(), run_.accumulation.batches, [&] { return agreed_epoch_batches(run_); });
+  take_optimizers(make_optimizers(run_.module(), run_.optimizer_override, length), run_.options(), run_.parts);
+  check_same_optimizers(run_.setup, run_.parts);
+  run_.trained.remember_optimizers();
+  warn_of_idle_parameters(run_.parts);
+}
+
+void EntryPoint::begin_training() {
+  // A run that was saved before its first epoch begins here.
+  if (checkpoint_ && is_before_training(*checkpoint_)) restore_random_state(run_.strategy(), *checkpoint_);
+  // What a sanity check shows is of no account.
+  begin_place(run_, Place::kTrainStart, MetricMaps());
+}
+
+void EntryPoint::log_hyperparams() {
+  if (!run_.options().enable_autolog_hparams || run_.entry.hyperparams_logged || !run_.is_global_zero()) return;
+  run_.entry.hyperparams_logged = true;
+  const auto scope = run_.hooks.enter(Hook::kLogMetrics);
+  Value hyperparams = hyperparams_of(run_.parts);
+  std::erase_if(hyperparams.as_map(), [](const auto& section) { return section.second.size() == 0; });
+  if (fitting()) continuation_.add_to(hyperparams);
+  for (const auto& logger : run_.setup.loggers) {
+    if (hyperparams.size() > 0) logger->log_hyperparams(hyperparams);
+    logger->save();
+  }
+}
+
+void EntryPoint::finish() {
+  run_.progress.batch.loaders.clear();  // they may have gone with the loop
+  {
+    const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
+    run_.files.wait();
+  }
+  // Every rank reaches this because all loops end at the same boundary.
+  run_.boundaries.meet(BoundaryKind::kEnd);
+  throw_if_signalled("at the end of ");
+  if (fitting()) run_.hooks.run(Hook::kOnFitEnd, &Callback::on_fit_end, &Module::on_fit_end);
+  set_up_parts_done_ = false;
+  tear_down_hooks();
+  finalize_loggers("success");
+  if (fitting()) continuation_.forget_queue();
+  // Every rank reaches this because all have the same profiler, which was compared before.
+  if (run_.setup.profiler != nullptr) run_.setup.profiler->end(run_.trainer);
+  profiler_ended_ = true;
+  // Every rank reaches this because none leaves before: one that fails or stalls in the hooks above does not go unnoticed.
+  run_.boundaries.meet(BoundaryKind::kEnd);
+  throw_if_signalled("after ");
+  run_.strategy().teardown();
+}
+
+void EntryPoint::throw_if_signalled(const std::string& when) const {
+  run_.stop.throw_if_signalled(when + std::string(stage_name(stage_)));
+}
+
+void EntryPoint::finalize_loggers(const std::string& status) {
+  const auto scope = run_.hooks.enter(Hook::kLogMetrics);
+  loggers_final_ = true;
+  for (const auto& logger : run_.setup.loggers) logger->finalize(status);
+}
+
+void EntryPoint::fail(const std::exception& error, const std::string& status) {
+  // Kept: the hooks that run from here on are not where this rank failed.
+  const Whereabouts where = run_.tracker.fail();
+  run_.entry.failing = true;
+  run_.entry.failure = Failure{run_.strategy().rank(), run_.world_size(), where};
+  run_.progress.batch.loaders.clear();
+  // An agreed signal is known to every rank already; any other error the others must hear of at once. It is the one that is
+  // being handled: its type says where it comes from, and `error` may only stand for it.
+  if (status != "interrupted") run_.strategy().report_failure(where, std::current_exception());
+  const auto guarded = [&](const std::function<void()>& hook) {
+    try {
+      hook();
+    } catch (...) {
+      Console::instance().error(format("While handling an error, {} failed too: {}", hook_name(run_.tracker.hook()),
+                                       error_text(std::current_exception())));
+    }
+  };
+  guarded([&] { run_.trained.untoggle(); });
+  {
+    const auto scope = run_.hooks.enter(Hook::kOnSaveCheckpoint);
+    guarded([&] { run_.files.wait(); });
+  }
+  {
+    const auto scope = run_.hooks.enter(Hook::kOnException);
+    for (const auto& callback : run_.parts.callbacks) {
+      guarded([&] { callback->on_exception(run_.trainer, run_.module(), error); });
+    }
+    if (run_.parts.data != nullptr) guarded([&] { run_.parts.data->on_exception(error); });
+    guarded([&] { run_.module().on_exception(error); });
+    if (status == "interrupted" && fitting() && set_up_done_) guarded([&] { continuation_.save_for_queue(); });
+  }
+  if (set_up_parts_done_) guarded([&] { tear_down_hooks(); });
+  for (const auto& logger : run_.setup.loggers) {
+    if (run_.entry.loggers_open && !loggers_final_) guarded([&] { logger->finalize(status); });
+  }
+  if (run_.setup.profiler != nullptr && !profiler_ended_) guarded([&] { run_.setup.profiler->end_failed(run_.trainer); });
+  guarded([&] { announce_how_to_resume(); });
+  // A program that catches the error may go on with another entry point.
+  run_.entry.loggers_open = false;
+  run_.strategy().teardown();
+}
+
+void EntryPoint::tear_down_hooks() {
+  const auto scope = run_.hooks.enter(Hook::kTeardown);
+  if (run_.parts.data != nullptr) run_.parts.data->teardown(stage_);
+  for (const auto& callback : run_.parts.callbacks) callback->teardown(run_.trainer, run_.module(), stage_);
+  run_.module().teardown(stage_);
+}
+
+}  // namespace levin

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/unfinished_work.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/console/console.h"
+#include "levin/core/engine/loops/data_source.h"
+#include "levin/core/engine/loops/fit_loop.h"
+#include "levin/core/engine/run/fit_continuation.h"
+#include "levin/core/engine/state/module_attachment.h"
+#include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/engine/step/precision.h"
+#include "levin/core/formats/tensor_file.h"
+#include "levin/core/trainer.h"
+
+namespace c10 {
+class Error;
+}
+
+namespace levin {
+
+/// What fit, validate, test and predict have in common: everything before and after the loop itself, in Lightning's order,
+/// and what happens when something throws. Teardown hooks run in any case.
+class EntryPoint {
+ public:
+  /// `stage`: kTrain for fit.
+  EntryPoint(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options);
+  ~EntryPoint();
+  EntryPoint(const EntryPoint&) = delete;
+  EntryPoint& operator=(const EntryPoint&) = delete;
+
+  /// Ranks: all. Runs `loop` between set-up and teardown.
+  void run(const std::function<void()>& loop);
+
+  const Precision& precision() const { return *precision_; }
+  DataSource& source() { return source_; }
+  const ResumePoint& resume_point() const { return resume_; }
+
+ private:
+  void begin_progress();
+  void set_up();
+  void prepare_data();
+  void open_loggers();
+  void announce_folder() const;
+  void announce_how_to_resume() const;
+  void load_checkpoint();
+  void load_initial_weights();
+  void require_training(TensorFileKind kind) const;
+  void announce_lightning() const;
+  /// Of the module and the data, but for places of files: other ones may make other numbers.
+  void warn_of_other_options() const;
+  /// Takes something over from the checkpoint; errors name its file.
+  void take_over(const std::function<void()>& step) const;
+  void set_up_parts();
+  void set_up_module();
+  void observe_waits();
+  void configure_optimizers();
+  void begin_training();
+  void log_hyperparams();
+  void finish();
+  void throw_if_signalled(const std::string& when) const;
+  void finalize_loggers(const std::string& status);
+  /// Adds to an error of LibTorch's which batch was in work, and what helps against it.
+  /// Throws DesyncError when another rank was the first to fail.
+  void throw_if_failed_elsewhere(const std::exception& error) const;
+  void explain(c10::Error& error) const;
+  void fail(const std::exception& error, const std::string& status);
+  /// What an error that leaves says of where the run was, if its type lets it.
+  void tell_place(Error& error) const;
+  void tear_down_hooks();
+  bool fitting() const { return stage_ == Stage::kTrain; }
+
+  WorkingThread working_;
+  TrainerState& run_;
+  PlaceOfThread place_{[this] { return run_.tracker.whereabouts(); }};
+  DataSource source_;
+  Stage stage_;
+  RunOptions options_;
+  ModuleAttachment::Scope running_;
+  std::optional<Precision> precision_;
+  std::filesystem::path checkpoint_file_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  ResumePoint resume_;
+  FitContinuation continuation_{run_};
+  bool set_up_parts_done_ = false;
+  bool set_up_done_ = false;
+  bool loggers_final_ = false;
+  bool profiler_ended_ = false;
+};
+
+}  // namespace levin

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "levin/core/checkpoint/background_files.h"
+#include "levin/core/engine/diagnostics/nan_guard.h"
+#include "levin/core/engine/parts/boundaries.h"
+#include "levin/core/engine/parts/gradient_accumulation.h"
+#include "levin/core/engine/parts/hook_runner.h"
+#include "levin/core/engine/parts/hook_tracker.h"
+#include "levin/core/engine/parts/progress.h"
+#include "levin/core/engine/parts/run_setup.h"
+#include "levin/core/engine/parts/stop_request.h"
+#include "levin/core/engine/state/resume_state.h"
+#include "levin/core/engine/step/gradient_scaler.h"
+#include "levin/core/engine/step/optimizer_config.h"
+#include "levin/core/engine/step/step_graph.h"
+#include "levin/core/engine/step/trained_parameters.h"
+#include "levin/core/engine/step/unregistered_leaves.h"
+#include "levin/core/protocol/metric_store.h"
+#include "levin/core/trainer.h"
+
+namespace levin {
+
+class DataSource;
+class ModuleModes;
+class StepVotes;
+
+/// What entry points leave to one another.
+struct EntryState {
+  bool active = false;
+  std::thread::id thread;  ///< while active: the one that runs the hooks
+  bool failing = false;    ///< an error is leaving the entry point: nothing may communicate any more
+  bool loggers_open = false;
+  bool hyperparams_logged = false;
+  std::optional<Failure> failure;
+  std::function<void(const std::filesystem::path& folder, const std::filesystem::path& checkpoint)> save_config;
+};
+
+/// What a Trainer owns: one object for each purpose. What drives a run (entry point, loops, checkpoints) is given all of them;
+/// what does one thing is given those that it uses.
+struct TrainerState {
+  TrainerState(Trainer& owner, TrainerOptions options);
+  /// The one behind the facade.
+  static TrainerState& of(const Trainer& trainer) { return *trainer.state_; }
+
+  Trainer& trainer;
+  RunSetup setup;
+  RunParts parts;
+  Progress progress;
+  StopRequest stop;
+  GradientAccumulation accumulation;
+  ResumeState resume;
+  OptimizerOverride optimizer_override;
+  EntryState entry;
+  std::unique_ptr<MetricStore> metrics;
+  HookTracker tracker{progress, *metrics, *setup.strategy};
+  HookRunner hooks{&trainer, parts, tracker, setup.profiler.get()};
+  Boundaries boundaries{progress, accumulation, *metrics, stop, setup.profiler.get()};
+  TrainedParameters trained{setup, parts};
+  NanGuard nan{setup, progress, tracker};
+  GradientScaler scaler;
+  UnregisteredLeaves leaves{parts};
+  StepGraph graph{setup};
+  StepOutput evaluation_output;      ///< what a validation or test step keeps for the hooks that follow it
+  std::string failed_batch;          ///< the batch that an error has left, in words
+  StepVotes* step_votes = nullptr;   ///< while training runs
+  DataSource* data_ahead = nullptr;  ///< of a fit whose data is set up, until it begins to train
+  /// While an evaluation runs, and after one that an error or a signal has left: the modes that a checkpoint keeps.
+  std::shared_ptr<const ModuleModes> modes_after_evaluation;
+  BackgroundFiles files;  ///< last: what it still tells is told to the others
+
+  Module& module() const { return *parts.module; }
+  Strategy& strategy() const { return *setup.strategy; }
+  const TrainerOptions& options() const { return setup.options; }
+  int world_size() const { return setup.world_size(); }
+  bool is_global_zero() const { return setup.is_global_zero(); }
+};
+
+}  // namespace levin

@@ -1,0 +1,87 @@
+#include "levin/core/engine/step/gradients.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_clamp_max.h>
+#include <ATen/ops/_foreach_clamp_min.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "levin/core/optimizers/optimizer_access.h"
+
+namespace levin {
+namespace {
+
+using Gradients = std::vector<at::Tensor>;
+
+Gradients gradients_of(const torch::optim::Optimizer& optimizer) {
+  Gradients gradients;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+    }
+  }
+  return gradients;
+}
+
+/// On one device, dense, and of a type whose norms are not rounded to few digits.
+bool are_alike(const Gradients& gradients) {
+  return std::all_of(gradients.begin(), gradients.end(), [&](const at::Tensor& gradient) {
+    const at::ScalarType type = gradient.scalar_type();
+    return gradient.layout() == at::kStrided && (type == at::kFloat || type == at::kDouble) &&
+           gradient.device() == gradients.front().device();
+  });
+}
+
+/// As torch's clip_grad_norm_ adds it to the norm.
+constexpr double kSmallestNorm = 1e-6;
+
+void clip_norm(Gradients& gradients, double value) {
+  const std::vector<at::Tensor> norms = at::_foreach_norm(gradients, 2);
+  if (!gradients.front().is_cpu()) {
+    // The host does not wait for the device's norm.
+    const at::Tensor norm = at::linalg_vector_norm(at::stack(norms), 2);
+    at::_foreach_mul_(gradients, (value / (norm + kSmallestNorm)).clamp_max(1.0));
+    return;
+  }
+  double squares = 0;
+  for (const at::Tensor& norm : norms) squares += std::pow(norm.item<double>(), 2);
+  const double coefficient = value / (std::sqrt(squares) + kSmallestNorm);
+  // Gradients within the norm stay as they are. Those with a NaN all become it.
+  if (!(coefficient >= 1.0)) at::_foreach_mul_(gradients, coefficient);
+}
+
+}  // namespace
+
+void scale_gradients(torch::optim::Optimizer& optimizer, double factor) {
+  const at::NoGradGuard no_grad;
+  Gradients gradients = gradients_of(optimizer);
+  if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
+}
+
+void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm) {
+  const at::NoGradGuard no_grad;
+  Gradients gradients = gradients_of(optimizer);
+  if (gradients.empty()) return;
+  const bool alike = are_alike(gradients);
+  if (algorithm == GradientClipAlgorithm::kNorm) {
+    if (alike) return clip_norm(gradients, value);
+    torch::nn::utils::clip_grad_norm_(all_parameters(optimizer), value);
+  } else if (alike && !gradients.front().is_cpu()) {
+    at::_foreach_clamp_min_(gradients, -value);
+    at::_foreach_clamp_max_(gradients, value);
+  } else {
+    // One pass over memory each, which counts more on the CPU than the number of calls.
+    for (at::Tensor& gradient : gradients) gradient.clamp_(-value, value);
+  }
+}
+
+}  // namespace levin

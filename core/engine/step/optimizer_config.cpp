@@ -1,0 +1,164 @@
+#include "levin/core/engine/step/optimizer_config.h"
+
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <typeinfo>
+
+#include "levin/core/base/class_name.h"
+#include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/metric_names.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/data_module.h"
+#include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/module.h"
+#include "levin/core/optimizers/optimizer_access.h"
+
+namespace levin {
+
+namespace {
+
+SchedulerConfig config_of_settings(const Value& settings) {
+  SchedulerConfig config;
+  const auto text = [&](const char* key, const std::string& fallback) {
+    const Value* value = settings.find(key);
+    return value != nullptr && !value->is_null() ? value->as_string() : fallback;
+  };
+  if (const Value* interval = settings.find("interval")) config.interval = OptionType<Interval>::read(*interval);
+  config.monitor = text("monitor", config.monitor);
+  config.name = text("name", config.name);
+  if (const Value* frequency = settings.find("frequency")) config.frequency = frequency->as_int();
+  if (const Value* strict = settings.find("strict")) config.strict = strict->as_bool();
+  return config;
+}
+
+void check(const SchedulerConfig& config) {
+  const std::string which =
+      config.name.empty() ? "A learning-rate scheduler" : "The learning-rate scheduler '" + config.name + "'";
+  if (!config.scheduler) throw MisuseError(which + " of configure_optimizers is empty.");
+  if (config.frequency < 1) throw MisuseError(which + " has a frequency below 1.");
+  if (config.scheduler->needs_metric() && config.monitor.empty()) {
+    throw MisuseError(which + " needs a metric: set SchedulerConfig::monitor (in YAML lr_scheduler.monitor) to a logged key.");
+  }
+  if (!config.scheduler->needs_metric()) return;
+  const Value state = config.scheduler->state_dict();
+  const Value* mode = state.find("mode");
+  if (mode == nullptr || !mode->is_string()) return;
+  const std::string doubt = doubt_of_mode(which, config.monitor, mode->as_string() == "max");
+  if (!doubt.empty()) Console::instance().warn_once(doubt, {}, Speaker::kRun);
+}
+
+/// A scheduler has a reference only. That of an optimizer which is gone can still be compared.
+void check_optimizer_of(const LrScheduler& scheduler, const OptimizerSetups& setups) {
+  const torch::optim::Optimizer* optimizer = &scheduler.optimizer();
+  const auto& all = setups.list();
+  if (std::any_of(all.begin(), all.end(), [&](const OptimizerSetup& setup) { return setup.optimizer.get() == optimizer; }))
+    return;
+  throw MisuseError(
+      "A learning-rate scheduler of configure_optimizers was made for an optimizer that is not returned with it, and may be "
+      "gone "
+      "by now: make it for the optimizer that configure_optimizers returns.");
+}
+
+/// "AdamW with StepLr"
+std::string describe(const OptimizerSetup& setup) {
+  if (!setup.optimizer) return "no optimizer";
+  const auto name_of = [](const SchedulerConfig& config) {
+    const LrScheduler* const scheduler = config.scheduler.get();
+    return scheduler == nullptr ? "no scheduler" : class_name_of(typeid(*scheduler));
+  };
+  const std::string schedulers = join(setup.schedulers, " and ", name_of);
+  return optimizer_class_name(*setup.optimizer) + (schedulers.empty() ? "" : " with " + schedulers);
+}
+
+/// The module's own are made for their names alone: `taken` takes their place.
+void warn_of_overridden(Module& module, const OptimizerSetup& taken) {
+  std::string own;
+  try {
+    own = join(module.configure_optimizers().list(), ", ", describe);
+    if (own.empty()) return;
+  } catch (const std::exception& error) {
+    own = format("which fails here ({})", error_text(error));
+  }
+  rank_zero_warn(
+      format("{} of the configuration (optimizer:) takes the place of what {}::configure_optimizers gives, {}. Leave "
+             "optimizer out to train with the module's own.",
+             describe(taken), class_name_of(typeid(module)), own));
+}
+
+std::string name_of(const at::Tensor& wanted, const Module& module) {
+  for (const auto& [name, parameter] : distinct_parameters(module)) {
+    if (parameter.is_same(wanted)) return "The parameter " + name;
+  }
+  return "A parameter that is not the module's";
+}
+
+/// LibTorch's parameters() has a parameter twice that a module holds under two names, or in two places, and an optimizer would
+/// step it twice.
+void keep_distinct(torch::optim::Optimizer& optimizer, std::size_t index, const Module& module) {
+  std::unordered_map<const at::TensorImpl*, std::size_t> groups;
+  for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
+    std::erase_if(optimizer.param_groups()[group].params(), [&](const at::Tensor& parameter) {
+      const auto [known, is_new] = groups.emplace(parameter.unsafeGetTensorImpl(), group);
+      if (is_new || known->second == group) return !is_new;
+      throw MisuseError(format("{} is in groups {} and {} of optimizer {} ({}), which would step it twice: leave it in one.",
+                               name_of(parameter, module), known->second, group, index, optimizer_class_name(optimizer)));
+    });
+  }
+}
+
+}  // namespace
+
+OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name, const TrainingLength& length) {
+  if (!override_by_name.optimizer) return module.configure_optimizers();
+  OptimizerSetup setup;
+  setup.optimizer = override_by_name.optimizer->make_for(module);
+  if (override_by_name.scheduler) {
+    const Value& settings = override_by_name.scheduler_settings;
+    SchedulerConfig& config = setup.schedulers.emplace_back(config_of_settings(settings));
+    const auto steps = [&] { return length.schedule_steps(config.interval, config.frequency); };
+    config.scheduler = override_by_name.scheduler->make(*setup.optimizer, {steps, settings.mark()});
+  }
+  warn_of_overridden(module, setup);
+  return setup;
+}
+
+void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts) {
+  parts.optimizers.clear();
+  parts.schedulers.clear();
+  for (const OptimizerSetup& setup : setups.list()) {
+    if (!setup.optimizer) throw MisuseError("configure_optimizers returned an empty optimizer.");
+    keep_distinct(*setup.optimizer, parts.optimizers.size(), *parts.module);
+    parts.optimizers.push_back(setup.optimizer);
+    for (const SchedulerConfig& config : setup.schedulers) {
+      check(config);
+      check_optimizer_of(*config.scheduler, setups);
+      parts.schedulers.push_back(config);
+    }
+  }
+  const bool automatic = parts.module->automatic_optimization();
+  if (automatic && parts.optimizers.size() > 1) {
+    throw MisuseError(
+        format("configure_optimizers returned {} optimizers, which need manual optimization: call "
+               "set_automatic_optimization(false) in the module's constructor and step them in training_step.",
+               parts.optimizers.size()));
+  }
+  if (!automatic && options.accumulate_grad_batches != 1) {
+    throw MisuseError(
+        "accumulate_grad_batches works with automatic optimization only; under manual optimization call "
+        "step_optimizer every so many batches instead.");
+  }
+  if (!automatic && options.gradient_clip_val) {
+    throw MisuseError(
+        "gradient_clip_val works with automatic optimization only; under manual optimization call clip_gradients.");
+  }
+  if (parts.optimizers.empty()) {
+    rank_zero_warn("configure_optimizers returned no optimizer: training runs without changing the weights.");
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "levin/core/batch.h"
+#include "levin/core/options/option_type.h"
+
+namespace levin {
+
+class Accelerator;
+class Module;
+
+/// Why 32-true would be faster than this format on this kind of device; "" where it would not. `has_bfloat16`: the processor
+/// has arithmetic of bfloat16 numbers.
+std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, bool has_bfloat16);
+
+/// The formats of a run's numbers: of weights, of inputs, and of what forward passes compute in; and in which order weights and
+/// inputs of four dimensions lie in memory.
+class Precision {
+ public:
+  /// Throws ConfigError on a format that this kind of device does not have.
+  Precision(PrecisionFormat format, const Accelerator& accelerator, at::Device device, bool channels_last = false);
+
+  /// Forward passes compute in 16-bit floats, in which small gradients vanish.
+  bool computes_in_half() const { return autocast_ && autocast_type_ == at::kHalf; }
+  /// Brings parameters and buffers of floating-point numbers into the format of weights.
+  void convert_module(Module& module) const;
+  /// Floating-point inputs in the format the forward pass wants, images in its order.
+  Batch convert_input(Batch batch) const;
+
+  /// While it lives, forward passes compute in the chosen format.
+  class Forward {
+   public:
+    explicit Forward(const Precision& precision);
+    ~Forward();
+    Forward(const Forward&) = delete;
+    Forward& operator=(const Forward&) = delete;
+
+   private:
+    const Precision& precision_;
+    bool autocast_was_enabled_ = false;
+    at::ScalarType autocast_type_was_ = at::kFloat;
+  };
+
+ private:
+  at::ScalarType weights_ = at::kFloat;
+  bool autocast_ = false;
+  at::ScalarType autocast_type_ = at::kBFloat16;
+  at::DeviceType device_ = at::kCPU;
+  bool channels_last_ = false;
+};
+
+}  // namespace levin

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "levin/core/engine/parts/run_setup.h"
+
+namespace levin {
+
+/// The parameters that training works with, as they were at one moment. Tensors are held, so that none of them can be taken for
+/// one that is made later at its address.
+struct ParameterSet {
+  /// The parameters of an optimizer, by group.
+  using Groups = std::vector<std::vector<at::Tensor>>;
+  static Groups groups_of(const torch::optim::Optimizer& optimizer);
+
+  std::vector<at::Tensor> parameters;  ///< of the module and those below it, parents first
+  std::vector<bool> trained;           ///< by parameter: it requires a gradient
+  std::vector<Groups> optimizers;
+};
+
+/// Knows which parameters the ranks have agreed on, and finds those that hooks freeze, unfreeze, add or replace, or give to an
+/// optimizer, while training runs.
+class TrainedParameters {
+ public:
+  TrainedParameters(const RunSetup& setup, const RunParts& parts) : setup_(setup), parts_(parts) {}
+
+  /// The strategy has set the module up with its parameters as they are.
+  void remember_parameters();
+  /// The ranks have compared their optimizers as they are.
+  void remember_optimizers();
+
+  /// The parameters as they are. The same object as before when nothing has changed; then it costs a comparison of pointers,
+  /// far below a microsecond for a small module.
+  std::shared_ptr<const ParameterSet> now();
+  /// They are not those that the ranks agreed on. Of this rank alone.
+  bool changed() { return now() != agreed_; }
+  /// What the ranks agreed on last.
+  const std::shared_ptr<const ParameterSet>& agreed() const { return agreed_; }
+  /// Ranks: all. The strategy and all ranks go on with the parameters as they are. `after_reduction`: gradients were reduced
+  /// without those that are new, and have to be complete before the optimizer steps; else what there is waits for more batches.
+  /// Throws DesyncError on every rank, naming the first that differs, when they are not alike.
+  void agree(bool after_reduction);
+
+  /// Module::toggle_optimizer(). It is no change of parameters: what does not require a gradient for it counts as trained.
+  void toggle(std::size_t optimizer);
+  /// Does nothing when no optimizer is toggled.
+  void untoggle();
+  std::optional<std::size_t> toggled() const { return toggled_; }
+
+ private:
+  /// A parameter that requires no gradient while an optimizer is toggled.
+  struct ToggledOff {
+    at::Tensor parameter;
+    bool had_gradient = false;
+  };
+  bool is_trained(const at::Tensor& parameter) const;
+
+  bool is_as(const ParameterSet& set) const;
+  ParameterSet taken() const;
+
+  const RunSetup& setup_;
+  const RunParts& parts_;
+  std::shared_ptr<const ParameterSet> latest_;
+  std::shared_ptr<const ParameterSet> agreed_;
+  std::optional<std::size_t> toggled_;
+  std::unordered_map<const at::TensorImpl*, ToggledOff> toggled_off_;
+};
+
+}  // namespace levin

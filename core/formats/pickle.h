@@ -1,0 +1,181 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "levin/core/options/value.h"
+
+namespace levin {
+
+/// Operations of the format, as pickletools names them.
+enum class PickleOperation : unsigned char {
+  kMark = '(',
+  kStop = '.',
+  kPop = '0',
+  kPopMark = '1',
+  kDup = '2',
+  kBinFloat = 'G',
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kNone = 'N',
+  kBinPersId = 'Q',
+  kReduce = 'R',
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kBinUnicode = 'X',
+  kAppend = 'a',
+  kBuild = 'b',
+  kGlobal = 'c',
+  kDict = 'd',
+  kAppends = 'e',
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kList = 'l',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kSetItem = 's',
+  kTuple = 't',
+  kSetItems = 'u',
+  kEmptyDict = '}',
+  kEmptyList = ']',
+  kEmptyTuple = ')',
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kProto = 0x80,
+  kNewObj = 0x81,
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kLong1 = 0x8a,
+  kLong4 = 0x8b,
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kBinBytes8 = 0x8e,
+  kEmptySet = 0x8f,
+  kAddItems = 0x90,
+  kFrozenSet = 0x91,
+  kNewObjEx = 0x92,
+  kStackGlobal = 0x93,
+  kMemoize = 0x94,
+  kFrame = 0x95,
+  kByteArray8 = 0x96,
+};
+
+struct PickleValue;
+
+struct PickleBytes {
+  std::string bytes;
+};
+/// A list, a set, or a torch.Size.
+struct PickleList {
+  std::vector<PickleValue*> items;
+};
+struct PickleTuple {
+  std::vector<PickleValue*> items;
+};
+/// A dict or one of its kin (OrderedDict, defaultdict), in its order.
+struct PickleDict {
+  std::vector<std::pair<PickleValue*, PickleValue*>> items;
+};
+/// A class, function or constant by its module and name, such as "torch.float32".
+struct PickleName {
+  std::string name;
+};
+/// Where a tensor's elements are: a record of the file that the pickle is in.
+struct PickleStorage {
+  std::string dtype;  ///< "float32", …; empty for bytes without a type
+  std::string key;    ///< of the record data/KEY
+  std::int64_t elements = 0;
+};
+struct PickleTensor {
+  PickleStorage storage;
+  std::int64_t offset = 0;  ///< of its first element, in elements
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+  bool is_conjugated = false;  ///< its elements are the conjugates of what is stored
+  bool is_negated = false;     ///< its elements are the negatives of what is stored
+
+  /// How many elements of its storage it reaches over, from the first one on; unset when that is no number of 64 bits.
+  std::optional<std::int64_t> end() const;
+};
+/// An object of a class that means nothing here, as data.
+struct PickleObject {
+  std::string class_name;
+  std::vector<PickleValue*> arguments = {};
+  std::vector<std::pair<PickleValue*, PickleValue*>> items = {};  ///< where it is a dict as well
+};
+
+struct PickleValue {
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, PickleBytes, PickleList, PickleTuple, PickleDict,
+               PickleName, PickleStorage, PickleTensor, PickleObject>
+      data;
+
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&data);
+  }
+  template <class T>
+  T* as() {
+    return std::get_if<T>(&data);
+  }
+  /// Of a dict, or of an object that is one; nullptr otherwise.
+  const std::vector<std::pair<PickleValue*, PickleValue*>>* items() const;
+  /// Of a list or tuple; nullptr otherwise.
+  const std::vector<PickleValue*>* elements() const;
+  /// The value of a text key among items(); nullptr without. Of several the last, as in Python.
+  const PickleValue* find(std::string_view key) const;
+};
+
+/// "class Net of module my.models": what a file refers to, and levin does not run.
+std::string foreign_text(const PickleValue& value);
+
+/// Makes plain values of a file's: containers, numbers and texts. Values may be shared, and hold themselves, so that a few
+/// bytes may stand for any number of them: all that one of these makes is counted, and has to be in proportion to the file.
+class PlainValues {
+ public:
+  /// `bytes`: of the pickle.
+  explicit PlainValues(std::size_t bytes);
+
+  /// Keys become texts, and what has no plain form the text that says what it is. Throws IoError on what is nested deeper than
+  /// a checkpoint's manifest may be, or larger, or out of proportion to the file.
+  Value of(const PickleValue& value) { return of(value, 0); }
+  /// Counts what else is made of the file's values, and their texts by `bytes`. Throws IoError when it is out of proportion.
+  void pay(std::size_t values, std::size_t bytes = 0);
+
+ private:
+  Value of(const PickleValue& value, std::size_t depth);
+  Value map(const std::vector<std::pair<PickleValue*, PickleValue*>>& items, std::size_t depth);
+  std::string paid(std::string text);
+
+  std::size_t left_;
+};
+
+/// Reads Python's pickle format, protocols 2 to 5, as data: nothing is imported, called or made but plain containers and the
+/// descriptions of torch's tensors. What a pickle would have Python call otherwise is kept as a PickleObject. Values may be
+/// shared, and may hold themselves: whoever walks through them keeps count.
+/// Source: Lib/pickletools.py of CPython, and torch/_weights_only_unpickler.py of PyTorch.
+class Pickle {
+ public:
+  /// Throws IoError, which says at which byte, for what is no pickle, is cut short, has an operation that torch never writes,
+  /// or would take far more memory than torch's own.
+  explicit Pickle(std::string_view bytes);
+  const PickleValue& root() const { return *root_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+  std::deque<PickleValue> values_;
+  PickleValue* root_ = nullptr;
+};
+
+}  // namespace levin

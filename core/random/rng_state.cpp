@@ -1,0 +1,180 @@
+#include "levin/core/random/rng_state.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/item.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+
+namespace levin {
+
+namespace {
+
+at::Tensor state_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_state(at::Generator& generator, const at::Tensor& state) {
+  const std::lock_guard lock(generator.mutex());
+  try {
+    generator.set_state(state);
+  } catch (const c10::Error& error) {
+    throw IoError(format("The saved state of the random number generator is not valid: {}", error.what_without_backtrace()));
+  }
+}
+
+void seed(at::Generator generator, std::uint64_t number) {
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed(number);
+}
+
+/// As LibTorch's generators, it belongs to the process. Never destroyed, as others below: training may outlive static objects.
+std::optional<at::Generator>& device_generator() {
+  static auto& generator = *new std::optional<at::Generator>;
+  return generator;
+}
+
+/// The generators of streams that were asked for, and what the seeds of all are made of.
+struct NamedStreams {
+  std::recursive_mutex mutex;  ///< several Trainers may run at once
+  std::uint64_t seed = c10::default_rng_seed_val;
+  std::map<RandomStream, at::Generator> generators;
+};
+
+NamedStreams& named_streams() {
+  static auto& streams = *new NamedStreams;
+  return streams;
+}
+
+void begin_anew(const std::pair<const RandomStream, at::Generator>& stream) {
+  seed(stream.second, stream_seed(named_streams().seed, stream.first));
+}
+
+constexpr const char* kCpu = "cpu";
+constexpr const char* kDevice = "device";
+constexpr const char* kOwn = "own";
+constexpr const char* kShared = "shared";
+constexpr const char* kSeed = "seed";
+
+std::array<std::pair<const char*, RandomStream>, 2> named_by(int rank) {
+  return {{{kOwn, stream_of_rank(rank)}, {kShared, kSharedStream}}};
+}
+
+}  // namespace
+
+at::Tensor rng_state() { return state_of(at::detail::getDefaultCPUGenerator()); }
+
+void set_rng_state(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  set_state(generator, state);
+}
+
+void use_device_generator(const std::optional<at::Generator>& generator, std::optional<std::uint64_t> number) {
+  if (generator == device_generator()) return;
+  device_generator() = generator;
+  if (number && generator) seed(*device_generator(), *number);
+}
+
+void seed_generators(std::uint64_t number) {
+  seed(at::detail::getDefaultCPUGenerator(), number);
+  if (device_generator()) seed(*device_generator(), number);
+  const std::lock_guard lock(named_streams().mutex);
+  named_streams().seed = number;
+  for (const auto& stream : named_streams().generators) begin_anew(stream);
+}
+
+std::uint64_t stream_seed(std::uint64_t seed, RandomStream stream) {
+  // An odd number, so that it takes 2^32 streams to come back to the seed; and one whose multiples spread evenly.
+  constexpr std::uint32_t kGoldenRatio = 0x9e3779b9;
+  return static_cast<std::uint32_t>(seed) + (stream + 1) * kGoldenRatio;
+}
+
+at::Generator stream_generator(RandomStream stream) {
+  const std::lock_guard lock(named_streams().mutex);
+  auto& generators = named_streams().generators;
+  const auto found = generators.find(stream);
+  if (found != generators.end()) return found->second;
+  const std::uint64_t seed = stream_seed(named_streams().seed, stream);
+  return generators.emplace(stream, at::make_generator<at::CPUGeneratorImpl>(seed)).first->second;
+}
+
+at::Tensor seed_state() { return at::scalar_tensor(static_cast<std::int64_t>(named_streams().seed), at::kLong); }
+
+void set_random_states(const RandomStates& states, int rank) {
+  const auto given = [&](const char* name) {
+    const auto found = states.find(name);
+    return found == states.end() ? at::Tensor() : found->second;
+  };
+  if (const at::Tensor state = given(kCpu); state.defined()) set_rng_state(state);
+  if (const at::Tensor state = given(kDevice); state.defined()) set_device_rng_state(state);
+  const std::lock_guard lock(named_streams().mutex);
+  if (const at::Tensor seed = given(kSeed); seed.defined())
+    named_streams().seed = static_cast<std::uint64_t>(seed.item<std::int64_t>());
+  for (const auto& stream : named_streams().generators) begin_anew(stream);
+  for (const auto& [name, stream] : named_by(rank)) {
+    const at::Tensor state = given(name);
+    if (!state.defined()) continue;
+    at::Generator generator = stream_generator(stream);
+    set_state(generator, state);
+  }
+}
+
+at::Tensor device_rng_state() { return device_generator() ? state_of(*device_generator()) : at::Tensor(); }
+
+void set_device_rng_state(const at::Tensor& state) {
+  if (device_generator()) set_state(*device_generator(), state);
+}
+
+EngineState::EngineState(at::Generator generator)
+    : EngineState(*at::check_generator<at::CPUGeneratorImpl>(generator), std::lock_guard(generator.mutex())) {}
+
+EngineState::EngineState(at::CPUGeneratorImpl& source, const std::lock_guard<std::mutex>&)
+    : engine_(source.engine()),
+      next_float_(source.next_float_normal_sample()),
+      next_double_(source.next_double_normal_sample()) {}
+
+void EngineState::put_into(at::Generator generator) const {
+  const std::lock_guard lock(generator.mutex());
+  auto* target = at::check_generator<at::CPUGeneratorImpl>(generator);
+  target->set_engine(engine_);
+  target->set_next_float_normal_sample(next_float_);
+  target->set_next_double_normal_sample(next_double_);
+}
+
+at::Tensor EngineState::bytes() const {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
+  put_into(generator);
+  return state_of(generator);
+}
+
+RandomSnapshot::RandomSnapshot() : cpu_(at::detail::getDefaultCPUGenerator()), device_(device_rng_state()) {
+  const std::lock_guard lock(named_streams().mutex);
+  for (const auto& [stream, generator] : named_streams().generators) streams_.emplace(stream, EngineState(generator));
+}
+
+void RandomSnapshot::restore() const {
+  cpu_.put_into(at::detail::getDefaultCPUGenerator());
+  if (device_.defined()) set_device_rng_state(device_);
+  const std::lock_guard lock(named_streams().mutex);
+  for (const auto& stream : named_streams().generators) {
+    const auto before = streams_.find(stream.first);
+    before == streams_.end() ? begin_anew(stream) : before->second.put_into(stream.second);
+  }
+}
+
+RandomStates RandomSnapshot::states(int rank) const {
+  RandomStates states{{kCpu, cpu_.bytes()}};
+  if (device_.defined()) states[kDevice] = device_;
+  for (const auto& [name, stream] : named_by(rank)) {
+    if (const auto found = streams_.find(stream); found != streams_.end()) states[name] = found->second.bytes();
+  }
+  return states;
+}
+
+}  // namespace levin

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "levin/core/base/fwd.h"
+#include "levin/data/data_files.h"
+
+namespace levin {
+
+/// How many times its own size what is compressed may be unless a user sets another number. Tables of measurements compress
+/// some 5 times, those with 99 zeros in 100 numbers 100 times; the format's limit, which zeros alone come near, is 1032.
+inline constexpr double kMaxExpansion = 100.0;
+
+/// A file of data, read once from its beginning, and decompressed on the way when it is a gzip file.
+class LEVIN_API InputFile {
+ public:
+  /// Opens the file. Throws IoError, naming it and the system's reason, when it cannot be read or is no file: a folder, a pipe,
+  /// a device. `max_expansion`: a gzip file is refused at the place where what was read so far is more than 64 MiB, and more
+  /// than so many times the compressed bytes that it came from.
+  explicit InputFile(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  /// Reads the next bytes, up to `size`, and gives how many they are; 0 at the end. Throws IoError when the compressed data is
+  /// damaged, ends too early or expands too much.
+  std::size_t read(char* buffer, std::size_t size);
+  /// Bytes of the file as it lies on the disk.
+  std::uint64_t size_on_disk() const { return size_on_disk_; }
+
+ private:
+  struct Stream;
+  [[noreturn]] void fail(const std::string& reason) const;
+  void check_expansion() const;
+
+  std::filesystem::path path_;
+  std::uint64_t size_on_disk_ = 0;
+  std::uint64_t read_ = 0;  // bytes given out
+  double max_expansion_;
+  std::unique_ptr<Stream> stream_;
+};
+
+/// The whole content of a file, as InputFile gives it. Memory follows what the file really holds.
+LEVIN_API std::string read_input_file(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
+
+struct LEVIN_API CsvOptions {
+  char delimiter = ',';
+  /// Whether the first line names the columns. Default: it does when none of its fields is a number; a first line with both
+  /// numbers and names is an error that asks for this option.
+  std::optional<bool> header{};
+  /// Value of a field that is empty, NA, N/A, null or ?. Default: such a field is an error.
+  std::optional<double> missing{};
+  /// How many times its size a gzip file may expand to (see InputFile).
+  double max_expansion = kMaxExpansion;
+  /// A column that may hold texts in place of numbers, named as for find_column(). Default: none.
+  std::string class_column{};
+};
+
+/// A table of numbers.
+struct LEVIN_API CsvTable {
+  std::vector<std::string> columns;  ///< names; empty without a header
+  at::Tensor values;                 ///< float64, [rows, columns]
+  /// The texts of CsvOptions::class_column, sorted; its values are their indices here. Empty when it holds numbers.
+  std::vector<std::string> classes{};
+  /// Rows whose line does not follow that of the row before, with their lines.
+  std::vector<std::pair<std::int64_t, std::int64_t>> line_starts{};
+
+  /// The line that a row stands on, from 1; 0 when that is not known.
+  std::int64_t line_of(std::int64_t row) const;
+};
+
+/// The number of a column that is written as its name, or as its number from 0, or from the end (-1 is the last); nullopt when
+/// there is none.
+LEVIN_API std::optional<std::int64_t> find_column(const std::vector<std::string>& names, std::int64_t width,
+                                                  const std::string& wanted);
+
+/// Reads a CSV file of numbers (nan and inf included; what is too small for a float64 is 0, what is too large an error). Fields
+/// may be in double quotes; blanks around fields and empty lines are passed over; lines end in LF or CRLF; a byte order mark is
+/// allowed. Throws IoError with file:line:column and the offending text on anything that is no number, a line of another
+/// length, or a class column that holds both numbers and texts.
+LEVIN_API CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
+/// The same for text that is in memory; `name` stands for the file in messages.
+LEVIN_API CsvTable parse_csv(std::string_view text, const std::string& name, const CsvOptions& options = {});
+
+/// Reads a file in the IDX format of MNIST, also gzip-compressed: the tensor of its type (uint8, int8, int16, int32, float32 or
+/// float64) and shape. Throws IoError, naming the file, when it is damaged.
+LEVIN_API at::Tensor read_idx(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
+/// The same for data that is in memory; `name` stands for the file in messages.
+LEVIN_API at::Tensor parse_idx(std::string data, const std::string& name);
+
+/// Reads a NumPy .npy file (format 1 to 3, either byte order, C or Fortran order): bool, integers, floats and complex numbers.
+/// Unsigned integers that torch barely supports become wider signed ones: uint16 int32, uint32 and uint64 int64.
+/// Throws IoError, naming the file, when it is damaged, or holds Python objects, text, or numbers that do not fit.
+LEVIN_API at::Tensor read_npy(const std::filesystem::path& path, double max_expansion = kMaxExpansion);
+/// The same for data that is in memory; `name` stands for the file in messages.
+LEVIN_API at::Tensor parse_npy(std::string data, const std::string& name);
+
+}  // namespace levin

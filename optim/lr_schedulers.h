@@ -1,0 +1,269 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "levin/core/base/fwd.h"
+#include "levin/core/optimizers/lr_scheduler.h"
+#include "levin/core/options/option_type.h"
+#include "levin/optim/stepped_lr_scheduler.h"
+
+namespace levin {
+
+struct LEVIN_API StepLrOptions {
+  using Scheduler = class StepLr;
+  std::int64_t step_size = 0;
+  double gamma = 0.1;
+  static void declare(OptionList<StepLrOptions>& options);
+};
+
+/// Multiplies the rate by gamma every step_size steps.
+class LEVIN_API StepLr final : public SteppedLrSchedulerWith<StepLrOptions> {
+ public:
+  StepLr(torch::optim::Optimizer& optimizer, const StepLrOptions& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+};
+
+struct LEVIN_API MultiStepLrOptions {
+  using Scheduler = class MultiStepLr;
+  std::vector<std::int64_t> milestones = {};
+  double gamma = 0.1;
+  static void declare(OptionList<MultiStepLrOptions>& options);
+};
+
+/// Multiplies the rate by gamma at each milestone; a milestone given twice counts twice.
+class LEVIN_API MultiStepLr final : public SteppedLrSchedulerWith<MultiStepLrOptions> {
+ public:
+  MultiStepLr(torch::optim::Optimizer& optimizer, const MultiStepLrOptions& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+};
+
+struct LEVIN_API ExponentialLrOptions {
+  using Scheduler = class ExponentialLr;
+  double gamma = 0.0;
+  static void declare(OptionList<ExponentialLrOptions>& options);
+};
+
+/// Multiplies the rate by gamma at every step.
+class LEVIN_API ExponentialLr final : public SteppedLrSchedulerWith<ExponentialLrOptions> {
+ public:
+  ExponentialLr(torch::optim::Optimizer& optimizer, const ExponentialLrOptions& options);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+};
+
+/// The initial rate times a function of the step. From C++ only: YAML cannot hold a function.
+class LEVIN_API LambdaLr final : public SteppedLrScheduler {
+ public:
+  /// The factor at a step; steps count from 0.
+  using Factor = std::function<double(std::int64_t)>;
+
+  LambdaLr(torch::optim::Optimizer& optimizer, Factor lr_lambda);
+  /// One function for each parameter group. Throws MisuseError when their number differs.
+  LambdaLr(torch::optim::Optimizer& optimizer, std::vector<Factor> lr_lambdas);
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+  bool takes_new_groups() const override { return false; }
+  void save_state(Value& state) const override;
+
+  std::vector<Factor> lr_lambdas_;
+};
+
+struct LEVIN_API CosineAnnealingLrOptions {
+  using Scheduler = class CosineAnnealingLr;
+  std::optional<std::int64_t> T_max = std::nullopt;  ///< in YAML unset: all of training; required in C++
+  double eta_min = 0.0;
+  static void declare(OptionList<CosineAnnealingLrOptions>& options);
+};
+
+/// Lets the rate fall to eta_min along half a cosine of T_max steps, and rise again in as many.
+class LEVIN_API CosineAnnealingLr final : public SteppedLrSchedulerWith<CosineAnnealingLrOptions> {
+ public:
+  CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options,
+                    const ScheduleLength& length = {});
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+};
+
+struct LEVIN_API CosineAnnealingWarmRestartsOptions {
+  std::int64_t T_0 = 0;
+  std::int64_t T_mult = 1;
+  double eta_min = 0.0;
+  static void declare(OptionList<CosineAnnealingWarmRestartsOptions>& options);
+};
+
+/// Lets the rate fall to eta_min along half a cosine and jump back; each cycle is T_mult times as long as the one before.
+class LEVIN_API CosineAnnealingWarmRestarts final : public SteppedLrSchedulerWith<CosineAnnealingWarmRestartsOptions> {
+ public:
+  CosineAnnealingWarmRestarts(torch::optim::Optimizer& optimizer, const CosineAnnealingWarmRestartsOptions& options);
+
+ private:
+  void before_step() override;
+  double next_lr(std::size_t group, double lr) override;
+  void save_state(Value& state) const override;
+  void load_state(const Value& state) override;
+
+  std::int64_t cycle_length_;
+  std::int64_t step_in_cycle_ = 0;
+};
+
+struct LEVIN_API ConstantLrOptions {
+  using Scheduler = class ConstantLr;
+  double factor = 1.0 / 3;
+  std::int64_t total_iters = 5;
+  static void declare(OptionList<ConstantLrOptions>& options);
+};
+
+/// The rate times factor for the first total_iters steps.
+class LEVIN_API ConstantLr final : public SteppedLrSchedulerWith<ConstantLrOptions> {
+ public:
+  explicit ConstantLr(torch::optim::Optimizer& optimizer, const ConstantLrOptions& options = {});
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+};
+
+struct LEVIN_API LinearLrOptions {
+  using Scheduler = class LinearLr;
+  double start_factor = 1.0 / 3;
+  double end_factor = 1.0;
+  std::int64_t total_iters = 5;
+  static void declare(OptionList<LinearLrOptions>& options);
+};
+
+/// The rate times a factor that goes from start_factor to end_factor, linearly, in total_iters steps.
+class LEVIN_API LinearLr final : public SteppedLrSchedulerWith<LinearLrOptions> {
+ public:
+  explicit LinearLr(torch::optim::Optimizer& optimizer, const LinearLrOptions& options = {});
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+};
+
+struct LEVIN_API PolynomialLrOptions {
+  using Scheduler = class PolynomialLr;
+  std::optional<std::int64_t> total_iters = std::nullopt;  ///< in YAML unset: all of training; required in C++
+  double power = 1.0;
+  static void declare(OptionList<PolynomialLrOptions>& options);
+};
+
+/// Lets the rate fall to zero in total_iters steps, as (1 - step / total_iters) to the given power.
+class LEVIN_API PolynomialLr final : public SteppedLrSchedulerWith<PolynomialLrOptions> {
+ public:
+  PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options, const ScheduleLength& length = {});
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+};
+
+/// Along what a rate rises and falls.
+enum class AnnealStrategy : std::uint8_t { kCos, kLinear };
+template <>
+inline constexpr std::array kChoices<AnnealStrategy> = {Choice{AnnealStrategy::kCos, "cos"},
+                                                        Choice{AnnealStrategy::kLinear, "linear"}};
+
+struct LEVIN_API OneCycleLrOptions {
+  using Scheduler = class OneCycleLr;
+  PerGroup max_lr = 0.0;
+  std::optional<std::int64_t> total_steps = std::nullopt;  ///< in YAML unset, as the two below: all of training
+  std::optional<std::int64_t> epochs = std::nullopt;
+  std::optional<std::int64_t> steps_per_epoch = std::nullopt;
+  double pct_start = 0.3;
+  AnnealStrategy anneal_strategy = AnnealStrategy::kCos;
+  bool cycle_momentum = true;
+  PerGroup base_momentum = 0.85;
+  PerGroup max_momentum = 0.95;
+  double div_factor = 25.0;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+  static void declare(OptionList<OneCycleLrOptions>& options);
+};
+
+/// One cycle: the rate rises from max_lr / div_factor to max_lr and falls to a far lower one, while the momentum (SGD,
+/// RMSprop) or the first beta (Adam, AdamW) goes the other way. Steps once per batch.
+class LEVIN_API OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptions> {
+ public:
+  /// Throws ConfigError as checked() does, and with cycle_momentum on an optimizer that has neither momentum nor betas. step()
+  /// throws MisuseError after total_steps.
+  OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options, const ScheduleLength& length = {});
+
+ private:
+  // What a group goes between.
+  struct Range {
+    double initial_lr, max_lr, min_lr, base_momentum, max_momentum;
+  };
+  struct Target {
+    double lr, momentum;
+  };
+  void lay_out();
+  void before_step() override;
+  double next_lr(std::size_t group, double lr) override;
+  double first_lr(std::size_t group) const override;
+  bool takes_new_groups() const override { return false; }
+  Target target(const Range& range, std::int64_t step) const;
+  void load_state(const Value& state) override;
+
+  std::int64_t total_steps_ = 0;
+  std::vector<Range> ranges_;
+};
+
+/// Whether a threshold is a part of the best metric so far, or a difference from it.
+enum class ThresholdMode : std::uint8_t { kRelative, kAbsolute };
+template <>
+inline constexpr std::array kChoices<ThresholdMode> = {Choice{ThresholdMode::kRelative, "rel"},
+                                                       Choice{ThresholdMode::kAbsolute, "abs"}};
+
+struct LEVIN_API ReduceLrOnPlateauOptions {
+  using Scheduler = class ReduceLrOnPlateau;
+  MonitorMode mode = MonitorMode::kMin;
+  double factor = 0.1;
+  std::int64_t patience = 10;
+  double threshold = 1e-4;
+  ThresholdMode threshold_mode = ThresholdMode::kRelative;
+  std::int64_t cooldown = 0;
+  PerGroup min_lr = 0.0;
+  double eps = 1e-8;
+  static void declare(OptionList<ReduceLrOnPlateauOptions>& options);
+};
+
+/// Multiplies the rate by factor when a metric has not become better for more than `patience` steps.
+class LEVIN_API ReduceLrOnPlateau final : public LrScheduler {
+ public:
+  using Options = ReduceLrOnPlateauOptions;
+  explicit ReduceLrOnPlateau(torch::optim::Optimizer& optimizer, const ReduceLrOnPlateauOptions& options = {});
+
+  /// Throws MisuseError without a metric.
+  void step(std::optional<double> metric = std::nullopt) override;
+  bool needs_metric() const override { return true; }
+  std::vector<double> last_lr() const override { return last_lr_; }
+  torch::optim::Optimizer& optimizer() const override { return optimizer_; }
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+
+ private:
+  bool is_better(double metric) const;
+  void reduce();
+
+  torch::optim::Optimizer& optimizer_;
+  Options options_;
+  std::vector<double> last_lr_;
+  double best_;
+  std::int64_t last_epoch_ = 0;
+  std::int64_t bad_epochs_ = 0;
+  std::int64_t cooldown_left_ = 0;
+};
+
+}  // namespace levin

@@ -1,0 +1,390 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "levin/core/base/fwd.h"
+#include "levin/core/optimizers/described_optimizer.h"
+#include "levin/core/options/option_type.h"
+
+// LibTorch's optimizers, of which these have options, state and checkpoints, with steps by ATen's fused kernels:
+//
+//     levin::AdamW(parameters(), levin::AdamWOptions(1e-3).weight_decay(0.1))
+//
+// Numbers are those of LibTorch's steps, but for the rounding of the last digit. Where a kernel does not take a parameter
+// (sparse or complex gradients, bfloat16 and half, memory with gaps) it is stepped by LibTorch. The last argument, `fused`, is
+// false for LibTorch's own step of all parameters.
+namespace levin {
+
+class FusedStep;
+
+using SGDOptions = torch::optim::SGDOptions;
+
+/// Stochastic gradient descent, with momentum.
+class LEVIN_API SGD : public torch::optim::SGD {
+ public:
+  explicit SGD(std::vector<at::Tensor> parameters, SGDOptions options, bool fused = true);
+  explicit SGD(const std::vector<torch::optim::OptimizerParamGroup>& groups, SGDOptions options, bool fused = true);
+  SGD(SGD&& other) noexcept;
+  ~SGD() override;
+  at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  std::unique_ptr<FusedStep> fused_;  ///< null: LibTorch's own step
+};
+
+using AdamOptions = torch::optim::AdamOptions;
+
+/// Adaptive moments (Kingma and Ba 2014).
+class LEVIN_API Adam : public torch::optim::Adam {
+ public:
+  explicit Adam(std::vector<at::Tensor> parameters, AdamOptions options = {}, bool fused = true);
+  explicit Adam(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamOptions options = {}, bool fused = true);
+  Adam(Adam&& other) noexcept;
+  ~Adam() override;
+  at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  std::unique_ptr<FusedStep> fused_;  ///< null: LibTorch's own step
+};
+
+using AdamWOptions = torch::optim::AdamWOptions;
+
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
+class LEVIN_API AdamW : public torch::optim::AdamW {
+ public:
+  explicit AdamW(std::vector<at::Tensor> parameters, AdamWOptions options = {}, bool fused = true);
+  explicit AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamWOptions options = {}, bool fused = true);
+  AdamW(AdamW&& other) noexcept;
+  ~AdamW() override;
+  at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  std::unique_ptr<FusedStep> fused_;  ///< null: LibTorch's own step
+};
+
+using AdagradOptions = torch::optim::AdagradOptions;
+
+/// Adaptive gradients (Duchi et al. 2011).
+class LEVIN_API Adagrad : public torch::optim::Adagrad {
+ public:
+  explicit Adagrad(std::vector<at::Tensor> parameters, AdagradOptions options = {}, bool fused = true);
+  explicit Adagrad(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdagradOptions options = {},
+                   bool fused = true);
+  Adagrad(Adagrad&& other) noexcept;
+  ~Adagrad() override;
+  at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  std::unique_ptr<FusedStep> fused_;  ///< null: LibTorch's own step
+};
+
+}  // namespace levin
+
+// Optimizers that LibTorch lacks, with the names, options, state and numbers of torch.optim, and Lion:
+//
+//     levin::Lion(parameters(), {.lr = 1e-4, .weight_decay = 0.1})
+namespace levin {
+
+/// The decay rates of two averages: each at least 0 and below 1.
+struct LEVIN_API Betas {
+  double first = 0.9;
+  double second = 0.999;
+};
+
+template <>
+struct LEVIN_API OptionType<Betas> {
+  static Betas read(const Value& value);
+  static Value write(const Betas& betas) { return Value(Value::List{betas.first, betas.second}); }
+  static std::string name() { return "two floats"; }
+  static Value schema();
+};
+
+namespace detail {
+LEVIN_API std::string list_name(std::size_t length);
+[[noreturn]] LEVIN_API void throw_other_length(const Value& value, std::size_t length);
+}  // namespace detail
+
+/// Values that belong together: a list of as many in YAML.
+template <class... Members>
+struct OptionType<std::tuple<Members...>> {
+  using Tuple = std::tuple<Members...>;
+  static Tuple read(const Value& value) {
+    if (!value.is_list() || value.size() != sizeof...(Members)) {
+      detail::throw_other_length(value, sizeof...(Members));
+    }
+    return read_each(value.as_list(), std::index_sequence_for<Members...>());
+  }
+  static Value write(const Tuple& tuple) {
+    return std::apply([](const Members&... members) { return Value(Value::List{OptionType<Members>::write(members)...}); },
+                      tuple);
+  }
+  static std::string name() { return detail::list_name(sizeof...(Members)); }
+  static Value schema() {
+    Value list = detail::schema_of_type("array");
+    list["minItems"] = static_cast<std::int64_t>(sizeof...(Members));
+    list["maxItems"] = static_cast<std::int64_t>(sizeof...(Members));
+    return list;
+  }
+
+ private:
+  template <std::size_t... Index>
+  static Tuple read_each(const Value::List& list, std::index_sequence<Index...>) {
+    return {OptionType<Members>::read(list[Index])...};
+  }
+};
+
+struct LEVIN_API AdadeltaOptions {
+  double lr = 1.0;
+  double rho = 0.9;
+  double eps = 1e-6;
+  double weight_decay = 0.0;
+  bool maximize = false;
+  static void declare(OptionList<AdadeltaOptions>& options);
+};
+
+struct LEVIN_API AdadeltaState {
+  std::int64_t step = 0;
+  at::Tensor square_avg = {};
+  at::Tensor acc_delta = {};
+  StateFields fields();
+};
+
+/// Steps in the units of the parameters, without a rate to tune (Zeiler 2012), as torch.optim.Adadelta.
+class LEVIN_API Adadelta final : public OptimizerOf<AdadeltaOptions, AdadeltaState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API AdafactorOptions {
+  double lr = 1e-2;
+  double beta2_decay = -0.8;
+  /// Smallest root of a square; unset: the resolution of the parameter's type. And the smallest size of parameters that steps
+  /// are in proportion to.
+  std::tuple<std::optional<double>, double> eps = {std::nullopt, 1e-3};
+  double d = 1.0;  ///< what an update is clipped to
+  double weight_decay = 0.0;
+  bool maximize = false;
+  static void declare(OptionList<AdafactorOptions>& options);
+};
+
+struct LEVIN_API AdafactorState {
+  std::int64_t step = 0;
+  at::Tensor row_var = {};   ///< of parameters with two dimensions and more
+  at::Tensor col_var = {};   ///< the same
+  at::Tensor variance = {};  ///< of others
+  StateFields fields();
+};
+
+/// Keeps of the squares of a matrix of gradients its rows and columns (Shazeer and Stern 2018), as torch.optim.Adafactor.
+class LEVIN_API Adafactor final : public OptimizerOf<AdafactorOptions, AdafactorState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API AdamaxOptions {
+  double lr = 2e-3;
+  Betas betas = {};
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  bool maximize = false;
+  static void declare(OptionList<AdamaxOptions>& options);
+};
+
+struct LEVIN_API AdamaxState {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};
+  at::Tensor exp_inf = {};
+  StateFields fields();
+};
+
+/// Adam with the infinity norm of gradients (Kingma and Ba 2014), as torch.optim.Adamax.
+class LEVIN_API Adamax final : public OptimizerOf<AdamaxOptions, AdamaxState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API ASGDOptions {
+  double lr = 1e-2;
+  double lambd = 1e-4;
+  double alpha = 0.75;
+  double t0 = 1e6;
+  double weight_decay = 0.0;
+  bool maximize = false;
+  static void declare(OptionList<ASGDOptions>& options);
+};
+
+struct LEVIN_API ASGDState {
+  std::int64_t step = 0;
+  double eta = 0.0;
+  double mu = 1.0;
+  at::Tensor ax = {};
+  StateFields fields();
+};
+
+/// Averaged stochastic gradient descent (Polyak and Juditsky 1992), as torch.optim.ASGD. The average is `ax` of the state.
+class LEVIN_API ASGD final : public OptimizerOf<ASGDOptions, ASGDState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API LionOptions {
+  double lr = 1e-4;
+  Betas betas = {0.9, 0.99};
+  double weight_decay = 0.0;
+  bool maximize = false;
+  static void declare(OptionList<LionOptions>& options);
+};
+
+struct LEVIN_API LionState {
+  at::Tensor exp_avg = {};
+  StateFields fields();
+};
+
+/// Steps by the sign of a momentum (Chen et al. 2023).
+class LEVIN_API Lion final : public OptimizerOf<LionOptions, LionState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API MuonOptions {
+  double lr = 1e-3;
+  double weight_decay = 0.1;
+  double momentum = 0.95;
+  bool nesterov = true;
+  std::tuple<double, double, double> ns_coefficients = {3.4445, -4.775, 2.0315};  ///< of the Newton-Schulz iteration
+  double eps = 1e-7;
+  std::int64_t ns_steps = 5;
+  std::optional<std::string> adjust_lr_fn = std::nullopt;  ///< original (the default) or match_rms_adamw
+  static void declare(OptionList<MuonOptions>& options);
+};
+
+struct LEVIN_API MuonState {
+  at::Tensor momentum_buffer = {};
+  StateFields fields();
+};
+
+/// Momentum made orthogonal, for matrices only (Jordan et al. 2024), as torch.optim.Muon: give other parameters to another
+/// optimizer.
+class LEVIN_API Muon final : public OptimizerOf<MuonOptions, MuonState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API NAdamOptions {
+  double lr = 2e-3;
+  Betas betas = {};
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  double momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false;
+  bool maximize = false;
+  static void declare(OptionList<NAdamOptions>& options);
+};
+
+struct LEVIN_API NAdamState {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};
+  at::Tensor exp_avg_sq = {};
+  double mu_product = 1.0;  ///< of all momenta so far
+  StateFields fields();
+};
+
+/// Adam with Nesterov's momentum (Dozat 2016), as torch.optim.NAdam.
+class LEVIN_API NAdam final : public OptimizerOf<NAdamOptions, NAdamState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API RAdamOptions {
+  double lr = 1e-3;
+  Betas betas = {};
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  bool decoupled_weight_decay = false;
+  bool maximize = false;
+  static void declare(OptionList<RAdamOptions>& options);
+};
+
+struct LEVIN_API RAdamState {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};
+  at::Tensor exp_avg_sq = {};
+  StateFields fields();
+};
+
+/// Adam whose rate warms up by itself (Liu et al. 2019), as torch.optim.RAdam.
+class LEVIN_API RAdam final : public OptimizerOf<RAdamOptions, RAdamState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+struct LEVIN_API RpropOptions {
+  double lr = 1e-2;
+  std::tuple<double, double> etas = {0.5, 1.2};  ///< factors of a step when the gradient's sign has changed, and when not
+  std::tuple<double, double> step_sizes = {1e-6, 50.0};  ///< the smallest and the largest
+  bool maximize = false;
+  static void declare(OptionList<RpropOptions>& options);
+};
+
+struct LEVIN_API RpropState {
+  std::int64_t step = 0;
+  at::Tensor prev = {};
+  at::Tensor step_size = {};
+  StateFields fields();
+};
+
+/// Resilient backpropagation, for whole datasets as one batch (Riedmiller and Braun 1993), as torch.optim.Rprop.
+class LEVIN_API Rprop final : public OptimizerOf<RpropOptions, RpropState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ private:
+  State first_state(const at::Tensor& parameter, const Options& options) const override;
+  void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
+};
+
+}  // namespace levin

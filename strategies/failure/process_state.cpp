@@ -1,0 +1,70 @@
+#include "levin/strategies/failure/process_state.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+namespace levin {
+
+namespace {
+
+struct Stat {
+  char state = 'X';
+  std::uint64_t start_time = 0;
+};
+
+/// Reads /proc/PID/stat: "PID (name) STATE …", with the start time as field 22. The name may hold anything, ')' included.
+std::optional<Stat> read_stat(pid_t process) {
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(process));
+  const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  std::array<char, 1024> text{};
+  const ssize_t length = read(file, text.data(), text.size() - 1);
+  close(file);
+  if (length <= 0) return std::nullopt;
+  const char* field = std::strrchr(text.data(), ')');
+  if (field == nullptr || field[1] == '\0') return std::nullopt;
+  field += 2;
+  Stat stat;
+  stat.state = *field;
+  constexpr int kStateField = 3;
+  constexpr int kStartTimeField = 22;
+  for (int i = kStateField; i < kStartTimeField; ++i) {
+    field = std::strchr(field, ' ');
+    if (field == nullptr) return std::nullopt;
+    ++field;
+  }
+  stat.start_time = std::strtoull(field, nullptr, 10);
+  return stat;
+}
+
+}  // namespace
+
+ProcessId ProcessId::self() {
+  const pid_t number = getpid();
+  const auto stat = read_stat(number);
+  return {number, stat ? stat->start_time : 0};
+}
+
+ProcessState process_state(const ProcessId& process) {
+  const auto stat = read_stat(process.number);
+  if (!stat || stat->start_time != process.start_time) return ProcessState::kGone;
+  if (stat->state == 'Z' || stat->state == 'X') return ProcessState::kGone;
+  return stat->state == 'T' || stat->state == 't' ? ProcessState::kStopped : ProcessState::kRunning;
+}
+
+void kill_processes(const std::vector<pid_t>& processes) noexcept {
+  for (const pid_t process : processes) {
+    if (process > 0 && kill(process, SIGKILL) == 0) waitpid(process, nullptr, 0);
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "levin/strategies/failure/failure_record.h"
+
+namespace levin {
+
+/// A rank's wait for others that has not ended.
+struct RankWait {
+  std::string what;  ///< "the gradient reduction", or a call of the control group
+  double seconds = 0;
+  bool in_reduction = false;  ///< which cannot be interrupted; other waits end by themselves
+};
+
+/// What ranks tell one another outside of any exchange: where each is, and that one has failed. Nothing here waits for another
+/// rank. Threading: any thread may read; one thread of a rank writes.
+class StatusBoard {
+ public:
+  virtual ~StatusBoard();
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Where this rank is. Costs nanoseconds: called at every hook.
+  virtual void post_whereabouts(const Whereabouts& where) noexcept = 0;
+  virtual Whereabouts own_whereabouts() const = 0;
+  /// This rank begins to wait for the others in `what`; no longer when `what` is null.
+  virtual void post_waiting(const char* what) noexcept = 0;
+  /// This rank is inside an entry point: ending now is a failure, also with status 0.
+  virtual void post_busy(bool busy) noexcept = 0;
+  /// What this rank is going to say of its end, once it has cleaned up. Whoever ends it before that says it in its place.
+  void keep_explanation(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    explanation_ = text;
+  }
+  std::optional<std::string> explanation() const {
+    const std::lock_guard lock(mutex_);
+    return explanation_;
+  }
+  /// This rank says itself, in one line, why it ends, and does so now: nobody else needs to.
+  virtual void post_explained() noexcept { explained_ = true; }
+  bool has_explained() const noexcept { return explained_; }
+  /// This rank has failed with the very error of the rank that was first.
+  virtual void post_failed_alike() noexcept {}
+  /// This rank begins a gradient reduction, which ends only when all ranks have begun it. Ends are cheap and may repeat.
+  virtual void begin_reduction() noexcept = 0;
+  virtual void end_reduction() noexcept = 0;
+
+  /// One line a rank: process, place, since when, what it waits in. Read while ranks run on.
+  virtual std::string table() const = 0;
+  /// True for one caller in `seconds`: several ranks notice a stall, one prints it.
+  virtual bool claim_stall_report(double seconds) noexcept = 0;
+  /// What this rank waits in for the others; nothing while it does not.
+  virtual std::optional<RankWait> waiting() const = 0;
+
+  /// A rank that is in a gradient reduction which this rank has not begun: that reduction cannot end while this rank waits for
+  /// something else. What is told may be old by a moment, and is true all the same.
+  virtual std::optional<int> rank_in_later_reduction() const = 0;
+
+  /// A rank whose process has ended inside an entry point, as far as this can be seen from here.
+  virtual std::optional<int> ended_rank() const = 0;
+
+  /// Such a rank when the launcher, which should write it down, is stopped. Costs a look at one process.
+  virtual std::optional<int> unattended_rank() const { return std::nullopt; }
+
+  /// Ranks are on several hosts, whose links may be lost.
+  virtual bool spans_hosts() const { return false; }
+
+  /// The rank that keeps the others waiting, as far as this can be seen from here: one that is stopped, or else one that waits
+  /// for nobody.
+  virtual std::optional<int> stalled_rank() const = 0;
+
+  /// Writes the failure down for all, and prints it before anybody can act on it; the first one stays. Where another rank was
+  /// is known better here than by the caller. Never waits for another rank.
+  virtual void report_failure(const FailureRecord& failure) noexcept = 0;
+  virtual std::optional<FailureRecord> failure() const = 0;
+  /// Writes down that a rank keeps this one waiting too long, or that the connection to its host was lost, with the table of
+  /// where all are. `waited`: "waited 5 s in …".
+  void report_stall(const std::string& waited) noexcept;
+  /// Sleeps until there is a failure, or for `limit`.
+  virtual void wait_for_failure(std::chrono::milliseconds limit) const = 0;
+
+ private:
+  std::atomic<bool> explained_{false};
+  mutable std::mutex mutex_;
+  std::optional<std::string> explanation_;
+};
+
+/// What to say when `rank` waits in `what` while `other` is in a gradient reduction at `place`.
+std::string different_calls(int rank, const std::string& what, int other, const std::string& place);
+
+/// How long ranks wait for one another.
+struct Timeouts {
+  double stall_report_seconds = 60;  ///< then the watch of one rank prints where all ranks are
+  double timeout_seconds = 1800;     ///< then the run ends with that table as its error
+};
+
+}  // namespace levin

@@ -1,0 +1,162 @@
+#include "levin/strategies/gradients/ddp.h"
+
+#include "levin/core/accelerator.h"
+#include "levin/core/base/error.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/module.h"
+#include "levin/strategies/gradients/module_synchronizer.h"
+#include "levin/strategies/gradients/sync_batch_norm.h"
+#include "levin/strategies/world/join_ranks.h"
+#include "levin/strategies/world/process_world.h"
+
+namespace levin {
+
+namespace {
+
+/// What tensors of PowerSGD's state are called in a checkpoint.
+const std::string kPowerSgd = "optimizer_states.power_sgd.";
+
+}  // namespace
+
+void DdpOptions::declare(OptionList<DdpOptions>& options) {
+  options.add(
+      "process_group_backend", &DdpOptions::process_group_backend,
+      "What gradients travel over; auto: nccl on GPUs, on the CPU shared_memory when all ranks are on one host, else gloo, and "
+      "within hosts of several ranks shared_memory first; gloo: nothing else");
+  options.add("control_group", &DdpOptions::control_group,
+              "What metrics and decisions travel over; auto: shared_memory when all ranks are on one host, else gloo");
+  options.add("find_unused_parameters", &DdpOptions::find_unused_parameters,
+              "Let a loss leave parameters unused; costs a walk through the graph at each step");
+  options.add("static_graph", &DdpOptions::static_graph,
+              "Every step uses the same parameters as the first: those left out are found once, at no cost later");
+  options.rule({"static_graph", "find_unused_parameters"}, [](const DdpOptions& given) {
+    return given.static_graph && given.find_unused_parameters
+               ? "static_graph finds unused parameters once and find_unused_parameters at each step; set one of them"
+               : "";
+  });
+  options.add("comm_hook", &DdpOptions::comm_hook,
+              "How gradients travel: as they are, as 16-bit numbers, or approximated by matrices of low rank");
+  options
+      .add("matrix_approximation_rank", &DdpOptions::matrix_approximation_rank,
+           "For power_sgd: rank of the matrices that stand for a gradient; more are slower and more exact")
+      .min(1);
+  options
+      .add("start_power_sgd_iter", &DdpOptions::start_power_sgd_iter,
+           "For power_sgd: steps whose gradients travel as they are, before the first approximation")
+      .min(0);
+  options
+      .add("min_compression_rate", &DdpOptions::min_compression_rate,
+           "For power_sgd: approximate what becomes smaller by more than this factor")
+      .above(0);
+  options.add("use_error_feedback", &DdpOptions::use_error_feedback,
+              "For power_sgd: add what an approximation leaves out to the next gradient");
+  options.add("warm_start", &DdpOptions::warm_start,
+              "For power_sgd: begin with the last approximation, not with random numbers");
+  options.add("gradient_as_bucket_view", &DdpOptions::gradient_as_bucket_view,
+              "Let gradients share memory with the messages, which saves a copy of them");
+  options.add("bucket_cap_mb", &DdpOptions::bucket_cap_mb, "Size of the messages in which gradients travel, in MB").min(0.001);
+  options.add("broadcast_buffers", &DdpOptions::broadcast_buffers,
+              "Make buffers, such as running statistics, equal to rank 0's before each training step");
+  options.add("timeout", &DdpOptions::timeout, "Seconds that ranks wait for one another; null: the Trainer's timeout_seconds")
+      .min(0.1);
+}
+
+DdpStrategy::DdpStrategy(Options options) : options_(checked("strategy ddp", options)) {}
+DdpStrategy::~DdpStrategy() = default;
+
+Launched DdpStrategy::join(const LaunchRequest& request) {
+  JoinOptions join;
+  join.control_group = options_.control_group;
+  join.gradients = options_.process_group_backend;
+  join.timeout_seconds = options_.timeout;
+  Launched launched = join_ranks(request, join);
+  world_ = ProcessWorld::current();
+  return launched;
+}
+
+VoteChannel& DdpStrategy::vote_channel() { return world_ ? world_->vote_channel() : Strategy::vote_channel(); }
+
+void DdpStrategy::setup_module(Module& module, bool training) {
+  ranks();
+  module_.reset();
+  kept_.clear();
+  if (options_.comm_hook == CommHook::kPowerSgd) {
+    power_sgd_.emplace(PowerSgdOptions{options_.matrix_approximation_rank, options_.start_power_sgd_iter,
+                                       options_.min_compression_rate, options_.use_error_feedback, options_.warm_start});
+    power_sgd_->name_parameters(module);
+  }
+  module_ =
+      std::make_unique<ModuleSynchronizer>(*world_, module, training,
+                                           GradientReducer::Options{.find_unused_parameters = options_.find_unused_parameters,
+                                                                    .gradient_as_bucket_view = options_.gradient_as_bucket_view,
+                                                                    .bucket_cap_mb = options_.bucket_cap_mb,
+                                                                    .static_graph = options_.static_graph,
+                                                                    .comm_hook = options_.comm_hook,
+                                                                    .power_sgd = power_sgd_ ? &*power_sgd_ : nullptr});
+  module_->observe_waits(wait_observer_);
+}
+
+void DdpStrategy::parameters_changed(Module& module, bool after_reduction) {
+  synchronizer().parameters_changed(after_reduction);
+  if (power_sgd_) power_sgd_->name_parameters(module);
+}
+
+ModuleSynchronizer& DdpStrategy::synchronizer() const {
+  if (!module_) throw MisuseError("strategy ddp: setup_module must come before training steps");
+  return *module_;
+}
+
+void DdpStrategy::before_backward(const at::Tensor& loss, bool synchronize) {
+  // A rank alone has nobody to reduce with, and after_backward() is not called.
+  if (synchronize && world_size() > 1) synchronizer().before_backward(loss);
+}
+
+void DdpStrategy::after_backward(Module& module) {
+  synchronizer().finish_reduction();
+  // Under manual optimization nobody saves between a backward pass and the batch's end, and steps are the user's.
+  if (power_sgd_ && !module.automatic_optimization()) power_sgd_->end_step();
+}
+
+void DdpStrategy::after_optimizer_step(torch::optim::Optimizer&) {
+  if (power_sgd_) power_sgd_->end_step();
+}
+
+void DdpStrategy::backward_without_batch(Module&) { synchronizer().backward_without_batch(); }
+
+void DdpStrategy::synchronize_buffers(Module&) {
+  if (options_.broadcast_buffers) synchronizer().synchronize_buffers();
+}
+
+std::map<std::string, at::Tensor> DdpStrategy::power_sgd_state(bool all_ranks) const {
+  const auto gather = [&](const at::Tensor& tensor) { return all_ranks ? all_gather(tensor) : tensor.unsqueeze(0); };
+  return power_sgd_->state(gather);
+}
+
+void DdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
+                                 bool all_ranks) {
+  Strategy::save_optimizer(optimizer, index, checkpoint, all_ranks);
+  if (!power_sgd_ || index != 0 || world_size() == 1) return;
+  for (const auto& [name, tensor] : all_ranks || kept_.empty() ? power_sgd_state(all_ranks) : kept_) {
+    checkpoint.tensors[kPowerSgd + name] = tensor;
+  }
+}
+
+void DdpStrategy::keep_optimizer(const torch::optim::Optimizer&, std::size_t index) {
+  if (power_sgd_ && index == 0 && world_size() > 1) kept_ = power_sgd_state(/*all_ranks=*/true);
+}
+
+void DdpStrategy::load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {
+  Strategy::load_optimizer(optimizer, index, checkpoint);
+  if (!power_sgd_ || index != 0) return;
+  std::map<std::string, at::Tensor> state;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    if (name.starts_with(kPowerSgd)) state[name.substr(kPowerSgd.size())] = tensor;
+  }
+  power_sgd_->load(state, rank(), world_size());
+}
+
+void DdpStrategy::synchronize_batch_norms(const torch::nn::Module& module) { levin::synchronize_batch_norms(module); }
+
+void DdpStrategy::release_module() noexcept { module_.reset(); }
+
+}  // namespace levin

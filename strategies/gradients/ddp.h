@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "levin/core/options/options.h"
+#include "levin/core/strategy.h"
+#include "levin/strategies/gradients/gradient_hook.h"
+#include "levin/strategies/gradients/power_sgd.h"
+#include "levin/strategies/world/join_ranks.h"
+
+namespace levin {
+
+class ModuleSynchronizer;
+class ProcessWorld;
+
+struct DdpOptions {
+  GradientTransport process_group_backend = GradientTransport::kAuto;
+  ControlTransport control_group = ControlTransport::kAuto;
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  CommHook comm_hook = CommHook::kNone;
+  std::int64_t matrix_approximation_rank = 1;  ///< this and the next four: PowerSgdOptions
+  std::int64_t start_power_sgd_iter = 1000;
+  double min_compression_rate = 2;
+  bool use_error_feedback = true;
+  bool warm_start = true;
+  bool gradient_as_bucket_view = false;
+  double bucket_cap_mb = 25;
+  bool broadcast_buffers = true;
+  std::optional<double> timeout = std::nullopt;  ///< seconds; unset: the Trainer's timeout_seconds
+
+  static void declare(OptionList<DdpOptions>& options);
+};
+
+/// Data parallel training: every rank holds the whole module, works on its own batches, and gradients become their mean over
+/// ranks while backward runs. The name in YAML is "ddp".
+class DdpStrategy : public Strategy {
+ public:
+  using Options = DdpOptions;
+  explicit DdpStrategy(Options options = {});
+  ~DdpStrategy() override;
+
+  std::string name() const override { return "ddp"; }
+  /// Votes travel with the gradients, or in shared memory: reading them after a reduction is no meeting.
+  VoteChannel& vote_channel() override;
+
+  /// Over shared memory it is told of each bucket, else of each backward pass, in which a rank has come when it has its last
+  /// gradient.
+  void observe_waits(const WaitObserver& observer) override { wait_observer_ = observer; }
+  /// Throws DesyncError on every rank, naming the first difference, when the ranks' modules are not alike.
+  void setup_module(Module& module, bool training) override;
+  void synchronize_batch_norms(const torch::nn::Module& module) override;
+  /// Throws DesyncError as setup_module() does.
+  void parameters_changed(Module& module, bool after_reduction) override;
+  void before_backward(const at::Tensor& loss, bool synchronize) override;
+  /// Throws MisuseError, on this rank alone, when the loss left parameters out, so that the reduction cannot have ended.
+  void after_backward(Module& module) override;
+  void backward_without_batch(Module& module) override;
+  void synchronize_buffers(Module& module) override;
+  void after_optimizer_step(torch::optim::Optimizer& optimizer) override;
+  /// The state of PowerSGD goes with the first optimizer's.
+  void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
+                      bool all_ranks) override;
+  void keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) override;
+  void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) override;
+
+ protected:
+  Launched join(const LaunchRequest& request) override;
+  void release_module() noexcept override;
+
+ private:
+  ModuleSynchronizer& synchronizer() const;
+  std::map<std::string, at::Tensor> power_sgd_state(bool all_ranks) const;
+
+  Options options_;
+  std::shared_ptr<ProcessWorld> world_;
+  WaitObserver wait_observer_;
+  std::optional<PowerSgd> power_sgd_;
+  std::map<std::string, at::Tensor> kept_;      ///< of power_sgd_, all ranks', when they end for a signal
+  std::unique_ptr<ModuleSynchronizer> module_;  ///< set between setup_module and teardown
+};
+
+}  // namespace levin

@@ -1,0 +1,287 @@
+#include "levin/strategies/gradients/ddp_sharded.h"
+
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/strategies/gradients/apart_gradients.h"
+#include "levin/strategies/world/process_world.h"
+
+namespace levin {
+
+namespace {
+
+/// Weights of less than that many bytes travel together.
+constexpr std::size_t kGatherBytes = std::size_t{1} << 20;
+
+const char* const kStates = "optimizer_states";
+
+std::vector<std::byte> marks_of_gradients(const std::vector<at::Tensor>& parameters) {
+  std::vector<std::byte> marks;
+  for (const at::Tensor& parameter : parameters) marks.push_back(std::byte{parameter.grad().defined()});
+  return marks;
+}
+
+/// The state of the parameters of optimizer number `index`, by their number.
+Value* states_of(Checkpoint& checkpoint, std::size_t index) {
+  Value* const all = checkpoint.manifest.find(kStates);
+  if (all == nullptr || !all->is_list() || index >= all->size()) return nullptr;
+  return all->as_list()[index].find("state");
+}
+
+/// "state.3.exp_avg" of "optimizer_states.0.state.3.exp_avg" belongs to parameter 3.
+std::size_t parameter_of(const std::string& tensor) {
+  const std::string kPart = ".state.";
+  return std::stoul(tensor.substr(tensor.find(kPart) + kPart.size()));
+}
+
+bool is_state(const std::string& tensor, std::size_t index) {
+  return tensor.starts_with(format("{}.{}.state.", kStates, index));
+}
+
+/// What a rank has, in lines that the others can read: numbers, and the tensors that follow.
+std::string describe(Checkpoint& own, std::size_t index) {
+  std::ostringstream text;
+  for (const auto& [parameter, numbers] : states_of(own, index)->as_map()) {
+    text << "state " << parameter << "\n";
+    for (const auto& [name, number] : numbers.as_map()) {
+      text << (number.is_int() ? "int " : "float ") << parameter << " " << name << " ";
+      std::string digits = number.is_int() ? std::to_string(number.as_int()) : "";
+      if (!number.is_int()) append_float(digits, number.as_double());
+      text << digits << "\n";
+    }
+  }
+  for (const auto& [name, tensor] : own.tensors) {
+    text << "tensor " << name << " " << static_cast<int>(tensor.scalar_type());
+    for (const std::int64_t size : tensor.sizes()) text << " " << size;
+    text << "\n";
+  }
+  return text.str();
+}
+
+/// Adds another rank's state: numbers as they are told, tensors as `receive` gets them.
+template <class Receive>
+void add_described(const std::string& description, std::size_t index, Checkpoint& all, const Receive& receive) {
+  std::istringstream lines(description);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string kind;
+    std::string subject;
+    words >> kind >> subject;
+    Value& states = *states_of(all, index);
+    if (kind == "state") {
+      states[subject] = Value(Value::Map{});
+    } else if (kind == "tensor") {
+      int type = 0;
+      words >> type;
+      std::vector<std::int64_t> sizes;
+      for (std::int64_t size = 0; words >> size;) sizes.push_back(size);
+      all.tensors[subject] = receive(subject, static_cast<at::ScalarType>(type), sizes);
+    } else {
+      std::string name;
+      std::string digits;
+      words >> name >> digits;
+      states[subject][name] = kind == "int" ? Value(std::int64_t{std::stoll(digits)}) : Value(parse_float(digits).value());
+    }
+  }
+}
+
+/// Adds the state of one checkpoint's optimizer to another's.
+void merge(Checkpoint& source, std::size_t index, Checkpoint& target) {
+  for (const auto& [name, tensor] : source.tensors) target.tensors[name] = tensor;
+  *states_of(target, index) = *states_of(source, index);
+}
+
+}  // namespace
+
+ShardedDdpStrategy::ShardedDdpStrategy(Options options) : DdpStrategy(options) {}
+ShardedDdpStrategy::~ShardedDdpStrategy() = default;
+
+void ShardedDdpStrategy::setup_module(Module& module, bool training) {
+  forget_shares();
+  kept_.clear();
+  DdpStrategy::setup_module(module, training);
+}
+
+void ShardedDdpStrategy::release_module() noexcept {
+  forget_shares();
+  DdpStrategy::release_module();
+}
+
+void ShardedDdpStrategy::forget_shares() noexcept {
+  owners_.clear();
+  loads_.clear();
+  stepped_.clear();
+  told_.clear();
+}
+
+void ShardedDdpStrategy::check_divisible(const torch::optim::Optimizer& optimizer) const {
+  if (steps_parameters_alone(optimizer)) return;
+  throw ConfigError(format(
+      "strategy ddp_sharded: the state of {} cannot be divided over ranks. That works for optimizers that step each "
+      "parameter by itself: LibTorch's but LBFGS, levin's, and those that derive from levin::OptimizerOf. Use one of them, "
+      "or strategy: ddp.",
+      optimizer_class_name(optimizer)));
+}
+
+void ShardedDdpStrategy::divide(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> added;
+  for (const at::Tensor& parameter : parameters) {
+    if (!owners_.contains(parameter.unsafeGetTensorImpl())) added.push_back(parameter);
+  }
+  std::stable_sort(added.begin(), added.end(),
+                   [](const at::Tensor& one, const at::Tensor& other) { return one.numel() > other.numel(); });
+  loads_.resize(static_cast<std::size_t>(world_size()));
+  for (const at::Tensor& parameter : added) {
+    const auto least = std::min_element(loads_.begin(), loads_.end());
+    owners_[parameter.unsafeGetTensorImpl()] = {parameter, static_cast<int>(least - loads_.begin())};
+    *least += parameter.numel();
+  }
+}
+
+void ShardedDdpStrategy::check_same_step(const std::vector<at::Tensor>& parameters) const {
+  const std::vector<std::byte> mine = marks_of_gradients(parameters);
+  const std::vector<std::byte> all =
+      RankExchange(control_group()).gather_bytes(mine, {"a step of a sharded optimizer", "all ranks step the same optimizers"});
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    const std::size_t index = at % mine.size();
+    if (all[at] == all[index]) continue;
+    throw DesyncError(format(
+        "strategy ddp_sharded: parameter {} of the optimizer has a gradient on rank {} and none on rank {}, so that they "
+        "would not step it alike. Reduce gradients before the step: manual_backward(loss) with synchronize.",
+        index, all[at] == std::byte{} ? 0 : at / mine.size(), all[at] == std::byte{} ? at / mine.size() : 0));
+  }
+}
+
+void ShardedDdpStrategy::before_optimizer_step(torch::optim::Optimizer& optimizer) {
+  if (world_size() == 1) return;
+  check_divisible(optimizer);
+  kept_.clear();
+  stepped_.clear();
+  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
+  divide(parameters);
+  check_same_step(parameters);
+  for (const at::Tensor& parameter : parameters) {
+    if (!is_own(parameter)) optimizer.state().erase(parameter.unsafeGetTensorImpl());
+    if (!parameter.grad().defined()) continue;
+    stepped_.push_back({parameter, parameter.grad(), owner_of(parameter)});
+    if (!is_own(parameter)) parameter.mutable_grad().reset();
+  }
+}
+
+void ShardedDdpStrategy::after_optimizer_step(torch::optim::Optimizer& optimizer) {
+  DdpStrategy::after_optimizer_step(optimizer);
+  if (stepped_.empty()) return;
+  for (Stepped& stepped : stepped_) stepped.parameter.mutable_grad() = stepped.gradient;
+  // Neighbours in this order belong to different ranks, so that each message has about as much of all.
+  std::stable_sort(stepped_.begin(), stepped_.end(),
+                   [](const Stepped& one, const Stepped& other) { return one.parameter.numel() > other.parameter.numel(); });
+  gather_weights();
+  stepped_.clear();
+  tell_memory(optimizer);
+}
+
+void ShardedDdpStrategy::gather_weights() const {
+  const at::NoGradGuard no_grad;
+  ProcessWorld& world = *ProcessWorld::current();
+  world.board().begin_reduction();
+  std::vector<std::vector<at::Tensor>> small(static_cast<std::size_t>(world_size()));
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  for (const Stepped& stepped : stepped_) {
+    if (stepped.parameter.nbytes() < kGatherBytes) {
+      small[static_cast<std::size_t>(stepped.owner)].push_back(as_real(stepped.parameter));
+      continue;
+    }
+    // From parameter to parameter: a copy of all weights would cost the memory that is to be saved.
+    std::vector<at::Tensor> parameter = {as_real(stepped.parameter)};
+    c10d::BroadcastOptions options;
+    options.rootRank = stepped.owner;
+    works.push_back(world.process_group()->broadcast(parameter, options));
+  }
+  for (const auto& work : works) work->wait();
+  for (int owner = 0; owner < world_size(); ++owner) {
+    const std::vector<at::Tensor>& parameters = small[static_cast<std::size_t>(owner)];
+    if (!parameters.empty()) c10d::broadcast_coalesced(world.process_group(), parameters, kGatherBytes, owner);
+  }
+  world.board().end_reduction();
+}
+
+void ShardedDdpStrategy::tell_memory(const torch::optim::Optimizer& optimizer) {
+  std::size_t& told = told_[&optimizer];
+  if (told == optimizer.state().size()) return;
+  told = optimizer.state().size();
+  Checkpoint own;
+  Strategy::save_optimizer(optimizer, 0, own, /*all_ranks=*/true);
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : own.tensors) bytes += tensor.nbytes();
+  rank_info(format("{} keeps the state of {} of {} parameters: {:.3f} MB", optimizer_class_name(optimizer), told,
+                   all_parameters(optimizer).size(), static_cast<double>(bytes) * 1e-6));
+}
+
+Checkpoint ShardedDdpStrategy::gathered(const torch::optim::Optimizer& optimizer, std::size_t index) {
+  Checkpoint own;
+  for (std::size_t before = 0; before < index; ++before) own.manifest[kStates].push_back(Value());
+  Strategy::save_optimizer(optimizer, index, own, /*all_ranks=*/true);
+  const std::vector<std::string> descriptions =
+      RankExchange(control_group())
+          .gather_text(describe(own, index), {"gathering the state of a sharded optimizer", "all ranks save it"});
+  Checkpoint all = own;
+  for (int owner = 0; owner < world_size(); ++owner) {
+    const auto receive = [&](const std::string& name, at::ScalarType type, const std::vector<std::int64_t>& sizes) {
+      const bool is_own = owner == rank();
+      const at::Tensor tensor = is_own ? own.tensors.at(name) : torch::empty(sizes, torch::TensorOptions(device()).dtype(type));
+      const at::Tensor received = broadcast(tensor, owner);
+      // Only rank 0 writes the file.
+      return rank() != 0 ? at::Tensor() : is_own ? tensor : received;
+    };
+    add_described(descriptions[static_cast<std::size_t>(owner)], index, all, receive);
+  }
+  return all;
+}
+
+void ShardedDdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
+                                        bool all_ranks) {
+  const auto kept = kept_.find(index);
+  if (!all_ranks && world_size() > 1 && kept == kept_.end()) {
+    throw MisuseError(
+        "strategy ddp_sharded: the state of optimizers is divided over ranks, so that rank 0 alone cannot save it while an "
+        "error ends the run. Resume from the newest checkpoint that was written before.");
+  }
+  DdpStrategy::save_optimizer(optimizer, index, checkpoint, all_ranks);
+  if (world_size() == 1) return;
+  Checkpoint all = all_ranks ? gathered(optimizer, index) : kept->second;
+  if (rank() == 0) merge(all, index, checkpoint);
+}
+
+void ShardedDdpStrategy::keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) {
+  DdpStrategy::keep_optimizer(optimizer, index);
+  if (world_size() > 1) kept_[index] = gathered(optimizer, index);
+}
+
+void ShardedDdpStrategy::load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {
+  if (world_size() == 1) return DdpStrategy::load_optimizer(optimizer, index, checkpoint);
+  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
+  divide(parameters);
+  const auto is_of_another = [&](std::size_t parameter) {
+    return parameter < parameters.size() && !is_own(parameters[parameter]);
+  };
+  Checkpoint share = checkpoint;
+  std::erase_if(share.tensors,
+                [&](const auto& entry) { return is_state(entry.first, index) && is_of_another(parameter_of(entry.first)); });
+  if (Value* const states = states_of(share, index); states != nullptr && states->is_map()) {
+    std::erase_if(states->as_map(), [&](const auto& entry) { return is_of_another(std::stoul(entry.first)); });
+  }
+  DdpStrategy::load_optimizer(optimizer, index, share);
+}
+
+}  // namespace levin

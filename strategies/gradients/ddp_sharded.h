@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/strategies/gradients/ddp.h"
+
+namespace levin {
+
+/// ddp, with the state of optimizers divided over ranks (ZeRO-1, Rajbhandari et al. 2020): each rank steps its share of the
+/// parameters, and keeps state of those alone; then all ranks get the new weights. Shares are whole parameters, as PyTorch's
+/// ZeroRedundancyOptimizer has them, so that any optimizer that works on each parameter by itself steps as it would alone, and
+/// a checkpoint is that of one process. The name in YAML is "ddp_sharded".
+class ShardedDdpStrategy final : public DdpStrategy {
+ public:
+  explicit ShardedDdpStrategy(Options options = {});
+  ~ShardedDdpStrategy() override;
+
+  std::string name() const override { return "ddp_sharded"; }
+  void setup_module(Module& module, bool training) override;
+  /// Throws ConfigError for an optimizer that does not step each parameter by itself (see steps_parameters_alone()), and
+  /// DesyncError on every rank when they step different parameters.
+  void before_optimizer_step(torch::optim::Optimizer& optimizer) override;
+  void after_optimizer_step(torch::optim::Optimizer& optimizer) override;
+  /// Throws MisuseError when rank 0 is to save alone what other ranks have.
+  void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
+                      bool all_ranks) override;
+  void keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) override;
+  void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) override;
+
+ protected:
+  void release_module() noexcept override;
+
+ private:
+  /// Shares are those of one entry point: its module and optimizers may be other ones in the next, at the same addresses.
+  void forget_shares() noexcept;
+  /// A parameter with a gradient, while an optimizer steps.
+  struct Stepped {
+    at::Tensor parameter;
+    at::Tensor gradient;
+    int owner = 0;
+  };
+  /// Which rank has the state of each of these: whoever had the least so far, the largest parameter first. Ranks: all, alike.
+  void divide(const std::vector<at::Tensor>& parameters);
+  int owner_of(const at::Tensor& parameter) const { return owners_.at(parameter.unsafeGetTensorImpl()).rank; }
+  bool is_own(const at::Tensor& parameter) const { return owner_of(parameter) == rank(); }
+  void check_divisible(const torch::optim::Optimizer& optimizer) const;
+  void check_same_step(const std::vector<at::Tensor>& parameters) const;
+  /// New weights of each rank's share, on all.
+  void gather_weights() const;
+  void tell_memory(const torch::optim::Optimizer& optimizer);
+  /// Own state and, on rank 0, that of the others. Ranks: all.
+  Checkpoint gathered(const torch::optim::Optimizer& optimizer, std::size_t index);
+
+  struct Owner {
+    at::Tensor parameter;  ///< held, so that no other can be at its address
+    int rank = 0;
+  };
+  std::map<const at::TensorImpl*, Owner> owners_;
+  std::vector<std::int64_t> loads_;                             ///< by rank: elements of its share
+  std::vector<Stepped> stepped_;                                ///< between before_optimizer_step and after_optimizer_step
+  std::map<const torch::optim::Optimizer*, std::size_t> told_;  ///< bytes of state that were told
+  std::map<std::size_t, Checkpoint> kept_;                      ///< by optimizer, of all ranks, when they end for a signal
+};
+
+}  // namespace levin

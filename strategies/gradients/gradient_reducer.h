@@ -1,0 +1,97 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "levin/strategies/gradients/gradient_hook.h"
+
+namespace c10d {
+class Reducer;
+}
+
+namespace levin {
+
+class BucketVoteChannel;
+class PowerSgd;
+class SharedMemoryBackend;
+
+/// Makes gradients the mean over ranks while backward runs: LibTorch's own reducer of DistributedDataParallel, with its
+/// buckets.
+class GradientReducer {
+ public:
+  struct Options {
+    bool find_unused_parameters = false;
+    bool gradient_as_bucket_view = false;
+    double bucket_cap_mb = 25;
+    /// Parameters that the backward pass leaves out take part with zeros, and are no error, until a reducer is made without
+    /// them: for a static graph.
+    bool learns_unused = false;
+    std::vector<at::Tensor> left_out = {};  ///< what that reducer does not reduce
+    bool static_graph = false;
+    CommHook comm_hook = CommHook::kNone;
+    SharedMemoryBackend* shared_memory = nullptr;  ///< what the process group is, where it is that
+    PowerSgd* power_sgd = nullptr;                 ///< for CommHook::kPowerSgd
+    /// Called with true when this rank waits for others inside of a backward pass, as it does once it has its last gradient,
+    /// and with false when it goes on. Not called while tells_last_gradient() is false.
+    std::function<void(bool)> on_wait = nullptr;
+  };
+
+  /// `module` has at least one parameter that requires a gradient. `votes`: travel along with the gradients; null when they go
+  /// another way. Ranks: all, with the same parameters.
+  GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                  const Options& options, BucketVoteChannel* votes);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
+  void prepare(const at::Tensor& loss);
+  /// False with find_unused_parameters, and while a static graph is learnt: nobody knows which gradient is the last.
+  bool tells_last_gradient() const { return arrivals_ != nullptr && !options_.learns_unused; }
+  /// After that backward pass, without which the reduction does not end. Parameters that are not trained any more, or no more
+  /// the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has not ended
+  /// then, here or on other ranks, and gradients are not what they should be.
+  void finish(const torch::nn::Module& module);
+  /// Takes part in a reduction with gradients of zero.
+  void reduce_zeros();
+
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const std::string& name(std::size_t index) const { return names_[index]; }
+  /// Those that took part in the last reduction with zeros, and had no gradient before.
+  const std::vector<at::Tensor>& given_zeros() const { return given_zeros_; }
+
+ private:
+  struct Arrivals;
+  /// A parameter of the reducer's own that every reduction has a gradient of. Without it a backward pass that reaches none of
+  /// the parameters would not be a reduction at all, and ranks would not meet in it.
+  void add_anchor();
+  void watch_gradients();
+  void note_arrival(std::size_t index);
+  /// Buckets have no room for others, and parameters_apart() did not know this one. Throws MisuseError, on all ranks alike.
+  void check_is_dense(const at::Tensor& gradient, std::size_t index) const;
+  void rebuild_buckets();
+  /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
+  void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
+  /// LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
+  /// bucket decides in which order ranks are added up. A pass over zeros brings that forward, so that a run's first step and
+  /// all others add up alike, and a run that resumes gets the bits of one that was not interrupted. Ranks meet in it here, not
+  /// before the first step's backward pass.
+  void settle_buckets();
+
+  Options options_;
+  std::vector<std::string> names_;  ///< of parameters_
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> given_zeros_;
+  std::unique_ptr<c10d::Reducer> reducer_;
+  std::vector<unsigned> hooks_;         ///< by parameter
+  std::unique_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
+  at::Tensor anchor_loss_;              ///< with find_unused_parameters, in a reduction: what gives the anchor its gradient
+};
+
+}  // namespace levin

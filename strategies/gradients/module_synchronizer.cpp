@@ -1,0 +1,265 @@
+#include "levin/strategies/gradients/module_synchronizer.h"
+
+#include <torch/types.h>
+
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/steady_seconds.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/strategies/gradients/apart_gradients.h"
+#include "levin/strategies/gradients/parameter_check.h"
+#include "levin/strategies/gradients/synchronized_layers.h"
+#include "levin/strategies/transport/bucket_vote_channel.h"
+
+namespace levin {
+
+namespace {
+
+/// Tensors travel in messages of up to this size when they are made equal to rank 0's.
+constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
+
+/// As the table of a stalled run calls it.
+constexpr const char* kReduction = "the gradient reduction";
+
+std::vector<at::Tensor> parameters_of(const torch::nn::Module& module) {
+  std::vector<at::Tensor> parameters;
+  for (auto& [name, parameter] : distinct_parameters(module)) parameters.push_back(std::move(parameter));
+  return parameters;
+}
+
+std::vector<at::Tensor> tensors_of(const torch::nn::Module& module) {
+  std::vector<at::Tensor> tensors = parameters_of(module);
+  for (const at::Tensor& buffer : module.buffers()) tensors.push_back(buffer);
+  return tensors;
+}
+
+/// buffers() of a module and those below it, without a name for each of the layers.
+void append_buffers(const torch::nn::Module& module, std::vector<at::Tensor>& buffers) {
+  for (const at::Tensor& buffer : module.buffers(/*recurse=*/false)) buffers.push_back(buffer);
+  for (const auto& child : module.children()) append_buffers(*child, buffers);
+}
+
+bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
+}
+
+}  // namespace
+
+ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training,
+                                       const GradientReducer::Options& options)
+    : world_(world), module_(module), options_(options), known_(tensors_of(module)) {
+  check_same_parameters(module, world.control_group());
+  broadcast(known_);
+  options_.on_wait = [this](bool waits) {
+    world_.board().post_waiting(waits ? kReduction : nullptr);
+    if (waits && wait_observer_ && !arrived_) arrived_ = steady_seconds();
+  };
+  learns_unused_ = options.static_graph;
+  if (training) make_reducer();
+}
+
+void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed) {
+  reducer_.reset();
+  apart_ = parameters_apart(module_);
+  options_.left_out = left_out_;
+  options_.left_out.insert(options_.left_out.end(), apart_.begin(), apart_.end());
+  options_.left_out.insert(options_.left_out.end(), not_agreed.begin(), not_agreed.end());
+  options_.learns_unused = learns_unused_;
+  options_.shared_memory = world_.shared_gradients();
+  const std::vector<at::Tensor> parameters = parameters_of(module_);
+  const auto is_reduced = [&](const at::Tensor& parameter) {
+    return parameter.requires_grad() && !contains(options_.left_out, parameter);
+  };
+  if (std::none_of(parameters.begin(), parameters.end(), is_reduced)) return;
+  world_.board().begin_reduction();
+  reducer_ = std::make_unique<GradientReducer>(module_, world_.process_group(), options_, world_.bucket_votes());
+  world_.board().end_reduction();
+}
+
+void ModuleSynchronizer::parameters_changed(bool after_reduction) {
+  std::vector<at::Tensor> reduced = reducer_ ? reducer_->parameters() : std::vector<at::Tensor>();
+  reduced.insert(reduced.end(), apart_.begin(), apart_.end());
+  const auto lacks_value = [&](const at::Tensor& tensor) { return !contains(known_, tensor); };
+  const auto lacks_reduction = [&](const at::Tensor& tensor) { return tensor.requires_grad() && !contains(reduced, tensor); };
+  check_same_changes(module_, world_.control_group(), lacks_value, lacks_reduction);
+  std::vector<at::Tensor> tensors = tensors_of(module_);
+  std::vector<at::Tensor> values;
+  std::vector<at::Tensor> late;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(values), lacks_value);
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(late), lacks_reduction);
+  broadcast(values);
+  if (after_reduction) {
+    levin::reduce_apart(world_, late, {"new gradients", "all have compared the same changes of parameters"});
+    drop_zeros();
+  }
+  known_ = std::move(tensors);
+  left_out_.clear();
+  learns_unused_ = options_.static_graph;
+  make_reducer_beside_gradients();
+}
+
+void ModuleSynchronizer::make_reducer_beside_gradients(const std::vector<at::Tensor>& not_agreed) {
+  // A new reducer begins with a pass over zeros.
+  std::vector<at::Tensor> parameters = parameters_of(module_);
+  std::vector<at::Tensor> gradients;
+  for (at::Tensor& parameter : parameters) gradients.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+  make_reducer(not_agreed);
+  for (std::size_t index = 0; index < parameters.size(); ++index) parameters[index].mutable_grad() = gradients[index];
+}
+
+void ModuleSynchronizer::drop_zeros() {
+  std::vector<at::Tensor> let_go;
+  std::vector<bool> had_gradient;
+  if (reducer_) {
+    for (const at::Tensor& parameter : reducer_->parameters()) {
+      if (parameter.requires_grad()) continue;
+      let_go.push_back(parameter);
+      had_gradient.push_back(parameter.grad().defined() && !contains(reducer_->given_zeros(), parameter));
+    }
+  }
+  had_gradient = on_any_rank(had_gradient, "gradients of frozen parameters");
+  for (std::size_t index = 0; index < let_go.size(); ++index) {
+    if (!had_gradient[index]) let_go[index].mutable_grad().reset();
+  }
+}
+
+std::vector<bool> ModuleSynchronizer::on_any_rank(const std::vector<bool>& marked, const char* what) {
+  if (marked.empty()) return {};
+  std::vector<std::byte> mine(marked.size());
+  std::transform(marked.begin(), marked.end(), mine.begin(), [](bool mark) { return std::byte{mark}; });
+  const Meeting meeting(what, "all have compared the same changes of parameters");
+  const std::vector<std::byte> all = RankExchange(world_.control_group()).gather_bytes(mine, meeting);
+  std::vector<bool> any(marked.size());
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    if (all[index] != std::byte{}) any[index % marked.size()] = true;
+  }
+  return any;
+}
+
+ModuleSynchronizer::~ModuleSynchronizer() = default;
+
+void ModuleSynchronizer::broadcast(const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) return;
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& tensor : tensors) values.push_back(as_real(tensor.detach()));
+  world_.board().begin_reduction();
+  c10d::broadcast_coalesced(world_.process_group(), values, kBroadcastBytes);
+  world_.board().end_reduction();
+}
+
+void ModuleSynchronizer::begin_observation() {
+  arrived_.reset();
+  if (wait_observer_) world_.observe_reductions(wait_observer_);
+}
+
+void ModuleSynchronizer::end_observation() {
+  if (!wait_observer_) return;
+  const double left = steady_seconds();
+  if (!world_.observe_reductions(nullptr)) wait_observer_(arrived_.value_or(left), left);
+}
+
+void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
+  // Votes are read after a reduction, so ranks must meet even when there is nothing to reduce.
+  if (!reducer_ && world_.bucket_votes() != nullptr) return world_.bucket_votes()->exchange(world_.control_group());
+  if (!reducer_) return world_.control_group().all_gather({}, {}, "a step without gradients");
+  begin_observation();
+  world_.board().begin_reduction();
+  reducer_->prepare(loss);
+  // This rank still computes: one that stays in its backward pass must not look like those that wait for it.
+  if (reducer_->tells_last_gradient()) world_.board().post_waiting(nullptr);
+}
+
+void ModuleSynchronizer::finish_reduction() {
+  if (took_synchronized_forward() && options_.find_unused_parameters) {
+    // A rank whose loss leaves a layer out would wait in the reduction for those that wait for it in that layer.
+    world_.control_group().all_gather({}, {}, "the end of a backward pass through synchronized BatchNorm layers");
+  }
+  if (reducer_) reducer_->finish(module_);
+  reduce_apart();
+  if (!reducer_) return;
+  end_observation();
+  if (learns_unused_) return learn_unused(/*has_batch=*/true);
+  if (left_out_.empty()) return;
+  for (const auto& entry : module_.named_parameters()) {
+    if (!entry.value().grad().defined() || !contains(left_out_, entry.value())) continue;
+    throw MisuseError("strategy ddp: with static_graph each step must use what the first one used, but " + entry.key() +
+                      " has got a gradient, which it had not in the first. Set find_unused_parameters in its place.");
+  }
+}
+
+void ModuleSynchronizer::reduce_apart() {
+  levin::reduce_apart(world_, apart_, {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
+}
+
+void ModuleSynchronizer::learn_unused(bool has_batch) {
+  enum Mark : unsigned char { kUsed, kUnused, kNotKnown };
+  const std::vector<at::Tensor>& parameters = reducer_->parameters();
+  std::vector<std::byte> mine;
+  for (const at::Tensor& parameter : parameters) {
+    const bool unused = contains(reducer_->given_zeros(), parameter);
+    mine.push_back(std::byte{static_cast<unsigned char>(!has_batch ? kNotKnown : unused ? kUnused : kUsed)});
+  }
+  const Meeting meeting("learning a static graph", "all have reduced the gradients of its first step");
+  const std::vector<std::byte> all = RankExchange(world_.control_group()).gather_bytes(mine, meeting);
+  std::vector<at::Tensor> left_out;
+  bool is_known = false;
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    bool used = false;
+    bool unused = false;
+    for (std::size_t at = index; at < all.size(); at += parameters.size()) {
+      used |= all[at] == std::byte{kUsed};
+      unused |= all[at] == std::byte{kUnused};
+    }
+    is_known |= used || unused;
+    if (used && unused) {
+      throw DesyncError("strategy ddp: with static_graph all ranks must use the same parameters, but " + reducer_->name(index) +
+                        " was used on some ranks only. Set find_unused_parameters in its place.");
+    }
+    if (unused) left_out.push_back(parameters[index]);
+  }
+  if (!is_known) return;  // no rank has had a batch
+  learns_unused_ = false;
+  left_out_ = std::move(left_out);
+  for (at::Tensor& parameter : left_out_) parameter.mutable_grad().reset();
+  // What a hook of this step has unfrozen has a gradient that is still this rank's own: it is averaged when ranks agree.
+  std::vector<at::Tensor> not_agreed;
+  const std::vector<at::Tensor> own = parameters_of(module_);
+  std::copy_if(own.begin(), own.end(), std::back_inserter(not_agreed),
+               [&](const at::Tensor& parameter) { return !contains(parameters, parameter) && !contains(apart_, parameter); });
+  make_reducer_beside_gradients(not_agreed);
+}
+
+void ModuleSynchronizer::backward_without_batch() {
+  if (has_synchronized_layers(module_)) {
+    throw MisuseError(
+        "this rank has no batch, while others have one, whose BatchNorm layers take the statistics of all ranks. Give all "
+        "ranks "
+        "as many batches: set trainer.uneven to pad or drop.");
+  }
+  if (!reducer_) {
+    before_backward({});
+    return reduce_apart();
+  }
+  begin_observation();
+  world_.board().begin_reduction();
+  reducer_->reduce_zeros();
+  world_.board().end_reduction();
+  reduce_apart();
+  end_observation();
+  if (learns_unused_) learn_unused(/*has_batch=*/false);
+}
+
+void ModuleSynchronizer::synchronize_buffers() {
+  std::vector<at::Tensor> buffers;
+  append_buffers(module_, buffers);
+  broadcast(buffers);
+}
+
+}  // namespace levin

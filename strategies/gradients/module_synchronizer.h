@@ -1,0 +1,67 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <optional>
+
+#include "levin/core/strategy.h"
+#include "levin/strategies/gradients/gradient_reducer.h"
+#include "levin/strategies/world/process_world.h"
+
+namespace levin {
+
+/// Keeps one module equal on all ranks: its parameters and buffers when it is made, then its gradients, and its buffers when
+/// asked. Ranks: all, for every method, in the same order.
+class ModuleSynchronizer {
+ public:
+  /// Makes parameters and buffers rank 0's. `training`: gradients will be reduced. Throws DesyncError on every rank, naming the
+  /// first difference, when the ranks' modules are not alike.
+  ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const GradientReducer::Options& options);
+  ~ModuleSynchronizer();
+
+  /// See Strategy::observe_waits(). `observer`: may be null.
+  void observe_waits(const WaitObserver& observer) { wait_observer_ = observer; }
+  /// See Strategy::parameters_changed(). Throws DesyncError on every rank, naming the first difference, when ranks have changed
+  /// differently.
+  void parameters_changed(bool after_reduction);
+  /// Before a backward pass whose gradients are to be reduced.
+  void before_backward(const at::Tensor& loss);
+  /// After it. Throws MisuseError, on this rank alone, when the reduction cannot have ended.
+  void finish_reduction();
+  /// Takes part in the reduction of a step with gradients of zero.
+  void backward_without_batch();
+  /// Buffers become rank 0's.
+  void synchronize_buffers();
+
+ private:
+  void begin_observation();
+  void end_observation();
+  /// `not_agreed`: parameters that it leaves out until parameters_changed().
+  void make_reducer(const std::vector<at::Tensor>& not_agreed = {});
+  /// The same while parameters have gradients, which they keep.
+  void make_reducer_beside_gradients(const std::vector<at::Tensor>& not_agreed = {});
+  /// After the first reduction of a static graph: agrees on the parameters that it leaves out, and reduces the others from then
+  /// on. Throws DesyncError on every rank when they differ.
+  void learn_unused(bool has_batch);
+  void broadcast(const std::vector<at::Tensor>& tensors);
+  /// The gradients that travel in no bucket.
+  void reduce_apart();
+  /// What took part with zeros, because it is not trained any more, has a gradient only where some rank had one before.
+  void drop_zeros();
+  /// By tensor, on which ranks it is marked: on any of them.
+  std::vector<bool> on_any_rank(const std::vector<bool>& marked, const char* what);
+
+  ProcessWorld& world_;
+  torch::nn::Module& module_;
+  GradientReducer::Options options_;
+  std::vector<at::Tensor> known_;             ///< parameters and buffers that are equal on all ranks
+  bool learns_unused_ = false;                ///< of a static graph, until its first step is reduced
+  std::vector<at::Tensor> left_out_;          ///< which a static graph does not use
+  std::vector<at::Tensor> apart_;             ///< whose gradients no bucket can hold
+  std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
+  WaitObserver wait_observer_;
+  std::optional<double> arrived_;  ///< where the observer is told of whole passes: when this one had its last gradient
+};
+
+}  // namespace levin

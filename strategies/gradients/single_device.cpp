@@ -1,0 +1,30 @@
+#include "levin/strategies/gradients/single_device.h"
+
+#include "levin/core/accelerator.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/strategies/launch/cluster_environment.h"
+#include "levin/strategies/launch/fork_server.h"
+#include "levin/strategies/world/single_rank_group.h"
+
+namespace levin {
+
+Launched SingleDeviceStrategy::join(const LaunchRequest& request) {
+  ForkServer::instance().end();
+  const ClusterEnvironment environment = detect_cluster_environment();
+  if (environment.world_size > 1) {
+    throw ConfigError(format("strategy single_device: {} started {} ranks; use strategy ddp (or auto)",
+                             cluster_kind_name(environment.kind), environment.world_size));
+  }
+  if (request.ranks_per_host() > 1 || request.num_nodes > 1) {
+    throw ConfigError(
+        "strategy single_device: one device of one host is used, but more are asked for; use strategy ddp (or auto)");
+  }
+  if (request.max_restarts > 0) {
+    throw ConfigError("strategy single_device: nobody starts its one process again (max_restarts); use strategy auto or ddp");
+  }
+  const std::shared_ptr<Accelerator> accelerator = request.accelerator.get();
+  return {std::make_shared<SingleRankGroup>(), accelerator, accelerator->choose(request.devices, 0)};
+}
+
+}  // namespace levin

@@ -1,0 +1,90 @@
+#include "levin/strategies/host/shared_memory_group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace levin {
+
+namespace {
+
+std::vector<LanePart> control_lane(const RunSegment& segment) {
+  std::vector<LanePart> parts;
+  for (int rank = segment.first_rank(); rank < segment.end_rank(); ++rank) {
+    RankSlot& slot = segment.slot(rank);
+    parts.push_back({&slot.control, {slot.control_chunks[0].data(), slot.control_chunks[1].data()}});
+  }
+  return parts;
+}
+
+void copy_into(std::string& part, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
+  part.resize(size);
+  std::memcpy(part.data() + offset, bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+SharedMemoryGroup::SharedMemoryGroup(const std::shared_ptr<RunSegment>& segment, std::shared_ptr<SharedMemoryStatusBoard> board,
+                                     double timeout_seconds)
+    : waits_(segment, std::move(board), timeout_seconds), lane_(waits_, control_lane(*segment)) {}
+
+/// What this rank calls.
+struct SharedMemoryGroup::Call {
+  GroupOperation operation;
+  std::span<const std::byte> mine;
+  const char* what;
+  std::uint64_t longest = std::numeric_limits<std::uint64_t>::max();
+  std::int32_t root = 0;
+};
+
+void SharedMemoryGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
+  check_sizes(mine, all, what);
+  meet({GroupOperation::kAllGather, mine, what},
+       [&](int peer, std::uint64_t, std::size_t offset, std::span<const std::byte> bytes) {
+         std::copy(bytes.begin(), bytes.end(), all.data() + static_cast<std::size_t>(peer) * mine.size() + offset);
+       });
+}
+
+std::vector<std::string> SharedMemoryGroup::gather(std::string_view mine, std::uint64_t longest, const char* what) {
+  std::vector<std::string> parts(rank() == 0 ? static_cast<std::size_t>(size()) : 0);
+  meet({GroupOperation::kGather, std::as_bytes(std::span(mine)), what, longest},
+       [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
+         if (rank() == 0) copy_into(parts[static_cast<std::size_t>(peer)], size, offset, bytes);
+       });
+  return parts;
+}
+
+std::string SharedMemoryGroup::broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) {
+  check_root(root, what);
+  std::string received;
+  meet({GroupOperation::kBroadcast, std::as_bytes(std::span(rank() == root ? mine : "")), what, longest, root},
+       [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
+         if (peer == root) copy_into(received, size, offset, bytes);
+       });
+  return received;
+}
+
+template <class Take>
+void SharedMemoryGroup::meet(const Call& call, const Take& take) {
+  waits_.check_usable();
+  waits_.board().end_reduction();
+  waits_.board().post_waiting(call.what);
+  std::uint64_t most = 0;
+  for (std::size_t offset = 0; offset == 0 || offset < most; offset += kChunkBytes) {
+    const auto rest = call.mine.subspan(std::min(offset, call.mine.size()));
+    std::copy_n(rest.begin(), std::min(kChunkBytes, rest.size()), lane_.own_buffer());
+    lane_.publish({call.operation, call.what, call.mine.size(), call.root});
+    lane_.wait_for_all(call.what);
+    if (offset == 0) lane_.check_same_call(call.longest);
+    for (int peer = 0; peer < size(); ++peer) {
+      const std::uint64_t bytes = lane_.call(peer).bytes;
+      most = std::max(most, bytes);
+      if (offset < bytes) take(peer, bytes, offset, std::span(lane_.chunk(peer), std::min(kChunkBytes, bytes - offset)));
+    }
+  }
+  waits_.board().post_waiting(nullptr);
+}
+
+}  // namespace levin

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levin/core/protocol/control_group.h"
+#include "levin/strategies/host/peer_waits.h"
+#include "levin/strategies/host/shared_lane.h"
+#include "levin/strategies/host/shared_memory_status_board.h"
+
+namespace levin {
+
+/// The control group of ranks on one host: less than a microsecond an exchange. Errors, which every later call throws again,
+/// are those of PeerWaits, and DesyncError on every rank when ranks came with different calls or sizes.
+class SharedMemoryGroup final : public ControlGroup {
+ public:
+  /// `timeout_seconds`: how long a wait may take.
+  SharedMemoryGroup(const std::shared_ptr<RunSegment>& segment, std::shared_ptr<SharedMemoryStatusBoard> board,
+                    double timeout_seconds);
+
+  int rank() const override { return waits_.place(); }
+  int size() const override { return waits_.size(); }
+  /// Also throws MisuseError, on this rank alone, when `all` has the wrong size.
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
+  /// All ranks wait for one another; only rank 0 copies.
+  std::vector<std::string> gather(std::string_view mine, std::uint64_t longest, const char* what) override;
+  /// All ranks wait for one another; only `root` publishes more than which call it is in.
+  std::string broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) override;
+
+ private:
+  struct Call;
+  /// Publishes this rank's bytes and waits for everyone's, chunk by chunk. `take(peer, size, offset, bytes)` is given what the
+  /// peer has published of its `size` bytes from `offset` on; it must have copied what it needs when it returns.
+  template <class Take>
+  void meet(const Call& call, const Take& take);
+
+  PeerWaits waits_;
+  SharedLane lane_;
+};
+
+}  // namespace levin

@@ -1,0 +1,202 @@
+#include "levin/strategies/launch/fork_server.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "levin/core/base/error.h"
+#include "levin/strategies/failure/process_state.h"
+#include "levin/strategies/host/descriptor_message.h"
+#include "levin/strategies/launch/cluster_environment.h"
+
+namespace levin {
+
+namespace {
+
+constexpr int kRankMilliseconds = 10'000;  // until the next rank has said that it is there
+
+/// What a rank is to become. Its files come with it: the segment, and those of store, notes and inputs that there are.
+struct Request {
+  RankPlace place;
+  std::int32_t launcher = 0;
+  bool has_store = false;
+  bool has_notes = false;
+  bool has_inputs = false;
+};
+
+/// What a rank says when it is there.
+struct Arrival {
+  std::int32_t local_rank = 0;
+  std::int32_t process = 0;
+};
+
+bool has_one_thread() {
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return !error && std::distance(begin(threads), end(threads)) == 1;
+}
+
+bool is_started_by_a_person() {
+  try {
+    return detect_cluster_environment().kind == ClusterKind::kNone;
+  } catch (const ConfigError&) {
+    return false;  // who needs the variables says what is wrong with them
+  }
+}
+
+/// In a process that the server has made: becomes a rank, or ends.
+void become_forked_rank(int socket, pid_t maker, const Request& request, const std::vector<int>& files) {
+  // Its maker ends at once, and it becomes the launcher's child.
+  while (getppid() == maker) usleep(100);
+  if (!tie_to_launcher(request.launcher)) _exit(1);
+  auto next = files.begin();
+  const auto take = [&](bool has) { return has ? std::optional(*next++) : std::nullopt; };
+  InheritedFiles inherited{.segment = *next++, .store = {}, .notes = {}, .inputs = {}};
+  inherited.store = take(request.has_store);
+  inherited.notes = take(request.has_notes);
+  inherited.inputs = take(request.has_inputs);
+  for (const std::string& change : rank_environment(request.place, request.launcher, inherited)) {
+    const std::size_t equals = change.find('=');
+    if (equals == std::string::npos) {
+      unsetenv(change.c_str());
+    } else {
+      setenv(change.substr(0, equals).c_str(), change.c_str() + equals + 1, /*overwrite=*/1);
+    }
+  }
+  const Arrival arrival{request.place.local_rank, getpid()};
+  if (send(socket, &arrival, sizeof(arrival), MSG_NOSIGNAL) != sizeof(arrival)) _exit(1);
+  close(socket);
+}
+
+/// False when no more requests come.
+bool receive_request(int socket, Request& request, std::vector<int>& files) {
+  ssize_t received = 0;
+  do {
+    received = receive_descriptors(socket, std::as_writable_bytes(std::span(&request, 1)), files, 0);
+  } while (received < 0 && errno == EINTR);
+  const int expected = 1 + request.has_store + request.has_notes + request.has_inputs;
+  return received == sizeof(request) && files.size() == static_cast<std::size_t>(expected);
+}
+
+/// Makes ranks until none is asked for any more, and then ends the process; comes back in each rank.
+void serve(int socket, pid_t program) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != program) _exit(0);
+  // What is typed in the terminal is for the program.
+  setpgid(0, 0);
+  while (true) {
+    Request request;
+    std::vector<int> files;
+    if (!receive_request(socket, request, files)) _exit(0);
+    // A child of this process that ends at once leaves its own child to the launcher, which takes in orphans meanwhile.
+    const pid_t maker = fork();
+    if (maker == 0) {
+      const pid_t self = getpid();
+      const pid_t rank = fork();
+      if (rank == 0) return become_forked_rank(socket, self, request, files);
+      _exit(rank > 0 ? 0 : 1);
+    }
+    for (const int file : files) close(file);
+    int status = 1;
+    while (maker > 0 && waitpid(maker, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0) _exit(1);
+  }
+}
+
+bool ask_for(int socket, const RankPlace& place, const InheritedFiles& inherited) {
+  std::vector<int> files = {inherited.segment};
+  for (const auto& file : {inherited.store, inherited.notes, inherited.inputs}) {
+    if (file) files.push_back(*file);
+  }
+  const Request request{place, getpid(), inherited.store.has_value(), inherited.notes.has_value(),
+                        inherited.inputs.has_value()};
+  return send_descriptors(socket, std::as_bytes(std::span(&request, 1)), files, 0) == sizeof(request);
+}
+
+/// False when none has come in time.
+bool await_rank(int socket, std::vector<pid_t>& processes) {
+  pollfd entry{socket, POLLIN, 0};
+  Arrival arrival;
+  if (poll(&entry, 1, kRankMilliseconds) != 1 || recv(socket, &arrival, sizeof(arrival), 0) != sizeof(arrival)) return false;
+  processes.at(static_cast<std::size_t>(arrival.local_rank)) = arrival.process;
+  return true;
+}
+
+/// Takes in processes whose parent has ended.
+class OrphanParent {
+ public:
+  OrphanParent() {
+    prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~OrphanParent() { prctl(PR_SET_CHILD_SUBREAPER, static_cast<unsigned long>(before_)); }
+  OrphanParent(const OrphanParent&) = delete;
+  OrphanParent& operator=(const OrphanParent&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace
+
+ForkServer& ForkServer::instance() {
+  static ForkServer server;
+  return server;
+}
+
+bool ForkServer::start() {
+  std::array<int, 2> ends{};
+  if (socket_ >= 0 || !is_started_by_a_person() || !has_one_thread()) return false;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
+  const pid_t program = getpid();
+  const pid_t process = fork();
+  if (process == 0) {
+    close(ends[0]);
+    serve(ends[1], program);
+    return true;
+  }
+  close(ends[1]);
+  socket_ = ends[0];
+  process_ = process;
+  if (process < 0) end();
+  return false;
+}
+
+std::optional<std::vector<pid_t>> ForkServer::make_ranks(const std::vector<RankPlace>& places,
+                                                         const std::function<InheritedFiles(const RankPlace&)>& files_of) {
+  if (socket_ < 0) return std::nullopt;
+  std::vector<pid_t> processes(places.size(), 0);
+  bool all = true;
+  {
+    const OrphanParent takes_in_orphans;
+    for (std::size_t i = 0; i < places.size() && all; ++i) all = ask_for(socket_, places[i], files_of(places[i]));
+    for (std::size_t i = 0; i < places.size() && all; ++i) all = await_rank(socket_, processes);
+  }
+  if (all) return processes;
+  end();
+  kill_processes(processes);
+  return std::nullopt;
+}
+
+void ForkServer::end() {
+  if (socket_ >= 0) close(socket_);
+  socket_ = -1;
+  // It has nothing that could be lost.
+  kill_processes({process_});
+  process_ = 0;
+}
+
+}  // namespace levin

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+
+#include "levin/strategies/failure/failure_record.h"
+
+namespace levin {
+
+/// What a launcher starts on its host.
+struct LaunchPlan {
+  int local_ranks = 1;
+  int host = 0;  ///< of so many, on each of which a launcher starts as many ranks
+  int hosts = 1;
+  int max_restarts = 0;              ///< after failures that may not come again
+  std::optional<int> min_devices{};  ///< a restart may lack devices down to so many; unset: none
+  int call = 0;                      ///< see LaunchPermit
+};
+
+/// How a run has ended.
+struct RunEnd {
+  int status = 0;
+  std::optional<FailureRecord> failure{};
+};
+
+/// Supervises copies of this program until all of them have ended; see launch_ranks(). What it takes for that, signals among
+/// it, it gives back.
+RunEnd run_ranks(const LaunchPlan& plan);
+
+/// Turns the calling process into the supervisor of copies of this program, started with the same arguments, and never
+/// returns: it ends with the status of the run. See docs/processes.md.
+///
+/// Each rank gets the texts that this process has read (RunInputs), and finds RANK, LOCAL_RANK, WORLD_SIZE and LEVIN_*
+/// in its environment (see ClusterEnvironment), and OMP_NUM_THREADS, unless the user set it: the cores
+/// of this host divided among the ranks. Signals to the supervisor go to the ranks. When a rank fails the others get 3 seconds
+/// to end by themselves; then all are started again, where the plan permits it and it may help. When the supervisor is killed,
+/// the kernel kills the ranks. The status is 0 when every rank's is; that of the first rank that failed, 128 + n for a death by
+/// signal n, otherwise. Throws IoError when ranks cannot be started.
+[[noreturn]] void launch_ranks(const LaunchPlan& plan);
+
+}  // namespace levin

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/host/shared_memory_collectives.h"
+
+namespace levin {
+
+/// All-reduces of ranks on several hosts with as many ranks each. Within a host values are combined through shared memory; of
+/// the result each rank exchanges one share with the ranks at its place on other hosts, and the host puts the shares together
+/// again. So between hosts no value travels more than once for each host. Gloo moves bytes and combines nothing: types,
+/// operations and rounding are those of combine_values() everywhere. Values are combined in the order of ranks within a host,
+/// then in the order of hosts: results are the same bits on every rank, and in every run.
+///
+/// Ranks: all, in the same order of calls. Errors are those of SharedMemoryCollectives, and ConnectionLost; after one, no call
+/// may follow. Threading: used by one thread at a time.
+class HostsReduction {
+ public:
+  struct Links {
+    /// The ranks of this host, whose waits are WaitingThread::kBeside.
+    std::unique_ptr<SharedMemoryCollectives> within;
+    /// The ranks at this place on all hosts, in the order of hosts. Its errors are typed (see GlooBackend).
+    c10::intrusive_ptr<c10d::Backend> between;
+    std::shared_ptr<StatusBoard> board;
+  };
+  explicit HostsReduction(Links links) : links_(std::move(links)) {}
+  ~HostsReduction();
+  HostsReduction(const HostsReduction&) = delete;
+  HostsReduction& operator=(const HostsReduction&) = delete;
+
+  /// Every rank's values become those of all, combined. An average is that of the hosts' averages. `what`: as
+  /// SharedMemoryCollectives has it.
+  void all_reduce(const SharedMemoryCollectives::Values& values, const std::string& what);
+  /// Ends the call that a thread is in with DesyncError, within milliseconds. Threading: any thread.
+  void give_up() noexcept;
+
+ private:
+  using Values = SharedMemoryCollectives::Values;
+  int hosts() const { return links_.between->getSize(); }
+  int host() const { return links_.between->getRank(); }
+  void reduce_by_shares(const Values& values, const char* what);
+  /// Combines what share_ holds with the other hosts'; gives where the result lies.
+  std::span<std::byte> combine_shares(std::size_t bytes, const Values& values);
+  /// The same where each host combines a piece of it.
+  std::span<std::byte> combine_by_pieces(std::size_t bytes, const Values& values);
+  /// Sends the first bytes of share_ to every other host, and receives as many from each: by_host_.
+  void tell_other_hosts(std::size_t bytes);
+  /// Makes a call between hosts, and waits until it is done.
+  void finish(const c10::intrusive_ptr<c10d::Work>& work);
+
+  Links links_;
+  at::Tensor share_;     ///< what this rank sends to other hosts
+  at::Tensor received_;  ///< from them
+  at::Tensor combined_;
+  std::vector<const std::byte*> by_host_;
+  std::atomic<bool> is_given_up_{false};
+  bool is_abandoned_ = false;  ///< a call between hosts was under way when this rank gave up
+};
+
+}  // namespace levin

@@ -1,0 +1,239 @@
+#include "levin/strategies/transport/shared_memory_backend.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/steady_seconds.h"
+#include "levin/strategies/transport/tensor_values.h"
+
+namespace levin {
+
+namespace {
+
+/// The first bucket is averaged in a window up to this size, which takes two ranks one meeting; larger ones where they lie,
+/// which takes two meetings, and reads and writes less.
+constexpr std::size_t kMostBytesOfWindow = std::size_t{512} << 10;
+
+/// A call that has ended.
+class EndedWork final : public c10d::Work {
+ public:
+  EndedWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors) : Work(rank, type), tensors_(std::move(tensors)) {
+    finish();
+  }
+  std::vector<at::Tensor> result() override { return tensors_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    future->markCompleted(c10::IValue(tensors_));
+    return future;
+  }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+};
+
+SharedMemoryCollectives::Values values_of(const at::Tensor& contiguous, const c10d::ReduceOp& op) {
+  return {bytes_of(contiguous), static_cast<std::size_t>(contiguous.element_size()),
+          combine_values(combine_op(op), contiguous.scalar_type())};
+}
+
+}  // namespace
+
+SharedMemoryBackend::SharedMemoryBackend(std::unique_ptr<SharedMemoryCollectives> collectives)
+    : Backend(collectives->rank(), collectives->size()), collectives_(std::move(collectives)) {}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::broadcast(std::vector<at::Tensor>& tensors,
+                                                              const c10d::BroadcastOptions& options) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& tensor : tensors) {
+    const ContiguousTensor values(tensor);
+    const std::string what = call_text(format("broadcast from rank {}", options.rootRank).c_str(), tensor);
+    collectives_->broadcast(bytes_of(values.get()), static_cast<int>(options.rootRank), what.c_str());
+    values.write_back();
+  }
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BROADCAST, tensors);
+}
+
+template <class Reduce>
+void SharedMemoryBackend::observed(const Reduce& reduce) {
+  const double arrived = observer_ ? steady_seconds() : 0;
+  reduce();
+  if (observer_) observer_(arrived, steady_seconds());
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(std::vector<at::Tensor>& tensors,
+                                                              const c10d::AllreduceOptions& options) {
+  const at::NoGradGuard no_grad;
+  observed([&] {
+    for (at::Tensor& tensor : tensors) {
+      if (tensor.is_sparse()) {
+        all_reduce_sparse(tensor, options.reduceOp);
+      } else {
+        all_reduce_dense(tensor, options.reduceOp);
+      }
+    }
+  });
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::ALLREDUCE, tensors);
+}
+
+void SharedMemoryBackend::all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op) {
+  const ContiguousTensor values(tensor);
+  const std::string what = call_text("all_reduce", combine_op(op), tensor);
+  collectives_->all_reduce(values_of(values.get(), op), what.c_str());
+  values.write_back();
+}
+
+void SharedMemoryBackend::all_reduce_sparse(at::Tensor& tensor, const c10d::ReduceOp& op) {
+  if (op != c10d::ReduceOp::SUM) throw MisuseError("sparse tensors can only be summed over ranks");
+  const at::Tensor mine = tensor.coalesce();
+  const at::Tensor count = torch::tensor({mine._nnz()}, torch::kLong);
+  std::int64_t most = 0;
+  std::vector<std::int64_t> counts;
+  for (const at::Tensor& other : all_gather(count)) {
+    counts.push_back(other.item<std::int64_t>());
+    most = std::max(most, counts.back());
+  }
+  // As long on every rank.
+  const auto padded = [&](const at::Tensor& values, std::int64_t dimension) {
+    std::vector<std::int64_t> sizes = values.sizes().vec();
+    sizes[static_cast<std::size_t>(dimension)] = most;
+    at::Tensor all = torch::zeros(sizes, values.options());
+    all.narrow(dimension, 0, values.size(dimension)).copy_(values);
+    return all;
+  };
+  const std::vector<at::Tensor> indices = all_gather(padded(mine.indices(), 1));
+  const std::vector<at::Tensor> values = all_gather(padded(mine.values(), 0));
+  std::vector<at::Tensor> all_indices;
+  std::vector<at::Tensor> all_values;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    all_indices.push_back(indices[rank].narrow(1, 0, counts[rank]));
+    all_values.push_back(values[rank].narrow(0, 0, counts[rank]));
+  }
+  const at::Tensor sum =
+      torch::sparse_coo_tensor(torch::cat(all_indices, 1), torch::cat(all_values, 0), mine.sizes(), mine.options());
+  tensor.copy_(sum.coalesce());
+}
+
+std::vector<at::Tensor> SharedMemoryBackend::all_gather(const at::Tensor& mine) {
+  std::vector<at::Tensor> all;
+  for (int rank = 0; rank < size_; ++rank) all.push_back(torch::empty_like(mine, mine.options(), at::MemoryFormat::Contiguous));
+  all_gather(mine, all);
+  return all;
+}
+
+void SharedMemoryBackend::all_gather(const at::Tensor& mine, std::vector<at::Tensor>& all) {
+  const at::Tensor own = mine.contiguous();
+  check_on_cpu(own);
+  if (static_cast<int>(all.size()) != size_)
+    throw MisuseError(format("all_gather: {} tensors for {} ranks", all.size(), size_));
+  std::vector<ContiguousTensor> targets;
+  std::vector<std::byte*> places;
+  for (at::Tensor& tensor : all) {
+    if (tensor.nbytes() != own.nbytes()) throw MisuseError("all_gather: all tensors must be of one size");
+    targets.emplace_back(tensor);
+    places.push_back(bytes_of(targets.back().get()).data());
+  }
+  collectives_->all_gather(bytes_of(own), places, call_text("all_gather", own).c_str());
+  for (const ContiguousTensor& target : targets) target.write_back();
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allgather(std::vector<std::vector<at::Tensor>>& all,
+                                                              std::vector<at::Tensor>& mine, const c10d::AllgatherOptions&) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> results;
+  for (std::size_t index = 0; index < mine.size(); ++index) {
+    all_gather(mine[index], all[index]);
+    results.insert(results.end(), all[index].begin(), all[index].end());
+  }
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::ALLGATHER, std::move(results));
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::reduce_scatter(std::vector<at::Tensor>& mine,
+                                                                   std::vector<std::vector<at::Tensor>>& all,
+                                                                   const c10d::ReduceScatterOptions& options) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < mine.size(); ++index) {
+    const ContiguousTensor result(mine[index]);
+    std::vector<at::Tensor> parts;
+    std::vector<const std::byte*> places;
+    for (const at::Tensor& part : all[index]) {
+      if (part.nbytes() != result.get().nbytes()) throw MisuseError("reduce_scatter: all parts must be of one size");
+      parts.push_back(part.contiguous());
+      places.push_back(bytes_of(parts.back()).data());
+    }
+    const std::string what = call_text("reduce_scatter", combine_op(options.reduceOp), result.get());
+    collectives_->reduce_scatter(places, values_of(result.get(), options.reduceOp), what.c_str());
+    result.write_back();
+  }
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::REDUCE_SCATTER, mine);
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::barrier(const c10d::BarrierOptions&) {
+  collectives_->barrier("barrier");
+  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BARRIER, std::vector<at::Tensor>());
+}
+
+std::unique_ptr<SharedMemoryBackend::Buckets> SharedMemoryBackend::take_buckets() {
+  if (std::exchange(has_buckets_, true)) return nullptr;
+  return std::make_unique<Buckets>(c10::intrusive_ptr<SharedMemoryBackend>::reclaim_copy(this));
+}
+
+at::Tensor SharedMemoryBackend::Buckets::average(std::size_t index, const at::Tensor& gradients, bool are_seen) {
+  const bool is_whole_memory =
+      gradients.layout() == at::kStrided && gradients.is_cpu() && gradients.nbytes() == gradients.storage().nbytes();
+  const std::size_t window_bytes = std::min(kMostBytesOfWindow, backend_->collectives_->window().size());
+  if (is_whole_memory && gradients.nbytes() > window_bytes) {
+    if (const SharedParts* const parts = parts_of(index, gradients)) {
+      const auto op = c10d::ReduceOp::AVG;
+      const std::string what = call_text("all_reduce in buckets", combine_op(op), gradients);
+      backend_->observed([&] { backend_->collectives_->all_reduce_parts(*parts, values_of(gradients, op), what.c_str()); });
+      return gradients;
+    }
+  } else if (is_whole_memory && index == 0 && !are_seen) {
+    return average_in_window(gradients);
+  }
+  std::vector<at::Tensor> tensors = {gradients};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  backend_->allreduce(tensors, options);
+  return gradients;
+}
+
+const SharedParts* SharedMemoryBackend::Buckets::parts_of(std::size_t index, const at::Tensor& gradients) {
+  if (index >= buckets_.size()) buckets_.resize(index + 1);
+  Bucket& bucket = buckets_[index];
+  SharedMemoryCollectives& collectives = *backend_->collectives_;
+  if (bucket.bytes != gradients.nbytes()) {
+    bucket = {gradients.nbytes(), nullptr};
+    bucket.parts = collectives.share_parts(bucket.bytes, call_text("memory for a bucket", gradients).c_str());
+  }
+  if (!bucket.parts) return nullptr;
+  std::byte* const mine = bucket.parts->of(collectives.rank());
+  if (gradients.const_data_ptr() != mine) {
+    std::memcpy(mine, gradients.const_data_ptr(), gradients.nbytes());
+    // Gradients may be views of the bucket, and live as long as their parameters.
+    auto* const owner = new std::shared_ptr<const SharedParts>(bucket.parts);
+    const auto release = [](void* context) { delete static_cast<std::shared_ptr<const SharedParts>*>(context); };
+    gradients.storage().set_data_ptr_noswap(at::DataPtr(mine, owner, release, at::kCPU));
+  }
+  return bucket.parts.get();
+}
+
+at::Tensor SharedMemoryBackend::Buckets::average_in_window(const at::Tensor& gradients) {
+  SharedMemoryCollectives& collectives = *backend_->collectives_;
+  const auto op = c10d::ReduceOp::AVG;
+  if (gradients.mutable_data_ptr() != collectives.window().data()) {
+    std::memcpy(collectives.window().data(), gradients.const_data_ptr(), gradients.nbytes());
+    average_ = at::empty_like(gradients);
+  }
+  const std::string what = call_text("all_reduce in windows", combine_op(op), gradients);
+  backend_->observed([&] { collectives.all_reduce_window(values_of(average_, op), what.c_str()); });
+  gradients.storage().set_data_ptr_noswap(at::DataPtr(collectives.window().data(), at::kCPU));
+  return average_;
+}
+
+}  // namespace levin

@@ -1,0 +1,175 @@
+#include "levin/strategies/world/rendezvous.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <torch/version.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/error_text.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
+#include "levin/core/version.h"
+#include "levin/strategies/host/run_segment.h"
+#include "levin/strategies/transport/gloo_backend.h"
+#include "levin/strategies/world/limited_store.h"
+#include "levin/strategies/world/run_store.h"
+#include "levin/strategies/world/store_text.h"
+
+namespace levin {
+
+namespace {
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+/// Which levin and which LibTorch: those of different builds speak to one another, and mean different things.
+std::string build_of_rank() { return format("levin {}, LibTorch {}", kVersion, TORCH_VERSION); }
+
+std::string process_of_rank() { return format("process {} on {}", getpid(), host_name()); }
+
+/// Differs between hosts, and between containers that do not share /dev/shm.
+std::string host_identity() {
+  std::string boot_id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
+  struct stat shared_memory {};
+  stat("/dev/shm", &shared_memory);
+  // A host of its own, too, is who has a network of its own: its loopback leads nowhere else.
+  struct stat network {};
+  stat("/proc/self/ns/net", &network);
+  return format("{} {} {} {}", boot_id, host_name(), shared_memory.st_dev, network.st_ino);
+}
+
+std::string host_key(int rank) { return format("host/{}", rank); }
+
+std::string place_of(const ClusterEnvironment& environment) {
+  return environment.store_fd ? "the socket of levin's launcher"
+                              : format("{}:{}", environment.master_address, environment.master_port);
+}
+
+/// torchrun's own, whose protocol is LibTorch's.
+JoinedStore join_agent_store(const ClusterEnvironment& environment, std::chrono::milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(environment.master_port);
+  options.numWorkers = static_cast<std::size_t>(environment.world_size);
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  const auto connect = [address = environment.master_address, options]() -> c10::intrusive_ptr<c10d::Store> {
+    return c10::make_intrusive<c10d::TCPStore>(address, options);
+  };
+  return {nullptr, c10::make_intrusive<LimitedStore>(connect, place_of(environment), timeout)};
+}
+
+/// levin's own, which rank 0 serves.
+JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::milliseconds timeout) {
+  const std::string token = process_environment("LEVIN_RUN_TOKEN").value_or("");
+  StoreAddress address = environment.store_fd ? inherited_address(*environment.store_fd)
+                                              : tcp_address(environment.master_address, environment.master_port);
+  std::shared_ptr<StoreServer> server;
+  const StoreMember member{environment.rank, environment.world_size, token,
+                           build_of_rank(),  process_of_rank(),      environment.restarts};
+  if (environment.rank == 0) {
+    std::vector<Descriptor> listeners;
+    Descriptor inherited;
+    if (environment.store_fd) {
+      // The environment's own stays, for who joins again after an error.
+      inherited = Descriptor(fcntl(*environment.store_fd, F_DUPFD_CLOEXEC, 0));
+    } else {
+      listeners = listen_at(environment.master_address, environment.master_port, std::chrono::steady_clock::now() + timeout);
+    }
+    const StoreServer::Settings settings{
+        .world_size = member.world_size, .token = token, .build = member.build, .attempt = member.attempt};
+    server = std::make_shared<StoreServer>(settings, std::move(listeners), std::move(inherited));
+    address = server->address();
+  }
+  return {server, c10::make_intrusive<RunStore>(std::move(address), member, server, timeout)};
+}
+
+/// "rank 1 of host 1, rank 3"; empty when none is missing.
+std::string missing_ranks(c10d::Store& store, const std::vector<std::string>& keys, const ClusterEnvironment& environment) {
+  const int on_host = environment.local_world_size.value_or(environment.world_size);
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < environment.world_size; ++rank) {
+    if (store.check({keys[static_cast<std::size_t>(rank)]})) continue;
+    const bool several_hosts = on_host < environment.world_size;
+    missing.push_back(several_hosts ? format("rank {} of host {}", rank, rank / on_host) : format("rank {}", rank));
+  }
+  return join(missing);
+}
+
+}  // namespace
+
+JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds) {
+  // Programs that this rank starts must not keep it open.
+  if (environment.store_fd) fcntl(*environment.store_fd, F_SETFD, FD_CLOEXEC);
+  if (environment.world_size == 1) return {nullptr, c10::make_intrusive<c10d::HashStore>()};
+  const auto timeout = milliseconds(timeout_seconds);
+  try {
+    JoinedStore joined =
+        environment.agent_store_key ? join_agent_store(environment, timeout) : join_run_store(environment, timeout);
+    if (environment.agent_store_key) joined.notes = c10::make_intrusive<c10d::PrefixStore>("/levin-notes", joined.store);
+    joined.store = c10::make_intrusive<c10d::PrefixStore>(environment.agent_store_key.value_or("") + "/levin", joined.store);
+    return joined;
+  } catch (const std::exception& error) {
+    throw DesyncError(format("rank {} of {} could not join the others at {} (started by {}): {}", environment.rank,
+                             environment.world_size, place_of(environment), cluster_kind_name(environment.kind),
+                             error_text(error)));
+  }
+}
+
+std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnvironment& environment, const RunSegment* launched) {
+  std::string mine = host_identity();
+  if (launched != nullptr) mine += format(" ranks {} to {}", launched->first_rank(), launched->end_rank() - 1);
+  set_text(store, host_key(environment.rank), mine);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(host_key(rank));
+  try {
+    std::vector<std::string> hosts;
+    for (const auto& host : store.multiGet(keys)) hosts.emplace_back(host.begin(), host.end());
+    return hosts;
+  } catch (const std::exception&) {
+    const std::string missing = missing_ranks(store, keys, environment);
+    if (missing.empty()) throw;
+    throw DesyncError(
+        format("{} did not come within {} s (connect_timeout_seconds)", missing, store.getTimeout().count() / 1000));
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
+                                                    const ClusterEnvironment& environment, bool one_host,
+                                                    const MeetingTimes& times) {
+  const auto connect_timeout = milliseconds(times.connect_seconds);
+  auto options = c10d::ProcessGroupGloo::Options::create(connect_timeout);
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  if (one_host) {
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  } else if (interface != nullptr && *interface != '\0') {
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface));
+  } else {
+    // The host's own name may lead to a loopback address, or to an interface that other hosts do not see.
+    const std::string address = own_address_towards(environment.master_address, environment.master_port,
+                                                    std::chrono::steady_clock::now() + connect_timeout);
+    options->devices.push_back(address.empty() ? c10d::ProcessGroupGloo::createDefaultDevice()
+                                               : c10d::ProcessGroupGloo::createDeviceForHostname(address));
+  }
+  const auto own_store = c10::make_intrusive<c10d::PrefixStore>(name, store);
+  auto gloo = call_gloo([&] {
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(own_store, environment.rank, environment.world_size, options);
+  });
+  gloo->setTimeout(milliseconds(times.wait_seconds));
+  return c10::make_intrusive<GlooBackend>(std::move(gloo));
+}
+
+}  // namespace levin

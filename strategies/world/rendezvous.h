@@ -1,0 +1,48 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "levin/strategies/launch/cluster_environment.h"
+
+namespace levin {
+
+class RunSegment;
+class StoreServer;
+
+/// The key-value store in which the ranks of a run find one another.
+struct JoinedStore {
+  std::shared_ptr<StoreServer> server;  ///< set where this process serves it
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::Store> notes{};  ///< where torchrun's agent serves it: keys that all attempts of the run share
+};
+
+/// How long ranks wait for one another.
+struct MeetingTimes {
+  double connect_seconds = 300;  ///< to find one another
+  double wait_seconds = 1800;    ///< in a call, afterwards
+};
+
+/// Joins the run's store. Under levin's launcher it is reached over inherited sockets; else rank 0 serves it at the address of
+/// MASTER_ADDR, to whom knows LEVIN_RUN_TOKEN, where that is set; under torchrun it is its agent's. Ranks: all.
+/// Throws DesyncError, naming the place and this rank, when rank 0 or the agent cannot be reached within `timeout_seconds`,
+/// or when ranks contradict one another: two that are the same, or different builds.
+JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds);
+
+/// What each rank calls the host that it runs on, by rank: equal texts are one host. `launched`: of the ranks that this host's
+/// launcher has started, where there are others; may be null. Launchers that share a machine are a host each. Ranks: all.
+/// Throws DesyncError, naming them, when ranks do not come within the store's timeout.
+std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnvironment& environment, const RunSegment* launched);
+
+/// Gloo among the ranks of `environment`, which may be some of the run's, numbered anew. On one host it uses the loopback
+/// interface; between hosts the one that GLOO_SOCKET_IFNAME names, or the one that leads to MASTER_ADDR. Ranks: all. `name`
+/// keeps several groups of one run apart. Its errors are those of GlooBackend.
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
+                                                    const ClusterEnvironment& environment, bool one_host,
+                                                    const MeetingTimes& times);
+
+}  // namespace levin
