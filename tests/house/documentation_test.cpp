@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -42,6 +43,18 @@ TEST_CASE("links in the documentation lead to files") {
     }
   }
   CHECK(broken == std::vector<std::string>());
+}
+
+TEST_CASE("the index and the site have every page, in one order") {
+  const auto listed = matches(read_text(kRoot / "docs/index.md"), std::regex(R"(\n\| \[([a-z-]+\.md)\]\()"));
+  CHECK(matches(read_text(kRoot / "mkdocs.yml"), std::regex(R"(\n      - ([a-z-]+\.md))")) == listed);
+  std::set<std::string> pages;
+  for (const auto& entry : fs::directory_iterator(kRoot / "docs")) {
+    if (entry.path().extension() == ".md") pages.insert(entry.path().filename());
+  }
+  pages.erase("index.md");
+  CHECK(std::set<std::string>(listed.begin(), listed.end()) == pages);
+  CHECK(listed.size() == pages.size());
 }
 
 TEST_CASE("files that the documentation names exist") {
