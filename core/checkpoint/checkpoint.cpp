@@ -285,7 +285,7 @@ bool is_alone(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && storage.use_count() == 1 && storage.resizable() && storage.nbytes() == tensor.nbytes();
 }
 
-Checkpoint copied(const Checkpoint& checkpoint, const Checkpoint& memory, bool takes_those_alone) {
+Checkpoint copied(const Checkpoint& checkpoint, Checkpoint memory, bool takes_those_alone) {
   Checkpoint copied{checkpoint.manifest, {}};
   for (const auto& [name, tensor] : checkpoint.tensors) {
     check_can_be_saved(name, tensor);
@@ -298,7 +298,7 @@ Checkpoint copied(const Checkpoint& checkpoint, const Checkpoint& memory, bool t
     const auto old = memory.tensors.find(name);
     const bool fits = old != memory.tensors.end() && old->second.scalar_type() == tensor.scalar_type() &&
                       old->second.sizes() == tensor.sizes() && old->second.is_cpu() && old->second.is_contiguous();
-    target = fits ? old->second : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+    target = fits ? std::move(old->second) : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
     copy_numbers(target, tensor);
   }
   return copied;
@@ -307,9 +307,9 @@ Checkpoint copied(const Checkpoint& checkpoint, const Checkpoint& memory, bool t
 }  // namespace
 
 Checkpoint Checkpoint::copy() const& { return copy(Checkpoint()); }
-Checkpoint Checkpoint::copy(Checkpoint memory) const& { return copied(*this, memory, /*takes_those_alone=*/false); }
+Checkpoint Checkpoint::copy(Checkpoint memory) const& { return copied(*this, std::move(memory), /*takes_those_alone=*/false); }
 Checkpoint Checkpoint::copy(Checkpoint memory) && {
-  Checkpoint taken = copied(*this, memory, /*takes_those_alone=*/true);
+  Checkpoint taken = copied(*this, std::move(memory), /*takes_those_alone=*/true);
   tensors.clear();
   return taken;
 }

@@ -65,15 +65,18 @@ class Shares {
   std::vector<std::byte*> shares_;
 };
 
+/// Gloo's destructor waits for calls that are under way, and those for other hosts.
+void keep_to_the_end(c10::intrusive_ptr<c10d::Backend> backend) {
+  static auto& kept = *new std::vector<c10::intrusive_ptr<c10d::Backend>>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(backend));
+}
+
 }  // namespace
 
 HostsReduction::~HostsReduction() {
-  // Gloo's destructor waits for calls that are under way, and those for other hosts.
-  if (!is_abandoned_) return;
-  static auto& abandoned = *new std::vector<c10::intrusive_ptr<c10d::Backend>>;
-  static auto& mutex = *new std::mutex;
-  const std::lock_guard lock(mutex);
-  abandoned.push_back(std::move(links_.between));
+  if (is_abandoned_) keep_to_the_end(std::move(links_.between));
 }
 
 void HostsReduction::give_up() noexcept {
