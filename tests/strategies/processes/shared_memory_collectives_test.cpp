@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <functional>
 #include <random>
 #include <thread>
@@ -143,7 +142,7 @@ bool is_right(Rank& rank, std::size_t call, std::size_t kind, std::size_t size, 
       auto values = rank.values(result);
       values.bytes = {part, size * sizeof(std::int32_t)};
       rank.collectives.all_reduce_parts(*parts, values, "all_reduce_parts");
-      std::memcpy(result.data(), part, size * sizeof(std::int32_t));
+      std::copy_n(reinterpret_cast<const std::int32_t*>(part), size, result.data());
       return result == sum_of_given(ranks, call, 0, size);
     }
     default:
