@@ -13,7 +13,7 @@
 #include "levin/callbacks/abbreviations.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"

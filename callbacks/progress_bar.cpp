@@ -5,7 +5,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/core/callback.h"
 #include "levin/core/console/progress_line.h"
 #include "levin/core/console/terminal.h"

@@ -7,7 +7,7 @@
 #include "levin/callbacks/profile_file.h"
 #include "levin/callbacks/rank_waits.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/table.h"

@@ -1,7 +1,7 @@
 #include "levin/callbacks/throughput_monitor.h"
 
 #include "levin/core/accelerator.h"
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/core/batch.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"

@@ -9,7 +9,6 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/own_process.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"

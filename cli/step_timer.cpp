@@ -1,7 +1,7 @@
 #include "levin/cli/step_timer.h"
 
 #include "levin/core/accelerator.h"
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
 

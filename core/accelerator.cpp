@@ -15,7 +15,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/engine/parts/current_device.h"
-#include "levin/core/engine/parts/kept_memory.h"
 
 namespace levin {
 
@@ -139,15 +138,13 @@ ProcessMemory process_memory() {
   memory.in_use = static_cast<std::int64_t>(__sanitizer_get_current_allocated_bytes());
 #else
   const struct mallinfo2 heap = mallinfo2();
-  const std::size_t kept = CachingCpuAllocator::kept_bytes();
-  memory.in_use = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd) - static_cast<std::int64_t>(kept);
+  memory.in_use = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd);
 #endif
   return memory;
 }
 
 void clear_memory() {
   if (current_device.accelerator) current_device.accelerator->clear_memory(current_device.device);
-  CachingCpuAllocator::clear_this_thread();
   malloc_trim(0);
 }
 

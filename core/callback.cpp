@@ -1,6 +1,6 @@
 #include "levin/core/callback.h"
 
-#include "levin/core/base/class_name.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 

@@ -140,25 +140,10 @@ class LEVIN_API Callback {
   virtual void on_load_checkpoint(Trainer&, Module&, const Checkpoint&) {}
 };
 
-/// Training samples that all ranks together finished with the batch that has just ended; nullopt when that is not known:
-/// several ranks without one batch size for all (BatchLoader::batch_size), unless they optimize manually. `batch` is this
-/// rank's. Called: in on_train_batch_end. It only reads what came with the gradients: with accumulation the samples of several
-/// batches come with the last one.
-LEVIN_API std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
-
-/// Indices in the dataset of the samples of the batch that is being worked on, in the order of its rows; -1 for one that is
-/// only there to make ranks even. nullopt when the loader cannot tell (BatchLoader::epoch_samples). Called: in a hook of a
-/// batch. It takes longer the further the epoch is, since a loader tells its samples from the epoch's start.
-LEVIN_API std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer);
-
 /// What all ranks together did in an evaluation.
 struct LEVIN_API EvaluationTotals {
   std::int64_t batches = 0;  ///< of the rank that had most
   std::int64_t samples = 0;  ///< of all ranks
 };
-
-/// What all ranks did in the evaluation that is about to end. Called: in on_*_epoch_end and on_*_end of an evaluation. It only
-/// reads what came with the boundary before them.
-LEVIN_API const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer);
 
 }  // namespace levin

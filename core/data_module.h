@@ -35,7 +35,7 @@ class LEVIN_API LoaderList : public std::vector<LoaderPtr> {
 /// Where the data of a run comes from. Override the loaders you have; the others are never asked for.
 class LEVIN_API DataModule {
  public:
-  virtual ~DataModule();
+  virtual ~DataModule() = default;
   /// Called: on one process of each host, before setup(), while the others wait. For downloads; set no state here.
   virtual void prepare_data() {}
   /// Called: on every rank, once an entry point.

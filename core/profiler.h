@@ -23,7 +23,7 @@ enum class WaitReason : std::uint8_t {
 /// Ranks: each has one of its own. Threading: called by the training thread. Example: callbacks/simple_profiler.h.
 class LEVIN_API Profiler {
  public:
-  virtual ~Profiler();
+  virtual ~Profiler() = default;
 
   /// Called: first in fit, validate, test and predict. What was measured before is forgotten.
   virtual void begin(Trainer&, Stage) {}

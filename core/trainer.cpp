@@ -10,8 +10,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/diagnostics/torch_warnings.h"
-#include "levin/core/engine/loops/evaluation_report.h"
+#include "levin/core/engine/diagnostics/torch_messages.h"
+#include "levin/core/engine/loops/evaluation_loop.h"
 #include "levin/core/engine/loops/training_data.h"
 #include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/parts/epoch_plan.h"
@@ -253,6 +253,21 @@ void Trainer::override_optimizers(std::shared_ptr<OptimizerFactory> optimizer, s
 }
 void Trainer::set_checkpoint_alias(const std::string& alias, const std::filesystem::path& file) {
   state_->resume.checkpoint_aliases[alias] = file;
+}
+
+std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch) {
+  const TrainerState& run = TrainerState::of(trainer);
+  if (run.world_size() == 1) return batch.batch_size();
+  if (run.step_votes == nullptr) return std::nullopt;
+  const bool reduces_gradients = run.module().automatic_optimization() && !run.parts.optimizers.empty();
+  if (!reduces_gradients) return run.progress.batch.samples_of_all;
+  const bool weights_are_samples = run.accumulation.full_batch_size > 0;
+  if (!weights_are_samples) return std::nullopt;
+  return run.step_votes->reduced() ? run.step_votes->agreed().gradient_weight : 0;
+}
+
+const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer) {
+  return TrainerState::of(trainer).progress.evaluation_totals;
 }
 
 }  // namespace levin

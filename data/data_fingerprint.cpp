@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "levin/core/base/hash.h"
+#include "levin/core/base/byte_reader.h"
 #include "levin/data/dataset.h"
 
 namespace levin {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <typeinfo>
 
-#include "levin/core/base/class_name.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 

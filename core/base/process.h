@@ -1,14 +1,21 @@
 #pragma once
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace levin {
 
@@ -49,6 +56,72 @@ inline bool has_openmp_waits() { return getenv("OMP_WAIT_POLICY") != nullptr || 
 /// reads its environment then. Threading: before others are started.
 inline void shorten_openmp_waits() {
   if (!has_openmp_waits()) setenv(kOpenMpSpinsVariable, kOpenMpSpins, /*overwrite=*/0);
+}
+
+/// While one lives, the process is levin's own: its program, run_main() or a rank that levin has started. Otherwise levin is
+/// one of the libraries of a program, whose signals, memory and standard error are not its own. Threading: any.
+class OwnProcess {
+ public:
+  OwnProcess() { ++scopes_; }
+  ~OwnProcess() { --scopes_; }
+  OwnProcess(const OwnProcess&) = delete;
+  OwnProcess& operator=(const OwnProcess&) = delete;
+
+  static bool is_one() { return scopes_ > 0; }
+
+ private:
+  static std::atomic<int> scopes_;
+};
+
+/// While one lives, Trainers that its thread makes may start ranks by running the program again, as in a process of levin's
+/// own; but what they come to is left here, and the process goes on.
+class LaunchPermit {
+ public:
+  /// How a run has ended whose ranks this process has started.
+  struct Outcome {
+    int status = 0;
+    std::string failure;  ///< the first one; empty: none was written down
+  };
+  /// What leaves the constructor of the Trainer then, on its way to where the permit was given. Nobody else is to catch it.
+  struct RanksHaveEnded {};
+
+  /// `call`: the number of the permits of the process before this one, by which ranks find the same.
+  explicit LaunchPermit(int call);
+  ~LaunchPermit();
+  LaunchPermit(const LaunchPermit&) = delete;
+  LaunchPermit& operator=(const LaunchPermit&) = delete;
+
+  /// The innermost of this thread; null for none.
+  static LaunchPermit* current();
+
+  int call() const { return call_; }
+  const std::optional<Outcome>& outcome() const { return outcome_; }
+  [[noreturn]] void end_with(Outcome outcome);
+
+ private:
+  int call_;
+  LaunchPermit* outer_;
+  std::optional<Outcome> outcome_;
+};
+
+/// A thread that takes no signals: the program's handlers belong on its own threads. Throws std::system_error, as std::thread
+/// does, where the system gives none.
+template <class Function>
+std::thread quiet_thread(Function&& function) {
+  sigset_t all;
+  sigfillset(&all);
+  // Also where no thread can be had.
+  struct Restore {
+    sigset_t before;
+    ~Restore() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  } restore;
+  pthread_sigmask(SIG_SETMASK, &all, &restore.before);
+  return std::thread(std::forward<Function>(function));
+}
+
+/// Seconds of a clock that never goes back, from some time on.
+inline double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace levin

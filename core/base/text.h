@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 namespace levin {
@@ -68,5 +69,10 @@ std::string did_you_mean(std::string_view wrong, const std::vector<std::string>&
 
 /// "'a', 'b', 'c'"
 std::string quoted_list(const std::vector<std::string>& names);
+
+/// A class's name without namespaces; those of a template's arguments stay.
+std::string class_name_of(const std::type_info& type);
+/// With namespaces.
+std::string full_class_name_of(const std::type_info& type);
 
 }  // namespace levin

@@ -6,7 +6,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quiet_thread.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/unfinished_work.h"
 #include "levin/core/console/console.h"
 

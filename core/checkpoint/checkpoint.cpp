@@ -17,7 +17,6 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/mapped_file.h"
-#include "levin/core/checkpoint/safetensors_checks.h"
 #include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/options/value_json.h"

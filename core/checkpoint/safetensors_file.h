@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -40,5 +41,33 @@ SafetensorsHeader parse_safetensors(std::string_view file);
 /// The first bytes of a file: length and JSON, padded so that the data section begins at a multiple of 64 bytes, and not before
 /// `least_size`. Throws IoError when the header would be longer than the limit.
 std::string write_safetensors_header(const SafetensorsHeader& header, std::size_t least_size = 0);
+
+/// Whether a file may be Hugging Face's index of a model in several safetensors files: a JSON map.
+bool looks_like_safetensors_index(std::string_view bytes);
+
+/// The names of the tensors that each file has, as an index says. Files lie beside it. Throws IoError for anything else, such
+/// as a file elsewhere.
+std::map<std::string, std::vector<std::string>> parse_safetensors_index(std::string_view text);
+
+}  // namespace levin
+
+namespace at {
+class Tensor;
+}
+
+namespace levin {
+
+/// A checksum of a file, and whether it is that of what it covers.
+struct ChecksumReport {
+  std::string what;  ///< "tensor data"
+  bool holds = true;
+};
+
+/// The checksums of a safetensors file's bytes: those of levin's checkpoints, none in other files. Throws IoError when it is no
+/// whole safetensors file.
+std::vector<ChecksumReport> safetensors_checks(std::string_view file);
+
+/// Writes tensors as any program reads them, without a manifest. Throws IoError.
+void save_safetensors(const std::filesystem::path& file, const std::map<std::string, at::Tensor>& tensors);
 
 }  // namespace levin

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "levin/core/checkpoint/mapped_file.h"
-#include "levin/core/formats/pickle_writer.h"
+#include "levin/core/formats/pickle.h"
 #include "levin/core/formats/torch_archive.h"
 
 namespace levin {

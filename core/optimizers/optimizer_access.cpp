@@ -10,9 +10,9 @@
 #include <typeinfo>
 #include <unordered_set>
 
-#include "levin/core/base/class_name.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/optimizers/optimizer_fields.h"
 #include "levin/core/optimizers/option_values.h"
 

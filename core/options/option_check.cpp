@@ -191,9 +191,6 @@ void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
   errors.throw_if_any();
 }
 
-}  // namespace levin::detail
-
-namespace levin::detail {
 namespace {
 
 Value number(double bound) {

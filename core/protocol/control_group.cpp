@@ -9,7 +9,6 @@
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/hash.h"
 
 namespace levin {
 

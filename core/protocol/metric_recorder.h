@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/protocol/metric_table.h"
 #include "levin/core/protocol/metric_views.h"
-#include "levin/core/protocol/new_metrics.h"
 
 namespace levin::detail {
 

@@ -4,7 +4,6 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/protocol/boundary_exchange.h"
-#include "levin/core/protocol/boundary_result.h"
 #include "levin/core/protocol/metric_recorder.h"
 
 namespace levin {

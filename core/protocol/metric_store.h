@@ -11,9 +11,9 @@
 #include "levin/core/base/hook.h"
 #include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/deferred_value.h"
+#include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/log_options.h"
-#include "levin/core/protocol/new_metrics.h"
+#include "levin/core/protocol/metric_table.h"
 
 namespace levin {
 

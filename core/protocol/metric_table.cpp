@@ -67,10 +67,6 @@ double reduce_step(std::span<const Slot> by_rank, Reduce reduce) {
   return present == 1 ? only : epoch_value(total, reduce);
 }
 
-}  // namespace levin::detail
-
-namespace levin::detail {
-
 MetricGroup group_of(Hook hook) {
   if (hook >= Hook::kOnValidationModelZeroGrad && hook <= Hook::kOnValidationEnd) return MetricGroup::kValidate;
   if (hook >= Hook::kOnTestModelEval && hook <= Hook::kOnTestEnd) return MetricGroup::kTest;
@@ -185,6 +181,68 @@ void MetricTable::reset(MetricGroup group) {
     entry.step_batch = step_batch;
     entry.marked = 0;
   }
+}
+
+}  // namespace levin::detail
+
+namespace levin {
+
+void DeferredValue::read_with(std::span<DeferredValue* const>) {}
+
+void DeferredValues::read() {
+  std::sort(values_.begin(), values_.end());
+  values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
+  if (values_.size() > 1) values_.front()->read_with(values_);
+}
+
+}  // namespace levin
+
+namespace levin::detail {
+
+namespace {
+
+// Two bits hold these four: of a fifth the compiler says that it is missing here.
+int code_of(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::kMean:
+    case Reduce::kSum:
+    case Reduce::kMin:
+    case Reduce::kMax:
+      return static_cast<int>(reduce);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string MetricOptions::str() const {
+  std::string text = format("on_step={}, on_epoch={}, reduce={}", on_step, on_epoch, reduce_name(reduce));
+  if (prog_bar) text += ", prog_bar=true";
+  if (!logger) text += ", logger=false";
+  if (sync != SyncDist::kByLevel) text += format(", sync_dist={}", sync == SyncDist::kAlways);
+  if (rank_zero_only) text += ", rank_zero_only=true";
+  if (per_rank) text += ", per_rank=true";
+  return text;
+}
+
+std::uint16_t MetricOptions::pack() const {
+  const int bits = on_step | on_epoch << 1 | prog_bar << 2 | logger << 3 | rank_zero_only << 4 | per_rank << 5 |
+                   code_of(reduce) << 6 | static_cast<int>(sync) << 8;
+  return static_cast<std::uint16_t>(bits);
+}
+
+std::optional<MetricOptions> MetricOptions::unpack(std::uint16_t bits) {
+  const auto flag = [bits](int place) { return (bits >> place & 1) != 0; };
+  const MetricOptions options{.on_step = flag(0),
+                              .on_epoch = flag(1),
+                              .prog_bar = flag(2),
+                              .logger = flag(3),
+                              .rank_zero_only = flag(4),
+                              .per_rank = flag(5),
+                              .reduce = static_cast<Reduce>(bits >> 6 & 3),
+                              .sync = static_cast<SyncDist>(bits >> 8 & 3)};
+  if (options.pack() != bits || options.sync > SyncDist::kNever) return std::nullopt;
+  return options;
 }
 
 }  // namespace levin::detail

@@ -5,19 +5,96 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "levin/core/base/hash.h"
+#include "levin/core/base/byte_reader.h"
+#include "levin/core/base/hook.h"
 #include "levin/core/protocol/boundary.h"
-#include "levin/core/protocol/deferred_value.h"
 #include "levin/core/protocol/log_options.h"
-#include "levin/core/protocol/metric_options.h"
+
+namespace levin {
+
+/// A value that is still on its way, such as one on a GPU. It is added up where it is, and read at a boundary, or when somebody
+/// looks at it.
+class DeferredValue {
+ public:
+  virtual ~DeferredValue() = default;
+  /// Waits for the value, the first time, and gives it.
+  virtual double read() = 0;
+  /// Gives `total` with this value taken in: total + weight * value for a mean, total + value for a sum, the smaller or larger
+  /// of both for min and max (NaN wins). A null total is the first. Computes where the values are and waits for none, so that
+  /// an epoch costs one read(), however many steps it has. `total` stays as it is.
+  virtual std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce reduce,
+                                                  double weight) = 0;
+  /// The value is looked at after log() has returned, when whoever logged it may have changed what it was made of.
+  virtual void keep() {}
+  /// Waits once for all those of `values`, this one among them, that it can read together; their read() does not wait then.
+  virtual void read_with(std::span<DeferredValue* const> values);
+};
+
+/// Values that are read with one wait, where that is possible.
+class DeferredValues {
+ public:
+  /// Null: none.
+  void add(const std::shared_ptr<DeferredValue>& value) {
+    if (value) values_.push_back(value.get());
+  }
+  /// Waits for them; read() of each gives it then.
+  void read();
+
+ private:
+  std::vector<DeferredValue*> values_;
+};
+
+}  // namespace levin
 
 namespace levin::detail {
+
+/// What sync_dist says: nothing, true or false.
+enum class SyncDist : std::uint8_t { kByLevel, kAlways, kNever };
+
+/// LogOptions with the hook's defaults filled in: what must be equal for one key at every log(), on every rank.
+struct MetricOptions {
+  bool on_step = false;
+  bool on_epoch = false;
+  bool prog_bar = false;
+  bool logger = true;
+  bool rank_zero_only = false;
+  bool per_rank = false;
+  Reduce reduce = Reduce::kMean;
+  SyncDist sync = SyncDist::kByLevel;
+
+  bool operator==(const MetricOptions&) const = default;
+  /// Logged both ways, and therefore under two names.
+  bool forked() const { return on_step && on_epoch; }
+  bool step_is_reduced() const { return sync == SyncDist::kAlways && !rank_zero_only; }
+  bool epoch_is_reduced() const { return sync != SyncDist::kNever && !rank_zero_only; }
+  /// "on_step=true, on_epoch=false, reduce=mean": the two levels and the reduction, and whatever is not the default.
+  std::string str() const;
+
+  std::uint16_t pack() const;
+  /// Unset when no options pack to `bits`.
+  static std::optional<MetricOptions> unpack(std::uint16_t bits);
+};
+
+/// Fills in what the user left open. Says nothing about whether the hook permits the result.
+inline MetricOptions resolve(const LogOptions& options, const HookPolicy& policy) {
+  return {.on_step = options.on_step.value_or(policy.default_on_step),
+          .on_epoch = options.on_epoch.value_or(policy.default_on_epoch),
+          .prog_bar = options.prog_bar,
+          .logger = options.logger,
+          .rank_zero_only = options.rank_zero_only,
+          .per_rank = options.per_rank,
+          .reduce = options.reduce,
+          .sync = !options.sync_dist   ? SyncDist::kByLevel
+                  : *options.sync_dist ? SyncDist::kAlways
+                                       : SyncDist::kNever};
+}
 
 /// One value with its weight: how metrics are kept and how they travel. A negative weight says "not logged".
 /// Of a step it holds the value itself. Of an epoch it holds, for a mean, the sum of value times weight; else the reduced value
@@ -42,10 +119,6 @@ double epoch_value(const Slot& slot, Reduce reduce);
 /// rank gets the same bits.
 double reduce_epoch(std::span<const Slot> by_rank, Reduce reduce);
 double reduce_step(std::span<const Slot> by_rank, Reduce reduce);
-
-}  // namespace levin::detail
-
-namespace levin::detail {
 
 /// Which metrics belong together: those of training, of validation (the sanity check's too), and of testing.
 enum class MetricGroup : std::uint8_t { kTrain, kValidate, kTest, kCount };

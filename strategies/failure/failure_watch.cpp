@@ -5,7 +5,7 @@
 #include <string>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/quiet_thread.h"
+#include "levin/core/base/process.h"
 #include "levin/strategies/failure/error_file.h"
 #include "levin/strategies/failure/print_report.h"
 

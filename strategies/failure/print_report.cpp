@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "levin/core/base/format.h"
-#include "levin/core/base/own_process.h"
+#include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
 
 namespace levin {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "levin/core/base/error.h"
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/gradients/apart_gradients.h"

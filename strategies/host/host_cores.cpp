@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "levin/core/base/hash.h"
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/process.h"
 
 namespace levin {

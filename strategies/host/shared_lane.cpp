@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "levin/core/protocol/boundary_result.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 
 namespace levin {

@@ -8,9 +8,9 @@
 #include <initializer_list>
 #include <limits>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/hash.h"
 #include "levin/core/base/text.h"
 
 namespace levin {

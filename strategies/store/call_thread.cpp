@@ -1,6 +1,6 @@
 #include "levin/strategies/store/call_thread.h"
 
-#include "levin/core/base/quiet_thread.h"
+#include "levin/core/base/process.h"
 
 namespace levin {
 

@@ -14,7 +14,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/quiet_thread.h"
+#include "levin/core/base/process.h"
 #include "levin/core/console/table.h"
 #include "levin/strategies/failure/print_report.h"
 #include "levin/strategies/store/store_limits.h"

@@ -12,7 +12,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/protocol/boundary_result.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/strategies/failure/peer_errors.h"
 #include "levin/strategies/transport/gloo_backend.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "levin/core/base/error.h"
-#include "levin/core/base/quiet_thread.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/unfinished_work.h"
 #include "levin/strategies/transport/tensor_values.h"
 

@@ -8,7 +8,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/strategies/transport/tensor_values.h"
 
 namespace levin {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/world/process_world.h"

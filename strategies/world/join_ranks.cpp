@@ -8,7 +8,7 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/own_process.h"
+#include "levin/core/base/process.h"
 #include "levin/strategies/host/run_segment.h"
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/launch/fork_server.h"

@@ -3,7 +3,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/own_process.h"
+#include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
 #include "levin/strategies/failure/error_file.h"
 #include "levin/strategies/launch/slurm_job.h"

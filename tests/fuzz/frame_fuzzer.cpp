@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
-#include "levin/core/protocol/boundary_result.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
-#include "levin/core/protocol/new_metrics.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "fuzz/fuzz.h"
 #include "levin/core/base/error.h"
-#include "levin/core/checkpoint/file_content.h"
+#include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/formats/pickled_torch.h"
 #include "levin/core/formats/torch_archive.h"
 

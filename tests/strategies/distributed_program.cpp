@@ -16,7 +16,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "levin/core/base/error.h"
-#include "levin/core/base/own_process.h"
+#include "levin/core/base/process.h"
 #include "levin/core/random/seed.h"
 #include "levin/strategies/gradients/ddp.h"
 #include "levin/strategies/gradients/module_synchronizer.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "levin/core/base/own_process.h"
+#include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
 #include "levin/strategies/failure/failure_watch.h"
 #include "levin/strategies/failure/peer_errors.h"

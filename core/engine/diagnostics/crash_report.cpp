@@ -15,8 +15,8 @@
 #include <memory>
 #include <string_view>
 
-#include "levin/core/engine/parts/hook_tracker.h"
-#include "levin/core/engine/parts/signals.h"
+#include "levin/core/engine/parts/hook_runner.h"
+#include "levin/core/engine/parts/stop_request.h"
 
 namespace levin {
 

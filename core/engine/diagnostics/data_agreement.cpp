@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/hash.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/console/console.h"
-#include "levin/core/protocol/boundary_result.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 
 namespace levin {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 
 namespace levin {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "levin/core/engine/parts/hook_tracker.h"
+#include "levin/core/engine/parts/hook_runner.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/protocol/control_group.h"

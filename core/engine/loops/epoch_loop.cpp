@@ -5,8 +5,8 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
+#include "levin/core/engine/diagnostics/crash_report.h"
 #include "levin/core/engine/diagnostics/data_agreement.h"
-#include "levin/core/engine/diagnostics/failed_batch_scope.h"
 #include "levin/core/engine/loops/take_over.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/engine/step/batch_transfer.h"
@@ -21,22 +21,25 @@ bool all_have_next(const BoundaryOutcome& outcome) {
 }
 }  // namespace
 
-EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, const StopConditions& stop, StepVotes& votes,
-                     TrainingData& data, FitValidation& validation, const EpochPlan& plan)
+EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, TrainingData& data, FitValidation& validation,
+                     const EpochPlan& plan)
     : run_(run),
       progress_(run.progress),
       position_(run.resume.position),
       hooks_(run.hooks),
       precision_(precision),
-      stop_(stop),
-      votes_(votes),
+      stop_(run.options(), run.progress, run.stop, run.world_size()),
+      votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
       data_(data),
       validation_(validation),
       plan_(plan),
-      automatic_(run.strategy(), run.parts, run.progress, run.accumulation, votes, precision, run.hooks, run.nan, run.scaler,
-                 run.leaves, run.graph),
+      automatic_(run.step_context(), votes_, precision),
       schedulers_(run.parts, run.progress, *run.metrics, run.hooks),
-      rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {}
+      rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks) {
+  run_.step_votes = &votes_;
+}
+
+EpochLoop::~EpochLoop() { run_.step_votes = nullptr; }
 
 void EpochLoop::throw_if_signalled() const {
   if (run_.stop.signal() != 0) run_.stop.throw_if_signalled(progress_.where());

@@ -10,7 +10,6 @@
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/optimization.h"
 #include "levin/core/engine/step/scheduler_runner.h"
-#include "levin/core/engine/step/step_votes.h"
 
 namespace levin {
 
@@ -19,11 +18,16 @@ namespace levin {
 class EpochLoop {
  public:
   /// `plan`: of the epoch that runs next, as FitLoop has agreed on it.
-  EpochLoop(TrainerState& run, const Precision& precision, const StopConditions& stop, StepVotes& votes, TrainingData& data,
-            FitValidation& validation, const EpochPlan& plan);
+  EpochLoop(TrainerState& run, const Precision& precision, TrainingData& data, FitValidation& validation,
+            const EpochPlan& plan);
+  ~EpochLoop();
+  EpochLoop(const EpochLoop&) = delete;
+  EpochLoop& operator=(const EpochLoop&) = delete;
 
   /// From its start, or from where a run that resumes goes on.
   void run(const ResumePoint& resume);
+  /// Why the epoch of the plan does not run; unset when it does.
+  std::optional<std::string> end_reason() const { return stop_.reason(plan_); }
   /// Throws Interrupted when the ranks agreed to end for a signal.
   void throw_if_signalled() const;
   /// The epoch that ran last had no batch on any rank that takes part, from its beginning on.
@@ -78,8 +82,8 @@ class EpochLoop {
   LoopPosition& position_;
   HookRunner& hooks_;
   const Precision& precision_;
-  const StopConditions& stop_;
-  StepVotes& votes_;
+  StopConditions stop_;
+  StepVotes votes_;
   TrainingData& data_;
   FitValidation& validation_;
   const EpochPlan& plan_;

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "levin/core/base/format.h"
-#include "levin/core/engine/diagnostics/failed_batch_scope.h"
+#include "levin/core/base/text.h"
+#include "levin/core/console/table.h"
+#include "levin/core/engine/diagnostics/crash_report.h"
 #include "levin/core/engine/loops/data_source.h"
-#include "levin/core/engine/loops/evaluation_hooks.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/parts/module_modes.h"
 #include "levin/core/engine/parts/progress.h"
-#include "levin/core/engine/parts/signals.h"
+#include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/step/batch_transfer.h"
 #include "levin/core/engine/step/scheduler_runner.h"
 
@@ -247,6 +249,83 @@ std::vector<MetricMap> EvaluationLoop::results() const {
     }
   }
   return results;
+}
+
+const EvaluationHooks& evaluation_hooks(Stage stage) {
+  using C = Callback;
+  using M = Module;
+  static const EvaluationHooks validation{
+      Hook::kValDataloaders,
+      Hook::kOnValidationModelEval,
+      &M::on_validation_model_eval,
+      Hook::kOnValidationModelTrain,
+      &M::on_validation_model_train,
+      {Hook::kOnValidationStart, &C::on_validation_start, &M::on_validation_start},
+      {Hook::kOnValidationEpochStart, &C::on_validation_epoch_start, &M::on_validation_epoch_start},
+      {Hook::kOnValidationBatchStart, &C::on_validation_batch_start, &M::on_validation_batch_start},
+      Hook::kValidationStep,
+      &M::validation_step,
+      {Hook::kOnValidationBatchEnd, &C::on_validation_batch_end, &M::on_validation_batch_end},
+      {Hook::kOnValidationEpochEnd, &C::on_validation_epoch_end, &M::on_validation_epoch_end},
+      {Hook::kOnValidationEnd, &C::on_validation_end, &M::on_validation_end}};
+  static const EvaluationHooks test{Hook::kTestDataloaders,
+                                    Hook::kOnTestModelEval,
+                                    &M::on_test_model_eval,
+                                    Hook::kOnTestModelTrain,
+                                    &M::on_test_model_train,
+                                    {Hook::kOnTestStart, &C::on_test_start, &M::on_test_start},
+                                    {Hook::kOnTestEpochStart, &C::on_test_epoch_start, &M::on_test_epoch_start},
+                                    {Hook::kOnTestBatchStart, &C::on_test_batch_start, &M::on_test_batch_start},
+                                    Hook::kTestStep,
+                                    &M::test_step,
+                                    {Hook::kOnTestBatchEnd, &C::on_test_batch_end, &M::on_test_batch_end},
+                                    {Hook::kOnTestEpochEnd, &C::on_test_epoch_end, &M::on_test_epoch_end},
+                                    {Hook::kOnTestEnd, &C::on_test_end, &M::on_test_end}};
+  static const EvaluationHooks prediction{Hook::kPredictDataloaders,
+                                          Hook::kOnPredictModelEval,
+                                          &M::on_predict_model_eval,
+                                          Hook::kOnPredictModelTrain,
+                                          &M::on_predict_model_train,
+                                          {Hook::kOnPredictStart, &C::on_predict_start, &M::on_predict_start},
+                                          {Hook::kOnPredictEpochStart, &C::on_predict_epoch_start, &M::on_predict_epoch_start},
+                                          {Hook::kOnPredictBatchStart, &C::on_predict_batch_start, &M::on_predict_batch_start},
+                                          Hook::kPredictStep,
+                                          nullptr,
+                                          {Hook::kOnPredictBatchEnd, nullptr, nullptr},
+                                          {Hook::kOnPredictEpochEnd, &C::on_predict_epoch_end, &M::on_predict_epoch_end},
+                                          {Hook::kOnPredictEnd, &C::on_predict_end, &M::on_predict_end}};
+  switch (stage) {
+    case Stage::kTest:
+      return test;
+    case Stage::kPredict:
+      return prediction;
+    default:
+      return validation;
+  }
+}
+
+std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results) {
+  TextTable table;
+  table.header = {std::string(stage_name(stage)) + " metric"};
+  table.align = {Align::kLeft};
+  for (std::size_t loader = 0; loader < results.size(); ++loader) {
+    table.header.push_back(results.size() == 1 ? "value" : format("loader {}", loader));
+    table.align.push_back(Align::kRight);
+  }
+  std::set<std::string> names;
+  for (const MetricMap& metrics : results) {
+    for (const auto& [name, value] : metrics) names.insert(name);
+  }
+  if (names.empty()) return std::string(stage_name(stage)) + ": nothing was logged.";
+  for (const std::string& name : names) {
+    std::vector<std::string> row{name};
+    for (const MetricMap& metrics : results) {
+      const auto found = metrics.find(name);
+      row.push_back(found == metrics.end() ? "" : float_text(found->second));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table.str();
 }
 
 }  // namespace levin

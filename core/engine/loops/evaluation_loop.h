@@ -2,15 +2,50 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "levin/core/callback.h"
 #include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/precision.h"
+#include "levin/core/module.h"
+#include "levin/core/protocol/boundary.h"
 
 namespace levin {
 
-struct EvaluationHooks;
+/// The hooks of one kind of evaluation: the same loop serves validation and test.
+struct EvaluationHooks {
+  using CallbackHook = void (Callback::*)(Trainer&, Module&);
+  using ModuleHook = void (Module::*)();
+  using CallbackBatchStart = void (Callback::*)(Trainer&, Module&, const Batch&, std::int64_t, std::int64_t);
+  using ModuleBatchStart = void (Module::*)(const Batch&, std::int64_t, std::int64_t);
+  using CallbackBatchEnd = void (Callback::*)(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t, std::int64_t);
+  using ModuleBatchEnd = void (Module::*)(const StepOutput&, const Batch&, std::int64_t, std::int64_t);
+  template <class CallbackMethod, class ModuleMethod>
+  struct Pair {
+    Hook hook;
+    CallbackMethod callback;
+    ModuleMethod module;
+  };
+
+  Hook dataloader_hook;  ///< where reading a batch counts
+  Hook model_eval_hook;
+  ModuleHook model_eval;
+  Hook model_train_hook;
+  ModuleHook model_train;
+  Pair<CallbackHook, ModuleHook> start;
+  Pair<CallbackHook, ModuleHook> epoch_start;
+  Pair<CallbackBatchStart, ModuleBatchStart> batch_start;
+  Hook step_hook;
+  void (Module::*step)(const Batch&, std::int64_t);  ///< null for prediction
+  Pair<CallbackBatchEnd, ModuleBatchEnd> batch_end;  ///< null for prediction, whose output is a Batch
+  Pair<CallbackHook, ModuleHook> epoch_end;
+  Pair<CallbackHook, ModuleHook> end;
+};
+
+/// For kValidate and kSanityCheck, kTest, kPredict.
+const EvaluationHooks& evaluation_hooks(Stage stage);
 
 /// Validation, test, prediction and the sanity check: one pass over one or more loaders, without gradients. Ranks may have
 /// different numbers of batches; they meet at the end only.
@@ -59,5 +94,8 @@ class EvaluationLoop {
   bool may_have_batches_ = false;
   std::int64_t samples_ = 0;  ///< of this rank, in this run
 };
+
+/// The table that validate() and test() print: a row a metric, a column a loader.
+std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results);
 
 }  // namespace levin

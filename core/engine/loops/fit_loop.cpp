@@ -15,15 +15,9 @@ namespace levin {
 FitLoop::FitLoop(TrainerState& run, const Precision& precision, DataSource& source)
     : run_(run),
       batches_before_(run.progress.total_batch_idx),
-      stop_(run.options(), run.progress, run.stop, run.world_size()),
-      votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
       data_(source, run.module(), run.setup, run.hooks, run.progress),
       validation_(run, precision, source),
-      epoch_(run, precision, stop_, votes_, data_, validation_, plan_) {
-  run_.step_votes = &votes_;
-}
-
-FitLoop::~FitLoop() { run_.step_votes = nullptr; }
+      epoch_(run, precision, data_, validation_, plan_) {}
 
 void FitLoop::run(const ResumePoint& resume) {
   const TrainerOptions& options = run_.options();
@@ -143,7 +137,7 @@ void FitLoop::warn_of_long_interval() const {
 }
 
 bool FitLoop::done() {
-  const auto reason = stop_.reason(plan_);
+  const auto reason = epoch_.end_reason();
   run_.progress.end_reason = reason.value_or("");
   return reason.has_value();
 }

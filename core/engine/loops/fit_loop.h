@@ -15,9 +15,6 @@ namespace levin {
 class FitLoop {
  public:
   FitLoop(TrainerState& run, const Precision& precision, DataSource& source);
-  ~FitLoop();
-  FitLoop(const FitLoop&) = delete;
-  FitLoop& operator=(const FitLoop&) = delete;
 
   void run(const ResumePoint& resume);
 
@@ -36,8 +33,6 @@ class FitLoop {
 
   TrainerState& run_;
   std::int64_t batches_before_;  ///< Progress::total_batch_idx when it began
-  StopConditions stop_;
-  StepVotes votes_;
   TrainingData data_;
   FitValidation validation_;
   EpochPlan plan_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/core/engine/loops/take_over.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/random/rng_state.h"

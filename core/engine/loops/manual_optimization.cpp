@@ -40,8 +40,7 @@ ManualOptimization::ManualOptimization(const Trainer& trainer) : run_(TrainerSta
 
 void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
   run_.accumulation.window.in_backward = true;
-  run_backward(run_.hooks, run_.strategy(), run_.module(), *run_.step_votes, run_.nan, run_.leaves, run_.scaler.scale(loss),
-               synchronize);
+  run_backward(run_.step_context(), *run_.step_votes, run_.scaler.scale(loss), synchronize);
   // Until ranks reduce them, gradients are each rank's own.
   run_.accumulation.window.open = !synchronize;
 }

@@ -4,7 +4,6 @@
 
 #include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/parts/module_modes.h"
-#include "levin/core/engine/resume/gradient_state.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/random/rng_state.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "levin/core/engine/parts/gradient_accumulation.h"
-#include "levin/core/engine/parts/hook_tracker.h"
+#include "levin/core/engine/parts/hook_runner.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/protocol/metric_store.h"

@@ -6,7 +6,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/protocol/boundary_result.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 
 namespace levin {

@@ -3,7 +3,6 @@
 #include <map>
 #include <sstream>
 
-#include "levin/core/base/class_name.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -12,7 +11,7 @@
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/value_json.h"
-#include "levin/core/protocol/boundary_result.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 
 namespace levin {

@@ -5,10 +5,10 @@
 #include <typeinfo>
 
 #include "levin/core/accelerator.h"
-#include "levin/core/base/class_name.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/data_module.h"
 #include "levin/core/engine/parts/announcements.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "levin/core/protocol/deferred_value.h"
+#include "levin/core/protocol/metric_table.h"
 
 namespace levin {
 

@@ -1,11 +1,13 @@
 #include "levin/core/engine/parts/stop_request.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/unfinished_work.h"
-#include "levin/core/engine/parts/signals.h"
 
 namespace levin {
 
@@ -70,5 +72,31 @@ std::string StopRequest::explain(int world_size) const {
   if (const std::string own = reason(); !own.empty()) return own;
   return world_size == 1 ? "stop was asked for" : format("rank {} asked for it", first_rank_);
 }
+
+namespace {
+
+std::atomic<int> received_signal{0};
+
+void remember(int signal) {
+  const int before = std::atomic_exchange(&received_signal, signal);
+  if (signal == SIGINT && before == SIGINT) {
+    std::signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+  }
+}
+
+SignalHandlers& handlers() {
+  static auto& handlers = *new SignalHandlers({SIGINT, SIGTERM, SIGUSR1}, remember, SA_RESTART);
+  return handlers;
+}
+
+}  // namespace
+
+SignalScope::SignalScope() {
+  handlers().take([] { received_signal = 0; });
+}
+SignalScope::~SignalScope() { handlers().give_back(); }
+
+int SignalScope::received() { return received_signal; }
 
 }  // namespace levin

@@ -6,6 +6,8 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/engine/state/resume_state.h"
 #include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/options/value.h"
+#include "levin/core/protocol/metric_store.h"
 
 namespace levin {
 
@@ -28,5 +30,11 @@ void copy_rank_states(const Checkpoint& source, Checkpoint& target);
 /// Ranks: all, when they have agreed to end for a signal. Gathers every rank's state, on rank 0, for the checkpoints that it
 /// saves while the run ends.
 void keep_rank_states(TrainerState& run);
+
+/// A snapshot as plain values, for a checkpoint's manifest.
+Value to_value(const MetricSnapshot& snapshot);
+/// Metrics of a hook or with options that this build does not know are left out. Throws ConfigError when the values are no
+/// snapshot.
+MetricSnapshot metric_snapshot(const Value& value);
 
 }  // namespace levin

@@ -7,21 +7,21 @@
 
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/own_process.h"
+#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/diagnostics/crash_report.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
-#include "levin/core/engine/diagnostics/torch_error_hints.h"
+#include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/loops/take_over.h"
 #include "levin/core/engine/loops/training_data.h"
 #include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/parts/kept_memory.h"
+#include "levin/core/engine/parts/heap_memory.h"
 #include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/parts/rank_agreement.h"
-#include "levin/core/engine/parts/signals.h"
+#include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/resume/checkpoint_lookup.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/resume/rank_state.h"
@@ -42,14 +42,13 @@ class TakenProcess {
   explicit TakenProcess(const TrainerState& run) {
     const ProcessOptions& options = run.options().process;
     if (is_taken(options.signals)) signals_.emplace();
-    if (is_taken(options.memory)) memory_.emplace();
+    if (is_taken(options.memory)) keep_heap_memory();
     if (is_taken(options.crash_reports)) crash_report_.emplace(run.strategy().rank(), run.world_size() == 1, run.tracker);
   }
   static bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnProcess::is_one()); }
 
  private:
   std::optional<SignalScope> signals_;
-  std::optional<KeptMemory> memory_;
   std::optional<CrashReport> crash_report_;
 };
 

@@ -7,20 +7,11 @@
 #include <thread>
 
 #include "levin/core/checkpoint/background_files.h"
-#include "levin/core/engine/diagnostics/nan_guard.h"
-#include "levin/core/engine/parts/boundaries.h"
-#include "levin/core/engine/parts/gradient_accumulation.h"
-#include "levin/core/engine/parts/hook_runner.h"
-#include "levin/core/engine/parts/hook_tracker.h"
-#include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/state/resume_state.h"
-#include "levin/core/engine/step/gradient_scaler.h"
+#include "levin/core/engine/step/optimization.h"
 #include "levin/core/engine/step/optimizer_config.h"
-#include "levin/core/engine/step/step_graph.h"
-#include "levin/core/engine/step/trained_parameters.h"
-#include "levin/core/engine/step/unregistered_leaves.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/trainer.h"
 
@@ -28,7 +19,6 @@ namespace levin {
 
 class DataSource;
 class ModuleModes;
-class StepVotes;
 
 /// What entry points leave to one another.
 struct EntryState {
@@ -74,6 +64,7 @@ struct TrainerState {
   std::shared_ptr<const ModuleModes> modes_after_evaluation;
   BackgroundFiles files;  ///< last: what it still tells is told to the others
 
+  StepContext step_context() { return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, graph}; }
   Module& module() const { return *parts.module; }
   Strategy& strategy() const { return *setup.strategy; }
   const TrainerOptions& options() const { return setup.options; }

@@ -1,6 +1,11 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
 #include "levin/core/options/option_type.h"
+#include "levin/core/options/value.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -13,5 +18,46 @@ void scale_gradients(torch::optim::Optimizer& optimizer, double factor);
 
 /// Clips the gradients of an optimizer's parameters: kNorm to a total 2-norm of `value`, kValue to [-value, value].
 void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm);
+
+}  // namespace levin
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace levin {
+
+/// Keeps gradients from vanishing in 16-bit floats: losses are multiplied by a factor before backward passes, and gradients
+/// divided by it before an optimizer steps. Where a gradient is then infinite or NaN the step is left out, and the factor
+/// halves; it doubles after 2000 steps in a row that are not. Numbers are those of torch.amp.GradScaler. Under strategies that
+/// make gradients equal, all ranks do the same.
+class GradientScaler {
+ public:
+  /// A fit begins. `enabled`: its forward passes compute in 16-bit floats; everything below does nothing otherwise.
+  void begin(bool enabled) { *this = GradientScaler(enabled); }
+  /// Between batches: takes over what was found in the last one. Until then the factor stays, so that gradients of several
+  /// backward passes fit together.
+  void begin_batch();
+
+  at::Tensor scale(const at::Tensor& loss) const;
+  /// Divides an optimizer's gradients, or clears them when one of them is not finite: the optimizer then passes over all.
+  void unscale(torch::optim::Optimizer& optimizer);
+
+  double factor() const { return enabled_ ? factor_ : 1.0; }
+  /// Null when nothing is scaled.
+  Value state() const;
+  void load_state(const Value& state);
+
+  GradientScaler() = default;
+
+ private:
+  explicit GradientScaler(bool enabled) : enabled_(enabled) {}
+
+  bool enabled_ = false;
+  double factor_ = 65536.0;
+  std::int64_t good_batches_ = 0;  ///< in a row, with a step
+  bool stepped_ = false;           ///< since the batch began
+  bool overflowed_ = false;        ///< likewise
+};
 
 }  // namespace levin

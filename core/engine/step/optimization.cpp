@@ -51,26 +51,25 @@ void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer) {
   complete_state(optimizer);
 }
 
-void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, NanGuard& nan,
-                  UnregisteredLeaves& leaves, const at::Tensor& loss, bool synchronize) {
+void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& loss, bool synchronize) {
   check_loss(loss);
-  leaves.look_at_loss(loss);
-  nan.look_at_loss(loss);
-  hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
-  const bool reduces = synchronize && strategy.world_size() > 1;
+  step.leaves.look_at_loss(loss);
+  step.nan.look_at_loss(loss);
+  step.hooks.run(Hook::kOnBeforeBackward, &Callback::on_before_backward, &Module::on_before_backward, loss);
+  const bool reduces = synchronize && step.strategy.world_size() > 1;
   if (reduces) votes.publish();
-  strategy.before_backward(loss, synchronize);
-  hooks.module(Hook::kBackward, &Module::backward, loss);
+  step.strategy.before_backward(loss, synchronize);
+  step.hooks.module(Hook::kBackward, &Module::backward, loss);
   if (reduces) {
-    strategy.after_backward(module);
+    step.strategy.after_backward(*step.parts.module);
     votes.collect();
   }
-  hooks.run(Hook::kOnAfterBackward, &Callback::on_after_backward, &Module::on_after_backward);
+  step.hooks.run(Hook::kOnAfterBackward, &Callback::on_after_backward, &Module::on_after_backward);
 }
 
 StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step) {
   output_ = {};
-  GradientWindow& window = accumulation_.window;
+  GradientWindow& window = step_.accumulation.window;
   if (first_of_window) window = {};
   const auto closure = [&] { return forward_backward(batch, batch_idx, first_of_window, take_step); };
   if (!take_step) {
@@ -78,51 +77,51 @@ StepOutput AutomaticOptimization::run(const Batch* batch, std::int64_t batch_idx
     window = {.open = true, .weight = votes_.gradient_weight()};
     return std::move(output_);
   }
-  torch::optim::Optimizer& optimizer = *parts_.optimizers.front();
-  hooks_.module(Hook::kOptimizerStep, &Module::optimizer_step, optimizer, std::function<at::Tensor()>([&] {
-                  ++window.evaluations;
-                  const at::Tensor loss = loss_for(optimizer, closure());
-                  prepare_step(optimizer);
-                  return loss;
-                }));
-  strategy_.after_optimizer_step(optimizer);
+  torch::optim::Optimizer& optimizer = *step_.parts.optimizers.front();
+  step_.hooks.module(Hook::kOptimizerStep, &Module::optimizer_step, optimizer, std::function<at::Tensor()>([&] {
+                       ++window.evaluations;
+                       const at::Tensor loss = loss_for(optimizer, closure());
+                       prepare_step(optimizer);
+                       return loss;
+                     }));
+  step_.strategy.after_optimizer_step(optimizer);
   window = {};
-  ++progress_.global_step;
+  ++step_.progress.global_step;
   return std::move(output_);
 }
 
 at::Tensor AutomaticOptimization::forward_backward(const Batch* batch, std::int64_t batch_idx, bool first_of_window,
                                                    bool synchronize) {
   const at::AutoGradMode with_gradients(true);
-  torch::optim::Optimizer& optimizer = *parts_.optimizers.front();
-  if (first_of_window) strategy_.synchronize_buffers(*parts_.module);
+  torch::optim::Optimizer& optimizer = *step_.parts.optimizers.front();
+  if (first_of_window) step_.strategy.synchronize_buffers(*step_.parts.module);
   if (batch != nullptr) {
     const Precision::Forward forward(precision_);
-    const auto step = [&](Module& module) { return graph_.run(module, *batch, batch_idx); };
-    output_ = hooks_.module(Hook::kTrainingStep, step);
+    const auto step = [&](Module& module) { return step_.graph.run(module, *batch, batch_idx); };
+    output_ = step_.hooks.module(Hook::kTrainingStep, step);
   }
   const bool has_loss = batch != nullptr && output_.loss.defined();
-  GradientWindow& window = accumulation_.window;
-  const int world_size = strategy_.world_size();
-  const std::int64_t weight = has_loss ? accumulation_.weight_of(batch->batch_size(), world_size) : 0;
+  GradientWindow& window = step_.accumulation.window;
+  const int world_size = step_.strategy.world_size();
+  const std::int64_t weight = has_loss ? step_.accumulation.weight_of(batch->batch_size(), world_size) : 0;
   votes_.set_gradient_weight(static_cast<std::int32_t>(window.weight + weight));
-  at::Tensor loss = has_loss ? output_.loss / static_cast<double>(accumulation_.batches) : at::Tensor();
+  at::Tensor loss = has_loss ? output_.loss / static_cast<double>(step_.accumulation.batches) : at::Tensor();
   if (first_of_window) {
-    hooks_.run(Hook::kOnBeforeZeroGrad, &Callback::on_before_zero_grad, &Module::on_before_zero_grad, optimizer);
-    hooks_.module(Hook::kOptimizerZeroGrad, &Module::optimizer_zero_grad, optimizer);
+    step_.hooks.run(Hook::kOnBeforeZeroGrad, &Callback::on_before_zero_grad, &Module::on_before_zero_grad, optimizer);
+    step_.hooks.module(Hook::kOptimizerZeroGrad, &Module::optimizer_zero_grad, optimizer);
   }
   window.in_backward = true;
   if (has_loss) {
     output_.loss = loss.detach();
-    if (const std::int64_t full = accumulation_.full_weight(world_size); weight != full) {
+    if (const std::int64_t full = step_.accumulation.full_weight(world_size); weight != full) {
       loss = loss * (static_cast<double>(weight) / static_cast<double>(full));
     }
-    run_backward(hooks_, strategy_, *parts_.module, votes_, nan_, leaves_, scaler_.scale(loss), synchronize);
+    run_backward(step_, votes_, step_.scaler.scale(loss), synchronize);
     return output_.loss;
   }
   if (synchronize && world_size > 1) {
     votes_.publish();
-    strategy_.backward_without_batch(*parts_.module);
+    step_.strategy.backward_without_batch(*step_.parts.module);
     votes_.collect();
   }
   return loss;
@@ -134,18 +133,19 @@ void AutomaticOptimization::prepare_step(torch::optim::Optimizer& optimizer) {
   if (weight != 0) ++steps_.with_loss;
   if (weight == 0) {
     zero_grad(optimizer);
-  } else if (const double factor = accumulation_.correction(weight, strategy_.world_size()); factor != 1.0) {
+  } else if (const double factor = step_.accumulation.correction(weight, step_.strategy.world_size()); factor != 1.0) {
     scale_gradients(optimizer, factor);
   }
-  scaler_.unscale(optimizer);
-  nan_.skips_step(optimizer, *parts_.module);  // gradients that are cleared change nothing
-  hooks_.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step, optimizer);
-  hooks_.module(Hook::kConfigureGradientClipping, &Module::configure_gradient_clipping, optimizer);
-  begin_step(strategy_, optimizer);
+  step_.scaler.unscale(optimizer);
+  step_.nan.skips_step(optimizer, *step_.parts.module);  // gradients that are cleared change nothing
+  step_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
+                  optimizer);
+  step_.hooks.module(Hook::kConfigureGradientClipping, &Module::configure_gradient_clipping, optimizer);
+  begin_step(step_.strategy, optimizer);
 }
 
 at::Tensor AutomaticOptimization::loss_for(const torch::optim::Optimizer& optimizer, const at::Tensor& loss) {
-  if (strategy_.world_size() == 1 || steps_parameters_alone(optimizer)) return loss;
+  if (step_.strategy.world_size() == 1 || steps_parameters_alone(optimizer)) return loss;
   struct Share {
     double loss = 0;
     double weight = 0;
@@ -154,11 +154,29 @@ at::Tensor AutomaticOptimization::loss_for(const torch::optim::Optimizer& optimi
   const Share mine{loss.defined() ? loss.item<double>() * weight : 0, weight};
   const Meeting meeting("the loss of a step", "all have the same optimizer, and it decides by what they all get here");
   Share all;
-  for (const Share& share : RankExchange(strategy_.control_group()).gather_values(mine, meeting)) {
+  for (const Share& share : RankExchange(step_.strategy.control_group()).gather_values(mine, meeting)) {
     all.loss += share.loss;
     all.weight += share.weight;
   }
   return at::full({}, all.weight > 0 ? all.loss / all.weight : 0, at::TensorOptions(at::kDouble));
+}
+
+void StepVotes::publish() {
+  Votes mine = boundaries_.votes();
+  mine.gradient_weight = gradient_weight_;
+  mine.parameters_changed = parameters_.changed();
+  mine.loss_is_bad = nan_.votes_against();
+  board_.publish(sequence_, mine);
+}
+
+void StepVotes::collect() {
+  const std::vector<Votes> by_rank = board_.read(sequence_);
+  collected_ = boundaries_.adopt(by_rank);
+  nan_.adopt(by_rank);
+  collected_any_ = true;
+  ++sequence_;
+  // Every rank reaches this because the votes of all ranks, which each of them has, say so.
+  if (collected_.parameters_changed) parameters_.agree(/*after_reduction=*/true);
 }
 
 }  // namespace levin

@@ -4,21 +4,68 @@
 #include <utility>
 
 #include "levin/core/engine/diagnostics/nan_guard.h"
+#include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/parts/gradient_accumulation.h"
 #include "levin/core/engine/parts/hook_runner.h"
 #include "levin/core/engine/parts/progress.h"
-#include "levin/core/engine/step/gradient_scaler.h"
+#include "levin/core/engine/step/gradients.h"
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/engine/step/step_graph.h"
-#include "levin/core/engine/step/step_votes.h"
+#include "levin/core/engine/step/trained_parameters.h"
 #include "levin/core/engine/step/unregistered_leaves.h"
+#include "levin/core/protocol/control_group.h"
 #include "levin/core/strategy.h"
 
 namespace levin {
 
+/// This rank's part in the gradient reductions of training: votes go out before each one and come back after it, so that
+/// agreeing to stop costs no collective of its own. A rank whose parameters have changed says so in them.
+class StepVotes {
+ public:
+  StepVotes(VoteChannel& board, Boundaries& boundaries, TrainedParameters& parameters, NanGuard& nan)
+      : board_(board), boundaries_(boundaries), parameters_(parameters), nan_(nan) {}
+
+  /// Weight of this rank in the gradients since the last optimizer step, the batch in work included.
+  void set_gradient_weight(std::int32_t weight) { gradient_weight_ = weight; }
+  std::int32_t gradient_weight() const { return gradient_weight_; }
+
+  /// Before a backward pass that reduces gradients.
+  void publish();
+  /// After it, when gradients are reduced. All ranks get the same. Where the parameters of some rank have changed, all ranks
+  /// agree on them here, before the optimizer steps.
+  void collect();
+  /// Starts a training batch: nothing is collected yet.
+  void begin_batch() { collected_any_ = false; }
+  /// True when gradients were reduced in this batch; agreed() is then what all ranks know.
+  bool reduced() const { return collected_any_; }
+  const Votes& agreed() const { return collected_; }
+
+ private:
+  VoteChannel& board_;
+  Boundaries& boundaries_;
+  TrainedParameters& parameters_;
+  NanGuard& nan_;
+  std::int64_t sequence_ = 0;
+  std::int32_t gradient_weight_ = 0;
+  bool collected_any_ = false;
+  Votes collected_;
+};
+
+/// What of a run its training steps use.
+struct StepContext {
+  Strategy& strategy;
+  const RunParts& parts;
+  Progress& progress;
+  HookRunner& hooks;
+  GradientAccumulation& accumulation;
+  NanGuard& nan;
+  GradientScaler& scaler;
+  UnregisteredLeaves& leaves;
+  StepGraph& graph;
+};
+
 /// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
-void run_backward(HookRunner& hooks, Strategy& strategy, Module& module, StepVotes& votes, NanGuard& nan,
-                  UnregisteredLeaves& leaves, const at::Tensor& loss, bool synchronize);
+void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& loss, bool synchronize);
 
 /// Before an optimizer steps, when its gradients are complete.
 void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer);
@@ -28,20 +75,8 @@ void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer);
 /// fewer samples or none, the mean is taken over the samples that there really were.
 class AutomaticOptimization {
  public:
-  AutomaticOptimization(Strategy& strategy, const RunParts& parts, Progress& progress, GradientAccumulation& accumulation,
-                        StepVotes& votes, const Precision& precision, HookRunner& hooks, NanGuard& nan, GradientScaler& scaler,
-                        UnregisteredLeaves& leaves, StepGraph& graph)
-      : strategy_(strategy),
-        parts_(parts),
-        progress_(progress),
-        accumulation_(accumulation),
-        votes_(votes),
-        precision_(precision),
-        hooks_(hooks),
-        nan_(nan),
-        scaler_(scaler),
-        leaves_(leaves),
-        graph_(graph) {}
+  AutomaticOptimization(const StepContext& step, StepVotes& votes, const Precision& precision)
+      : step_(step), votes_(votes), precision_(precision) {}
 
   /// `batch` null: this rank has none, and takes part in the reduction without. `first_of_window`: gradients start at zero.
   /// `take_step`: gradients are reduced and the optimizer steps. Gives the step's output, its loss detached and divided by
@@ -62,17 +97,9 @@ class AutomaticOptimization {
   /// The mean over ranks, where an optimizer decides by the loss how it goes on, as LBFGS does: else ranks would part.
   at::Tensor loss_for(const torch::optim::Optimizer& optimizer, const at::Tensor& loss);
 
-  Strategy& strategy_;
-  const RunParts& parts_;
-  Progress& progress_;
-  GradientAccumulation& accumulation_;
+  StepContext step_;
   StepVotes& votes_;
   const Precision& precision_;
-  HookRunner& hooks_;
-  NanGuard& nan_;
-  GradientScaler& scaler_;
-  UnregisteredLeaves& leaves_;
-  StepGraph& graph_;
   StepOutput output_;
   Steps steps_;
 };

@@ -7,7 +7,6 @@
 
 #include <typeinfo>
 
-#include "levin/core/base/class_name.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/metric_names.h"

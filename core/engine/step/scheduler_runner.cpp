@@ -4,7 +4,6 @@
 #include <typeinfo>
 #include <utility>
 
-#include "levin/core/base/class_name.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/metric_names.h"

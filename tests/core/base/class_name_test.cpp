@@ -1,4 +1,4 @@
-#include "levin/core/base/class_name.h"
+#include "levin/core/base/text.h"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/base/error.h"
-#include "levin/core/formats/pickle_writer.h"
 #include "levin/core/options/value_json.h"
 
 namespace {

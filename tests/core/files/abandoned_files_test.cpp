@@ -1,4 +1,4 @@
-#include "levin/core/files/abandoned_files.h"
+#include "levin/core/files/atomic_file.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,7 +8,6 @@
 #include <chrono>
 #include <fstream>
 
-#include "levin/core/files/atomic_file.h"
 #include "levin/core/files/paths.h"
 #include "support/temporary_folder.h"
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "levin/core/base/error.h"
-#include "levin/core/engine/diagnostics/failed_batch_scope.h"
+#include "levin/core/engine/diagnostics/crash_report.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 

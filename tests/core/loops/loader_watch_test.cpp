@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "levin/core/base/steady_seconds.h"
+#include "levin/core/base/process.h"
 #include "levin/data/combined_loader.h"
 #include "support/file_text.h"
 #include "support/recording.h"

@@ -44,8 +44,8 @@ struct OptimizationBench : RunBench {
   UnregisteredLeaves leaves{parts};
   StepGraph graph{setup};
   StepVotes votes{setup.strategy->vote_channel(), boundaries, trained, nan};
-  AutomaticOptimization optimization{*setup.strategy, parts, progress, accumulation, votes, precision,
-                                     hooks,           nan,   scaler,   leaves,       graph};
+  AutomaticOptimization optimization{
+      {*setup.strategy, parts, progress, hooks, accumulation, nan, scaler, leaves, graph}, votes, precision};
 };
 
 }  // namespace

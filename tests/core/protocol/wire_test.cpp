@@ -5,10 +5,9 @@
 #include <cstring>
 
 #include "levin/core/base/error.h"
-#include "levin/core/protocol/boundary_result.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
-#include "levin/core/protocol/new_metrics.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;

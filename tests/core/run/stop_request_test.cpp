@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
-#include "levin/core/engine/parts/signals.h"
 
 using namespace levin;
 

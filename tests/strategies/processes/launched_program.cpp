@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
-#include "levin/core/base/own_process.h"
+#include "levin/core/base/process.h"
 #include "levin/strategies/failure/failure_watch.h"
 #include "levin/strategies/failure/process_state.h"
 #include "levin/strategies/host/shared_memory_group.h"

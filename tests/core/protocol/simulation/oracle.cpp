@@ -6,8 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "levin/core/protocol/boundary_result.h"
-#include "levin/core/protocol/metric_options.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/metric_table.h"
 
 namespace levin::testing {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <string>
 #include <string_view>
 
@@ -15,5 +17,12 @@ std::string hint_for_torch_warning(std::string_view message);
 
 /// "x [32, 4] Float, y [32] Long": the keys of a batch with shapes and types, for an error's text.
 std::string describe_batch(const Batch& batch);
+
+/// Prints LibTorch's own warnings through the console: once each, and once for all ranks. Else each rank repeats them, and they
+/// tear the progress bar.
+class TorchWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override;
+};
 
 }  // namespace levin

@@ -1,4 +1,4 @@
-#include "levin/core/base/own_process.h"
+#include "levin/core/base/process.h"
 
 #include <utility>
 

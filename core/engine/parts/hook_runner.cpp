@@ -1,7 +1,7 @@
-#include "levin/core/engine/parts/hook_tracker.h"
+#include "levin/core/engine/parts/hook_runner.h"
 
-#include "levin/core/base/class_name.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/callback.h"
 #include "levin/core/module.h"
 

@@ -1,10 +1,14 @@
-#include "levin/core/engine/diagnostics/torch_error_hints.h"
+#include "levin/core/engine/diagnostics/torch_messages.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string>
+
+#include "levin/core/base/format.h"
+#include "levin/core/console/console.h"
 
 namespace levin {
 
@@ -92,6 +96,13 @@ std::string describe_batch(const Batch& batch) {
     text += key + " " + (tensor.defined() ? c10::str(tensor.sizes(), " ", tensor.scalar_type()) : "undefined");
   }
   return text.empty() ? "empty" : text;
+}
+
+void TorchWarnings::process(const c10::Warning& warning) {
+  const c10::SourceLocation& place = warning.source_location();
+  const std::string file = std::filesystem::path(place.file).filename().string();
+  const std::string hint = hint_for_torch_warning(warning.msg());
+  Console::instance().warn_once(format("{} (LibTorch, {}:{}){}", warning.msg(), file, place.line, hint));
 }
 
 }  // namespace levin

@@ -1,7 +1,0 @@
-#include "levin/core/profiler.h"
-
-namespace levin {
-
-Profiler::~Profiler() = default;
-
-}  // namespace levin
