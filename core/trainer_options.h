@@ -27,8 +27,8 @@ struct LEVIN_API ProcessOptions {
   /// A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, std::terminate with it) tells its hook and step on standard error,
   /// where the program does not handle the signal; so does exit() in the middle of a run, whose status is then not 0.
   std::optional<bool> crash_reports = std::nullopt;
-  /// Memory of tensors on the CPU is kept for the next step: by an allocator of levin's, and by glibc's malloc, whose settings
-  /// (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD) stay afterwards, as there is no way back.
+  /// glibc's malloc keeps the memory of a step for the next one. Its settings (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD) stay
+  /// afterwards, as there is no way back.
   std::optional<bool> memory = std::nullopt;
 
   static void declare(OptionList<ProcessOptions>& options);

@@ -98,15 +98,11 @@ TEST_CASE("several Trainers train one after another and beside one another") {
   CHECK(log_of_good_run("several") == Lines{"64 and 64 steps"});
 }
 
-TEST_CASE("embedded, levin takes no signal, no allocator and no setting of malloc unless asked to") {
+TEST_CASE("embedded, levin takes no signal and no setting of malloc unless asked to") {
   CHECK(log_of_good_run("takes_nothing") == Lines{"0 settings of malloc"});
   const Lines asked = log_of_good_run("takes_what_it_is_asked_to");
   REQUIRE(asked.size() == 3);
-#if defined(__SANITIZE_ADDRESS__)
-  CHECK(asked[0] == "taken: SIGINT SIGSEGV malloc");
-#else
-  CHECK(asked[0] == "taken: SIGINT SIGSEGV allocator malloc");  // SIGTERM is the application's
-#endif
+  CHECK(asked[0] == "taken: SIGINT SIGSEGV malloc");  // SIGTERM is the application's
   CHECK_THAT(asked[1], StartsWith("Stopped by signal 10 (User defined signal 1) "));
   CHECK(asked[2] == "all given back");
 }
