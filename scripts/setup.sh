@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build of levin needs and is missing: Debian packages, and LibTorch into a folder outside the clone.
-# Usage: scripts/setup.sh [lint|fuzz|launchers]   With `lint`, clang, clang-format and clang-tidy (from PyPI, into
-# the folder of LibTorch) too; with `fuzz`, clang and
-# libFuzzer; with `launchers`, Open MPI and Slurm, which some tests start. A run that finds everything in place takes milliseconds.
+# Usage: scripts/setup.sh [lint|fuzz|launchers]   With `lint`, clang, libFuzzer, clang-format and clang-tidy (from PyPI, into
+# the folder of LibTorch) too; with `fuzz`, clang and libFuzzer; with `launchers`, Open MPI and Slurm, which some tests start. A run that finds everything in place takes milliseconds.
 #
 # Environment:
 #   LEVIN_CACHE          where LibTorch and clang-tidy are kept, shared by all clones (default ~/.cache/levin)
@@ -26,7 +25,7 @@ fail() {
 
 packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev libgloo-dev catch2
   librapidcheck-dev python3 python3-jsonschema python3-yaml)
-[[ ${1:-} != lint ]] || packages+=(clang-format-14 clang-14)
+[[ ${1:-} != lint ]] || packages+=(clang-format-14 clang-14 libclang-rt-14-dev)
 [[ ${1:-} != launchers ]] || packages+=(openmpi-bin slurmctld slurmd slurm-client munge iproute2)
 [[ ${1:-} != fuzz ]] || packages+=(clang-14 libclang-rt-14-dev)
 
