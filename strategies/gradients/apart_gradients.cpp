@@ -26,7 +26,7 @@ bool has_sparse_gradient(const torch::nn::Module& module) {
 
 std::int64_t kind_of_gradient(const at::Tensor& parameter) {
   const at::Tensor& gradient = parameter.grad();
-  if (!parameter.requires_grad() || !gradient.defined()) return kNone;
+  if (!gradient.defined()) return kNone;
   return gradient.is_sparse() && gradient.is_cpu() && !gradient.is_complex() ? gradient._nnz() : kDense;
 }
 

@@ -14,8 +14,9 @@ class ProcessWorld;
 /// the weights of torch::nn::Embedding and EmbeddingBag with `sparse`.
 std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module);
 
-/// Makes the gradients of parameters that require one their mean over ranks. Sparse ones stay sparse on the CPU, unless some
-/// rank's is dense; where no rank has one, there is none. Ranks: all, with the same parameters.
+/// Makes the gradients of parameters their mean over ranks, also of those that are frozen by now: what they have may come from
+/// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; where no rank has one, there
+/// is none. Ranks: all, with the same parameters.
 void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting);
 
 /// The same memory as numbers that every backend knows.

@@ -43,6 +43,31 @@ Buckets assign_buckets(const std::vector<at::Tensor>& parameters, std::int64_t c
 /// a bucket can then be cleared by Optimizer::zero_grad().
 using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
 
+/// Frozen parameters among these require a gradient while it lives.
+class Unfrozen {
+ public:
+  explicit Unfrozen(const std::vector<at::Tensor>& parameters) {
+    std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(frozen_),
+                 [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
+    for (const at::Tensor& parameter : frozen_) parameter.set_requires_grad(true);
+  }
+  ~Unfrozen() {
+    for (const at::Tensor& parameter : frozen_) parameter.set_requires_grad(false);
+  }
+  Unfrozen(const Unfrozen&) = delete;
+  Unfrozen& operator=(const Unfrozen&) = delete;
+
+ private:
+  std::vector<at::Tensor> frozen_;
+};
+
+/// A loss that needs every one of these and gives each a gradient of exactly zero, whatever its value: the gradient is 0 * 1.
+at::Tensor zero_loss(const std::vector<at::Tensor>& parameters) {
+  at::Tensor loss = torch::zeros({}, parameters.front().options().requires_grad(false));
+  for (const at::Tensor& parameter : parameters) loss = loss + parameter.sum().to(loss.options()) * 0;
+  return loss;
+}
+
 /// The constructor takes the size limits of buckets from LibTorch 2.13 on.
 template <class Reducer, class... Arguments>
 std::unique_ptr<Reducer> make_reducer(std::vector<std::int64_t> size_limits, Arguments... arguments) {
@@ -121,6 +146,7 @@ void GradientReducer::rebuild_buckets() {
 }
 
 void GradientReducer::watch_gradients() {
+  came_frozen_.resize(parameters_.size());
   if (arrivals_) arrivals_->last_pass.resize(parameters_.size());
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     hooks_.push_back(parameters_[index].register_hook([this, index](const at::Tensor& gradient) {
@@ -139,6 +165,8 @@ void GradientReducer::check_is_dense(const at::Tensor& gradient, std::size_t ind
 }
 
 void GradientReducer::note_arrival(std::size_t index) {
+  // Autograd keeps no gradient for it, and the bucket has zeros.
+  if (!parameters_[index].requires_grad() && !parameters_[index].grad().defined()) came_frozen_[index] = 1;
   if (!arrivals_ || std::exchange(arrivals_->last_pass[index], arrivals_->pass) == arrivals_->pass) return;
   if (++arrivals_->count == parameters_.size() && tells_last_gradient() && options_.on_wait) options_.on_wait(true);
 }
@@ -152,14 +180,25 @@ void GradientReducer::prepare(const at::Tensor& loss) {
   rebuild_buckets();
   std::vector<at::Tensor> outputs;
   if (options_.find_unused_parameters) {
-    anchor_loss_ = parameters_.front().sum() * 0;
+    // A gradient of earlier batches makes a parameter one that is used, also when it is frozen by now.
+    anchored_ = {parameters_.front()};
+    std::copy_if(parameters_.begin(), parameters_.end(), std::back_inserter(anchored_),
+                 [](const at::Tensor& parameter) { return !parameter.requires_grad() && parameter.grad().defined(); });
+    const Unfrozen unfrozen(anchored_);
+    anchor_loss_ = zero_loss(anchored_);
     outputs = {loss, anchor_loss_};
   }
   reducer_->prepare_for_backward(outputs);
 }
 
 void GradientReducer::finish(const torch::nn::Module& module) {
-  if (anchor_loss_.defined()) std::exchange(anchor_loss_, at::Tensor()).backward();
+  if (anchor_loss_.defined()) {
+    const Unfrozen unfrozen(anchored_);
+    std::exchange(anchor_loss_, at::Tensor()).backward();
+  }
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    if (std::exchange(came_frozen_[index], 0) != 0) given_zeros_.push_back(parameters_[index]);
+  }
   if (!arrivals_) return;
   std::vector<std::size_t> missing;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
@@ -197,19 +236,12 @@ void GradientReducer::reduce_zeros() {
 }
 
 void GradientReducer::add_zeros(const std::vector<at::Tensor>& parameters, bool prepares) {
-  std::vector<at::Tensor> frozen;
-  for (const at::Tensor& parameter : parameters) {
-    if (!parameter.requires_grad()) frozen.push_back(parameter);
-  }
-  for (at::Tensor& parameter : frozen) parameter.requires_grad_(true);
-  // A loss that needs every parameter and gives each a gradient of exactly zero, whatever its value: the gradient is 0 * 1.
-  at::Tensor loss = torch::zeros({}, parameters[0].options().requires_grad(false));
-  for (const at::Tensor& parameter : parameters) loss = loss + parameter.sum().to(loss.options()) * 0;
+  const Unfrozen unfrozen(parameters);
+  const at::Tensor loss = zero_loss(parameters);
   if (prepares) prepare(loss);
   std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(given_zeros_),
                [](const at::Tensor& parameter) { return !parameter.grad().defined(); });
   loss.backward();
-  for (at::Tensor& parameter : frozen) parameter.requires_grad_(false);
 }
 
 }  // namespace levin

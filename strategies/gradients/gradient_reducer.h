@@ -88,10 +88,13 @@ class GradientReducer {
   std::vector<std::string> names_;  ///< of parameters_
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> given_zeros_;
+  std::vector<unsigned char> came_frozen_;  ///< by parameter: a hook froze it between forward and backward
   std::unique_ptr<c10d::Reducer> reducer_;
   std::vector<unsigned> hooks_;         ///< by parameter
   std::unique_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
-  at::Tensor anchor_loss_;              ///< with find_unused_parameters, in a reduction: what gives the anchor its gradient
+  // With find_unused_parameters, in a reduction: the anchor and what else needs a gradient, and the loss that gives it.
+  std::vector<at::Tensor> anchored_;
+  at::Tensor anchor_loss_;
 };
 
 }  // namespace levin

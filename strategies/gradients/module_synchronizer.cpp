@@ -74,6 +74,9 @@ void ModuleSynchronizer::make_reducer(const std::vector<at::Tensor>& not_agreed)
   options_.learns_unused = learns_unused_;
   options_.shared_memory = world_.shared_gradients();
   const std::vector<at::Tensor> parameters = parameters_of(module_);
+  frozen_.clear();
+  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(frozen_),
+               [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
   const auto is_reduced = [&](const at::Tensor& parameter) {
     return parameter.requires_grad() && !contains(options_.left_out, parameter);
   };
@@ -196,6 +199,9 @@ void ModuleSynchronizer::finish_reduction() {
 
 void ModuleSynchronizer::reduce_apart() {
   levin::reduce_apart(world_, apart_, {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
+  // Frozen among batches that were not reduced, they step with the gradients of those.
+  const std::vector<at::Tensor> frozen = std::exchange(frozen_, {});
+  levin::reduce_apart(world_, frozen, {"gradients of frozen parameters", "all have set up their first reduction alike"});
 }
 
 void ModuleSynchronizer::learn_unused(bool has_batch) {

@@ -45,7 +45,7 @@ class ModuleSynchronizer {
   /// on. Throws DesyncError on every rank when they differ.
   void learn_unused(bool has_batch);
   void broadcast(const std::vector<at::Tensor>& tensors);
-  /// The gradients that travel in no bucket.
+  /// The gradients that travel in no bucket: those of apart_ and, once, those of frozen_.
   void reduce_apart();
   /// What took part with zeros, because it is not trained any more, has a gradient only where some rank had one before.
   void drop_zeros();
@@ -59,6 +59,7 @@ class ModuleSynchronizer {
   bool learns_unused_ = false;                ///< of a static graph, until its first step is reduced
   std::vector<at::Tensor> left_out_;          ///< which a static graph does not use
   std::vector<at::Tensor> apart_;             ///< whose gradients no bucket can hold
+  std::vector<at::Tensor> frozen_;            ///< which the reducer does not know, until the first reduction
   std::unique_ptr<GradientReducer> reducer_;  ///< null: nothing to train
   WaitObserver wait_observer_;
   std::optional<double> arrived_;  ///< where the observer is told of whole passes: when this one had its last gradient

@@ -56,6 +56,10 @@ class TwoWeights final : public RecordingModule {
       first_.requires_grad_(false);
       second_.requires_grad_(true);
       groups[0].params() = {second_};
+    } else if (what == "freeze_alone") {
+      first_.requires_grad_(false);  // steps on with the gradients that it has
+      second_.requires_grad_(true);
+      trainer().optimizers().at(0)->add_param_group({{second_}});
     } else if (what == "add") {
       third_ = register_parameter("third", torch::full({1}, 7.0f + static_cast<float>(trainer().rank())));
       trainer().optimizers().at(0)->add_param_group({{third_}});
