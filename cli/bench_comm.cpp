@@ -1,10 +1,13 @@
+#include <CLI/CLI.hpp>
 #include <iostream>
+#include <memory>
 
-#include "levin/cli/bench.h"
+#include "levin/cli/subcommands.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/table.h"
+#include "levin/core/files/atomic_file.h"
 #include "levin/strategies/world/collective_bench.h"
 #include "levin/strategies/world/join_ranks.h"
 
@@ -49,25 +52,58 @@ LaunchRequest request_of(const TrainerOptions& options) {
           .timeout_seconds = options.timeout_seconds};
 }
 
-}  // namespace
+struct BenchOptions {
+  std::string what;  ///< "comm": there may be more to measure
+  std::string csv;   ///< a file; empty: none
+  std::int64_t min_bytes = 1024;
+  std::int64_t max_bytes = std::int64_t{256} << 20;
+};
 
-void bench_comm(const CommandLine& line, const RunConfig& config) {
+void show(const BenchOptions& options, const RankGroup& ranks, const std::vector<CollectiveTime>& times) {
+  std::cout << format("{} ranks, {}. Bus bandwidth as nccl-tests define it.\n\n", ranks.world_size(), ranks.description())
+            << table_of(times) << std::endl;
+  if (options.csv.empty()) return;
+  AtomicFile file(options.csv);
+  file.write(csv_of(times));
+  file.commit();
+}
+
+/// What collectives take among the ranks that `trainer:` asks for. Ranks: all.
+void bench_comm(const BenchOptions& options, const RunConfig& config) {
   const Launched launched = join_ranks(request_of(config.trainer));
-  const int ranks = launched.ranks->world_size();
-  if (ranks == 1) throw ConfigError("bench comm: one rank has nobody to talk to: give --trainer.devices=2 or more");
+  if (launched.ranks->world_size() == 1)
+    throw ConfigError("bench comm: one rank has nobody to talk to: give --trainer.devices=2 or more");
   try {
     const std::vector<CollectiveTime> times =
-        CollectiveBench(*launched.accelerator, launched.device).sweep(line.bench.min_bytes, line.bench.max_bytes);
-    if (launched.ranks->rank() == 0) {
-      std::cout << format("{} ranks, {}. Bus bandwidth as nccl-tests define it.\n\n", ranks, launched.ranks->description())
-                << table_of(times) << std::endl;
-      if (!line.bench.csv.empty()) write_bench_file(line.bench.csv, csv_of(times));
-    }
+        CollectiveBench(*launched.accelerator, launched.device).sweep(options.min_bytes, options.max_bytes);
+    if (launched.ranks->rank() == 0) show(options, *launched.ranks, times);
   } catch (...) {
     launched.ranks->report_failure({}, std::current_exception());
     throw;
   }
   launched.ranks->end_entry_point();
+}
+
+}  // namespace
+
+Subcommand bench_subcommand() {
+  const auto options = std::make_shared<BenchOptions>();
+  return {
+      "bench", "Measure what ranks say to one another",
+      [options](CLI::App& app) {
+        app.add_option("what", options->what,
+                       "comm: time all-reduce, all-gather, broadcast and reduce-scatter among --trainer.devices ranks")
+            ->required()
+            ->check(CLI::IsMember({"comm"}));
+        app.add_option("--csv", options->csv, "Also write the numbers to this file")->type_name("FILE");
+        app.add_option("--min_bytes", options->min_bytes, "Smallest tensor")->check(CLI::PositiveNumber)->capture_default_str();
+        app.add_option("--max_bytes", options->max_bytes, "Largest tensor")->check(CLI::PositiveNumber)->capture_default_str();
+        declare_sources(app);
+      },
+      [options](const CommandLine& line) {
+        bench_comm(*options, begin_run(line));
+        return 0;
+      }};
 }
 
 }  // namespace levin::cli

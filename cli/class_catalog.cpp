@@ -6,21 +6,16 @@
 namespace levin::cli {
 namespace {
 
-struct Kind {
-  std::string name;
-  std::string plural;
-  std::vector<const ClassInfo*> (*classes)();
-  const ClassInfo* (*find)(std::string_view);
-};
-
 template <class Base>
-Kind kind(const char* plural) {
+ClassKind kind(const char* plural) {
   return {Registry<Base>::kind(), plural, [] { return Registry<Base>::instance().classes(); },
           [](std::string_view class_path) { return Registry<Base>::instance().find(class_path); }};
 }
 
-const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {
+}  // namespace
+
+const std::vector<ClassKind>& class_catalog() {
+  static const std::vector<ClassKind> all = {
       kind<Module>("models"),
       kind<DataModule>("data_modules"),
       kind<Dataset>("datasets"),
@@ -36,28 +31,27 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
-}  // namespace
-
-std::vector<ClassKind> class_catalog() {
-  std::vector<ClassKind> catalog;
-  for (const Kind& kind : kinds()) catalog.push_back({kind.name, kind.plural, kind.classes()});
-  return catalog;
-}
-
-ClassKind class_kind(std::string_view name) {
+const ClassKind& class_kind(std::string_view name) {
   std::vector<std::string> names;
-  for (ClassKind& kind : class_catalog()) {
-    if (name == kind.name || name == kind.plural) return std::move(kind);
+  for (const ClassKind& kind : class_catalog()) {
+    if (name == kind.name || name == kind.plural) return kind;
     names.push_back(kind.plural);
   }
   throw ConfigError(format("there is no kind of class '{}'{}", name, did_you_mean(name, names, "kinds")));
 }
 
-FoundClass find_class(std::string_view class_path) {
-  for (const Kind& kind : kinds()) {
-    if (const ClassInfo* info = kind.find(class_path)) return {kind.name, info};
+const ClassInfo* class_of(const Value& spec) {
+  const Value* name = spec.is_string() ? &spec : spec.find("class_path");
+  if (name == nullptr || !name->is_string()) return nullptr;
+  for (const ClassKind& kind : class_catalog()) {
+    if (const ClassInfo* info = kind.find(name->as_string())) return info;
   }
-  return {};
+  return nullptr;
+}
+
+std::vector<OptionInfo> options_of(const Value& spec) {
+  const ClassInfo* info = class_of(spec);
+  return info != nullptr ? info->options : std::vector<OptionInfo>{};
 }
 
 }  // namespace levin::cli

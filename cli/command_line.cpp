@@ -1,30 +1,25 @@
 #include "levin/cli/command_line.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
+#include <optional>
 #include <sstream>
 
-#include "levin/cli/help_text.h"
-#include "levin/cli/key_suggestion.h"
+#include "levin/cli/config_keys.h"
 #include "levin/cli/load_config.h"
-#include "levin/cli/new_project.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
 #include "levin/core/options/build_info.h"
+#include "levin/core/trainer_options.h"
 
 namespace levin::cli {
 namespace {
-
-const std::vector<std::string>& command_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all = run_command_names();
-    all.insert(all.end(), {"list", "schema", "new", "inspect", "export", "bench"});
-    return all;
-  }();
-  return names;
-}
 
 bool is_flag(const std::string& argument) {
   return argument.size() > 1 && argument[0] == '-' && !std::isdigit(static_cast<unsigned char>(argument[1])) &&
@@ -35,7 +30,8 @@ bool is_flag(const std::string& argument) {
 /// in, plug-ins before or behind the command, and help topics. The rest is left for CLI11.
 class Splitter {
  public:
-  Splitter(const std::vector<std::string>& arguments, CommandLine& line) : arguments_(arguments), line_(line) {}
+  Splitter(const std::vector<std::string>& arguments, const std::vector<std::string>& commands, CommandLine& line)
+      : arguments_(arguments), commands_(commands), line_(line) {}
 
   std::vector<std::string> split() {
     while (next_ < arguments_.size()) {
@@ -48,27 +44,25 @@ class Splitter {
 
  private:
   bool take_config(const std::string& argument) {
-    if (argument == "--config" || argument == "-c") {
-      line_.sources.push_back(ConfigFile{value_of(argument, "FILE")});
-    } else if (argument.starts_with("--config=")) {
-      line_.sources.push_back(ConfigFile{argument.substr(9)});
-    } else if (argument == "-config" || argument.starts_with("-config=")) {
+    if (argument == "-config" || argument.starts_with("-config="))
       throw ConfigError(Mark{"command line"}, format("unknown option '{}'; did you mean '-{}'?", argument, argument));
-    } else if (argument.starts_with("-c") && argument.size() > 2) {
-      line_.sources.push_back(ConfigFile{argument.substr(2)});
-    } else {
-      return false;
-    }
-    return true;
+    std::optional<std::string> file = given(argument, "--config");
+    if (!file) file = given(argument, "-c");
+    if (!file && argument.starts_with("-c")) file = argument.substr(2);
+    if (file) line_.sources.push_back(ConfigFile{*file});
+    return file.has_value();
   }
 
   bool take_plugin(const std::string& argument) {
-    if (argument == "--plugin") {
-      line_.plugins.push_back(value_of(argument, "FILE"));
-      return true;
-    }
-    if (argument.starts_with("--plugin=")) line_.plugins.push_back(argument.substr(9));
-    return argument.starts_with("--plugin=");
+    const std::optional<std::string> file = given(argument, "--plugin");
+    if (file) line_.plugins.push_back(*file);
+    return file.has_value();
+  }
+
+  /// The value of an option that names a file, behind it or as NAME=FILE.
+  std::optional<std::string> given(const std::string& argument, const std::string& name) {
+    if (argument == name) return value_of(argument, "FILE");
+    return argument.starts_with(name + "=") ? std::optional(argument.substr(name.size() + 1)) : std::nullopt;
   }
 
   bool take_help(const std::string& argument) {
@@ -77,7 +71,7 @@ class Splitter {
       return true;
     }
     const bool has_topic = (argument == "--help" || argument == "-h") && next_ < arguments_.size() &&
-                           !is_flag(arguments_[next_]) && !is_command(arguments_[next_]);
+                           !is_flag(arguments_[next_]) && !is_among(commands_, arguments_[next_]);
     if (has_topic) line_.help_topic = arguments_[next_++];
     return has_topic;
   }
@@ -90,8 +84,7 @@ class Splitter {
     if (append) key.pop_back();
     // What the launcher is told is not the run's own, and may be said without its section.
     if (key == "max_restarts" || key == "min_devices") key.insert(0, "trainer.");
-    const std::vector<std::string> sections = section_names();
-    if (std::find(sections.begin(), sections.end(), key.substr(0, key.find('.'))) == sections.end()) return false;
+    if (!is_among(section_names(), key.substr(0, key.find('.')))) return false;
     if (key.ends_with(".help")) {
       const bool has_class = equals == std::string::npos && next_ < arguments_.size() && !is_flag(arguments_[next_]);
       const std::string name = equals != std::string::npos ? argument.substr(equals + 1) : has_class ? arguments_[next_++] : "";
@@ -114,72 +107,12 @@ class Splitter {
     return arguments_[next_++];
   }
 
-  static bool is_command(const std::string& argument) {
-    return std::find(command_names().begin(), command_names().end(), argument) != command_names().end();
-  }
-
   const std::vector<std::string>& arguments_;
+  const std::vector<std::string>& commands_;
   CommandLine& line_;
   std::size_t next_ = 0;
   std::vector<std::string> rest_;
 };
-
-// Taken out by Splitter; declared for --help.
-void declare_source_options(CLI::App& command) {
-  command.add_option("-c,--config", "YAML file; may be given several times, later ones win")->type_name("FILE");
-  command.add_option("--plugin", "Library with classes of your own; may be given several times")->type_name("FILE");
-}
-
-void add_run_command(CLI::App& app, const std::string& name, const std::string& help, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(name, help);
-  command->add_flag("--print_config", line.print_config, "Print the complete configuration with comments, and exit");
-  declare_source_options(*command);
-  command->footer(run_command_footer());
-}
-
-void add_file_commands(CLI::App& app, FileCommand& command) {
-  CLI::App* inspect =
-      app.add_subcommand("inspect", "Print what a checkpoint or another file of weights holds, and whether it is whole");
-  inspect->add_option("file", command.file, "The file, or a folder of Hugging Face's")->required();
-  inspect->add_flag("--json", command.as_json, "As JSON");
-  constexpr const char* kKeyHelp =
-      "Which dict of tensors, where a file of torch.save() holds several: as generator or models.a";
-  inspect->add_option("--key", command.key, kKeyHelp);
-  CLI::App* save =
-      app.add_subcommand("export", "Write the weights of a checkpoint, or of another file, as other programs read them");
-  save->add_option("file", command.file, "The file, or a folder of Hugging Face's")->required();
-  save->add_option("--to", command.format, "safetensors, state_dict (torch.load) or lightning (ckpt_path of Lightning's fit)")
-      ->required()
-      ->check(CLI::IsMember({"safetensors", "state_dict", "lightning"}));
-  save->add_option("-o,--output", command.output, "The file to write; beside FILE when left out");
-  save->add_flag("--force", command.force, "Replace a file that is there already");
-  save->add_option("--key", command.key, kKeyHelp);
-  save->add_option("--prefix", command.prefix, "Only weights whose names begin with this, without it");
-  save->add_option("--add_prefix", command.add_prefix, "What stands before each name then, such as model.");
-}
-
-void add_bench_command(CLI::App& app, CommandLine& line) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure what ranks say to one another, or the parts of a training step");
-  bench->require_subcommand(1);
-  bench->fallthrough();
-  bench->allow_extras();
-  const auto add = [&](const char* what, const char* help) {
-    CLI::App* command = bench->add_subcommand(what, help);
-    command->fallthrough();
-    command->allow_extras();
-    command->add_option("--csv", line.bench.csv, "Also write the numbers to this file")->type_name("FILE");
-    declare_source_options(*command);
-    command->parse_complete_callback([&line, what] { line.bench.what = what; });
-    return command;
-  };
-  CLI::App* comm = add("comm", "Time all-reduce, all-gather, broadcast and reduce-scatter among --trainer.devices ranks");
-  comm->add_option("--min_bytes", line.bench.min_bytes, "Smallest tensor")->check(CLI::PositiveNumber)->capture_default_str();
-  comm->add_option("--max_bytes", line.bench.max_bytes, "Largest tensor")->check(CLI::PositiveNumber)->capture_default_str();
-  CLI::App* ddp = add("ddp", "Time forward, backward, reduction and optimizer of a configuration's steps on each rank");
-  ddp->add_option("--steps", line.bench.steps, "Steps of each measurement")
-      ->check(CLI::Range(4, 1'000'000))
-      ->capture_default_str();
-}
 
 /// "; did you mean '--trainer.max_epochs=3'?" for an option that is none.
 std::string option_meant(const std::string& wrong, const CommandLine& line) {
@@ -198,7 +131,7 @@ std::string option_meant(const std::string& wrong, const CommandLine& line) {
   return format("; did you mean '{}'?", join(meant, "' or '", [&](const std::string& name) { return "--" + name + value; }));
 }
 
-void check_extras(const CLI::App& app, const CommandLine& line) {
+void check_extras(const CLI::App& app, const std::vector<std::string>& commands, const CommandLine& line) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) return;
   const std::string& wrong = extras.front();
@@ -207,17 +140,98 @@ void check_extras(const CLI::App& app, const CommandLine& line) {
     const bool lacks_command = app.get_subcommands().empty();
     throw ConfigError(Mark{"command line"}, format("unexpected argument {}{}", quoted_text(wrong),
                                                    is_yaml         ? "; give it with --config"
-                                                   : lacks_command ? did_you_mean(wrong, command_names(), "commands")
+                                                   : lacks_command ? did_you_mean(wrong, commands, "commands")
                                                                    : ""));
   }
   throw ConfigError(Mark{"command line"}, format("unknown option {}{}", quoted_text(wrong), option_meant(wrong, line)));
 }
 
+constexpr std::string_view kPrefix = "LEVIN_";
+constexpr std::string_view kDefaultFile = "levin.yaml";
+
+std::string option_name(std::string part) {
+  const auto is_lower = [](unsigned char letter) { return std::islower(letter) != 0; };
+  if (std::any_of(part.begin(), part.end(), is_lower)) return part;
+  std::transform(part.begin(), part.end(), part.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return part;
+}
+
+/// "TRAINER__MAX_EPOCHS" as {"trainer", "max_epochs"}.
+std::vector<std::string> variable_parts(const std::string& name) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 2) {
+    end = name.find("__", begin);
+    parts.push_back(option_name(name.substr(begin, end == std::string::npos ? end : end - begin)));
+  }
+  return parts;
+}
+
+struct Variable {
+  Override given;
+  bool for_this_command = false;  ///< rather than for all
+};
+
+/// LEVIN_TRAINER_MAX_EPOCHS is not taken for LEVIN_TRAINER__MAX_EPOCHS, since other variables may begin so as well.
+void warn_of_one_underscore(const std::string& name, const std::string& key) {
+  constexpr std::string_view kSection = "trainer_";
+  if (!key.starts_with(kSection)) return;
+  const std::string option = key.substr(kSection.size());
+  if (!is_among(names_of(describe_options<TrainerOptions>()), option)) return;
+  rank_zero_warn(format("The variable {} is not used: LEVIN_TRAINER__{}, with two underscores, is trainer.{}.", name,
+                        name.substr(kPrefix.size() + kSection.size()), option));
+}
+
+/// Nothing for a variable that has another meaning, or is for another command.
+std::optional<Variable> read_variable(const std::string& name, const std::string& text, const std::string& command) {
+  std::vector<std::string> parts = variable_parts(name.substr(kPrefix.size()));
+  Variable variable{{.key = "", .text = text, .variable = name}};
+  if (parts.size() > 1 && is_among(run_command_names(), parts.front())) {
+    if (parts.front() != command) return std::nullopt;
+    variable.for_this_command = true;
+    parts.erase(parts.begin());
+  }
+  if (!is_among(section_names(), parts.front())) {
+    if (parts.size() == 1 && !variable.for_this_command) {
+      warn_of_one_underscore(name, parts.front());
+      return std::nullopt;
+    }
+    throw ConfigError(Mark{variable.given.name()}, format("there is no section {}{}", quoted_text(parts.front()),
+                                                          did_you_mean(parts.front(), section_names(), "sections")));
+  }
+  for (const std::string& part : parts) variable.given.key += (variable.given.key.empty() ? "" : ".") + part;
+  return variable;
+}
+
+std::optional<std::string> default_file(const std::map<std::string, std::string>& variables) {
+  const auto named = variables.find("LEVIN_DEFAULT_CONFIG");
+  if (named != variables.end()) return named->second.empty() ? std::nullopt : std::optional(named->second);
+  std::error_code ignored;
+  if (!std::filesystem::exists(kDefaultFile, ignored)) return std::nullopt;
+  return std::string(kDefaultFile);
+}
+
+std::string shell_quoted(const std::string& word) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted + "'";
+}
+
 }  // namespace
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+// Taken out by Splitter; declared for --help.
+void declare_sources(CLI::App& app) {
+  app.add_option("-c,--config", "YAML file; may be given several times, later ones win")->type_name("FILE");
+  app.add_option("--plugin", "Library with classes of your own; may be given several times")->type_name("FILE");
+}
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::vector<Subcommand>& subcommands) {
+  std::vector<std::string> commands;
+  for (const Subcommand& subcommand : subcommands) commands.push_back(subcommand.name);
   CommandLine line;
-  std::vector<std::string> rest = Splitter(arguments, line).split();
+  std::vector<std::string> rest = Splitter(arguments, commands, line).split();
   std::reverse(rest.begin(), rest.end());  // the order in which CLI11 takes a vector
 
   CLI::App app("Trains and evaluates modules from YAML configurations.", "levin");
@@ -225,25 +239,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   app.set_help_flag("-h,--help", "Print this help; --help NAME tells of a class, a section or a key");
   app.allow_extras();
   app.fallthrough();
-  add_run_command(app, "fit", "Train a model, and validate it on the way", line);
-  add_run_command(app, "validate", "Run the validation loop", line);
-  add_run_command(app, "test", "Run the test loop", line);
-  add_run_command(app, "predict", "Run the prediction loop", line);
-  CLI::App* list = app.add_subcommand("list", "List the classes that YAML may name, those of --config's plug-ins among them");
-  list->add_option("kind", line.list_kind, "callbacks, loggers, models, …; all when left out");
-  declare_source_options(*list);
-  CLI::App* schema =
-      app.add_subcommand("schema", "Print the JSON Schema of the YAML, for editors, with the classes of --config's plug-ins");
-  declare_source_options(*schema);
-  CLI::App* project = app.add_subcommand("new", "Write a project that builds and trains at once");
-  project->add_option("name", line.project, "The folder to make; its name becomes that of the plug-in and its classes")
-      ->required();
-  project->add_option("-t,--template", line.template_name, "What to begin with: " + join(template_names()))
-      ->default_val("classifier");
-  add_file_commands(app, line.file);
-  add_bench_command(app, line);
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
-
+  for (const Subcommand& subcommand : subcommands) {
+    CLI::App* command = app.add_subcommand(subcommand.name, subcommand.help);
+    command->allow_extras();
+    subcommand.declare(*command);
+  }
   try {
     app.parse(rest);
   } catch (const CLI::Success& request) {
@@ -254,17 +254,66 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   } catch (const CLI::ParseError& error) {
     throw ConfigError(Mark{"command line"}, error.what());
   }
-  check_extras(app, line);
+  check_extras(app, commands, line);
   if (line.help_topic) return line;
-  if (app.get_subcommands().empty())
-    throw ConfigError(
-        "a command is needed: levin fit, validate, test, predict, list, schema, new, inspect, export or bench; see levin "
-        "--help");
-  if (app.get_subcommands().size() > 1)
-    throw ConfigError(Mark{"command line"}, format("one command at a time: both '{}' and '{}' are given",
-                                                   app.get_subcommands()[0]->get_name(), app.get_subcommands()[1]->get_name()));
-  line.command = app.get_subcommands().front()->get_name();
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  if (given.empty()) throw ConfigError(format("a command is needed: levin {}; see levin --help", join(commands, ", ")));
+  if (given.size() > 1)
+    throw ConfigError(Mark{"command line"}, format("one command at a time: both '{}' and '{}' are given", given[0]->get_name(),
+                                                   given[1]->get_name()));
+  line.command = given.front()->get_name();
   return line;
+}
+
+std::map<std::string, std::string> levin_variables() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (text.starts_with(kPrefix) && equals != std::string_view::npos)
+      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+std::vector<ConfigSource> environment_sources(const std::string& command, const std::map<std::string, std::string>& variables) {
+  std::vector<ConfigSource> sources, of_command;
+  if (const auto file = default_file(variables)) sources.push_back(ConfigFile{*file});
+  if (const auto named = variables.find("LEVIN_CONFIG"); named != variables.end()) sources.push_back(ConfigFile{named->second});
+  for (const auto& [name, text] : variables) {
+    std::optional<Variable> variable = read_variable(name, text, command);
+    if (variable) (variable->for_this_command ? of_command : sources).push_back(std::move(variable->given));
+  }
+  sources.insert(sources.end(), of_command.begin(), of_command.end());
+  return sources;
+}
+
+void add_environment(CommandLine& line) {
+  if (!line.output.empty()) return;
+  std::vector<ConfigSource> sources = environment_sources(line.command);
+  const auto is_named_again = [&](const ConfigSource& source) {
+    const auto* file = std::get_if<ConfigFile>(&source);
+    return file != nullptr && std::find(line.sources.begin(), line.sources.end(), source) != line.sources.end();
+  };
+  std::erase_if(sources, is_named_again);
+  line.sources.insert(line.sources.begin(), sources.begin(), sources.end());
+}
+
+std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint, bool has_init_from) {
+  const std::string kOption = "--ckpt_path";
+  const std::string kInitFrom = "--init_from";
+  std::vector<std::string> command;
+  for (std::size_t index = 0; index < words.size(); ++index) {
+    const std::string& word = words[index];
+    if (word == kOption || word == kInitFrom) {
+      ++index;  // its value
+    } else if (!word.starts_with(kOption + "=") && !word.starts_with(kInitFrom + "=")) {
+      command.push_back(shell_quoted(word));
+    }
+  }
+  command.push_back(shell_quoted(kOption + "=" + checkpoint.string()));
+  if (has_init_from) command.push_back(kInitFrom + "=null");
+  return join(command, " ");
 }
 
 }  // namespace levin::cli

@@ -1,12 +1,18 @@
 #pragma once
 
-#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "levin/cli/config_merge.h"
+
+namespace CLI {
+class App;
+}
 
 namespace levin::cli {
 
@@ -18,45 +24,51 @@ struct ConfigFile {
 /// What configures a run, in the order of the command line: later ones win.
 using ConfigSource = std::variant<ConfigFile, Override>;
 
-/// What `levin inspect` and `levin export` are given.
-struct FileCommand {
-  std::string file;
-  std::string key = {};         ///< which of several dicts of tensors in a file of torch's
-  bool as_json = false;         ///< of inspect
-  std::string format = {};      ///< of export: safetensors, state_dict or lightning
-  std::string output = {};      ///< empty: beside the file
-  std::string prefix = {};      ///< only weights with it, without it
-  std::string add_prefix = {};  ///< before each
-  bool force = false;           ///< of export: replaces a file
-};
-
-/// What follows `levin bench`.
-struct BenchLine {
-  std::string what;  ///< "comm", "ddp"
-  std::string csv;   ///< a file; empty: none
-  std::int64_t min_bytes = 1024;
-  std::int64_t max_bytes = std::int64_t{256} << 20;
-  std::int64_t steps = 30;
-};
-
 /// The command line, taken apart.
 struct CommandLine {
-  std::string command;  ///< "fit", "validate", "test", "predict", "list", "schema", "new", "inspect", "export", "bench"; empty
-                        ///< when `output` is all there is to do
+  std::string command;  ///< the name of a Subcommand; empty when `output` is all there is to do
   std::vector<ConfigSource> sources;
   std::vector<std::string> plugins;
-  bool print_config = false;
-  std::string project;                    ///< of `levin new`: the folder to make
-  std::string template_name;              ///< what it is made of
-  FileCommand file;                       ///< of `levin inspect` and `levin export`
-  BenchLine bench;                        ///< of `levin bench`
-  std::string list_kind;                  ///< of `levin list callbacks`; empty for all
   std::optional<std::string> help_topic;  ///< of `--help EarlyStopping` or `--model.help=Digits`: a class, a kind or a key
   std::vector<std::string> words;         ///< all of it as it was typed, the program first; set by run()
   std::string output;                     ///< --help and --version: what to print, and be done
 };
 
+/// A subcommand of `levin`. The table of all is in subcommands.h.
+struct Subcommand {
+  std::string name;
+  std::string help;
+  std::function<void(CLI::App& app)> declare;       ///< declares its options, which `run` finds filled in
+  std::function<int(const CommandLine& line)> run;  ///< does it, and gives the exit status
+};
+
+/// Declares --config and --plugin, of a subcommand that reads a configuration.
+void declare_sources(CLI::App& app);
+
 /// Takes the command line apart. `arguments` is argv without the program. Throws ConfigError on a wrong one.
-CommandLine parse_command_line(const std::vector<std::string>& arguments);
+CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::vector<Subcommand>& subcommands);
+
+/// The variables of this process whose names begin with LEVIN_.
+std::map<std::string, std::string> levin_variables();
+
+/// What configures a run besides its command line, each source before those that win over it:
+/// - `levin.yaml` of the working folder, if there is one; LEVIN_DEFAULT_CONFIG names another file, or none when it is empty;
+/// - the file that LEVIN_CONFIG names;
+/// - variables: LEVIN_TRAINER__MAX_EPOCHS=5 is `--trainer.max_epochs=5`, LEVIN_SEED_EVERYTHING=7 is `--seed_everything=7`. The
+///   parts of a key are in upper case, or, where a part has a lower-case letter, as the option is written;
+/// - variables for one command, which win over those for all: LEVIN_FIT__TRAINER__MAX_EPOCHS=5.
+///
+/// Throws ConfigError for a variable with two underscores in a row that begins with no section of the YAML.
+std::vector<ConfigSource> environment_sources(const std::string& command,
+                                              const std::map<std::string, std::string>& variables = levin_variables());
+
+/// Puts these sources before those of a command line that runs or describes a configuration. A file that the command line names
+/// as well is read in its place there.
+void add_environment(CommandLine& line);
+
+/// The command line to type so that a run goes on from a checkpoint: the words of the one that started it, quoted for a shell,
+/// with this `--ckpt_path` in place of the one that they may have, and without weights to begin with.
+std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint,
+                           bool has_init_from = false);
 
 }  // namespace levin::cli

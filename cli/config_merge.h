@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,16 @@ namespace levin::cli {
 /// class is named (`class_path`, or its name alone) that differs from the one in `base`, only those init_args stay that the new
 /// class has too, as in LightningCLI. A null section over a map changes nothing.
 Value merged(Value base, const Value& overlay);
+
+/// Reads a configuration file for one command, with what it leads to:
+/// - `include: base.yaml`, or a list of files: read first, so that what stands in the file itself wins;
+/// - `model: model.yaml`: a section that is the name of a YAML file is what that file holds;
+/// - `fit:`, `validate:`, `test:`, `predict:`: sections for that command alone, which win over the others of the file. Those of
+///   other commands are left out.
+///
+/// Files are looked for beside the file that names them, then from the working folder. Throws ConfigError, also when files
+/// include one another in a circle.
+Value read_config_file(const std::filesystem::path& file, const std::string& command);
 
 /// True for a map with class_path or init_args.
 bool names_class(const Value& value);
@@ -36,7 +47,7 @@ struct Override {
 
 /// Puts an override into a configuration. A key leads through maps; through a class to its init_args (or class_path and
 /// init_args when it names them); through a list to the element of that number, else to its last element.
-/// Throws ConfigError when the key leads nowhere, has more than 1,000 characters, or nests the value deeper than 100 levels.
+/// Throws ConfigError when the key leads nowhere, or deeper than ConfigSize permits.
 void apply_override(Value& config, const Override& given);
 
 }  // namespace levin::cli

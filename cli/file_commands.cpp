@@ -1,11 +1,13 @@
-#include "levin/cli/file_commands.h"
-
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iostream>
+#include <memory>
+#include <sstream>
 
-#include "levin/cli/command_line.h"
-#include "levin/cli/json_schema.h"
+#include "levin/cli/help_text.h"
+#include "levin/cli/subcommands.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -17,16 +19,6 @@ namespace {
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + join(shape, ", ", [](std::int64_t size) { return std::to_string(size); }) + "]";
-}
-
-std::string indented(const std::string& text) {
-  std::string made;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1);
-    made += "  " + text.substr(begin, end + 1 - begin);
-    begin = end + 1;
-  }
-  return made;
 }
 
 std::string checks_text(const FileReport& report) {
@@ -48,11 +40,9 @@ std::string table_of(const std::vector<FileReport::Tensor>& tensors) {
     dtype_width = std::max(dtype_width, tensor.dtype.size());
   }
   std::string text;
-  for (const FileReport::Tensor& tensor : tensors) {
-    text +=
-        format("  {}{}{}{}{}  {} bytes\n", printable(tensor.name), std::string(width + 2 - tensor.name.size(), ' '),
-               tensor.dtype, std::string(dtype_width + 2 - tensor.dtype.size(), ' '), shape_text(tensor.shape), tensor.bytes);
-  }
+  for (const FileReport::Tensor& tensor : tensors)
+    text += format("  {}{}{}  {} bytes\n", padded(printable(tensor.name), width + 2), padded(tensor.dtype, dtype_width + 2),
+                   shape_text(tensor.shape), tensor.bytes);
   return text;
 }
 
@@ -62,7 +52,11 @@ std::string report_text(const std::string& file, const FileReport& report) {
   for (const FileReport::Tensor& tensor : report.tensors) bytes += tensor.bytes;
   std::string text = format("{}: {}, {}, {} bytes\n", file, report.kind, counted(report.tensors.size(), "tensor"), bytes);
   if (!report.beside.empty()) text += format("beside: {}\n", printable(join(report.beside)));
-  if (!report.manifest.is_null()) text += "manifest:\n" + indented(printable(to_yaml(report.manifest)));
+  if (!report.manifest.is_null()) {
+    text += "manifest:\n";
+    std::istringstream manifest(printable(to_yaml(report.manifest)));
+    for (std::string line; std::getline(manifest, line);) text += format("  {}\n", line);
+  }
   return text + "tensors:\n" + table_of(report.tensors) + checks_text(report);
 }
 
@@ -84,31 +78,83 @@ Value report_value(const std::string& file, const FileReport& report) {
   return value;
 }
 
-/// "best.ckpt" becomes "best.safetensors"; a checkpoint for Lightning "best.lightning.ckpt".
-std::filesystem::path default_output(const std::filesystem::path& file, ExportFormat format) {
-  constexpr std::array<const char*, 3> kEndings = {".safetensors", ".pt", ".lightning.ckpt"};
-  return std::filesystem::path(file).replace_extension(kEndings.at(static_cast<std::size_t>(format)));
+/// What `--to` may be.
+struct Format {
+  std::string name;
+  ExportFormat format;
+  const char* ending;  ///< of a file that is written beside the one that is read
+};
+
+const std::array<Format, 3> kFormats = {{{"safetensors", ExportFormat::kSafetensors, ".safetensors"},
+                                         {"state_dict", ExportFormat::kStateDict, ".pt"},
+                                         {"lightning", ExportFormat::kLightning, ".lightning.ckpt"}}};
+
+/// What is read, and how it is looked into or exported.
+struct FileOptions {
+  std::string file;
+  bool as_json = false;
+  std::string format;
+  ExportOptions weights;
+  std::filesystem::path output;  ///< empty: beside the file
+  bool force = false;
+};
+
+void declare_file(CLI::App& app, FileOptions& options) {
+  app.add_option("file", options.file, "The file, or a folder of Hugging Face's")->required();
+  app.add_option("--key", options.weights.key,
+                 "Which dict of tensors, where a file of torch.save() holds several: as generator or models.a");
+}
+
+void export_weights(const FileOptions& options) {
+  const auto is_given = [&](const Format& format) { return format.name == options.format; };
+  const Format& to = *std::find_if(kFormats.begin(), kFormats.end(), is_given);
+  std::filesystem::path output = options.output;
+  if (output.empty()) output = std::filesystem::path(options.file).replace_extension(to.ending);
+  if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(output))) {
+    throw ConfigError(format("'{}' is there already: give --force to replace it, or --output to write elsewhere.", output));
+  }
+  ExportOptions weights = options.weights;
+  weights.format = to.format;
+  export_file(options.file, output, weights);
+  std::cout << format("{} written\n", output);
 }
 
 }  // namespace
 
-Inspection inspect(const FileCommand& command) {
-  const FileReport report = inspect_file(command.file, command.key);
-  const std::string text = command.as_json ? json_text(report_value(command.file, report)) : report_text(command.file, report);
-  return {text, report.is_whole()};
+Subcommand inspect_subcommand() {
+  const auto options = std::make_shared<FileOptions>();
+  return {"inspect", "Print what a checkpoint or another file of weights holds, and whether it is whole",
+          [options](CLI::App& app) {
+            declare_file(app, *options);
+            app.add_flag("--json", options->as_json, "As JSON");
+          },
+          [options](const CommandLine&) {
+            const std::string& file = options->file;
+            const FileReport report = inspect_file(file, options->weights.key);
+            std::cout << (options->as_json ? json_text(report_value(file, report)) : report_text(file, report));
+            return report.is_whole() ? 0 : 1;
+          }};
 }
 
-std::string export_weights(const FileCommand& command) {
-  ExportOptions options{.prefix = command.prefix, .add_prefix = command.add_prefix, .key = command.key};
-  if (command.format == "state_dict") options.format = ExportFormat::kStateDict;
-  if (command.format == "lightning") options.format = ExportFormat::kLightning;
-  std::filesystem::path output = command.output;
-  if (output.empty()) output = default_output(command.file, options.format);
-  if (!command.force && std::filesystem::exists(std::filesystem::symlink_status(output))) {
-    throw ConfigError(format("'{}' is there already: give --force to replace it, or --output to write elsewhere.", output));
-  }
-  export_file(command.file, output, options);
-  return format("{} written\n", output);
+Subcommand export_subcommand() {
+  const auto options = std::make_shared<FileOptions>();
+  return {"export", "Write the weights of a checkpoint, or of another file, as other programs read them",
+          [options](CLI::App& app) {
+            declare_file(app, *options);
+            ExportOptions& weights = options->weights;
+            app.add_option("--to", options->format,
+                           "safetensors, state_dict (torch.load) or lightning (ckpt_path of Lightning's fit)")
+                ->required()
+                ->check(CLI::IsMember({kFormats[0].name, kFormats[1].name, kFormats[2].name}));
+            app.add_option("-o,--output", options->output, "The file to write; beside FILE when left out");
+            app.add_flag("--force", options->force, "Replace a file that is there already");
+            app.add_option("--prefix", weights.prefix, "Only weights whose names begin with this, without it");
+            app.add_option("--add_prefix", weights.add_prefix, "What stands before each name then, such as model.");
+          },
+          [options](const CommandLine&) {
+            export_weights(*options);
+            return 0;
+          }};
 }
 
 }  // namespace levin::cli

@@ -1,24 +1,26 @@
 #include "levin/cli/help_text.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iostream>
+#include <memory>
 #include <vector>
 
 #include "levin/cli/class_catalog.h"
+#include "levin/cli/load_config.h"
 #include "levin/cli/run_config.h"
+#include "levin/cli/subcommands.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 namespace {
 
 // A default: "0.001", "[0.9, 0.999]".
-std::string one_line(const Value& value) {
+std::string default_text(const Value& value) {
   if (value.is_map() && value.size() > 0) return "{…}";
-  if (value.is_list()) return format("[{}]", join(value.as_list(), ", ", one_line));
-  std::string text = to_yaml(value);
-  text.pop_back();
-  return text;
+  if (value.is_list()) return format("[{}]", join(value.as_list(), ", ", default_text));
+  return scalar_text(value);
 }
 
 // "at least 0", "one of min, max", …
@@ -31,7 +33,7 @@ std::vector<std::string> restrictions(const OptionInfo& option) {
 
 std::string option_help(const OptionInfo& option) {
   std::vector<std::string> facts = {option.type};
-  facts.push_back(option.required ? "required" : "default " + one_line(option.default_value));
+  facts.push_back(option.required ? "required" : "default " + default_text(option.default_value));
   if (!option.linked_to.empty()) facts.push_back(format("not given: that of {}", option.linked_to));
   for (std::string& part : restrictions(option)) facts.push_back(std::move(part));
   const std::string help = option.help.empty() ? "" : format("      {}\n", option.help);
@@ -48,13 +50,11 @@ std::string class_help(const std::string& kind, const ClassInfo& info) {
 
 std::string kind_help(const ClassKind& kind) {
   std::string text = kind.plural + ":\n";
-  if (kind.classes.empty()) return text + "  none is registered; load a plug-in with --plugin FILE\n";
+  if (kind.classes().empty()) return text + "  none is registered; load a plug-in with --plugin FILE\n";
   std::size_t width = 0;
-  for (const ClassInfo* info : kind.classes) width = std::max(width, info->name.size());
-  for (const ClassInfo* info : kind.classes) {
-    const std::string gap = info->help.empty() ? "" : std::string(width - info->name.size() + 2, ' ');
-    text += format("  {}{}{}\n", info->name, gap, info->help);
-  }
+  for (const ClassInfo* info : kind.classes()) width = std::max(width, info->name.size());
+  for (const ClassInfo* info : kind.classes())
+    text += format("  {}\n", info->help.empty() ? info->name : padded(info->name, width + 2) + info->help);
   return text;
 }
 
@@ -89,15 +89,16 @@ std::string key_help(const OptionInfo& option) {
 std::string run_command_footer() {
   std::string text = "\nThe YAML's sections, each also an option (--trainer.max_epochs=5, --model.lr=1e-3):\n";
   const std::vector<OptionInfo> sections = describe_options<RunConfig>();
-  for (const OptionInfo& option : sections)
-    text += format("  {}{}{}\n", option.name, std::string(18 - option.name.size(), ' '), option.help);
+  for (const OptionInfo& option : sections) text += format("  {:<18}{}\n", option.name, option.help);
   return text +
          "\n--help trainer lists the Trainer's flags, --help callbacks (or models, loggers, …) the classes there are,\n"
          "--help CLASS the arguments of one, and --print_config everything with its present value.\n";
 }
 
 std::string topic_help(const std::string& topic) {
-  if (const FoundClass found = find_class(topic); found.info != nullptr) return class_help(found.kind, *found.info);
+  for (const ClassKind& kind : class_catalog()) {
+    if (const ClassInfo* info = kind.find(topic)) return class_help(kind.name, *info);
+  }
   const std::vector<OptionInfo> sections = describe_options<RunConfig>();
   const std::vector<OptionInfo> flags = describe_options<TrainerOptions>();
   if (topic == "trainer") return "trainer: flags of the Trainer\n" + options_help(flags);
@@ -111,7 +112,7 @@ std::string topic_help(const std::string& topic) {
   for (const ClassKind& kind : class_catalog()) {
     if (topic == kind.plural || topic == kind.name) return kind_help(kind);
     known.push_back(kind.plural);
-    for (const ClassInfo* info : kind.classes) known.push_back(info->name);
+    for (const ClassInfo* info : kind.classes()) known.push_back(info->name);
   }
   if (const OptionInfo* flag = find_option(flags, flag_name)) return key_help(*flag);
   for (const OptionInfo& option : sections) known.push_back(option.name);
@@ -123,15 +124,18 @@ std::string topic_help(const std::string& topic) {
                                            : format("; did you mean '{}'?", nearest)));
 }
 
-std::string plugins_text(const std::vector<std::string>& files) {
-  std::string text;
-  for (const std::string& file : files) text += format("plug-in: {}\n", file);
-  return text.empty() ? "" : text + "\n";
-}
-
-std::string list_text(const std::string& kind) {
-  if (!kind.empty()) return kind_help(class_kind(kind));
-  return join(class_catalog(), "\n", kind_help);
+Subcommand list_subcommand() {
+  const auto kind = std::make_shared<std::string>();
+  return {"list", "List the classes that YAML may name, those of --config's plug-ins among them",
+          [kind](CLI::App& app) {
+            app.add_option("kind", *kind, "callbacks, loggers, models, …; all when left out");
+            declare_sources(app);
+          },
+          [kind](const CommandLine& line) {
+            const std::string plugins = load_plugins_of(line);
+            std::cout << plugins << (kind->empty() ? join(class_catalog(), "\n", kind_help) : kind_help(class_kind(*kind)));
+            return 0;
+          }};
 }
 
 namespace {
@@ -141,8 +145,7 @@ const ClassInfo* class_at(const Value& config, const YamlPath& path) {
   const Value* node = &config;
   for (std::size_t i = 0; i + 1 < path.size() && node != nullptr; ++i)
     node = node->is_list() ? &node->as_list().at(std::stoul(path[i])) : node->find(path[i]);
-  const Value* class_path = node != nullptr ? node->find("class_path") : nullptr;
-  return class_path != nullptr && class_path->is_string() ? find_class(class_path->as_string()).info : nullptr;
+  return node != nullptr ? class_of(*node) : nullptr;
 }
 
 // The options that the map at the end of a path has: those of a section, or of the class that stands there.

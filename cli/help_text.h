@@ -1,12 +1,19 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "levin/cli/annotated_yaml.h"
+#include "levin/cli/config_file.h"
 #include "levin/core/options/value.h"
 
 namespace levin::cli {
+
+/// A text with blanks behind it, as a cell of a column so wide.
+inline std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
 
 /// What follows CLI11's help of `levin fit` and its like: the sections of the YAML, and where to read on.
 std::string run_command_footer();
@@ -15,13 +22,13 @@ std::string run_command_footer();
 /// Throws ConfigError ("did you mean …") on any other topic.
 std::string topic_help(const std::string& topic);
 
-/// The files of the plug-ins that were loaded, a line each; empty when there is none.
-std::string plugins_text(const std::vector<std::string>& files);
-
-/// `levin list`: every class of a kind, or of all kinds when it is empty, with its help.
-std::string list_text(const std::string& kind);
-
 /// The comments of `--print_config`: the help of each option in `config`, its range and choices.
 CommentOf config_comments(const Value& config);
+
+/// JSON Schema (draft 2020-12) of the YAML: every section, and every class that is registered now with its init_args.
+Value config_schema();
+
+/// A value as indented JSON text, the order of keys kept. Infinite and undefined floats become null, as JSON has none.
+std::string json_text(const Value& value);
 
 }  // namespace levin::cli

@@ -1,10 +1,12 @@
-#include "levin/cli/json_schema.h"
-
 #include <algorithm>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "levin/cli/class_catalog.h"
+#include "levin/cli/help_text.h"
+#include "levin/cli/load_config.h"
 #include "levin/cli/run_config.h"
+#include "levin/cli/subcommands.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/options.h"
@@ -70,12 +72,12 @@ Value rule_of_class(const std::string& kind, const ClassInfo& info) {
 Value schema_of_kind(const ClassKind& kind) {
   Value::List names, rules;
   std::vector<const ClassInfo*> without_required;
-  for (const ClassInfo* info : kind.classes) {
+  for (const ClassInfo* info : kind.classes()) {
     names.emplace_back(info->name);
     rules.push_back(rule_of_class(kind.name, *info));
     if (!needs_arguments(*info)) without_required.push_back(info);
   }
-  Value name_alone = detail::any_of({map_of({{"enum", Value(names)}}), map_of({{"pattern", name_pattern(kind.classes)}})});
+  Value name_alone = detail::any_of({map_of({{"enum", Value(names)}}), map_of({{"pattern", name_pattern(kind.classes())}})});
   name_alone["type"] = "string";
 
   Value with_arguments = detail::schema_of_type("object");
@@ -89,7 +91,7 @@ Value schema_of_kind(const ClassKind& kind) {
   if (!rules.empty()) with_arguments["allOf"] = Value(std::move(rules));
 
   Value alone = name_alone;
-  if (without_required.size() != kind.classes.size()) alone["pattern"] = name_pattern(without_required);
+  if (without_required.size() != kind.classes().size()) alone["pattern"] = name_pattern(without_required);
   Value schema = detail::any_of({alone, with_arguments});
   schema["description"] = "One of the " + kind.plural;
   return schema;
@@ -170,6 +172,15 @@ Value config_schema() {
   admit_references(definitions);
   definitions["reference"] = map_of({{"type", "string"}, {"pattern", "\\$\\{.+\\}"}});
   return schema;
+}
+
+Subcommand schema_subcommand() {
+  return {"schema", "Print the JSON Schema of the YAML, for editors, with the classes of --config's plug-ins", declare_sources,
+          [](const CommandLine& line) {
+            load_plugins_of(line);
+            std::cout << json_text(config_schema());
+            return 0;
+          }};
 }
 
 std::string json_text(const Value& value) { return to_json(value).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }

@@ -1,11 +1,9 @@
 #include "levin/cli/load_config.h"
 
 #include "levin/cli/class_catalog.h"
-#include "levin/cli/config_reader.h"
-#include "levin/cli/config_value.h"
-#include "levin/cli/interpolation.h"
-#include "levin/cli/key_suggestion.h"
+#include "levin/cli/config_keys.h"
 #include "levin/cli/plugin_loader.h"
+#include "levin/cli/references.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/option_check.h"
@@ -60,9 +58,16 @@ Value plugin_names(const CommandLine& line, const Value& config) {
 }
 
 void take_misplaced_flags(Value& trainer, const Value& config) {
-  std::vector<std::string> flags;
-  for (const OptionInfo& flag : describe_options<TrainerOptions>()) flags.push_back(flag.name);
-  detail::naming("trainer", [&] { take_misplaced(trainer, flags, config); });
+  detail::naming("trainer", [&] { take_misplaced(trainer, names_of(describe_options<TrainerOptions>()), config); });
+}
+
+bool is_same(const Value& left, const Value& right) {
+  return left == right || (left.is_number() && right.is_number() && left.as_double() == right.as_double());
+}
+
+std::string with_place(const Value& value) {
+  const std::string place = value.mark().str();
+  return format("{} ({})", describe(value), place.empty() ? "the default" : place);
 }
 
 }  // namespace
@@ -94,15 +99,33 @@ Value config_as_far_as_known(const CommandLine& line) {
   return {};
 }
 
-std::vector<std::string> load_plugins_of(const CommandLine& line) {
-  return load_plugins(plugin_names(line, merge_sources(line.sources, read_files(line))));
+std::string load_plugins_of(const CommandLine& line) {
+  std::string text;
+  for (const std::string& file : load_plugins(plugin_names(line, merge_sources(line.sources, read_files(line)))))
+    text += format("plug-in: {}\n", file);
+  return text.empty() ? "" : text + "\n";
 }
 
 void require_model(const RunConfig& config) {
   if (!config.model.empty()) return;
-  const std::string known = join(class_kind("model").classes, ", ", &ClassInfo::name);
+  const std::string known = join(class_kind("model").classes(), ", ", &ClassInfo::name);
   throw ConfigError(format("there is no model: give `model: CLASS` in the YAML or --model=CLASS ({})",
                            known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known));
+}
+
+std::vector<std::string> different_shared_options(const Value& model, const Value& data) {
+  std::vector<std::string> lines;
+  if (!model.is_map()) return lines;
+  for (const auto& [name, of_model] : model.as_map()) {
+    const Value* of_data = data.find(name);
+    if (of_data == nullptr || is_same(of_model, *of_data)) continue;
+    if (of_model.mark().str().empty() && of_data->mark().str().empty()) continue;
+    lines.push_back(
+        format("model and data both have an option {}, each its own: {} for the model, {} for the data. For one value in both, "
+               "write ${{data.{}}} for the model's.",
+               name, with_place(of_model), with_place(*of_data), name));
+  }
+  return lines;
 }
 
 }  // namespace levin::cli

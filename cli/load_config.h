@@ -9,14 +9,18 @@ namespace levin::cli {
 /// everything. Throws ConfigError.
 RunConfig load_config(const CommandLine& line);
 
-/// Loads the plug-ins that a command line and its configuration files name, and reads nothing else. Gives their files. Throws
-/// ConfigError.
-std::vector<std::string> load_plugins_of(const CommandLine& line);
+/// Loads the plug-ins that a command line and its configuration files name, and reads nothing else. Gives a text of their
+/// files, a line each. Throws ConfigError.
+std::string load_plugins_of(const CommandLine& line);
 
 /// What a command line and its files say, of which some may be wrong: for suggestions. Null where it cannot be read.
 Value config_as_far_as_known(const CommandLine& line);
 
 /// Throws ConfigError unless a model is given, as a run needs.
 void require_model(const RunConfig& config);
+
+/// A line for each option that the arguments of `model:` and `data:` have both, with different values, of which at least one
+/// was given: such as a batch_size or num_classes that was changed in one place. Each names both values and their places.
+std::vector<std::string> different_shared_options(const Value& model, const Value& data);
 
 }  // namespace levin::cli

@@ -1,11 +1,15 @@
-#include "levin/cli/new_project.h"
-
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
+#include <iostream>
 #include <map>
+#include <memory>
 #include <system_error>
 
+#include "levin/cli/config_keys.h"
 #include "levin/cli/project_templates.h"
+#include "levin/cli/subcommands.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -75,8 +79,6 @@ void write_files(const fs::path& folder, const std::string& template_name, const
   }
 }
 
-}  // namespace
-
 std::vector<std::string> template_names() {
   std::vector<std::string> names;
   for (const TemplateFile& file : template_files()) {
@@ -85,9 +87,10 @@ std::vector<std::string> template_names() {
   return names;
 }
 
+/// Writes the project, whose plug-in and classes have the folder's name. Gives what to type next.
 std::string new_project(const fs::path& folder, const std::string& template_name) {
   const std::vector<std::string> known = template_names();
-  if (std::find(known.begin(), known.end(), template_name) == known.end())
+  if (!is_among(known, template_name))
     throw ConfigError(Mark{"command line: --template"}, format("there is no template {}{}", quoted_text(template_name),
                                                                did_you_mean(template_name, known, "templates")));
   const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename();
@@ -110,6 +113,27 @@ std::string new_project(const fs::path& folder, const std::string& template_name
       "config.yaml\n\n"
       "README.md says what each file is for.\n",
       folder, template_name, folder, values.at("@LEVIN_DIR@"), values.at("@LEVIN@"));
+}
+
+}  // namespace
+
+Subcommand new_subcommand() {
+  struct Options {
+    std::string folder;
+    std::string template_name;
+  };
+  const auto options = std::make_shared<Options>();
+  return {"new", "Write a project that builds and trains at once",
+          [options](CLI::App& app) {
+            app.add_option("name", options->folder, "The folder to make; its name becomes that of the plug-in and its classes")
+                ->required();
+            app.add_option("-t,--template", options->template_name, "What to begin with: " + join(template_names()))
+                ->default_val("classifier");
+          },
+          [options](const CommandLine&) {
+            std::cout << new_project(options->folder, options->template_name);
+            return 0;
+          }};
 }
 
 }  // namespace levin::cli

@@ -1,15 +1,21 @@
 #include "levin/cli/plugin_loader.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
 #include <system_error>
+#include <vector>
 
 #include "levin/cli/class_catalog.h"
-#include "levin/cli/plugin_stamp_check.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/headers_hash.h"
+#include "levin/core/options/registry.h"
 
 namespace levin::cli {
 namespace {
@@ -24,14 +30,82 @@ fs::path installed_plugins() {
 
 std::size_t class_count() {
   std::size_t count = 0;
-  for (const ClassKind& kind : class_catalog()) count += kind.classes.size();
+  for (const ClassKind& kind : class_catalog()) count += kind.classes().size();
   return count;
 }
 
-// Registration errors are kept aside while libraries load; they are the plug-in's fault when they appear with it.
-std::string registration_errors() { return join(detail::take_registration_errors(), "; "); }
+constexpr std::string_view kOwnStamp = LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_HEADERS_HASH, LEVIN_TORCH_VERSION);
+constexpr std::size_t kLongestStamp = 500;
+/// Registry<…> as it stands in the names of a library's symbols.
+constexpr std::string_view kRegistrySymbol = "5levin8RegistryI";
+
+/// "2.13.0" of "…;torch=2.13.0;…".
+std::string_view field(std::string_view stamp, std::string_view name) {
+  const std::string key = std::string(name) + "=";
+  const std::size_t begin = stamp.find(key);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view rest = stamp.substr(begin + key.size());
+  return rest.substr(0, rest.find_first_of(";}"));
+}
+
+/// The compilers' number of the C++ ABI, whose thousands count: the rest are corrections of rare cases.
+std::string_view generation(std::string_view number) { return number.substr(0, number.size() > 3 ? number.size() - 3 : 0); }
+
+void add_difference(std::vector<std::string>& differences, std::string_view what, std::string_view theirs,
+                    std::string_view ours) {
+  if (theirs != ours) differences.push_back(format("{} {} instead of {}", what, theirs, ours));
+}
+
+std::string misfit_of(std::string_view stamp) {
+  std::vector<std::string> differences;
+  add_difference(differences, "levin", field(stamp, "levin"), field(kOwnStamp, "levin"));
+  if (differences.empty() && field(stamp, "headers") != field(kOwnStamp, "headers"))
+    differences.push_back(format("other headers of levin {}", LEVIN_ABI_VERSION));
+  // One that includes no header of LibTorch does not depend on its version.
+  if (const std::string_view torch = field(stamp, "torch"); !torch.empty())
+    add_difference(differences, "LibTorch", torch, field(kOwnStamp, "torch"));
+  add_difference(differences, "_GLIBCXX_USE_CXX11_ABI", field(stamp, "cxx11_abi"), field(kOwnStamp, "cxx11_abi"));
+  if (generation(field(stamp, "cxx_abi")) != generation(field(kOwnStamp, "cxx_abi")))
+    add_difference(differences, "C++ ABI", field(stamp, "cxx_abi"), field(kOwnStamp, "cxx_abi"));
+  if (differences.empty()) return "";
+  return format(
+      "was built with {} (by {}); rebuild it with the headers of this levin {}, LibTorch {} and a compiler that fits {}",
+      join(differences), field(stamp, "compiler"), LEVIN_ABI_VERSION, LEVIN_TORCH_VERSION, LEVIN_COMPILER);
+}
 
 }  // namespace
+
+StampCheck check_stamps_in(std::string_view content) {
+  StampCheck check;
+  check.registers = content.find(kRegistrySymbol) != std::string_view::npos;
+  for (std::size_t at = content.find(LEVIN_STAMP_BEGIN); at != std::string_view::npos && check.misfit.empty();
+       at = content.find(LEVIN_STAMP_BEGIN, at + 1)) {
+    const std::string_view rest = content.substr(at, kLongestStamp);
+    const std::size_t end = rest.find('}');
+    if (end == std::string_view::npos) continue;
+    check.stamped = true;
+    if (field(rest.substr(0, end + 1), "optimization") == "off") check.optimized = false;
+    check.misfit = misfit_of(rest.substr(0, end + 1));
+  }
+  return check;
+}
+
+StampCheck check_stamps(const std::filesystem::path& file) {
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  struct stat status {};
+  StampCheck check;
+  if (::fstat(descriptor, &status) == 0 && status.st_size > 0) {
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* const content = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (content != MAP_FAILED) {
+      check = check_stamps_in(std::string_view(static_cast<const char*>(content), size));
+      ::munmap(content, size);
+    }
+  }
+  ::close(descriptor);
+  return check;
+}
 
 fs::path find_plugin(const Value& name) {
   const fs::path written = OptionType<fs::path>::read(name);
@@ -69,8 +143,9 @@ void load_plugin(const fs::path& file, const Mark& mark) {
     const char* reason = ::dlerror();
     throw ConfigError(mark, format("cannot load the plug-in '{}': {}", file, reason != nullptr ? reason : "unknown reason"));
   }
-  if (const std::string errors = registration_errors(); !errors.empty())
-    throw ConfigError(mark, format("the plug-in '{}': {}", file, errors));
+  // They are kept aside while libraries load.
+  if (const std::vector<std::string> errors = detail::take_registration_errors(); !errors.empty())
+    throw ConfigError(mark, format("the plug-in '{}': {}", file, join(errors, "; ")));
   if (stamp.stamped && class_count() == before)
     throw ConfigError(mark, format("the plug-in '{}' registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be "
                                    "linked with this levin",

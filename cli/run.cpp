@@ -1,14 +1,15 @@
-#include "levin/cli/run.h"
-
+#include <CLI/CLI.hpp>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 
 #include "levin/cli/config_file.h"
+#include "levin/cli/help_text.h"
 #include "levin/cli/load_config.h"
-#include "levin/cli/plugin_stamp_check.h"
-#include "levin/cli/resume_command.h"
-#include "levin/cli/shared_options.h"
+#include "levin/cli/plugin_loader.h"
+#include "levin/cli/subcommands.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/console/table.h"
 #include "levin/core/data_module.h"
@@ -24,20 +25,13 @@ namespace {
 
 /// "run.yaml, --trainer.max_epochs=2": what the configuration was made of, in order.
 std::string sources_text(const CommandLine& line) {
-  std::string text;
-  for (const ConfigSource& source : line.sources) {
-    if (!text.empty()) text += ", ";
-    if (const auto* file = std::get_if<ConfigFile>(&source)) {
-      text += one_line(file->path);
-    } else {
-      text += one_line(std::get<Override>(source).written());
-    }
-  }
-  return text;
+  return join(line.sources, ", ", [](const ConfigSource& source) {
+    const auto* file = std::get_if<ConfigFile>(&source);
+    return one_line(file != nullptr ? file->path : std::get<Override>(source).written());
+  });
 }
 
-}  // namespace
-
+/// The configuration's `optimizer:` and `lr_scheduler:` take the place of the module's own.
 void override_optimizers(Trainer& trainer, const RunConfig& config) {
   const auto& [optimizer, groups] = config.optimizer;
   if (optimizer.empty()) return;
@@ -48,7 +42,8 @@ void override_optimizers(Trainer& trainer, const RunConfig& config) {
   trainer.override_optimizers(factory, config.lr_scheduler.scheduler.get(), settings);
 }
 
-void run_command(const CommandLine& line, const RunConfig& config) {
+/// Makes the Trainer (which starts the other ranks), the module and its data, and calls the entry point. Ranks: all.
+void run_config(const CommandLine& line, const RunConfig& config) {
   const std::string& command = line.command;
   if (config.seed_everything.value) seed_everything(static_cast<std::uint64_t>(*config.seed_everything.value));
   TrainerOptions trainer_options = config.trainer;
@@ -92,6 +87,28 @@ void run_command(const CommandLine& line, const RunConfig& config) {
   if (command == "validate") data ? trainer.validate(*module, *data, options) : trainer.validate(*module, {}, options);
   if (command == "test") data ? trainer.test(*module, *data, options) : trainer.test(*module, {}, options);
   if (command == "predict") data ? trainer.predict(*module, *data, options) : trainer.predict(*module, {}, options);
+}
+
+}  // namespace
+
+Subcommand run_subcommand(const std::string& name, const std::string& help) {
+  const auto prints = std::make_shared<bool>(false);
+  return {name, help,
+          [prints](CLI::App& app) {
+            app.add_flag("--print_config", *prints, "Print the complete configuration with comments, and exit");
+            declare_sources(app);
+            app.footer(run_command_footer());
+          },
+          [prints](const CommandLine& line) {
+            if (*prints) {
+              std::cout << printed_config(write_options(load_config(line)));
+              return 0;
+            }
+            const RunConfig config = begin_run(line);
+            require_model(config);
+            run_config(line, config);
+            return 0;
+          }};
 }
 
 }  // namespace levin::cli

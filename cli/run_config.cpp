@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 
+#include "levin/cli/config_keys.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/registry.h"
@@ -97,9 +98,8 @@ struct Apart {
 Apart taken_apart(const std::string& section, const Value& value) {
   Apart apart{value};
   if (!value.is_map()) return apart;
-  const std::vector<OptionInfo> known = section_settings(section);
-  const auto is_setting = [&](const auto& entry) {
-    return std::any_of(known.begin(), known.end(), [&](const OptionInfo& info) { return info.name == entry.first; });
+  const auto is_setting = [known = names_of(section_settings(section))](const auto& entry) {
+    return is_among(known, entry.first);
   };
   const Value::Map& entries = value.as_map();
   std::copy_if(entries.begin(), entries.end(), std::back_inserter(apart.settings.as_map()), is_setting);
@@ -114,23 +114,13 @@ Value put_together(const Value& class_path, const Value& init_args, const Value&
   return map;
 }
 
-std::vector<std::string> names_of(const std::vector<OptionInfo>& options) {
-  std::vector<std::string> names;
-  for (const OptionInfo& option : options) names.push_back(option.name);
-  return names;
-}
-
-bool has_name(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 /// "; did you mean 'interval', which goes beside class_path?" for a key that is no argument of the section's class.
 std::string instead_of_argument(const std::string& key, const std::vector<std::string>& arguments,
                                 const std::vector<std::string>& settings) {
   std::vector<std::string> all = arguments;
   all.insert(all.end(), settings.begin(), settings.end());
   const std::string nearest = nearest_name(key, all);
-  if (has_name(settings, nearest)) return format("; did you mean '{}', which goes beside class_path?", nearest);
+  if (is_among(settings, nearest)) return format("; did you mean '{}', which goes beside class_path?", nearest);
   const std::string beside = format("; beside class_path go {}", quoted_list(settings));
   return did_you_mean(key, arguments, "keys") + (nearest.empty() ? beside : "");
 }
@@ -144,7 +134,7 @@ void check_section_keys(const std::string& section, const Value& value, const Cl
   beside.insert(beside.end(), settings.begin(), settings.end());
   ErrorCollector errors;
   for (const auto& [key, setting] : value.as_map()) {
-    if (has_name(beside, key)) continue;
+    if (is_among(beside, key)) continue;
     errors.add({setting.key_mark(), format("unknown key {}{} (the arguments of a class go under init_args)", quoted_text(key),
                                            did_you_mean(key, beside, "keys"))});
   }
@@ -152,19 +142,25 @@ void check_section_keys(const std::string& section, const Value& value, const Cl
   const std::vector<std::string> arguments = info != nullptr ? names_of(info->options) : std::vector<std::string>{};
   for (const auto& [key, argument] :
        info != nullptr && init_args != nullptr && init_args->is_map() ? init_args->as_map() : Value::Map{}) {
-    if (has_name(arguments, key)) continue;
+    if (is_among(arguments, key)) continue;
     errors.add({argument.key_mark(),
-                has_name(settings, key)
+                is_among(settings, key)
                     ? format("{} goes beside class_path and init_args, not into init_args", key)
                     : format("unknown key {}{}", quoted_text(key), instead_of_argument(key, arguments, settings))});
   }
   errors.throw_if_any();
 }
 
-template <class Base>
-const ClassInfo* class_of(const Value& section) {
-  const Value* class_path = section.find("class_path");
-  return class_path != nullptr && class_path->is_string() ? Registry<Base>::instance().find(class_path->as_string()) : nullptr;
+template <class Base, class Settings>
+void read_section(const std::string& section, const Value& value, Component<Base>& component, Settings& settings) {
+  const Value* name = value.find("class_path");
+  const bool is_named = name != nullptr && name->is_string();
+  check_section_keys(section, value, is_named ? Registry<Base>::instance().find(name->as_string()) : nullptr);
+  const Apart apart = taken_apart(section, value);
+  ErrorCollector errors;
+  errors.run([&] { component = OptionType<Component<Base>>::read(apart.component); });
+  errors.run([&] { settings = read_options<Settings>(apart.settings); });
+  errors.throw_if_any();
 }
 
 }  // namespace
@@ -219,13 +215,8 @@ Value OptionType<cli::InitFrom>::schema() {
 }
 
 cli::OptimizerSection OptionType<cli::OptimizerSection>::read(const Value& value) {
-  cli::check_section_keys("optimizer", value, cli::class_of<OptimizerFactory>(value));
-  const cli::Apart apart = cli::taken_apart("optimizer", value);
   cli::OptimizerSection section;
-  ErrorCollector errors;
-  errors.run([&] { section.optimizer = OptionType<Component<OptimizerFactory>>::read(apart.component); });
-  errors.run([&] { section.groups = read_options<ParameterGroupOptions>(apart.settings); });
-  errors.throw_if_any();
+  cli::read_section("optimizer", value, section.optimizer, section.groups);
   section.groups.check(section.optimizer.class_path(), section.optimizer.init_args());
   return section;
 }
@@ -235,13 +226,8 @@ Value OptionType<cli::OptimizerSection>::write(const cli::OptimizerSection& sect
 }
 
 cli::SchedulerSection OptionType<cli::SchedulerSection>::read(const Value& value) {
-  cli::check_section_keys("lr_scheduler", value, cli::class_of<LrSchedulerFactory>(value));
-  const cli::Apart apart = cli::taken_apart("lr_scheduler", value);
   cli::SchedulerSection section;
-  ErrorCollector errors;
-  errors.run([&] { section.scheduler = OptionType<Component<LrSchedulerFactory>>::read(apart.component); });
-  errors.run([&] { section.settings = read_options<cli::SchedulerSettings>(apart.settings); });
-  errors.throw_if_any();
+  cli::read_section("lr_scheduler", value, section.scheduler, section.settings);
   if (section.scheduler.class_path() == Value("ReduceLROnPlateau") && !section.settings.monitor)
     throw ConfigError(value.mark(), "ReduceLROnPlateau needs `monitor:` beside class_path: the metric that it looks at");
   return section;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "levin/cli/diagnostic.h"
+#include "levin/cli/source_text.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
+#include "levin/core/options/value.h"
 
 namespace levin::cli {
 
@@ -28,13 +29,38 @@ class SourceText {
   Mark mark_at(int line_index, int byte_in_line) const;
 
  private:
+  struct Place {
+    int line = 0;
+    std::size_t byte = 0;
+    std::size_t characters = 0;  ///< of the line, before it
+  };
+
   void check() const;
-  /// Bytes before this one that continue a UTF-8 character. `byte`: at most the size of a text that is not empty.
-  std::size_t continuations_before(std::size_t byte) const;
   std::string name_;
   std::string text_;
   std::vector<std::size_t> line_starts_;
-  std::vector<std::size_t> continuations_before_;  // at each 256th byte, so that a place in a long line is found at once
+  mutable Place last_;  ///< places are asked for in their order: a long line is counted on from here
 };
+
+/// What a configuration grows to, counted where values are added to it: by reading, by aliases and `${…}`, and by the key of an
+/// override. It is more than any run needs, and little enough that whatever goes through it ends soon.
+class ConfigSize {
+ public:
+  /// A file's text, and all that references put into others.
+  static constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+  static constexpr std::size_t kMostValues = 200'000;
+  static constexpr std::size_t kMostLevels = 100;
+
+  /// Counts a value with all in it, within `level` lists and maps. Throws ConfigError with `mark` when that is too much.
+  void add(const Value& value, std::size_t level, const Mark& mark);
+
+ private:
+  std::size_t values_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+/// A configuration error as a person reads it, a text for each single error, in the order of the files: what() and, below it,
+/// the line of the file with a caret under the offending text. After twenty the rest is counted only.
+std::vector<std::string> diagnostics(const ConfigError& error);
 
 }  // namespace levin::cli

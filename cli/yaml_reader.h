@@ -10,8 +10,7 @@ namespace levin::cli {
 
 /// Reads a YAML document into a Value whose nodes know their file, line and column. Anchors, aliases and merge keys (`<<`) are
 /// resolved. Throws ConfigError with the place on a syntax error, a key written twice, a key that is no plain text, a tag of
-/// the user's own, nesting deeper than 100, aliases that unfold to more than 200,000 nodes, or a second document. A text
-/// without content gives null.
+/// the user's own, more than ConfigSize permits, or a second document. A text without content gives null.
 Value read_yaml(const SourceText& source);
 
 /// The same for a file.

@@ -8,12 +8,27 @@
 #include "support/temporary_folder.h"
 
 using levin::Value;
+using levin::cli::annotated_yaml;
 using levin::cli::read_yaml_file;
 using levin::cli::save_config;
+using levin::cli::SourceText;
+using levin::cli::YamlPath;
+
+namespace {
+
+Value read(const std::string& text) { return levin::cli::read_yaml(SourceText("run.yaml", text)); }
+
+std::string path_as_comment(const YamlPath& path) {
+  std::string text;
+  for (const std::string& part : path) text += (text.empty() ? "" : ".") + part;
+  return text;
+}
+
+}  // namespace
 
 TEST_CASE("a configuration is saved into a folder that is made, and reads back equal") {
   const levin::test::TemporaryFolder folder;
-  const Value config = levin::cli::read_yaml(levin::cli::SourceText("x", "{a: {b: 1.0, c: [x, null]}}"));
+  const Value config = read("{a: {b: 1.0, c: [x, null]}}");
   const auto file = save_config(config, folder / "logs/version_0");
   CHECK(file == folder / "logs/version_0/config.yaml");
   CHECK(read_yaml_file(file) == config);
@@ -55,4 +70,37 @@ TEST_CASE("a folder that cannot be written to is an error that says so") {
   std::ofstream(folder / "file") << "in the way";
   CHECK_THROWS_AS(save_config(Value(1), folder / "file"), levin::IoError);
   CHECK_THROWS_AS(save_config(Value(1), folder / "file" / "below"), levin::IoError);
+}
+
+TEST_CASE("comments stand above their keys, with the same indent") {
+  const Value value = read("a: 1\nb:\n  c: [x, {d: 1.0, e: {f: null}}, []]\n  g: {}\n");
+  CHECK(annotated_yaml(value, path_as_comment) ==
+        "# a\n"
+        "a: 1\n"
+        "# b\n"
+        "b:\n"
+        "  # b.c\n"
+        "  c:\n"
+        "    # b.c.0\n"
+        "    - x\n"
+        "    # b.c.1\n"
+        "    - d: 1.0\n"
+        "      # b.c.1.e\n"
+        "      e:\n"
+        "        # b.c.1.e.f\n"
+        "        f: null\n"
+        "    # b.c.2\n"
+        "    - []\n"
+        "  # b.g\n"
+        "  g: {}\n");
+}
+
+TEST_CASE("annotated text reads back equal, whatever the comments hold") {
+  const Value value = read("{a: [[1, [2]], [[{k: 'no'}]]], '~': '# x', e: 1e-5, s: \"line\\nbreak: [\"}");
+  const auto comment = [](const YamlPath&) { return std::string("key: [ value\n- second line: {\n\n"); };
+  CHECK(read(annotated_yaml(value, comment)) == value);
+  const auto none = [](const YamlPath&) { return std::string(); };
+  CHECK(read(annotated_yaml(value, none)) == value);
+  CHECK(annotated_yaml(Value(Value::Map{}), none) == "{}\n");
+  CHECK(annotated_yaml(Value("x"), none) == "x\n");
 }

@@ -111,8 +111,7 @@ TEST_CASE("an override that leads nowhere is an error with its name") {
   std::string deep = "a";
   for (int level = 1; level < 100; ++level) deep += ".a";
   CHECK_NOTHROW(overridden("{}", {{deep, "1"}}));
-  CHECK_THROWS_WITH(overridden("{}", {{deep, "[]"}}), Catch::Contains("too deep"));
-  CHECK_THROWS_WITH(overridden("{}", {{"trainer.x" + std::string(1000, 'x'), "1"}}), Catch::Contains("1000 characters"));
+  CHECK_THROWS_WITH(overridden("{}", {{deep, "[]"}}), Catch::Contains("deeper than 100 levels"));
   CHECK_THROWS_AS(overridden("{x: {l: [1]}}", {{"x.l.99999999999999999999999", "9"}}), levin::ConfigError);
 }
 

@@ -1,4 +1,4 @@
-#include "levin/cli/diagnostic.h"
+#include "levin/cli/source_text.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

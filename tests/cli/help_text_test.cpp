@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "cli/fake_classes.h"
-#include "levin/cli/json_schema.h"
 #include "levin/cli/yaml_reader.h"
 
 using levin::Value;
@@ -43,14 +42,6 @@ TEST_CASE("help on a kind, a section or a key") {
 TEST_CASE("help on something unknown says what was meant") {
   CHECK_THROWS_WITH(topic_help("FakeNte"), Catch::Contains("no help on 'FakeNte'; did you mean 'FakeNet'?"));
   CHECK_THROWS_WITH(topic_help("trainer.max_epoch"), Catch::Contains("did you mean 'trainer.max_epochs'?"));
-}
-
-TEST_CASE("classes are listed by kind") {
-  CHECK_THAT(levin::cli::list_text("models"),
-             Catch::StartsWith("models:\n") && Catch::Contains("  FakeNet      One hidden layer\n"));
-  CHECK_THAT(levin::cli::list_text(""),
-             Catch::Contains("models:\n") && Catch::Contains("callbacks:\n") && Catch::Contains("strategies:\n"));
-  CHECK_THROWS_WITH(levin::cli::list_text("callback_s"), Catch::Contains("did you mean 'callbacks'?"));
 }
 
 TEST_CASE("comments of a configuration are the help of its options, inside classes too") {

@@ -4,14 +4,18 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "levin/core/headers_hash.h"
 #include "levin/core/logger.h"
 #include "levin/core/options/registry.h"
 #include "support/temporary_folder.h"
 
 using levin::Mark;
 using levin::Value;
+using levin::cli::check_stamps;
+using levin::cli::check_stamps_in;
 using levin::cli::find_plugin;
 using levin::cli::load_plugin;
+using levin::cli::StampCheck;
 namespace fs = std::filesystem;
 
 namespace {
@@ -20,6 +24,20 @@ Value named(const std::string& name, const std::string& yaml_file) {
   Value value(name);
   value.set_mark({yaml_file, 3, 5});
   return value;
+}
+
+/// A library's bytes with a stamp in their midst.
+std::string library_with(const std::string& stamp) {
+  return std::string(
+             "\x7f"
+             "ELF\0code",
+             9) +
+         stamp + std::string("\0more", 5);
+}
+
+std::string stamp(const std::string& levin, const std::string& torch, const std::string& cxx11, const std::string& abi) {
+  return "levin-plug-in{levin=" + levin + ";headers=" LEVIN_HEADERS_HASH ";torch=" + torch + ";cxx11_abi=" + cxx11 +
+         ";cxx_abi=" + abi + ";compiler=c++ 9}";
 }
 
 }  // namespace
@@ -97,4 +115,70 @@ TEST_CASE("a plug-in from before stamps is refused before any of its code runs")
                     Catch::StartsWith("run.yaml:2:3: the plug-in '") &&
                         Catch::Contains("does not say which levin it was built for; rebuild it"));
   CHECK(std::getenv("LEVIN_UNSTAMPED_PLUGIN_RAN") == nullptr);
+}
+
+TEST_CASE("a library without a stamp is not levin's business") {
+  for (const std::string& text : {std::string(), std::string("levin"), library_with("levin-plug-in{cut off")}) {
+    const StampCheck check = check_stamps_in(text);
+    CHECK_FALSE(check.stamped);
+    CHECK(check.misfit.empty());
+  }
+  CHECK_FALSE(check_stamps("/nowhere/libmine.so").stamped);
+}
+
+TEST_CASE("a plug-in of this levin and this LibTorch fits, whatever compiled it") {
+  const std::string torch = LEVIN_TEST_TORCH_VERSION;
+  for (const std::string& text : {stamp(LEVIN_ABI_VERSION, torch, "1", "1017"), stamp(LEVIN_ABI_VERSION, torch, "1", "1002"),
+                                  stamp(LEVIN_ABI_VERSION, "", "1", "1019")}) {
+    INFO(text);
+    const StampCheck check = check_stamps_in(library_with(text));
+    CHECK(check.stamped);
+    CHECK(check.misfit.empty());
+  }
+}
+
+TEST_CASE("a plug-in that does not fit is told what differs, and what to rebuild it with") {
+  const std::string torch = LEVIN_TEST_TORCH_VERSION;
+  const std::string rebuild = " (by c++ 9); rebuild it with the headers of this levin " LEVIN_ABI_VERSION ", LibTorch " +
+                              torch + " and a compiler that fits " LEVIN_COMPILER;
+  const auto misfit = [](const std::string& text) { return check_stamps_in(library_with(text)).misfit; };
+  CHECK(misfit(stamp("9.9", torch, "1", "1017")) == "was built with levin 9.9 instead of " LEVIN_ABI_VERSION + rebuild);
+  CHECK(misfit(stamp(LEVIN_ABI_VERSION, "1.2.3", "0", "1017")) ==
+        "was built with LibTorch 1.2.3 instead of " + torch + ", _GLIBCXX_USE_CXX11_ABI 0 instead of 1" + rebuild);
+  CHECK(misfit(stamp(LEVIN_ABI_VERSION, torch, "1", "2017")).find("C++ ABI 2017 instead of ") != std::string::npos);
+  const std::string other_headers = "levin-plug-in{levin=" LEVIN_ABI_VERSION ";headers=0123456789abcdef;torch=" + torch +
+                                    ";cxx11_abi=1;cxx_abi=1017;compiler=c++ 9}";
+  CHECK(misfit(other_headers) == "was built with other headers of levin " LEVIN_ABI_VERSION + rebuild);
+  // From before headers were told.
+  CHECK(misfit("levin-plug-in{levin=" LEVIN_ABI_VERSION ";torch=" + torch + ";cxx11_abi=1;cxx_abi=1017;compiler=c++ 9}") ==
+        "was built with other headers of levin " LEVIN_ABI_VERSION + rebuild);
+  // One source of several was compiled elsewhere.
+  CHECK(misfit(stamp(LEVIN_ABI_VERSION, torch, "1", "1017") + stamp("9.9", torch, "1", "1017")).find("levin 9.9") !=
+        std::string::npos);
+}
+
+TEST_CASE("a plug-in from before stamps is known by the registry that it asks for") {
+  const StampCheck check = check_stamps_in(library_with("_ZN5levin8RegistryINS_6LoggerEE8instanceEv"));
+  CHECK(check.registers);
+  CHECK_FALSE(check.stamped);
+  CHECK_FALSE(check_stamps_in(library_with("_ZN5levin5ErrorD1Ev")).registers);
+}
+
+TEST_CASE("stamps are read from a file") {
+  const levin::test::TemporaryFolder folder;
+  std::ofstream(folder / "libmine.so") << library_with(stamp("9.9", "", "1", "1017"));
+  std::ofstream(folder / "empty.so");
+  CHECK(check_stamps(folder / "libmine.so").misfit.find("levin 9.9") != std::string::npos);
+  CHECK_FALSE(check_stamps(folder / "empty.so").stamped);
+}
+
+TEST_CASE("a part that was compiled without optimization is told") {
+  const std::string fits = stamp(LEVIN_ABI_VERSION, LEVIN_TEST_TORCH_VERSION, "1", "1017");
+  const auto with = [&](const std::string& optimization) {
+    return fits.substr(0, fits.size() - 1) + ";optimization=" + optimization + "}";
+  };
+  CHECK(check_stamps_in(fits).optimized);
+  CHECK(check_stamps_in(with("on")).optimized);
+  CHECK_FALSE(check_stamps_in(with("on") + with("off") + with("on")).optimized);
+  CHECK(check_stamps_in(with("off")).misfit.empty());
 }

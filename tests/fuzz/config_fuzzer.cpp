@@ -5,13 +5,13 @@
 #include "cli/fake_classes.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/same_value.h"
-#include "levin/cli/annotated_yaml.h"
 #include "levin/cli/command_line.h"
+#include "levin/cli/config_file.h"
 #include "levin/cli/config_merge.h"
-#include "levin/cli/diagnostic.h"
+#include "levin/cli/source_text.h"
 #include "levin/cli/help_text.h"
-#include "levin/cli/interpolation.h"
 #include "levin/cli/load_config.h"
+#include "levin/cli/references.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/text.h"
@@ -84,7 +84,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Value config = read_file(std::string(input.substr(0, mark)));
   const std::string_view arguments = mark == std::string_view::npos ? "" : input.substr(mark + kMark.size());
   try {
-    const CommandLine line = parse_command_line(lines_of(arguments));
+    const std::vector<Subcommand> commands = {{"fit", "", declare_sources, {}}, {"list", "", declare_sources, {}}};
+    const CommandLine line = parse_command_line(lines_of(arguments), commands);
     if (line.help_topic) topic_help(*line.help_topic);
     for (const ConfigSource& source : line.sources) {
       if (const auto* given = std::get_if<Override>(&source)) apply_override(config, *given);

@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/same_value.h"
-#include "levin/cli/annotated_yaml.h"
+#include "levin/cli/config_file.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/options/value_json.h"
 #include "levin/core/yaml/to_yaml.h"

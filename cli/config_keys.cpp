@@ -1,7 +1,8 @@
-#include "levin/cli/key_suggestion.h"
+#include "levin/cli/config_keys.h"
 
 #include <algorithm>
 #include <functional>
+#include <vector>
 
 #include "levin/cli/class_catalog.h"
 #include "levin/cli/run_config.h"
@@ -16,27 +17,20 @@ void add_names(std::vector<std::string>& keys, const std::string& place, const s
   for (const OptionInfo& option : options) keys.push_back(place + "." + option.name);
 }
 
-/// What the class at a place may be told, if one is there.
-void add_class(std::vector<std::string>& keys, const std::string& place, const Value& spec) {
-  const Value* class_path = spec.is_string() ? &spec : spec.find("class_path");
-  if (class_path == nullptr || !class_path->is_string()) return;
-  if (const ClassInfo* info = find_class(class_path->as_string()).info) add_names(keys, place, info->options);
-}
-
 std::vector<std::string> all_keys(const Value& config) {
   std::vector<std::string> keys = section_names();
   add_names(keys, "trainer", describe_options<TrainerOptions>());
   for (const std::string& section : section_names()) {
     add_names(keys, section, section_settings(section));
     const Value* spec = config.find(section);
-    if (spec != nullptr && is_component_section(section)) add_class(keys, section, *spec);
+    if (spec != nullptr && is_component_section(section)) add_names(keys, section, options_of(*spec));
   }
   const Value* trainer = config.find("trainer");
   for (const auto& [name, flag] : trainer != nullptr && trainer->is_map() ? trainer->as_map() : Value::Map{}) {
     const std::string place = "trainer." + name;
-    add_class(keys, place, flag);
+    add_names(keys, place, options_of(flag));
     for (std::size_t index = 0; flag.is_list() && index < flag.size(); ++index)
-      add_class(keys, format("{}.{}", place, index), flag.as_list()[index]);
+      add_names(keys, format("{}.{}", place, index), options_of(flag.as_list()[index]));
   }
   return keys;
 }
@@ -44,6 +38,16 @@ std::vector<std::string> all_keys(const Value& config) {
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 }  // namespace
+
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::vector<std::string> names_of(const std::vector<OptionInfo>& options) {
+  std::vector<std::string> names;
+  for (const OptionInfo& option : options) names.push_back(option.name);
+  return names;
+}
 
 std::vector<std::string> keys_meant_by(const std::string& name, const Value& config) {
   constexpr std::size_t kMost = 4;
@@ -74,7 +78,7 @@ void take_misplaced(Value& map, const std::vector<std::string>& own, const Value
   int unknown = 0;
   const auto is_misplaced = [&](const auto& entry) {
     const auto& [key, value] = entry;
-    if (unknown == kMost || std::find(own.begin(), own.end(), key) != own.end()) return false;
+    if (unknown == kMost || is_among(own, key)) return false;
     ++unknown;
     const std::vector<std::string> meant =
         nearest_name(key, own).empty() ? keys_meant_by(key, config) : std::vector<std::string>{};
