@@ -47,54 +47,6 @@ TEST_CASE("bench comm times each collective of each group for each size, and wri
   }
 }
 
-TEST_CASE("bench comm waits for its ranks as long as connect_timeout_seconds says") {
-  const TemporaryFolder folder;
-  // Rank 1 of 2 of a run whose rank 0 does not exist.
-  const Outcome outcome = run(
-      {.arguments = {levin_program(), "bench", "comm", "--trainer.accelerator=cpu", "--trainer.connect_timeout_seconds=0.5"},
-       .folder = folder.path(),
-       .environment = {
-           {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1"}}});
-  CHECK_FALSE(outcome.ok());
-  CHECK_THAT(outcome.err, Contains("nobody answers there for 0.5 s"));
-}
-
-TEST_CASE("bench comm needs ranks, and bench what to measure") {
-  const TemporaryFolder folder;
-  const Outcome alone = bench(folder.path(), {"comm", "--trainer.devices=1", "--trainer.accelerator=cpu"});
-  CHECK_FALSE(alone.ok());
-  CHECK_THAT(alone.err, Contains("--trainer.devices=2"));
-  CHECK_FALSE(bench(folder.path(), {}).ok());
-  CHECK_FALSE(bench(folder.path(), {"comm", "--max_bytes=none"}).ok());
-}
-
-TEST_CASE("bench ddp times the parts of a step on each rank, and leaves nothing behind") {
-  const TemporaryFolder folder;
-  const Outcome outcome =
-      bench(folder.path(), {"ddp", "--config", digits_config(), "--trainer.devices=2", "--trainer.accelerator=cpu",
-                            "--trainer.default_root_dir=" + folder.path().string(), "--steps=6", "--csv=ddp.csv"});
-  INFO(outcome.text());
-  REQUIRE(outcome.ok());
-  CHECK_THAT(outcome.out, Contains("rank | forward ms | backward ms") && Contains("bucket_cap_mb | step ms") &&
-                              Contains("bucket_cap_mb: 25") && (Contains("is the slowest") || Contains("No rank is slower")));
-  const CsvTable table = CsvTable::read(folder / "ddp.csv");
-  REQUIRE(table.values("rank") == std::vector<double>{0, 1});
-  for (const std::size_t rank : {0, 1}) {
-    double sum = 0;
-    for (const char* part : {"forward", "backward", "exposed", "optimizer", "rest"}) {
-      const double seconds = table.values(std::string(part) + "_seconds").at(rank);
-      CHECK(seconds >= 0);
-      sum += seconds;
-    }
-    CHECK(sum == Approx(table.values("step_seconds").at(rank)));
-    CHECK(table.values("forward_seconds").at(rank) > 0);
-    CHECK(table.values("overlapped_seconds").at(rank) >= 0);
-  }
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder.path())) files.push_back(entry.path().filename());
-  CHECK(files == std::vector<std::string>{"ddp.csv"});
-}
-
 TEST_CASE("each rank of a profiled run writes what it did, and whom it waited for") {
   const TemporaryFolder folder;
   const Outcome outcome = digits("fit", folder.path(),

@@ -269,41 +269,6 @@ TEST_CASE("log_file: a file for each rank, with all of its lines, their time and
   CHECK_THAT(read_text(folder / "of_0/run.txt"), Contains("Training stopped"));
 }
 
-TEST_CASE("a log file that cannot be opened ends the run, and names rank and file") {
-  const TemporaryFolder folder;
-  for (const int ranks : {1, 2}) {
-    const Outcome fit = short_fit(folder.path(), ranks, {"--trainer.log_file=/proc/nowhere/run.log"});
-    INFO(fit.text());
-    CHECK(fit.status == 1);
-    const std::string file = ranks == 1 ? "/proc/nowhere/run.log" : "/proc/nowhere/run.rank_0.log";
-    CHECK(count(lines_of(fit.err), "rank 0 cannot open " + file) <= 1);
-    CHECK_THAT(fit.err, Contains("cannot open /proc/nowhere/run."));
-    CHECK(fit.out == "");
-  }
-}
-
-TEST_CASE("the console's options stand in the help and in the schema") {
-  const Outcome help = levin({"fit", "--help", "trainer"});
-  CHECK_THAT(help.out, Contains("log_level") && Contains("log_file") && Contains("{rank}"));
-  const Outcome schema = levin({"schema"});
-  CHECK(
-      std::regex_search(schema.out, std::regex("\"log_level\": \\{[^}]*\"debug\",\\s*\"info\",\\s*\"warning\",\\s*\"error\"")));
-  CHECK_THAT(schema.out, Contains("\"log_file\""));
-  CHECK_THAT(levin({"--version"}).out, Contains(", LibTorch ") && EndsWith("\n"));
-}
-
-TEST_CASE("a mistake in the configuration is told once, on any number of ranks") {
-  const TemporaryFolder folder;
-  const int ranks = GENERATE(1, 2, 4);
-  const Outcome option = short_fit(folder.path(), ranks, {"--trainer.max_epoch=1"});
-  CHECK(option.status == 2);
-  CHECK(count(lines_of(option.err), "error:") == 1);
-  const Outcome data = short_fit(folder.path(), ranks, {"--data.init_args.path=nowhere.csv"});
-  CHECK(data.status == 2);
-  CHECK(count(lines_of(data.err), "error:.*nowhere\\.csv") == 1);
-  CHECK(option.out + data.out == "");
-}
-
 TEST_CASE("a signal that stops all ranks is told once") {
   const TemporaryFolder folder;
   const int ranks = GENERATE(2, 4);

@@ -61,49 +61,6 @@ TEST_CASE("a checkpoint validates to the same metrics on any number of ranks") {
   }
 }
 
-TEST_CASE("gradients over shared memory and over Gloo train to the same model") {
-  const TemporaryFolder folder;
-  std::vector<std::vector<double>> losses;
-  for (const std::string transport : {"shared_memory", "gloo"}) {
-    std::vector<std::string> options = on_ranks(2);
-    options.push_back("--trainer.strategy={class_path: ddp, init_args: {process_group_backend: " + transport + "}}");
-    const Outcome fit = digits("fit", folder / transport, options);
-    INFO(fit.text());
-    REQUIRE(fit.ok());
-    CHECK_THAT(fit.out, Catch::Contains("gradients over " + std::string(transport == "gloo" ? "gloo" : "shared memory") + ")"));
-    losses.push_back(CsvTable::read(version_folder(folder / transport) / "metrics.csv").values("val_loss"));
-  }
-  REQUIRE(losses[0].size() == losses[1].size());
-  for (std::size_t epoch = 0; epoch < losses[0].size(); ++epoch)
-    CHECK(losses[0][epoch] == Approx(losses[1][epoch]).epsilon(1e-5));
-}
-
-TEST_CASE(
-    "where ranks cannot share as much memory as gradients need, Gloo takes its place with a word, or with an error if asked "
-    "for") {
-  const TemporaryFolder folder;
-  const auto fit_within = [&](const std::string& options) {
-    // Files, and with them memory that is shared, of at most 2 MB.
-    return run(
-        {.arguments = {"bash", "-c",
-                       "ulimit -f 2048; exec " + levin_program() + " fit --config " + digits_config() +
-                           " --trainer.max_epochs=1 --trainer.devices=2 --trainer.accelerator=cpu --trainer.default_root_dir=" +
-                           folder.path().string() + options}});
-  };
-  const Outcome fit = fit_within("");
-  INFO(fit.text());
-  REQUIRE(fit.ok());
-  CHECK_THAT(fit.out, Catch::Contains("metrics over shared memory, gradients over gloo)"));
-  CHECK_THAT(fit.text(), Catch::Contains("rank 0: shared memory of the run: fallocate of ") &&
-                             Catch::Contains(" bytes failed: File too large: gradients travel over gloo, which is slower."));
-  const Outcome refused =
-      fit_within(" --trainer.strategy='{class_path: ddp, init_args: {process_group_backend: shared_memory}}'");
-  INFO(refused.text());
-  CHECK_FALSE(refused.ok());
-  CHECK_THAT(refused.err,
-             Catch::Contains("process_group_backend: shared_memory: rank 0: shared memory of the run: fallocate of "));
-}
-
 TEST_CASE("two ranks write one metrics.csv, and a file of each rank's own values") {
   const TemporaryFolder folder;
   const Outcome fit = levin({"fit", "--config", LEVIN_SOURCE_DIR "/examples/digits/ddp.yaml",
