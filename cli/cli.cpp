@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <iostream>
-#include <string>
 #include <vector>
 
 #include "levin/cli/help_text.h"
@@ -19,8 +18,7 @@ int execute(const CommandLine& line, const std::vector<Subcommand>& commands) {
     return 0;
   }
   if (line.help_topic) {
-    const std::string plugins = load_plugins_of(line);
-    std::cout << plugins << topic_help(*line.help_topic);
+    std::cout << load_plugins_of(line) << topic_help(*line.help_topic);
     return 0;
   }
   const auto is_given = [&](const Subcommand& command) { return command.name == line.command; };

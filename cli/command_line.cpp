@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <sstream>
 
@@ -211,6 +212,31 @@ std::optional<std::string> default_file(const std::map<std::string, std::string>
   return std::string(kDefaultFile);
 }
 
+/// The variables of this process whose names begin with LEVIN_.
+std::map<std::string, std::string> levin_variables() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (text.starts_with(kPrefix) && equals != std::string_view::npos)
+      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+std::vector<ConfigSource> environment_sources(const std::string& command) {
+  const std::map<std::string, std::string> variables = levin_variables();
+  std::vector<ConfigSource> sources, of_command;
+  if (const auto file = default_file(variables)) sources.push_back(ConfigFile{*file});
+  if (const auto named = variables.find("LEVIN_CONFIG"); named != variables.end()) sources.push_back(ConfigFile{named->second});
+  for (const auto& [name, text] : variables) {
+    std::optional<Variable> variable = read_variable(name, text, command);
+    if (variable) (variable->for_this_command ? of_command : sources).push_back(std::move(variable->given));
+  }
+  sources.insert(sources.end(), of_command.begin(), of_command.end());
+  return sources;
+}
+
 std::string shell_quoted(const std::string& word) {
   constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
@@ -263,29 +289,6 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
                                                    given[1]->get_name()));
   line.command = given.front()->get_name();
   return line;
-}
-
-std::map<std::string, std::string> levin_variables() {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t equals = text.find('=');
-    if (text.starts_with(kPrefix) && equals != std::string_view::npos)
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
-}
-
-std::vector<ConfigSource> environment_sources(const std::string& command, const std::map<std::string, std::string>& variables) {
-  std::vector<ConfigSource> sources, of_command;
-  if (const auto file = default_file(variables)) sources.push_back(ConfigFile{*file});
-  if (const auto named = variables.find("LEVIN_CONFIG"); named != variables.end()) sources.push_back(ConfigFile{named->second});
-  for (const auto& [name, text] : variables) {
-    std::optional<Variable> variable = read_variable(name, text, command);
-    if (variable) (variable->for_this_command ? of_command : sources).push_back(std::move(variable->given));
-  }
-  sources.insert(sources.end(), of_command.begin(), of_command.end());
-  return sources;
 }
 
 void add_environment(CommandLine& line) {

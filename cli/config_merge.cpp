@@ -35,11 +35,9 @@ fs::path file_named_by(const Value& name) {
 
 /// Takes a key out of a map; null when it is not there.
 Value taken(Value& map, const std::string& key) {
-  Value::Map& entries = map.as_map();
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == key; });
-  if (found == entries.end()) return Value();
-  Value value = std::move(found->second);
-  entries.erase(found);
+  const Value* found = map.find(key);
+  Value value = found != nullptr ? *found : Value();
+  std::erase_if(map.as_map(), [&](const auto& entry) { return entry.first == key; });
   return value;
 }
 
@@ -225,7 +223,6 @@ class Reader {
   Value take_command_sections(Value& config) {
     Value sections(Value::Map{});
     for (const std::string& command : run_command_names()) {
-      if (!config.contains(command)) continue;
       Value found = taken(config, command);
       if (found.is_null()) continue;
       check_command_section(found, command);

@@ -132,8 +132,8 @@ Subcommand list_subcommand() {
             declare_sources(app);
           },
           [kind](const CommandLine& line) {
-            const std::string plugins = load_plugins_of(line);
-            std::cout << plugins << (kind->empty() ? join(class_catalog(), "\n", kind_help) : kind_help(class_kind(*kind)));
+            std::cout << load_plugins_of(line)
+                      << (kind->empty() ? join(class_catalog(), "\n", kind_help) : kind_help(class_kind(*kind)));
             return 0;
           }};
 }

@@ -34,9 +34,10 @@ Json to_json(const Value& value) {
   return nullptr;
 }
 
-bool is_required(const OptionInfo& option) { return option.required && option.linked_to.empty(); }
-
-bool needs_arguments(const ClassInfo& info) { return std::any_of(info.options.begin(), info.options.end(), is_required); }
+bool needs_arguments(const ClassInfo& info) {
+  const auto is_needed = [](const OptionInfo& option) { return option.required && option.linked_to.empty(); };
+  return std::any_of(info.options.begin(), info.options.end(), is_needed);
+}
 
 // A name as the registries match it: alone, or as the last part of a dotted or C++ name.
 std::string name_pattern(const std::vector<const ClassInfo*>& classes) {

@@ -51,22 +51,20 @@ std::string_view field(std::string_view stamp, std::string_view name) {
 /// The compilers' number of the C++ ABI, whose thousands count: the rest are corrections of rare cases.
 std::string_view generation(std::string_view number) { return number.substr(0, number.size() > 3 ? number.size() - 3 : 0); }
 
-void add_difference(std::vector<std::string>& differences, std::string_view what, std::string_view theirs,
-                    std::string_view ours) {
-  if (theirs != ours) differences.push_back(format("{} {} instead of {}", what, theirs, ours));
-}
-
 std::string misfit_of(std::string_view stamp) {
   std::vector<std::string> differences;
-  add_difference(differences, "levin", field(stamp, "levin"), field(kOwnStamp, "levin"));
+  const auto compare = [&](std::string_view what, std::string_view theirs, std::string_view ours) {
+    if (theirs != ours) differences.push_back(format("{} {} instead of {}", what, theirs, ours));
+  };
+  compare("levin", field(stamp, "levin"), field(kOwnStamp, "levin"));
   if (differences.empty() && field(stamp, "headers") != field(kOwnStamp, "headers"))
     differences.push_back(format("other headers of levin {}", LEVIN_ABI_VERSION));
   // One that includes no header of LibTorch does not depend on its version.
   if (const std::string_view torch = field(stamp, "torch"); !torch.empty())
-    add_difference(differences, "LibTorch", torch, field(kOwnStamp, "torch"));
-  add_difference(differences, "_GLIBCXX_USE_CXX11_ABI", field(stamp, "cxx11_abi"), field(kOwnStamp, "cxx11_abi"));
+    compare("LibTorch", torch, field(kOwnStamp, "torch"));
+  compare("_GLIBCXX_USE_CXX11_ABI", field(stamp, "cxx11_abi"), field(kOwnStamp, "cxx11_abi"));
   if (generation(field(stamp, "cxx_abi")) != generation(field(kOwnStamp, "cxx_abi")))
-    add_difference(differences, "C++ ABI", field(stamp, "cxx_abi"), field(kOwnStamp, "cxx_abi"));
+    compare("C++ ABI", field(stamp, "cxx_abi"), field(kOwnStamp, "cxx_abi"));
   if (differences.empty()) return "";
   return format(
       "was built with {} (by {}); rebuild it with the headers of this levin {}, LibTorch {} and a compiler that fits {}",

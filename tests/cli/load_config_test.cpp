@@ -8,6 +8,8 @@
 #include "cli/fake_classes.h"
 #include "cli/yaml_mutation.h"
 #include "levin/cli/config_file.h"
+#include "levin/cli/help_text.h"
+#include "levin/cli/references.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/yaml/to_yaml.h"
@@ -76,11 +78,6 @@ TEST_CASE("a whole configuration is read, with overrides and several files") {
   CHECK(config.trainer.callbacks.at(0).init_args().at("patience") == Value(4));
   CHECK(config.optimizer.optimizer.class_path() == Value("FakeSgd"));
   CHECK(config.lr_scheduler.settings.interval == levin::Interval::kStep);
-}
-
-TEST_CASE("a schedule that looks at a metric is told which, before anything runs") {
-  Fixture fixture("model: FakeNet\noptimizer: FakeSgd\nlr_scheduler: ReduceLROnPlateau\n");
-  CHECK(fixture.error().find("run.yaml:3:15: lr_scheduler: ReduceLROnPlateau needs `monitor:`") != std::string::npos);
 }
 
 TEST_CASE("the complete configuration has every default and resolved paths, and repeats itself from anywhere") {
@@ -154,89 +151,6 @@ TEST_CASE("the defaults alone are a complete configuration that reads back") {
   CHECK(complete.at("seed_everything") == Value(0));
 }
 
-TEST_CASE("every wrong thing is reported with its place") {
-  Fixture fixture(
-      "trainer:\n"
-      "  max_epoch: 5\n"
-      "  accumulate_grad_batches: 0\n"
-      "  callbacks:\n"
-      "  - class_path: FakeStoper\n"
-      "  - class_path: FakeStopper\n"
-      "    init_args: {patience: many, mode: mim}\n"
-      "modle: FakeNet\n"
-      "data: {class_path: FakeTable, init_args: {file: tabel.csv}}\n");
-  const std::string file = fixture.path("run.yaml");
-  const std::string error = fixture.error();
-  CHECK_THAT(error, Catch::Contains(file + ":8:1: unknown key 'modle'; did you mean 'model'?"));
-  CHECK_THAT(error, Catch::Contains(file + ":2:3: trainer: unknown key 'max_epoch'; did you mean 'max_epochs'?"));
-  CHECK_THAT(error, Catch::Contains(file + ":3:28: trainer: accumulate_grad_batches: must be at least 1, got int 0"));
-  CHECK_THAT(error, Catch::Contains(
-                        file + ":5:17: trainer: callbacks: unknown callback class 'FakeStoper'; did you mean 'FakeStopper'?"));
-  CHECK_THAT(error, Catch::Contains(file + ":7:27: trainer: callbacks: patience: expected int, got string 'many'"));
-  CHECK_THAT(error, Catch::Contains(file + ":7:39: trainer: callbacks: mode: must be one of 'min', 'max', got string 'mim'"));
-  CHECK_THAT(error, Catch::Contains(file + ":9:49: data: file: there is no such file"));
-  CHECK(std::count(error.begin(), error.end(), '\n') == 6);
-}
-
-TEST_CASE("a wrong override is reported with its name") {
-  Fixture fixture(kRun);
-  CHECK(fixture.error({{"trainer.max_epoch", "5"}}) ==
-        "command line: --trainer.max_epoch: trainer: unknown key 'max_epoch'; did you mean 'max_epochs'?");
-  CHECK_THAT(fixture.error({{"model.hidden", "0"}}),
-             Catch::StartsWith("command line: --model.hidden: model: hidden: must be at least 1"));
-  CHECK_THAT(fixture.error({{"model", "FakeNte"}}),
-             Catch::Contains("command line: --model: model: unknown model class 'FakeNte'"));
-  CHECK_THAT(fixture.error({{"ckpt_path", "missing.safetensors"}}), Catch::Contains("ckpt_path: there is no such file"));
-  CHECK_THAT(fixture.error({{"seed_everything", "-1"}}), Catch::Contains("must be at least 0"));
-}
-
-TEST_CASE("a key that stands in the wrong section is told with the right one") {
-  Fixture fixture(
-      "max_epochs: 5\n"
-      "trainer:\n"
-      "  batch_size: 8\n"
-      "  deviecs: 2\n"
-      "model: FakeNet\n"
-      "lr: 0.1\n"
-      "data: {class_path: FakeTable, init_args: {file: table.csv}}\n");
-  const std::string file = fixture.path("run.yaml");
-  const std::string error = fixture.error();
-  CHECK_THAT(error, Catch::Contains(file + ":1:1: unknown key 'max_epochs'; did you mean 'trainer.max_epochs'?"));
-  CHECK_THAT(error, Catch::Contains(file + ":6:1: unknown key 'lr'; did you mean 'model.lr'?"));
-  CHECK_THAT(error, Catch::Contains(file + ":3:3: trainer: unknown key 'batch_size'; did you mean 'data.batch_size'?"));
-  CHECK_THAT(error, Catch::Contains(file + ":4:3: trainer: unknown key 'deviecs'; did you mean 'devices'?"));
-  CHECK(std::count(error.begin(), error.end(), '\n') == 3);
-}
-
-TEST_CASE("a key of a section knows settings beside the class's arguments") {
-  const std::string head = "model: FakeNet\noptimizer: FakeSgd\nlr_scheduler: ";
-  const auto error_of = [&](const std::string& section) { return Fixture(head + section + "\n").error(); };
-  CHECK_THAT(error_of("{class_path: FakeStep, intervall: step}"),
-             Catch::Contains("run.yaml:3:38: lr_scheduler: unknown key 'intervall'; did you mean 'interval'?"));
-  CHECK_THAT(error_of("{class_path: FakeStep, init_args: {intervall: step}}"),
-             Catch::Contains("unknown key 'intervall'; did you mean 'interval', which goes beside class_path?"));
-  CHECK_THAT(error_of("{class_path: FakeStep, init_args: {interval: step}}"),
-             Catch::Contains("interval goes beside class_path and init_args, not into init_args"));
-  CHECK_THAT(error_of("{class_path: FakeStep, init_args: {stepsize: 3}}"), Catch::Contains("did you mean 'step_size'?"));
-  CHECK_THAT(error_of("{class_path: FakeStep, init_args: {warmup: 3}}"),
-             Catch::Contains("unknown key 'warmup'; the keys are 'step_size'; beside class_path go 'interval', 'frequency', "
-                             "'monitor', 'strict', 'name'"));
-  CHECK_THAT(
-      error_of("{class_path: FakeStep, warmup: 3}"),
-      Catch::Contains("the keys are 'class_path', 'init_args', 'interval', 'frequency', 'monitor', 'strict', 'name' (the "
-                      "arguments of a class go under init_args)"));
-  CHECK_THAT(Fixture("model: FakeNet\noptimizer: {class_path: FakeSgd, init_args: {no_decy: [bias]}}\n").error(),
-             Catch::Contains("did you mean 'no_decay', which goes beside class_path?"));
-  Fixture fixture(head + "FakeStep\n");
-  CHECK_THAT(fixture.error({{"lr_scheduler.intervall", "step"}}),
-             Catch::Contains("did you mean 'interval', which goes beside class_path?"));
-}
-
-TEST_CASE("a class of another kind is told as one") {
-  CHECK_THAT(Fixture("model: FakeTable\n").error(),
-             Catch::Contains("run.yaml:1:8: model: unknown model class 'FakeTable'; it is a class of another kind: data"));
-}
-
 TEST_CASE("seed and checkpoint take their special words") {
   Fixture fixture(kRun);
   CHECK(fixture.load({{"seed_everything", "true"}}).seed_everything.value == 0);
@@ -262,13 +176,6 @@ TEST_CASE("seed and checkpoint take their special words") {
   CHECK_THAT(fixture.error({{"init_from", "{strict: false}"}}), Catch::Contains("path"));
   CHECK_THAT(fixture.error({{"ckpt_path", "no/run:last"}}),
              Catch::Contains("ckpt_path: there is no such file") && Catch::Contains("no/run'"));
-}
-
-TEST_CASE("a scheduler without an optimizer beside it is an error that says where it belongs") {
-  Fixture fixture(std::string(kRun) + "lr_scheduler: FakeStep\n");
-  CHECK_THAT(fixture.error(), Catch::Contains("run.yaml:9:15: it needs an `optimizer:` beside it"));
-  CHECK_THAT(fixture.error(), Catch::Contains("configure_optimizers"));
-  CHECK(fixture.load({{"optimizer", "FakeSgd"}}).lr_scheduler.scheduler.empty() == false);
 }
 
 TEST_CASE("parameter groups are read, written and read again") {
@@ -344,6 +251,34 @@ TEST_CASE("a damaged configuration, with any overrides, is read or refused, and 
       RC_ASSERT(std::string(error.what()).size() > 10);
     }
   }));
+}
+
+TEST_CASE("an option that is linked to another one takes its value, given or default, where it is not given itself") {
+  const auto inputs = [](const std::string& text) { return Fixture(text).load().model.init_args().at("inputs"); };
+  const std::string data = "data: {class_path: FakeTable, init_args: {file: table.csv, columns: 9}}\n";
+  CHECK(inputs("model: FakeNet\n" + data) == Value(9));
+  CHECK(inputs("model: FakeNet\ndata: {class_path: FakeTable, init_args: {file: table.csv}}\n") == Value(6));
+  CHECK(inputs("model: {class_path: FakeNet, init_args: {inputs: 3}}\n" + data) == Value(3));
+  CHECK(inputs("model: FakeNet\n") == Value(4));
+  CHECK(levin::cli::topic_help("FakeNet").find("default 4, not given: that of data.columns") != std::string::npos);
+}
+
+TEST_CASE("a reference stands for a whole list or map where the text is nothing else, and \\${ for the characters") {
+  const auto resolved = [](const std::string& text) {
+    const Value config = levin::cli::read_yaml(levin::cli::SourceText("run.yaml", text));
+    return levin::cli::interpolated(config, config);
+  };
+  CHECK(resolved("{a: [1, {b: 2}], c: '${a}', d: '${a.1.b}', e: '${a.1}'}") ==
+        resolved("{a: [1, {b: 2}], c: [1, {b: 2}], d: 2, e: {b: 2}}"));
+  CHECK(resolved("{a: '\\${b}', b: 1, c: 'x \\${b} ${b} $b {b}'}") == resolved("{a: '\\${b}', b: 1, c: 'x \\${b} 1 $b {b}'}"));
+  CHECK(resolved("{a: '\\${b}'}").at("a") == Value("${b}"));
+  std::string texts = "a0: " + std::string(1000, 'x') + "\n";
+  for (int level = 1; level < 6; ++level) {
+    texts += "a" + std::to_string(level) + ": ";
+    for (int copy = 0; copy < 10; ++copy) texts += "${a" + std::to_string(level - 1) + "}";
+    texts += "\n";
+  }
+  CHECK_THROWS_WITH(resolved(texts), Catch::Contains("more than 16777216 bytes"));
 }
 
 namespace {
