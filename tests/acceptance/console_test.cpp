@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <regex>
 #include <set>
 
@@ -14,7 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
-using Catch::Matchers::EndsWith;
 using Lines = std::vector<std::string>;
 
 Lines lines_of(const std::string& text) {
@@ -54,19 +52,6 @@ Outcome short_fit(const fs::path& folder, int ranks, Lines more = {}) {
                        "--data.init_args.batch_size=" + std::to_string(32 / ranks)};
   more.insert(more.begin(), small.begin(), small.end());
   return digits("fit", folder, more);
-}
-
-/// A run of the plug-in whose training step goes wrong on rank 1.
-Outcome faulty_fit(const TemporaryFolder& folder, int ranks, const std::string& fault, const Lines& more = {}) {
-  std::ofstream(folder / "faulty.yaml") << "plugins: [" LEVIN_BINARY_DIR "/tests/plugins/libfaulty.so]\n"
-                                        << "model: {class_path: Faulty, init_args: {fault: " << fault << "}}\n"
-                                        << "data: OnesData\n"
-                                        << "trainer: {max_epochs: 2, accelerator: cpu, log_every_n_steps: 1, devices: " << ranks
-                                        << "}\n";
-  Lines arguments = {"fit", "--config", (folder / "faulty.yaml").string(),
-                     "--trainer.default_root_dir=" + folder.path().string()};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return levin(arguments);
 }
 
 Outcome user_program(int ranks, const std::string& data, const TemporaryFolder& folder, const std::string& level = "info") {
@@ -234,11 +219,6 @@ TEST_CASE("log_level hides what is below it, and debug shows more") {
   const Outcome all = user_program(2, "dataset", folder, "debug");
   CHECK(count(lines_of(all.out), "^\\[rank 0\\] debug: details$") == 6);
   CHECK(count(lines_of(all.out), "^\\[rank 1\\] debug: details$") == 6);
-
-  const Outcome wrong = short_fit(folder.path(), 2, {"--trainer.log_level=loud"});
-  CHECK(wrong.status == 2);
-  CHECK_THAT(wrong.err, Contains("log_level") && Contains("loud") && Contains("warning"));
-  CHECK(count(lines_of(wrong.err), "loud") == 1);
 }
 
 TEST_CASE("log_file: a file for each rank, with all of its lines, their time and level") {
@@ -263,45 +243,6 @@ TEST_CASE("log_file: a file for each rank, with all of its lines, their time and
     CHECK(logged == shown);
     CHECK(static_cast<int>(std::distance(fs::directory_iterator(logs), {})) == ranks);
   }
-  const Outcome named = short_fit(folder.path(), 2, {"--trainer.log_file=" + (folder / "of_{rank}/run.txt").string()});
-  REQUIRE(named.ok());
-  CHECK_THAT(read_text(folder / "of_1/run.txt"), Contains("[rank 1] info: device cpu"));
-  CHECK_THAT(read_text(folder / "of_0/run.txt"), Contains("Training stopped"));
-}
-
-TEST_CASE("a signal that stops all ranks is told once") {
-  const TemporaryFolder folder;
-  const int ranks = GENERATE(2, 4);
-  const Outcome outcome = faulty_fit(folder, ranks, "terminate");
-  INFO(outcome.text());
-  CHECK(outcome.status == 128 + 15);
-  CHECK(told_lines(outcome.err) == Lines{"error: Stopped by signal 15 (Terminated) in epoch 0 after global step 4."});
-}
-
-TEST_CASE("an error of one rank is told once, with its place, and each other rank has one line") {
-  const TemporaryFolder folder;
-  const int ranks = GENERATE(2, 4);
-  const Outcome outcome = faulty_fit(folder, ranks, "throw");
-  INFO(outcome.text());
-  CHECK(outcome.status == 1);
-  const Lines err = told_lines(outcome.err);
-  REQUIRE(static_cast<int>(err.size()) == ranks);
-  CHECK(err[0] == "levin: rank 1 failed in training_step (train, epoch 0, step 3): the sample is damaged");
-  CHECK(count(err, "the sample is damaged") == 1);
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (rank != 1) CHECK(count(err, "^(\\[rank \\d\\] error:|levin:  ) rank " + std::to_string(rank) + " ended ") == 1);
-  }
-}
-
-TEST_CASE("an error that all ranks share is told once, and each other rank has one line") {
-  const TemporaryFolder folder;
-  const int ranks = GENERATE(1, 2, 4);
-  const Outcome outcome = short_fit(folder.path(), ranks, {"--trainer.val_check_interval=1000"});
-  INFO(outcome.text());
-  CHECK(outcome.status == 2);
-  const Lines err = told_lines(outcome.err);
-  CHECK(static_cast<int>(err.size()) == ranks);
-  CHECK(count(err, "1000 is more than the") == 1);
 }
 
 TEST_CASE("in a terminal rank 0 alone draws the bar, and no line of another rank is torn") {
