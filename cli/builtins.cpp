@@ -1,6 +1,5 @@
 #include "levin/callbacks/builtins.h"
 #include "levin/data/builtins.h"
-#include "levin/loggers/builtins.h"
 #include "levin/optim/builtins.h"
 #include "levin/strategies/builtins.h"
 
@@ -11,7 +10,6 @@ namespace {
 const bool kRegistered = [] {
   register_builtin_callbacks();
   register_builtin_data();
-  register_builtin_loggers();
   register_builtin_optimizers();
   register_builtin_strategies();
   return true;

@@ -5,12 +5,14 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
+#include "levin/core/options/registry.h"
 #include "levin/core/yaml/to_yaml.h"
 #include "levin/loggers/log_folder.h"
 #include "levin/loggers/metrics_file.h"
-#include "levin/loggers/metrics_journal.h"
 
 namespace levin {
+
+LEVIN_REGISTER_(Logger, CsvLogger, "CSVLogger", "Writes metrics to metrics.csv and hyper-parameters to hparams.yaml");
 
 void CsvLoggerOptions::declare(OptionList<CsvLoggerOptions>& options) {
   using O = CsvLoggerOptions;
@@ -111,7 +113,8 @@ void CsvLogger::prepare(std::unique_ptr<MetricsFile>& file, const std::string& f
     if (std::filesystem::exists(history)) file->start_from(history, earlier);
   } else if (exists && !used_before) {
     const std::filesystem::path aside = set_aside(path);
-    MetricsJournal::rename(path, aside);
+    std::error_code no_journal;
+    std::filesystem::rename(MetricsFile::journal_of(path), MetricsFile::journal_of(aside), no_journal);
     Console::instance().warn(
         format("{} is of an earlier run, which this run does not resume: it is kept as {}", path, aside.filename()));
   }

@@ -77,6 +77,7 @@ bool CsvReader::next(std::vector<std::string>& cells) try {
       *cell += static_cast<char>(c);
     }
   }
+  cells.clear();
   return false;
 } catch (const std::ios_base::failure& failure) {
   throw IoError(format("cannot read {}: {}", file_, failure.code().message()));

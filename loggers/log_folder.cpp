@@ -36,15 +36,11 @@ std::int64_t version_number(const std::string& name) {
 
 fs::path make_next_version_folder(const fs::path& root) {
   make_folder(root);
-  std::error_code error;
-  std::int64_t next = 0;
-  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
-    next = std::max(next, version_number(entry->path().filename().string()) + 1);
-  }
-  if (error) fail("read the folder", root, error);
-  while (true) {
-    const fs::path folder = root / format("version_{}", next++);
+  const std::vector<fs::path> folders = version_folders(root);
+  for (std::int64_t next = folders.empty() ? 0 : version_number(folders.front().filename().string()) + 1;; ++next) {
+    const fs::path folder = root / format("version_{}", next);
     // Of two runs, one makes the folder and the other is told that it is there.
+    std::error_code error;
     const bool made = fs::create_directory(folder, error);
     if (error) fail("make the folder", folder, error);
     if (made) return folder;

@@ -1,69 +1,138 @@
 #include "levin/loggers/metrics_file.h"
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 #include <system_error>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/logger.h"
-#include "levin/loggers/csv_copy.h"
 #include "levin/loggers/csv_text.h"
-#include "levin/loggers/paged_text.h"
 
 namespace levin {
 namespace {
 
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kManyRows = 4096;
 constexpr std::int64_t kSmallFile = 1 << 18;
-constexpr std::size_t kMuchMemory = std::size_t(1) << 26;
+constexpr std::size_t kBuffer = 1 << 18;
 constexpr std::chrono::seconds kFlushPeriod{1};
+constexpr std::size_t kPage = 4096;  // of every page size that there is, a divisor
+constexpr const char* kJournalTitle = "rows beside the first bytes";
 
-// A step that is no number (a metric called "step" may hold anything) never counts as too late.
-bool is_before(std::string_view step, std::optional<std::int64_t> end_step) {
-  if (!end_step) return true;
-  double number = 0;
-  const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), number);
-  return error != std::errc() || end != step.data() + step.size() || !(number >= static_cast<double>(*end_step));
+/// CSV rows to append to a file, laid out so that the file ends with a whole row at every instant, whoever reads it meanwhile
+/// and whenever the process is killed.
+///
+/// Linux copies what is written page by page, and between two pages a reader sees the part that is there, and a killed process
+/// leaves it. So no row may lie across two pages: the rows before the end of a page are stretched to end with it, by zeros at
+/// the end of a decimal fraction (0.25 and 0.25000 are one number to every reader).
+class PagedText {
+ public:
+  /// The text will stand at this offset of the file, where a row begins.
+  explicit PagedText(std::int64_t offset) : offset_(static_cast<std::size_t>(offset)) {}
+
+  /// False, and the text is of no use any more: the row does not fit into a page, or into what is left of the last one, of
+  /// which no row can be stretched.
+  bool add(std::string_view row) {
+    const std::size_t left = left_in_page();
+    if (row.size() > kPage || (left > 0 && row.size() > left && !stretch(left))) return false;
+    text_ += row;
+    longest_row_ = std::max(longest_row_, row.size());
+    return true;
+  }
+
+  /// Leaves room for the next row, one like these, or none in the page at all.
+  void finish() {
+    const std::size_t left = left_in_page();
+    if (left > 0 && left < 2 * longest_row_) stretch(left);
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::size_t left_in_page() const { return (kPage - (offset_ + text_.size()) % kPage) % kPage; }
+
+  bool stretch(std::size_t bytes) {
+    const std::size_t point = text_.rfind('.');
+    const std::size_t in_page = kPage - bytes;
+    if (point == std::string::npos || point + in_page < text_.size()) return false;
+    text_.insert(text_.find_first_not_of("0123456789", point + 1), bytes, '0');
+    return true;
+  }
+
+  std::size_t offset_;
+  std::size_t longest_row_ = 0;
+  std::string text_;
+};
+
+/// Takes off a number what PagedText has added to it.
+void shrink(std::string& cell) {
+  const std::size_t point = cell.find('.');
+  if (point == std::string::npos || !parse_float(cell)) return;
+  const std::size_t end = std::min(cell.find_first_not_of("0123456789", point + 1), cell.size());
+  const std::size_t last = std::max(cell.find_last_not_of('0', end - 1), std::min(point + 1, end - 1));
+  cell.erase(last + 1, end - last - 1);
 }
 
-/// `index`: of the row, in the order in which rows were written.
+template <class Row>
+void append_line(std::string& text, const Row& row, std::size_t columns) {
+  std::size_t column = 0;
+  for (const auto& [place, number] : row) {
+    text.append(place - column, ',');
+    append_csv_text(text, number);
+    column = place;
+  }
+  text.append(columns - 1 - column, ',');
+  text += '\n';
+}
+
+template <class Row>
+void sort_cells(Row& row) {
+  std::sort(row.begin(), row.end(), [](const auto& left, const auto& right) { return left.first < right.first; });
+  const auto same = [](const auto& left, const auto& right) { return left.first == right.first; };
+  row.erase(std::unique(row.begin(), row.end(), same), row.end());  // of a header with a name twice
+}
+
+/// `index`: of the row, in the order in which rows were written. A step that is no number (a metric called "step" may hold
+/// anything) never counts as too late.
 bool keeps(const RowFilter& filter, std::string_view step, std::int64_t index) {
-  return filter.rows ? index < *filter.rows : is_before(step, filter.end_step);
-}
-
-std::int64_t rows_of(const std::filesystem::path& file) {
-  CsvReader reader(file);
-  std::vector<std::string> cells;
-  std::int64_t rows = -1;  // the header
-  while (reader.next(cells)) ++rows;
-  return rows;
+  if (filter.rows) return index < *filter.rows;
+  const auto number = filter.end_step ? parse_float(step) : std::nullopt;
+  return !number || !(*number >= static_cast<double>(*filter.end_step));
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t flush_every_n_steps, RewriteBudget budget)
+MetricsFile::MetricsFile(fs::path path, std::int64_t flush_every_n_steps, RewriteBudget budget)
     : path_(std::move(path)),
       flush_every_n_steps_(flush_every_n_steps),
       budget_(budget),
-      journal_(path_),
-      flushed_at_(Clock::now()),
-      made_at_(flushed_at_) {}
+      made_at_(Clock::now()),
+      flushed_at_(made_at_) {}
 
-MetricsFile::~MetricsFile() = default;
+fs::path MetricsFile::journal_of(const fs::path& file) { return fs::path(file) += ".journal"; }
 
 void MetricsFile::append(const MetricRow& row) {
-  if (!open_) open();
-  waiting_.add(column("epoch"), row.epoch);
-  waiting_.add(column("step"), row.step);
-  if (row.evaluation_batch) waiting_.add(column("evaluation_batch"), *row.evaluation_batch);
-  for (const auto& [name, value] : row.values) waiting_.add(column(name), value);
-  waiting_.end_row();
+  Row& cells = waiting_.emplace_back();
+  cells.reserve(row.values.size() + 3);
+  const auto add = [&](std::string_view name, auto number) {
+    append_csv_number(cells.emplace_back(column(name), "").second, number);
+  };
+  const auto add_own = [&](const char* name, std::int64_t number) {
+    if (!row.values.contains(name)) add(name, number);
+  };
+  add_own("epoch", row.epoch);
+  add_own("step", row.step);
+  if (row.evaluation_batch) add_own("evaluation_batch", *row.evaluation_batch);
+  for (const auto& [name, value] : row.values) add(name, value);
+  sort_cells(cells);
   ++rows_;
 
   if (!flushed_until_ || row.step < *flushed_until_) flushed_until_ = row.step;
-  const bool due = row.step + 1 - *flushed_until_ >= flush_every_n_steps_ || waiting_.size() - in_journal_ >= kManyRows ||
+  const bool due = row.step + 1 - *flushed_until_ >= flush_every_n_steps_ || waiting_.size() >= kManyRows ||
                    Clock::now() - flushed_at_ >= kFlushPeriod;
   if (!due) return;
   flush();
@@ -71,178 +140,180 @@ void MetricsFile::append(const MetricRow& row) {
 }
 
 void MetricsFile::flush() {
-  stay_in_place();
+  if (file_ && !file_->is_in_place()) {
+    // Rows that are appended to a file which nobody can open any more would be lost without a word.
+    if (!fs::exists(path_)) {
+      throw IoError(path_.string() + " is gone: it, or the folder it was in, was removed while the run was writing to it");
+    }
+    // Another program, such as an editor, has put a file in its place: go on from what that has.
+    rewrite(path_, {}, AtomicFile::Disk::kWait);
+  }
   if (waiting_.empty()) return;
   if (!append_to_file()) {
     if (may_rewrite()) {
-      rewrite_for_columns();
+      // The rows so far are the kernel's to bring to the disk, too.
+      rewrite(path_, {}, AtomicFile::Disk::kLeaveToKernel);
     } else {
       append_to_journal();
     }
   }
+  waiting_.clear();
   flushed_at_ = Clock::now();
 }
 
 void MetricsFile::tidy() {
-  if (!open_) return;
-  stay_in_place();
-  if (!file_ && waiting_.empty()) return;
-  std::vector<std::string> columns = columns_;
-  std::sort(columns.begin(), columns.end());
-  std::vector<std::size_t> place_of(columns.size());
-  for (std::size_t place = 0; place < columns.size(); ++place) place_of[column(columns[place])] = place;
-  rewrite(present_file(), columns, {}, waiting_.moved(place_of), AtomicFile::Disk::kWait);
-  close();
+  flush();
+  if (!file_) return;
+  if (rows_in_journal_ > 0) rewrite(path_, {}, AtomicFile::Disk::kLeaveToKernel);
+  std::sort(columns_.begin(), columns_.end());
+  for (std::size_t place = 0; place < columns_.size(); ++place) column_of_[columns_[place]] = place;
+  columns_in_file_ = 0;  // in this order
+  rewrite(path_, {}, AtomicFile::Disk::kWait);
 }
 
-void MetricsFile::start_from(const std::filesystem::path& history, const RowFilter& filter) {
-  close();
-  continue_from(history, filter);
-  rows_ = static_cast<std::int64_t>(rows_in_file_);
-}
-
-// Rows that are appended to a file which nobody can open any more would be lost without a word.
-void MetricsFile::stay_in_place() {
-  if (!file_ || file_->is_in_place()) return;
-  if (!std::filesystem::exists(path_)) {
-    throw IoError(path_.string() + " is gone: it, or the folder it was in, was removed while the run was writing to it");
-  }
-  // Another program, such as an editor, has put a file in its place: go on from what that has.
-  std::vector<std::string> columns;
-  CsvReader(path_).next(columns);
-  for (const std::string& name : columns) column(name);
-  rewrite(path_, columns_, {}, waiting_, AtomicFile::Disk::kWait);
-}
-
-void MetricsFile::open() {
-  // Its run may have been killed, or be one of a version that wrote files of another form.
-  if (std::filesystem::exists(path_)) continue_from(path_, {});
-  open_ = true;
-}
-
-void MetricsFile::close() {
-  file_.reset();
-  open_ = false;
-  columns_.clear();
-  column_of_.clear();
-  waiting_.clear();
-  columns_in_file_ = rows_in_file_ = in_journal_ = widest_row_ = 0;
-}
-
-void MetricsFile::continue_from(const std::filesystem::path& source, const RowFilter& filter) {
-  std::vector<std::string> columns;
-  if (!CsvReader(source).next(columns)) return;
-  for (const std::string& name : columns) column(name);
-  take_journal(source, filter, filter.rows ? rows_of(source) : 0);
-  rewrite(source, columns_, filter, waiting_, AtomicFile::Disk::kWait);
-  open_ = true;
-}
-
-void MetricsFile::take_journal(const std::filesystem::path& source, const RowFilter& filter, std::int64_t kept) {
-  const auto journal = MetricsJournal::to_read(source);
-  if (!journal) return;
-  CsvReader reader(*journal);
-  std::vector<std::string> cells;
-  reader.next(cells);  // its first line
-  while (reader.next(cells)) {
-    cells.resize(cells.size() / 2 * 2);
-    std::string_view step;
-    for (std::size_t index = 0; index < cells.size(); index += 2) {
-      if (cells[index] == "step") step = cells[index + 1];
-    }
-    if (!keeps(filter, step, kept++)) continue;
-    for (std::size_t index = 0; index < cells.size(); index += 2) {
-      waiting_.add(column(cells[index]), std::string_view(cells[index + 1]));
-    }
-    waiting_.end_row();
-  }
+void MetricsFile::start_from(const fs::path& history, const RowFilter& filter) {
+  rewrite(history, filter, AtomicFile::Disk::kWait);
+  rows_ = rows_in_file_;
 }
 
 std::size_t MetricsFile::column(std::string_view name) {
   // Found without a text of its own: this is asked for each number of each row.
   const auto known = column_of_.find(name);
   if (known != column_of_.end()) return known->second;
-  const std::size_t index = columns_.size();
-  column_of_.emplace(name, index);
+  column_of_.emplace(name, columns_.size());
   columns_.emplace_back(name);
-  return index;
+  return columns_.size() - 1;
 }
 
 bool MetricsFile::append_to_file() {
-  if (!file_ || columns_in_file_ != columns_.size() || in_journal_ > 0) return false;
+  if (!file_ || rows_in_journal_ > 0 || columns_in_file_ != columns_.size()) return false;
   PagedText text(size_);
-  std::size_t widest = widest_row_;
-  std::string row_text;
-  for (std::size_t row = 0; row < waiting_.size(); ++row) {
-    row_text.clear();
-    waiting_.append_row(row_text, row, columns_.size());
-    if (!text.add(row_text)) return false;
-    widest = std::max(widest, waiting_.widest(row, columns_.size()));
+  std::string line;
+  for (const Row& row : waiting_) {
+    line.clear();
+    append_line(line, row, columns_.size());
+    if (!text.add(line)) return false;
   }
-  text.finish(widest);
+  text.finish();
   try {
     file_->write_at(size_, text.text());
   } catch (const IoError&) {
-    // Half a row must not stay.
-    file_->resize(size_);
+    file_->resize(size_);  // half a row must not stay
     throw;
   }
-  widest_row_ = widest;
   size_ += static_cast<std::int64_t>(text.text().size());
-  rows_in_file_ += waiting_.size();
-  waiting_.clear();
+  rows_in_file_ += static_cast<std::int64_t>(waiting_.size());
   return true;
 }
 
 void MetricsFile::append_to_journal() {
-  std::string lines;
-  for (std::size_t row = in_journal_; row < waiting_.size(); ++row) waiting_.append_pairs(lines, row, columns_);
-  journal_.append(lines, size_);
-  in_journal_ = waiting_.size();
+  std::string text;
+  if (!journal_) {
+    std::error_code ignored;
+    fs::remove(journal_of(path_), ignored);  // one of an earlier run, whose rows are in the file
+    journal_ = OutputFile::make(journal_of(path_));
+    journal_size_ = 0;
+  }
+  if (journal_size_ == 0) text = format("{},{}\n", kJournalTitle, size_);
+  for (const Row& row : waiting_) {
+    for (const auto& [column, number] : row) {
+      append_csv_text(text, columns_[column]);
+      text.append(",").append(number) += ',';
+    }
+    text.back() = '\n';
+  }
+  journal_->write_at(journal_size_, text);  // readers pass over half a line, and a later attempt writes over it
+  journal_size_ += static_cast<std::int64_t>(text.size());
+  rows_in_journal_ += static_cast<std::int64_t>(waiting_.size());
 }
 
 bool MetricsFile::may_rewrite() const {
-  if (!file_ || waiting_.bytes() >= kMuchMemory) return true;
-  if (size_ <= kSmallFile && waiting_.size() >= rows_in_file_) return true;
-  return spent_rewriting_ <= (Clock::now() - made_at_) * budget_.share + budget_.allowance;
+  if (!file_) return true;
+  const auto waiting = rows_in_journal_ + static_cast<std::int64_t>(waiting_.size());
+  if (size_ <= kSmallFile && waiting >= rows_in_file_) return true;
+  // It takes what it took the last time, times what the table has grown since.
+  const double cells = static_cast<double>(rows_in_file_) * static_cast<double>(columns_in_file_);
+  const double growth = static_cast<double>(rows_in_file_ + waiting) * static_cast<double>(columns_.size()) / (cells + 1);
+  return spent_rewriting_ + growth * last_rewriting_ <= (Clock::now() - made_at_) * budget_.share + budget_.allowance;
 }
 
-void MetricsFile::rewrite_for_columns() {
-  // The rows so far are the kernel's to bring to the disk, too.
-  rewrite(present_file(), columns_, {}, waiting_, AtomicFile::Disk::kLeaveToKernel);
-}
-
-// Puts a file with the rows of `source` and `more` in place of the present one, in one instant.
-void MetricsFile::rewrite(const std::optional<std::filesystem::path>& source, const std::vector<std::string>& columns,
-                          const RowFilter& filter, const SparseRows& more, AtomicFile::Disk disk) {
+// Puts a file with the rows of `source` and its journal that are kept, and with those that wait, in place of the present one,
+// in one instant.
+void MetricsFile::rewrite(const fs::path& source, const RowFilter& filter, AtomicFile::Disk disk) {
   const auto begin = Clock::now();
+  std::optional<CsvReader> reader;
+  std::vector<std::string> cells;
+  if (fs::exists(source)) reader.emplace(source).next(cells);
+  std::vector<std::size_t> places;
+  for (const std::string& name : cells) places.push_back(column(name));
+  const std::vector<Row> journal = journal_rows(source);
+  if (columns_.empty()) return;
+  const auto step = column_of_.find("step");
+
   AtomicFile file(path_, AtomicFile::MissingFolder::kRefuse);
-  CsvWriter writer(file);
-  writer.add(csv_header(columns));
-  std::size_t rows = 0;
-  std::int64_t index = 0;
-  const auto keep = [&](const std::string& step) { return keeps(filter, step, index++) && ++rows > 0; };
-  if (source) copy_csv_rows(*source, writer, columns, "step", keep);
-  std::size_t widest = widest_row_ + columns.size() - columns_in_file_;  // the rows so far have the new cells too
-  std::string row_text;
-  for (std::size_t row = 0; row < more.size(); ++row) {
-    row_text.clear();
-    more.append_row(row_text, row, columns.size());
-    writer.add(row_text);
-    widest = std::max(widest, more.widest(row, columns.size()));
+  std::string text;
+  std::int64_t size = 0, index = 0, rows = 0;
+  const auto write = [&] {
+    file.write(text);
+    size += static_cast<std::int64_t>(text.size());
+    text.clear();
+  };
+  const auto add = [&](const Row& row) {
+    const auto cell = std::find_if(row.begin(), row.end(),
+                                   [&](const auto& one) { return step != column_of_.end() && one.first == step->second; });
+    if (!keeps(filter, cell == row.end() ? "" : cell->second, index++)) return;
+    append_line(text, row, columns_.size());
+    ++rows;
+    if (text.size() >= kBuffer) write();
+  };
+  Row header;
+  for (const std::string& name : columns_) header.emplace_back(header.size(), name);
+  append_line(text, header, columns_.size());
+  Row row;
+  while (reader && reader->next(cells)) {
+    row.clear();
+    for (std::size_t cell = 0; cell < std::min(cells.size(), places.size()); ++cell) {
+      shrink(cells[cell]);
+      if (!cells[cell].empty()) row.emplace_back(places[cell], cells[cell]);
+    }
+    sort_cells(row);
+    add(row);
   }
-  writer.finish(widest);
+  std::for_each(journal.begin(), journal.end(), add);
+  std::for_each(waiting_.begin(), waiting_.end(), add);
+  write();
   file.commit(disk);
 
   file_ = file.take();
-  journal_.remove();
-  size_ = writer.size();
-  rows_in_file_ = rows + more.size();
-  columns_in_file_ = columns.size();
-  widest_row_ = widest;
-  in_journal_ = 0;
+  columns_in_file_ = columns_.size();
+  size_ = size;
+  rows_in_file_ = rows;
+  journal_.reset();
+  rows_in_journal_ = 0;
   waiting_.clear();
-  spent_rewriting_ += Clock::now() - begin;
+  std::error_code ignored;  // a journal that stays counts no more, since the file has another size
+  fs::remove(journal_of(path_), ignored);
+  last_rewriting_ = Clock::now() - begin;
+  spent_rewriting_ += last_rewriting_;
+}
+
+std::vector<MetricsFile::Row> MetricsFile::journal_rows(const fs::path& file) {
+  std::vector<Row> rows;
+  std::error_code error;
+  if (!fs::exists(journal_of(file), error)) return rows;
+  CsvReader reader(journal_of(file));
+  std::vector<std::string> cells;
+  reader.next(cells);
+  const std::vector<std::string> first_line{kJournalTitle, std::to_string(fs::file_size(file, error))};
+  if (!journal_ && cells != first_line) return rows;
+  // Of this object's own journal, rows after these are of an attempt that failed: they still wait.
+  const auto end = journal_ ? static_cast<std::size_t>(rows_in_journal_) : std::numeric_limits<std::size_t>::max();
+  while (rows.size() < end && reader.next(cells)) {
+    Row& row = rows.emplace_back();
+    for (std::size_t cell = 0; cell + 1 < cells.size(); cell += 2) row.emplace_back(column(cells[cell]), cells[cell + 1]);
+    sort_cells(row);
+  }
+  return rows;
 }
 
 }  // namespace levin

@@ -7,7 +7,6 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
-#include "levin/loggers/builtins.h"
 #include "loggers/csv_table.h"
 #include "support/temporary_folder.h"
 
@@ -149,7 +148,6 @@ TEST_CASE("files are not written through links that lie in the folder, nor into 
 }
 
 TEST_CASE("YAML makes it as CSVLogger") {
-  levin::register_builtin_loggers();
   Value arguments(Value::Map{});
   arguments["name"] = "digits";
   arguments["version"] = 3;

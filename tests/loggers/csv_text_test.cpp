@@ -43,25 +43,28 @@ using Records = std::vector<std::vector<std::string>>;
 
 }  // namespace
 
-TEST_CASE("cells are quoted only where RFC 4180 wants it") {
-  CHECK(cell("val_loss") == "val_loss");
-  CHECK(cell("a b") == "a b");
-  CHECK(cell("a,b") == "\"a,b\"");
-  CHECK(cell("say \"x\"") == "\"say \"\"x\"\"\"");
-  CHECK(cell("a\nb") == "\"a\nb\"");
-  CHECK(cell("a\rb") == "\"a\rb\"");
-}
-
-TEST_CASE("numbers are short and exact") {
-  CHECK(number(0.1) == "0.1");
-  CHECK(number(5.0) == "5.0");
-  CHECK(number(-0.0) == "-0.0");
-  CHECK(number(1e-5) == "1e-05");
-  CHECK(number(1e300) == "1e+300");
-  CHECK(number(std::nan("")) == "NaN");
-  CHECK(number(-std::nan("")) == "NaN");
-  CHECK(number(std::numeric_limits<double>::infinity()) == "inf");
-  CHECK(number(-std::numeric_limits<double>::infinity()) == "-inf");
+TEST_CASE("cells are quoted only where RFC 4180 wants it, and numbers are short and exact") {
+  for (const auto& [text, written] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"val_loss", "val_loss"},
+                                                                  {"a b", "a b"},
+                                                                  {"a,b", "\"a,b\""},
+                                                                  {"say \"x\"", "\"say \"\"x\"\"\""},
+                                                                  {"a\nb", "\"a\nb\""},
+                                                                  {"a\rb", "\"a\rb\""}}) {
+    CHECK(cell(text) == written);
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const auto& [value, written] : std::initializer_list<std::pair<double, const char*>>{{0.1, "0.1"},
+                                                                                            {5.0, "5.0"},
+                                                                                            {-0.0, "-0.0"},
+                                                                                            {1e-5, "1e-05"},
+                                                                                            {1e300, "1e+300"},
+                                                                                            {std::nan(""), "NaN"},
+                                                                                            {-std::nan(""), "NaN"},
+                                                                                            {kInfinity, "inf"},
+                                                                                            {-kInfinity, "-inf"}}) {
+    CHECK(number(value) == written);
+  }
   std::string line;
   levin::append_csv_number(line, std::numeric_limits<std::int64_t>::min());
   CHECK(line == "-9223372036854775808");
@@ -75,22 +78,19 @@ TEST_CASE("every double reads back to the same bits") {
   }));
 }
 
-TEST_CASE("a reader knows every kind of line end and passes over empty lines") {
+TEST_CASE("a reader knows quotes and every kind of line end, and drops empty lines and a last record that has no end") {
   const Records expected{{"a", "b"}, {"1", ""}, {"", "2"}};
-  CHECK(read("a,b\n1,\n,2\n") == expected);
-  CHECK(read("a,b\r\n1,\r\n,2\r\n") == expected);
-  CHECK(read("a,b\r\r\r\r\n1,\n\n\n,2\n") == expected);
-  CHECK(read("").empty());
-  CHECK(read("\n\n").empty());
-}
-
-TEST_CASE("a reader drops a last record that has no end") {
-  CHECK(read("a,b\n1,2\n3,0.1") == Records{{"a", "b"}, {"1", "2"}});
-  CHECK(read("a,\"b\n1,2\n") == Records{});
-}
-
-TEST_CASE("a reader knows quotes") {
-  CHECK(read("\"a,b\",\"\"\"\",\"x\"\"y\",\"\",\"\n\"\n") == Records{{"a,b", "\"", "x\"y", "", "\n"}});
+  for (const auto& [text, records] : std::initializer_list<std::pair<const char*, Records>>{
+           {"a,b\n1,\n,2\n", expected},
+           {"a,b\r\n1,\r\n,2\r\n", expected},
+           {"a,b\r\r\r\r\n1,\n\n\n,2\n", expected},
+           {"", {}},
+           {"\n\n", {}},
+           {"a,b\n1,2\n3,0.1", {{"a", "b"}, {"1", "2"}}},
+           {"a,\"b\n1,2\n", {}},
+           {"\"a,b\",\"\"\"\",\"x\"\"y\",\"\",\"\n\"\n", {{"a,b", "\"", "x\"y", "", "\n"}}}}) {
+    CHECK(read(text) == records);
+  }
 }
 
 TEST_CASE("what is written as cells is read back") {
