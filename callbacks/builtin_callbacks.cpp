@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "levin/callbacks/abbreviations.h"
+#include "levin/callbacks/monitoring.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -23,6 +23,7 @@
 #include "levin/core/module.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -58,6 +59,8 @@ Value OptionType<AccumulationSchedule>::schema() {
   batches["minimum"] = 1;
   return map;
 }
+
+LEVIN_REGISTER_CALLBACK(GradientAccumulationScheduler, "Change accumulate_grad_batches at given epochs");
 
 void GradientAccumulationSchedulerOptions::declare(OptionList<GradientAccumulationSchedulerOptions>& options) {
   options
@@ -114,6 +117,8 @@ bool step_row_is_due(const Trainer& trainer, const Module& module) {
 }
 
 }  // namespace
+
+LEVIN_REGISTER_CALLBACK(LearningRateMonitor, "Hand learning rates to the loggers");
 
 void LearningRateMonitorOptions::declare(OptionList<LearningRateMonitorOptions>& options) {
   using O = LearningRateMonitorOptions;
@@ -226,6 +231,8 @@ std::string summarize_model(const torch::nn::Module& model, std::int64_t max_dep
          footer_line(std::to_string(static_cast<std::int64_t>(submodules.size()) - in_train_mode), "Modules in eval mode");
 }
 
+LEVIN_REGISTER_CALLBACK(ModelSummary, "Print what the model is made of");
+
 void ModelSummaryOptions::declare(OptionList<ModelSummaryOptions>& options) {
   options.add("max_depth", &ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary").min(-1);
 }
@@ -236,6 +243,8 @@ void ModelSummary::on_fit_start(Trainer& trainer, Module& module) {
   if (options_.max_depth == 0 || !trainer.is_global_zero()) return;
   rank_zero_info("\n" + summarize_model(module, options_.max_depth));
 }
+
+LEVIN_REGISTER_CALLBACK(OnExceptionCheckpoint, "Save the state of a run that ends with an error");
 
 void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptions>& options) {
   options.add("dirpath", &OnExceptionCheckpointOptions::dirpath, "Folder to save in").required().not_empty();
@@ -270,6 +279,8 @@ namespace {
 constexpr std::array kStages = {Stage::kTrain, Stage::kSanityCheck, Stage::kValidate, Stage::kTest, Stage::kPredict};
 
 }  // namespace
+
+LEVIN_REGISTER_CALLBACK(Timer, "Measure time, and stop training after a given time");
 
 void TimerOptions::declare(OptionList<TimerOptions>& options) {
   options.add("duration", &TimerOptions::duration, "Training time after which to stop, DD:HH:MM:SS; null: only measure");

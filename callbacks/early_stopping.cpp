@@ -8,6 +8,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
+#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -16,6 +17,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
+
+LEVIN_REGISTER_CALLBACK(EarlyStopping, "Stop training when a metric no longer improves");
 
 void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   using O = EarlyStoppingOptions;

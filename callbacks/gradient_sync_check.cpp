@@ -16,6 +16,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/options/registry.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer.h"
@@ -128,6 +129,8 @@ void warn_without_gradient(const Parameters& parameters, const torch::optim::Opt
 }
 
 }  // namespace
+
+LEVIN_REGISTER_CALLBACK(GradientSyncCheck, "Find weights and gradients that differ between ranks");
 
 void GradientSyncCheckOptions::declare(OptionList<GradientSyncCheckOptions>& options) {
   using O = GradientSyncCheckOptions;

@@ -9,7 +9,6 @@
 #include "levin/callbacks/checkpoint_files.h"
 #include "levin/callbacks/checkpoint_name.h"
 #include "levin/callbacks/monitoring.h"
-#include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
@@ -52,7 +51,7 @@ ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
 ModelCheckpoint::ModelCheckpoint(ModelCheckpoint&& other) noexcept = default;
 ModelCheckpoint::~ModelCheckpoint() = default;
 
-const std::string& ModelCheckpoint::kth_best_model_path() const { return top_k_->kth_file(); }
+std::string ModelCheckpoint::kth_best_model_path() const { return top_k_->kth_file(); }
 double ModelCheckpoint::kth_value() const { return top_k_->kth_value(); }
 const std::vector<std::pair<std::string, double>>& ModelCheckpoint::best_k_models() const { return top_k_->files(); }
 

@@ -97,7 +97,7 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   std::optional<double> best_model_score() const { return best_model_score_; }
   const std::string& last_model_path() const { return last_model_path_; }
   std::optional<double> current_score() const { return current_score_; }
-  const std::string& kth_best_model_path() const;
+  std::string kth_best_model_path() const;
   double kth_value() const;
   /// Files and scores that are kept, oldest first. Empty without a monitor.
   const std::vector<std::pair<std::string, double>>& best_k_models() const;
@@ -140,6 +140,8 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   void save_last(Trainer& trainer);
   void write_last(Trainer& trainer, const std::string& file);
   /// What was decided at which step, for a run that goes on from here.
+  template <class Self, class Visit>
+  static void visit_decisions(Self& self, const Visit& visit);
   Value decisions() const;
   void load_decisions(const Value& decisions);
   void write(Trainer& trainer, const std::string& file);

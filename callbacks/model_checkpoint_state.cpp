@@ -1,48 +1,104 @@
-// What ModelCheckpoint keeps in a checkpoint, and takes over from one.
+// The options of ModelCheckpoint, and what it keeps in a checkpoint and takes over from one.
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "levin/callbacks/checkpoint_files.h"
+#include "levin/callbacks/checkpoint_name.h"
 #include "levin/callbacks/model_checkpoint.h"
-#include "levin/callbacks/top_k_checkpoints.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/options/registry.h"
 
 namespace levin {
+
+SaveLast OptionType<SaveLast>::read(const Value& value) {
+  if (value.is_null()) return false;
+  if (value.is_bool()) return value.as_bool();
+  if (value.is_string() && value.as_string() == "link") return SaveLast::kLink;
+  detail::throw_wrong_type(value, name());
+}
+
+Value OptionType<SaveLast>::write(const SaveLast& save_last) {
+  return save_last.link() ? Value("link") : Value(save_last.enabled());
+}
+
+Value OptionType<SaveLast>::schema() {
+  Value link(Value::Map{});
+  link["const"] = "link";
+  return detail::any_of({detail::schema_of_type("boolean"), link, detail::schema_of_type("null")});
+}
+
+LEVIN_REGISTER_CALLBACK(ModelCheckpoint, "Save the best or the newest checkpoints");
+
+void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options) {
+  using O = ModelCheckpointOptions;
+  options.add("dirpath", &O::dirpath, "Folder to save in; null: checkpoints/ in the logger's folder");
+  options.add("filename", &O::filename, "Name without extension, such as '{epoch}-{val_loss:.2f}'; null: '{epoch}-{step}'");
+  options.add("monitor", &O::monitor, "Metric that says which checkpoints are best; null: the newest is").not_empty();
+  options.add("verbose", &O::verbose, "Say what is saved and why");
+  options.add("save_last", &O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
+  options.add("save_top_k", &O::save_top_k, "How many of the best checkpoints are kept; -1: all, 0: none").min(-1);
+  options.add("save_on_exception", &O::save_on_exception,
+              "Rank 0 also saves when training ends with an error; null: only when a signal ends it");
+  options.add("save_weights_only", &O::save_weights_only, "Leave out optimizers, schedulers and callbacks");
+  options.add("mode", &O::mode, "Whether the metric should become small or large");
+  options.add("auto_insert_metric_name", &O::auto_insert_metric_name, "'{epoch}' becomes 'epoch=3', not '3'");
+  options.add("every_n_train_steps", &O::every_n_train_steps, "Optimizer steps between checkpoints").min(0);
+  options.add("train_time_interval", &O::train_time_interval, "Time between checkpoints, DD:HH:MM:SS");
+  options.add("every_n_epochs", &O::every_n_epochs, "Epochs between checkpoints; 0: only last.ckpt").min(0);
+  options.add("save_on_train_epoch_end", &O::save_on_train_epoch_end,
+              "Save when a training epoch ends; false: when validation ends; null: by the validation interval");
+  options.add("enable_version_counter", &O::enable_version_counter,
+              "Add -v1, -v2, … to a name that is taken; false: replace the file");
+  options.add("async", &O::async, "Write in the background, from a copy; false: the step waits for the disk");
+  options.rule({"every_n_train_steps", "every_n_epochs", "train_time_interval"}, [](const O& saving) {
+    const int triggers = (saving.every_n_train_steps.value_or(0) > 0) + (saving.every_n_epochs.value_or(0) > 0) +
+                         saving.train_time_interval.has_value();
+    return triggers > 1
+               ? "every_n_train_steps, every_n_epochs and train_time_interval exclude each other; use one callback for each"
+               : "";
+  });
+  options.rule({"save_top_k"}, [](const O& saving) {
+    return !saving.monitor && saving.save_top_k > 1
+               ? "without a monitor nothing says which checkpoints are best: set 'monitor', or save_top_k to -1, 0 or 1"
+               : "";
+  });
+  options.rule({"filename"}, [](const O& saving) -> std::string {
+    if (!saving.filename) return "";
+    // Reads the pattern in any case: one that is not understood is an error.
+    const bool leaves_folder = CheckpointName(*saving.filename, saving.auto_insert_metric_name).leaves_folder();
+    if (!leaves_folder || (saving.dirpath && saving.dirpath->is_absolute())) return "";
+    return "filename is " + quoted_text(*saving.filename) +
+           ", which leads out of the folder for checkpoints: say with dirpath where to save, or give an absolute dirpath that "
+           "the name starts from";
+  });
+}
+
 namespace {
 
-Value optional_number(std::optional<double> number) { return number ? Value(*number) : Value(); }
-
-std::optional<double> read_optional_number(const Value* value) {
-  if (value == nullptr || value->is_null()) return std::nullopt;
-  return value->as_double();
+template <class T>
+Value written(const T& value) {
+  return OptionType<T>::write(value);
 }
 
-Value texts(const std::vector<std::string>& texts) {
-  Value list(Value::List{});
-  for (const std::string& text : texts) list.push_back(text);
-  return list;
+/// Empty when the state is of an earlier levin, which did not know it.
+template <class T>
+void read(const Value& state, const char* name, T& value) {
+  const Value* const found = state.find(name);
+  value = found == nullptr || found->is_null() ? T() : OptionType<T>::read(*found);
 }
-
-/// None when the state is of an earlier levin, which did not know them.
-std::vector<std::string> read_texts(const Value* list) {
-  std::vector<std::string> texts;
-  if (list == nullptr) return texts;
-  for (const Value& text : list->as_list()) texts.push_back(text.as_string());
-  return texts;
-}
-
-std::string read_text(const Value* value) { return value == nullptr || value->is_null() ? "" : value->as_string(); }
 
 }  // namespace
 
 Value ModelCheckpoint::state_dict() const {
   Value state(Value::Map{});
-  state["monitor"] = options_.monitor ? Value(*options_.monitor) : Value();
-  state["best_model_score"] = optional_number(best_model_score_);
+  state["monitor"] = written(options_.monitor);
+  state["best_model_score"] = written(best_model_score_);
   state["best_model_path"] = best_model_path_;
-  state["current_score"] = optional_number(current_score_);
+  state["current_score"] = written(current_score_);
   state["dirpath"] = dirpath_;
   Value files(Value::Map{});
   for (const auto& [file, score] : top_k_->files()) files[file] = score;
@@ -56,41 +112,37 @@ Value ModelCheckpoint::state_dict() const {
   return state;
 }
 
+template <class Self, class Visit>
+void ModelCheckpoint::visit_decisions(Self& self, const Visit& visit) {
+  visit("decided_step", self.decided_step_);
+  visit("last_saved_step", self.last_saved_step_);
+  visit("triggered_step", self.triggered_step_);
+  visit("validated_step", self.validated_step_);
+  visit("waits_for_validation", self.waits_for_validation_);
+  visit("measured_in_validation", self.measured_in_validation_);
+  visit("validation_has_run", self.validation_has_run_);
+  visit("score_before_validation", self.score_before_validation_);
+  visit("exceptional_file", self.exceptional_file_);
+  visit("unranked", self.unranked_);
+  visit("displaced", self.displaced_);
+}
+
 Value ModelCheckpoint::decisions() const {
   Value decisions(Value::Map{});
-  decisions["decided_step"] = decided_step_;
-  decisions["last_saved_step"] = last_saved_step_;
-  decisions["triggered_step"] = triggered_step_;
-  decisions["validated_step"] = validated_step_;
-  decisions["waits_for_validation"] = waits_for_validation_;
-  decisions["measured_in_validation"] = measured_in_validation_;
-  decisions["validation_has_run"] = validation_has_run_;
-  decisions["score_before_validation"] = optional_number(score_before_validation_);
-  decisions["exceptional_file"] = exceptional_file_;
-  decisions["unranked"] = texts(unranked_);
-  decisions["displaced"] = texts(displaced_);
+  visit_decisions(*this, [&](const char* name, const auto& value) { decisions[name] = written(value); });
   return decisions;
 }
 
 void ModelCheckpoint::load_decisions(const Value& decisions) {
-  resumed_ = decisions.at("triggered_step").as_int() >= 0;  // else training had not begun
-  decided_step_ = decisions.at("decided_step").as_int();
-  last_saved_step_ = decisions.at("last_saved_step").as_int();
-  triggered_step_ = decisions.at("triggered_step").as_int();
-  validated_step_ = decisions.at("validated_step").as_int();
-  waits_for_validation_ = decisions.at("waits_for_validation").as_bool();
-  measured_in_validation_ = decisions.at("measured_in_validation").as_bool();
-  validation_has_run_ = decisions.at("validation_has_run").as_bool();
-  score_before_validation_ = read_optional_number(decisions.find("score_before_validation"));
-  exceptional_file_ = decisions.at("exceptional_file").as_string();
-  displaced_ = read_texts(decisions.find("displaced"));
-  unranked_ = read_texts(decisions.find("unranked"));
+  visit_decisions(*this, [&](const char* name, auto& value) { read(decisions, name, value); });
+  resumed_ = triggered_step_ >= 0;  // else training had not begun
 }
 
 void ModelCheckpoint::load_state_dict(const Value& state) {
   if (const Value* decisions = state.find("decisions")) load_decisions(*decisions);
-  best_model_path_ = read_text(state.find("best_model_path"));
-  const std::string saved_in = read_text(state.find("dirpath"));
+  read(state, "best_model_path", best_model_path_);
+  std::string saved_in;
+  read(state, "dirpath", saved_in);
   if (saved_in != dirpath_) {
     rank_zero_warn(
         format("ModelCheckpoint: the checkpoint was saved by a run that kept its files in '{}'; this one uses '{}'. Of its "
@@ -100,10 +152,10 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
     unranked_.clear();
     return;
   }
-  best_model_score_ = read_optional_number(state.find("best_model_score"));
-  current_score_ = read_optional_number(state.find("current_score"));
-  last_model_path_ = read_text(state.find("last_model_path"));
-  resumed_file_ = read_text(state.find("saved_as"));
+  read(state, "best_model_score", best_model_score_);
+  read(state, "current_score", current_score_);
+  read(state, "last_model_path", last_model_path_);
+  read(state, "saved_as", resumed_file_);
   std::vector<std::pair<std::string, double>> files;
   if (const Value* kept = state.find("best_k_models")) {
     for (const auto& [file, score] : kept->as_map()) files.emplace_back(file, score.as_double());

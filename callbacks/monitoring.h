@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,9 +11,7 @@
 #include "levin/core/options/value.h"
 #include "levin/core/protocol/metric_row.h"
 
-namespace levin {
-
-namespace detail {
+namespace levin::detail {
 
 /// Lightning's state key of a callback of which several may run: "EarlyStopping{'monitor': 'val_loss', 'mode': 'min'}".
 std::string state_key_of(std::string_view class_name, const std::vector<std::pair<std::string, Value>>& arguments);
@@ -28,5 +27,10 @@ void warn_of_monitor(const Trainer& trainer, const std::string& who, const std::
 /// True when each training epoch ends with exactly one validation: what is monitored is then looked at when the epoch ends.
 bool validates_once_each_epoch(const TrainerOptions& options);
 
-}  // namespace detail
-}  // namespace levin
+/// A count as Lightning shortens it: "123", "1.2 K", "200 K", "2.0 M", "3.0 B", "400 T", "5,000 T".
+std::string abbreviated_count(std::int64_t count);
+
+/// "torch::nn::LinearImpl" becomes "Linear": the class without namespaces, template arguments and LibTorch's suffix.
+std::string short_type_name(const std::string& demangled);
+
+}  // namespace levin::detail

@@ -11,6 +11,7 @@
 #include "levin/core/console/terminal.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/options/registry.h"
 #include "levin/core/trainer.h"
 
 namespace levin {
@@ -37,6 +38,10 @@ MetricMap shown_rates(const MetricMap& rates) {
 }
 
 }  // namespace
+
+LEVIN_REGISTER_CALLBACK(ProgressBar, "Show how far a run is");
+LEVIN_REGISTER_(Callback, ProgressBar, "RichProgressBar", "Another name of ProgressBar");
+LEVIN_REGISTER_(Callback, ProgressBar, "TQDMProgressBar", "Another name of ProgressBar");
 
 void ProgressBarOptions::declare(OptionList<ProgressBarOptions>& options) {
   options.add("refresh_rate", &ProgressBarOptions::refresh_rate, "Batches between looks at the clock; 0: show nothing").min(0);

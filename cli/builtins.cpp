@@ -1,6 +1,3 @@
-#include "levin/callbacks/builtins.h"
-#include "levin/data/builtins.h"
-#include "levin/optim/builtins.h"
 #include "levin/strategies/builtins.h"
 
 namespace levin {
@@ -8,9 +5,6 @@ namespace {
 
 // The library is one shared object, so this initializer always runs when it is loaded.
 const bool kRegistered = [] {
-  register_builtin_callbacks();
-  register_builtin_data();
-  register_builtin_optimizers();
   register_builtin_strategies();
   return true;
 }();

@@ -11,10 +11,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <functional>
+#include <deque>
+#include <istream>
 #include <limits>
 #include <map>
 #include <new>
+#include <sstream>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -135,77 +137,28 @@ bool is_missing(std::string_view text) {
   return text.empty() || text == "NA" || text == "N/A" || text == "null" || text == "?";
 }
 
-/// Gives the next bytes of a CSV text, up to `size`; 0 at its end.
-using CsvSource = std::function<std::size_t(char* buffer, std::size_t size)>;
-
-/// The lines of a text that comes in pieces; only the one at hand is kept.
-class LineReader {
+/// A file as a stream reads it.
+class InputBuffer final : public std::streambuf {
  public:
-  explicit LineReader(CsvSource source) : source_(std::move(source)) {}
-
-  /// The next line without its LF, which lives until the next call; nothing at the end.
-  std::optional<std::string_view> next() {
-    while (true) {
-      const std::size_t end = text_.find('\n', searched_);
-      if (end != std::string::npos) return take(end, end + 1);
-      searched_ = text_.size();
-      if (fill()) continue;
-      if (begin_ == text_.size()) return std::nullopt;
-      return take(text_.size(), text_.size());
-    }
-  }
+  InputBuffer(const std::filesystem::path& path, double max_expansion) : file_(path, max_expansion), bytes_(1u << 16) {}
 
  private:
-  std::string_view take(std::size_t end, std::size_t next_begin) {
-    const std::string_view line = std::string_view(text_).substr(begin_, end - begin_);
-    begin_ = searched_ = next_begin;
-    return line;
+  int_type underflow() override {
+    const std::size_t count = file_.read(bytes_.data(), bytes_.size());
+    setg(bytes_.data(), bytes_.data(), bytes_.data() + count);
+    return count == 0 ? traits_type::eof() : traits_type::to_int_type(bytes_[0]);
   }
 
-  bool fill() {
-    constexpr std::size_t kChunk = 1u << 16;
-    text_.erase(0, begin_);
-    begin_ = 0;
-    const std::size_t size = searched_ = text_.size();
-    text_.resize(size + kChunk);
-    text_.resize(size + source_(text_.data() + size, kChunk));
-    return text_.size() > size;
-  }
-
-  CsvSource source_;
-  std::string text_;
-  std::size_t begin_ = 0;     // of the line that was not taken yet
-  std::size_t searched_ = 0;  // before it there is no LF
-};
-
-/// Numbers whose count is not known before the last one. In blocks: a vector that grows needs three times the memory.
-class Numbers {
- public:
-  void push_back(double number) {
-    constexpr std::size_t kBlock = 1u << 20;
-    if (blocks_.empty() || blocks_.back().size() == kBlock) blocks_.emplace_back();
-    blocks_.back().push_back(number);
-  }
-
-  /// A tensor of these numbers; each block goes when it is copied.
-  at::Tensor take(at::IntArrayRef shape) {
-    at::Tensor tensor = at::empty(shape, at::kDouble);
-    double* place = tensor.mutable_data_ptr<double>();
-    for (std::vector<double>& block : blocks_) {
-      place = std::copy(block.begin(), block.end(), place);
-      block = std::vector<double>();
-    }
-    return tensor;
-  }
-
- private:
-  std::vector<std::vector<double>> blocks_;
+  InputFile file_;
+  std::vector<char> bytes_;
 };
 
 class CsvParser {
  public:
-  CsvParser(CsvSource source, const std::string& name, const CsvOptions& options)
-      : lines_(std::move(source)), name_(name), options_(options) {}
+  CsvParser(std::streambuf& text, const std::string& name, const CsvOptions& options)
+      : lines_(&text), name_(name), options_(options) {
+    lines_.exceptions(std::ios::badbit);  // what reading throws
+  }
 
   CsvTable parse() {
     CsvTable table;
@@ -224,7 +177,9 @@ class CsvParser {
       }
       width_ = fields_.size();
     }
-    table.values = values_.take({rows_, static_cast<std::int64_t>(width_)});
+    table.values = at::empty({rows_, static_cast<std::int64_t>(width_)}, at::kDouble);
+    for (auto* place = table.values.mutable_data_ptr<double>(); !values_.empty(); values_.pop_front())
+      *place++ = values_.front();
     if (!classes_.empty()) table.classes = take_classes(table.values.select(1, static_cast<std::int64_t>(*class_column_)));
     return table;
   }
@@ -329,8 +284,8 @@ class CsvParser {
 
   /// Takes the next line that is not blank apart; false at the end.
   bool next_line() {
-    while (const auto next = lines_.next()) {
-      std::string_view line = *next;
+    while (std::getline(lines_, text_)) {
+      std::string_view line = text_;
       if (++line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
       if (line.ends_with('\r')) line.remove_suffix(1);
       if (trim(line).empty() && options_.delimiter != '\t') continue;
@@ -376,11 +331,12 @@ class CsvParser {
     return end;
   }
 
-  LineReader lines_;
+  std::istream lines_;
   const std::string& name_;
   const CsvOptions& options_;
-  std::vector<Field> fields_;  ///< of the current line
-  Numbers values_;
+  std::string text_;           ///< of the current line
+  std::vector<Field> fields_;  ///< of it
+  std::deque<double> values_;  ///< a vector that grows would need three times the memory
   std::optional<std::size_t> class_column_;
   std::map<std::string, double> classes_;  ///< the texts of labels, with the order in which they came
   struct {
@@ -412,18 +368,13 @@ std::optional<std::int64_t> find_column(const std::vector<std::string>& names, s
 }
 
 CsvTable parse_csv(std::string_view text, const std::string& name, const CsvOptions& options) {
-  const auto source = [&text](char* buffer, std::size_t size) {
-    const std::size_t count = text.copy(buffer, size);
-    text.remove_prefix(count);
-    return count;
-  };
-  return CsvParser(source, name, options).parse();
+  std::stringbuf buffer{std::string(text)};
+  return CsvParser(buffer, name, options).parse();
 }
 
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) {
-  InputFile file(path, options.max_expansion);
-  const auto source = [&file](char* buffer, std::size_t size) { return file.read(buffer, size); };
-  return CsvParser(source, path.string(), options).parse();
+  InputBuffer buffer(path, options.max_expansion);
+  return CsvParser(buffer, path.string(), options).parse();
 }
 
 }  // namespace levin

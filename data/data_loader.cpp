@@ -14,7 +14,6 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/random/seed.h"
-#include "levin/data/check_indices.h"
 #include "levin/data/distributed_sampler.h"
 #include "levin/data/ordered_prefetcher.h"
 #include "levin/data/reading_options.h"

@@ -1,13 +1,24 @@
 #include "levin/data/dataset.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <sstream>
+#include <string>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/random/seed.h"
+#include "levin/data/distributed_sampler.h"
+#include "levin/data/sample_seed.h"
+#include "levin/data/sampler.h"
 
 namespace levin {
 
@@ -71,6 +82,231 @@ Batch stack_samples(std::span<const Batch> samples) {
     stacked.emplace_back(samples.front().items()[position].first, at::stack(column));
   }
   return Batch(std::move(stacked));
+}
+
+namespace {
+
+struct ReadingEpoch {
+  bool set = false;
+  std::int64_t seed = 0;
+  std::int64_t epoch = 0;
+};
+thread_local ReadingEpoch reading;
+
+}  // namespace
+
+at::Generator sample_generator(std::int64_t index) {
+  const std::uint64_t seed = reading.set ? static_cast<std::uint64_t>(reading.seed) : global_seed().value_or(0);
+  return at::make_generator<at::CPUGeneratorImpl>(sample_seed(seed, reading.epoch, index));
+}
+
+SampleSeedScope::SampleSeedScope(std::int64_t seed, std::int64_t epoch)
+    : outer_set_(reading.set), outer_seed_(reading.seed), outer_epoch_(reading.epoch) {
+  reading = {.set = true, .seed = seed, .epoch = epoch};
+}
+
+SampleSeedScope::~SampleSeedScope() { reading = {.set = outer_set_, .seed = outer_seed_, .epoch = outer_epoch_}; }
+
+TensorDataset::TensorDataset(Batch tensors) : tensors_(std::move(tensors)) {
+  if (tensors_.empty()) throw MisuseError("TensorDataset: give at least one tensor");
+  for (std::size_t position = 0; position < tensors_.size(); ++position) {
+    const auto& [name, tensor] = tensors_.items()[position];
+    std::ostringstream place;
+    place << "TensorDataset: tensor " << position;
+    if (!name.empty()) place << " (\"" << name << "\")";
+    if (!tensor.defined() || tensor.dim() == 0) throw MisuseError(place.str() + " has no first dimension to find samples in");
+    if (position == 0) size_ = tensor.size(0);
+    if (tensor.size(0) != size_) {
+      place << " has " << tensor.size(0) << " samples, the first tensor has " << size_;
+      throw MisuseError(place.str());
+    }
+  }
+}
+
+Batch TensorDataset::get_batch(std::span<const std::int64_t> indices) const {
+  check_indices(indices, size_, "TensorDataset");
+  const at::Tensor rows = at::empty({static_cast<std::int64_t>(indices.size())}, at::kLong);
+  std::copy(indices.begin(), indices.end(), rows.mutable_data_ptr<std::int64_t>());
+  std::vector<Batch::Item> selected;
+  selected.reserve(tensors_.size());
+  for (const auto& [name, tensor] : tensors_.items()) {
+    selected.emplace_back(name, at::index_select(tensor, 0, tensor.is_cpu() ? rows : rows.to(tensor.device())));
+  }
+  return Batch(std::move(selected));
+}
+
+std::optional<std::uint64_t> TensorDataset::fingerprint() const { return DataFingerprint().add(tensors_).value(); }
+
+std::optional<std::int64_t> TensorDataset::bytes_to_copy() const {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors_.items()) {
+    if (!tensor.is_cpu()) return std::nullopt;
+    bytes += static_cast<std::int64_t>(tensor.nbytes());
+  }
+  return bytes / std::max<std::int64_t>(1, size_);
+}
+
+TransformDataset::TransformDataset(DatasetPtr dataset, Function function) : dataset_(std::move(dataset)) {
+  if (function) {
+    function_ = [function = std::move(function)](Batch batch, std::span<const std::int64_t>) {
+      return function(std::move(batch));
+    };
+  }
+  check();
+}
+
+void TransformDataset::check() const {
+  if (!dataset_) throw MisuseError("TransformDataset: the dataset is a null pointer");
+  if (!function_) throw MisuseError("TransformDataset: the function is empty");
+}
+
+Subset::Subset(DatasetPtr dataset, std::vector<std::int64_t> indices)
+    : dataset_(std::move(dataset)), indices_(std::move(indices)) {
+  if (!dataset_) throw MisuseError("Subset: the dataset is a null pointer");
+  check_indices(indices_, dataset_->size(), "Subset");
+}
+
+Batch Subset::get_batch(std::span<const std::int64_t> indices) const {
+  check_indices(indices, size(), "Subset");
+  std::vector<std::int64_t> mapped;
+  mapped.reserve(indices.size());
+  for (const std::int64_t index : indices) mapped.push_back(indices_[static_cast<std::size_t>(index)]);
+  return dataset_->get_batch(mapped);
+}
+
+std::optional<std::uint64_t> Subset::fingerprint() const {
+  const auto whole = dataset_->fingerprint();
+  if (!whole) return std::nullopt;
+  return DataFingerprint().add(static_cast<std::int64_t>(*whole)).add(indices_).value();
+}
+
+namespace {
+
+std::vector<std::int64_t> lengths_of_fractions(const std::vector<double>& fractions, std::int64_t size) {
+  double sum = 0.0;
+  for (const double fraction : fractions) {
+    if (!(fraction >= 0.0 && fraction <= 1.0)) {
+      throw MisuseError(format("random_split: the fraction {:f} is not between 0 and 1", fraction));
+    }
+    sum += fraction;
+  }
+  if (std::abs(sum - 1.0) > 1e-9) throw MisuseError(format("random_split: the fractions add up to {:f}, not to 1", sum));
+  std::vector<std::int64_t> lengths;
+  for (const double fraction : fractions)
+    lengths.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(size) * fraction)));
+  std::int64_t left_over = size - std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  for (std::size_t part = 0; left_over > 0; part = (part + 1) % lengths.size(), --left_over) ++lengths[part];
+  return lengths;
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<Subset>> random_split(const DatasetPtr& dataset, const std::vector<std::int64_t>& lengths,
+                                                  std::int64_t seed) {
+  if (!dataset) throw MisuseError("random_split: the dataset is a null pointer");
+  std::int64_t sum = 0;
+  for (const std::int64_t length : lengths) {
+    if (length < 0 || length > dataset->size() - sum) {
+      throw MisuseError(format("random_split: a part of {} samples does not fit into a dataset of {} of which {} are taken",
+                               length, dataset->size(), sum));
+    }
+    sum += length;
+  }
+  if (sum != dataset->size()) {
+    throw MisuseError(format("random_split: the lengths add up to {}, the dataset has {} samples", sum, dataset->size()));
+  }
+  const std::vector<std::int64_t> permutation = random_permutation(sum, seed);
+  std::vector<std::shared_ptr<Subset>> parts;
+  auto begin = permutation.begin();
+  for (const std::int64_t length : lengths) {
+    parts.push_back(std::make_shared<Subset>(dataset, std::vector<std::int64_t>(begin, begin + length)));
+    begin += length;
+  }
+  return parts;
+}
+
+std::vector<std::shared_ptr<Subset>> random_split(const DatasetPtr& dataset, const std::vector<double>& fractions,
+                                                  std::int64_t seed) {
+  if (!dataset) throw MisuseError("random_split: the dataset is a null pointer");
+  return random_split(dataset, lengths_of_fractions(fractions, dataset->size()), seed);
+}
+
+namespace {
+
+constexpr std::int64_t kElements = 2048;
+
+/// Calls `read` with some of `size` places, one at random in each of so many equal stretches: places at equal distances might
+/// all be of one column. The same on every host.
+template <class Read>
+void sample_places(std::int64_t size, std::int64_t wanted, const Read& read) {
+  const std::int64_t stretches = std::min(size, wanted);
+  std::uint64_t random = 1;
+  for (std::int64_t stretch = 0; stretch < stretches; ++stretch) {
+    // In steps that do not overflow for any size.
+    const auto start_of = [&](std::int64_t index) { return size / stretches * index + size % stretches * index / stretches; };
+    const std::int64_t begin = start_of(stretch);
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    read(begin + static_cast<std::int64_t>((random >> 33) % static_cast<std::uint64_t>(start_of(stretch + 1) - begin)));
+  }
+}
+
+/// The bytes of an element, by its place in the order of rows.
+std::string_view element(const at::Tensor& tensor, std::int64_t place) {
+  std::int64_t offset = 0;
+  for (std::int64_t dimension = tensor.dim() - 1; dimension >= 0; --dimension) {
+    const std::int64_t size = tensor.size(dimension);
+    offset += place % size * tensor.stride(dimension);
+    place /= size;
+  }
+  const auto bytes = static_cast<std::int64_t>(tensor.element_size());
+  return {static_cast<const char*>(tensor.const_data_ptr()) + offset * bytes, static_cast<std::size_t>(bytes)};
+}
+
+bool has_readable_elements(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_cpu() && tensor.layout() == at::kStrided && !tensor.is_quantized() &&
+         !tensor.is_conj() && !tensor.is_neg();
+}
+
+}  // namespace
+
+void DataFingerprint::add_bytes(std::string_view bytes) {
+  Fnv1aHash hash;
+  hash.add_number(hash_);
+  hash.add(bytes);
+  hash_ = hash.value();
+}
+
+DataFingerprint& DataFingerprint::add(std::string_view text) {
+  add(static_cast<std::int64_t>(text.size()));
+  add_bytes(text);
+  return *this;
+}
+
+DataFingerprint& DataFingerprint::add(std::int64_t number) {
+  add_bytes({reinterpret_cast<const char*>(&number), sizeof number});
+  return *this;
+}
+
+DataFingerprint& DataFingerprint::add(std::span<const std::int64_t> numbers) {
+  const auto size = static_cast<std::int64_t>(numbers.size());
+  add(size);
+  sample_places(size, kElements, [&](std::int64_t place) { add(numbers[static_cast<std::size_t>(place)]); });
+  return *this;
+}
+
+DataFingerprint& DataFingerprint::add(const Batch& tensors) {
+  // Of many tensors a few elements each.
+  const std::int64_t of_each =
+      std::max<std::int64_t>(kElements / std::max<std::int64_t>(static_cast<std::int64_t>(tensors.size()), 1), 8);
+  for (const auto& [name, tensor] : tensors.items()) {
+    std::ostringstream kind;
+    kind << name << '|';
+    if (tensor.defined()) kind << tensor.sizes() << '|' << tensor.scalar_type();
+    add(kind.str());
+    if (!has_readable_elements(tensor)) continue;
+    sample_places(tensor.numel(), of_each, [&, &values = tensor](std::int64_t place) { add_bytes(element(values, place)); });
+  }
+  return *this;
 }
 
 }  // namespace levin

@@ -2,10 +2,13 @@
 
 #include <memory>
 
+#include "levin/core/options/registry.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/reading_options.h"
 
 namespace levin {
+
+LEVIN_REGISTER_DATA_MODULE(DatasetDataModule, "Datasets of your own");
 
 void DatasetDataOptions::declare(OptionList<DatasetDataOptions>& options) {
   using D = DatasetDataOptions;
@@ -13,11 +16,7 @@ void DatasetDataOptions::declare(OptionList<DatasetDataOptions>& options) {
   options.add("val_dataset", &D::val_dataset, "Validation data");
   options.add("test_dataset", &D::test_dataset, "Test data");
   options.add("predict_dataset", &D::predict_dataset, "Data to predict from; null: the test data");
-  options.add("batch_size", &D::batch_size, "Samples in a batch of one rank").min(1);
-  options.add("shuffle", &D::shuffle, "Training data in a new order in each epoch");
-  options.add("sampler", &D::sampler, "Order of the training samples, in place of shuffle");
-  options.add("drop_last", &D::drop_last, "Leave out a last training batch that is not full");
-  declare_reading(options);
+  declare_loaders(options);
 }
 
 DatasetDataModule::DatasetDataModule(DatasetDataOptions options) : options_(checked("DatasetDataModule", std::move(options))) {

@@ -7,6 +7,12 @@
 
 namespace levin {
 
+void check_indices(std::span<const std::int64_t> indices, std::int64_t size, std::string_view who) {
+  const auto wrong = std::find_if(indices.begin(), indices.end(), [size](std::int64_t i) { return i < 0 || i >= size; });
+  if (wrong == indices.end()) return;
+  throw MisuseError(format("{}: index {} is not in a dataset of {} samples", who, *wrong, size));
+}
+
 namespace {
 std::int64_t divide_up(std::int64_t number, std::int64_t divisor) { return number / divisor + (number % divisor != 0 ? 1 : 0); }
 }  // namespace

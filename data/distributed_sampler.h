@@ -2,11 +2,15 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "levin/core/batch_loader.h"
 
 namespace levin {
+
+/// Throws MisuseError when an index is not in 0 … size - 1.
+void check_indices(std::span<const std::int64_t> indices, std::int64_t size, std::string_view who);
 
 /// Which samples of an epoch's order a rank reads: those at rank, rank + world_size, rank + 2 * world_size, … , as torch's
 /// DistributedSampler does. A step's samples over all ranks are therefore one run of the global order, however many ranks there

@@ -5,7 +5,7 @@
 
 namespace levin {
 
-/// What a DataLoader and each data module with loaders of its own let the user say of how batches are read.
+/// What a DataLoader, and each data module, lets the user say of how batches are read.
 template <class O>
 void declare_reading(OptionList<O>& options) {
   options.add("num_workers", &O::num_workers, "Threads that read ahead; 0: the training thread reads").min(0);
@@ -14,7 +14,17 @@ void declare_reading(OptionList<O>& options) {
   options.add("pin_memory", &O::pin_memory, "Batches in page-locked memory; null: where the run computes on a GPU");
 }
 
-/// The same of a data module's loader.
+/// What a data module lets the user say of its loaders.
+template <class O>
+void declare_loaders(OptionList<O>& options) {
+  options.add("batch_size", &O::batch_size, "Samples in a batch of one rank").min(1);
+  options.add("shuffle", &O::shuffle, "Training data in a new order in each epoch");
+  options.add("sampler", &O::sampler, "Order of the training samples, in place of shuffle");
+  options.add("drop_last", &O::drop_last, "Leave out a last training batch that is not full");
+  declare_reading(options);
+}
+
+/// The options of such a loader.
 template <class O>
 DataLoaderOptions reading_options(const O& options) {
   return {.batch_size = options.batch_size,

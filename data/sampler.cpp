@@ -12,8 +12,12 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/options/registry.h"
 
 namespace levin {
+
+LEVIN_REGISTER_SAMPLER(SequentialSampler, "Each sample once, in the dataset's order");
+LEVIN_REGISTER_SAMPLER(RandomSampler, "Each sample once, in a new order in each epoch");
 
 Sampler::~Sampler() = default;
 

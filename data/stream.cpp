@@ -6,7 +6,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/random/seed.h"
-#include "levin/data/scramble.h"
+#include "levin/data/sample_seed.h"
 
 namespace levin {
 
@@ -25,8 +25,7 @@ Stream::Stream(Function next, const StreamOptions& options) : next_(std::move(ne
 void Stream::start_epoch(std::int64_t epoch) {
   const auto seed = static_cast<std::uint64_t>(options_.seed.value_or(shard_.default_seed));
   // Overfitting sees the same few batches in each epoch.
-  const std::uint64_t of_epoch = scramble(scramble(seed) + static_cast<std::uint64_t>(shard_.force_sequential ? 0 : epoch));
-  random_.emplace(scramble(of_epoch + static_cast<std::uint64_t>(shard_.rank)));
+  random_.emplace(sample_seed(seed, shard_.force_sequential ? 0 : epoch, shard_.rank));
 }
 
 std::optional<Batch> Stream::next() {

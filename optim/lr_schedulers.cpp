@@ -10,9 +10,10 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/optim/stepped_lr_scheduler.h"
 
 namespace levin {
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<StepLr>, "StepLR", "Multiplies the rate every so many steps");
 
 void StepLrOptions::declare(OptionList<StepLrOptions>& options) {
   options.add("step_size", &StepLrOptions::step_size, "Steps between two changes of the rate").required().min(1);
@@ -28,6 +29,8 @@ double StepLr::next_lr(std::size_t, double lr) {
   const bool due = last_epoch() != 0 && last_epoch() % options().step_size == 0;
   return due ? lr * options().gamma : lr;
 }
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<MultiStepLr>, "MultiStepLR", "Multiplies the rate at given steps");
 
 void MultiStepLrOptions::declare(OptionList<MultiStepLrOptions>& options) {
   options.add("milestones", &MultiStepLrOptions::milestones, "Steps at which the rate changes").required();
@@ -50,6 +53,8 @@ double MultiStepLr::first_lr(std::size_t group) const {
   const auto passed = std::count_if(milestones.begin(), milestones.end(), [](std::int64_t step) { return step <= 0; });
   return base_lr(group) * std::pow(options().gamma, static_cast<double>(passed));
 }
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<ExponentialLr>, "ExponentialLR", "Multiplies the rate at every step");
 
 void ExponentialLrOptions::declare(OptionList<ExponentialLrOptions>& options) {
   options.add("gamma", &ExponentialLrOptions::gamma, "Factor of every step").required();
@@ -94,6 +99,9 @@ double one_plus_cos(std::int64_t step, std::int64_t half_period) {
 
 }  // namespace
 
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<CosineAnnealingLr>, "CosineAnnealingLR",
+                "Falls along half a cosine, and rises again");
+
 void CosineAnnealingLrOptions::declare(OptionList<CosineAnnealingLrOptions>& options) {
   options.add("T_max", &CosineAnnealingLrOptions::T_max, "Steps from the highest to the lowest rate. Unset: all of training")
       .min(1);
@@ -118,6 +126,9 @@ double CosineAnnealingLr::next_lr(std::size_t group, double lr) {
   }
   return one_plus_cos(last_epoch(), T_max) / one_plus_cos(last_epoch() - 1, T_max) * (lr - eta_min) + eta_min;
 }
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<CosineAnnealingWarmRestarts>, "CosineAnnealingWarmRestarts",
+                "Falls along half a cosine, and restarts");
 
 void CosineAnnealingWarmRestartsOptions::declare(OptionList<CosineAnnealingWarmRestartsOptions>& options) {
   options.add("T_0", &CosineAnnealingWarmRestartsOptions::T_0, "Steps of the first cycle").required().min(1);
@@ -160,6 +171,8 @@ void CosineAnnealingWarmRestarts::load_state(const Value& state) {
   cycle_length_ = cycle_length;
 }
 
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<ConstantLr>, "ConstantLR", "A reduced rate for the first steps");
+
 void ConstantLrOptions::declare(OptionList<ConstantLrOptions>& options) {
   options.add("factor", &ConstantLrOptions::factor, "Factor of the first steps").min(0.0).max(1.0);
   options.add("total_iters", &ConstantLrOptions::total_iters, "Steps with the factor").min(0);
@@ -180,6 +193,8 @@ double ConstantLr::next_lr(std::size_t group, double lr) {
 double ConstantLr::first_lr(std::size_t group) const {
   return options().total_iters <= 0 ? base_lr(group) : base_lr(group) * options().factor;
 }
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<LinearLr>, "LinearLR", "Goes linearly from one factor to another");
 
 void LinearLrOptions::declare(OptionList<LinearLrOptions>& options) {
   options.add("start_factor", &LinearLrOptions::start_factor, "Factor of the first step").above(0.0).max(1.0);
@@ -202,6 +217,8 @@ double LinearLr::next_lr(std::size_t, double lr) {
 }
 
 double LinearLr::first_lr(std::size_t group) const { return base_lr(group) * options().start_factor; }
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<PolynomialLr>, "PolynomialLR", "Falls to zero along a polynomial");
 
 void PolynomialLrOptions::declare(OptionList<PolynomialLrOptions>& options) {
   options.add("total_iters", &PolynomialLrOptions::total_iters, "Steps until the rate is zero. Unset: all of training").min(0);
@@ -240,6 +257,8 @@ OneCycleLrOptions completed(OneCycleLrOptions options, const ScheduleLength& len
 }
 
 }  // namespace
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<OneCycleLr>, "OneCycleLR", "One rise and one fall over the whole run");
 
 void OneCycleLrOptions::declare(OptionList<OneCycleLrOptions>& options) {
   using Options = OneCycleLrOptions;
@@ -339,6 +358,9 @@ void OneCycleLr::load_state(const Value& state) {
   SteppedLrSchedulerWith::load_state(state);
   lay_out();
 }
+
+LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<ReduceLrOnPlateau>, "ReduceLROnPlateau",
+                "Multiplies the rate when a metric stops improving");
 
 void ReduceLrOnPlateauOptions::declare(OptionList<ReduceLrOnPlateauOptions>& options) {
   using Options = ReduceLrOnPlateauOptions;

@@ -29,65 +29,67 @@ namespace levin {
 
 class FusedStep;
 
+/// One of LibTorch's optimizers with a fused step.
+template <class Base, class BaseOptions>
+class LEVIN_API FusedOptimizer : public Base {
+ public:
+  explicit FusedOptimizer(std::vector<at::Tensor> parameters, BaseOptions options = {}, bool fused = true);
+  explicit FusedOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, BaseOptions options = {},
+                          bool fused = true);
+  FusedOptimizer(FusedOptimizer&& other) noexcept;
+  ~FusedOptimizer() override;
+  at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
+
+ private:
+  virtual std::unique_ptr<FusedStep> make_fused_step() const = 0;
+
+  bool is_fused_;
+  std::unique_ptr<FusedStep> fused_step_;  ///< from the first step on
+};
+
 using SGDOptions = torch::optim::SGDOptions;
+using AdamOptions = torch::optim::AdamOptions;
+using AdamWOptions = torch::optim::AdamWOptions;
+using AdagradOptions = torch::optim::AdagradOptions;
+extern template class LEVIN_API FusedOptimizer<torch::optim::SGD, SGDOptions>;
+extern template class LEVIN_API FusedOptimizer<torch::optim::Adam, AdamOptions>;
+extern template class LEVIN_API FusedOptimizer<torch::optim::AdamW, AdamWOptions>;
+extern template class LEVIN_API FusedOptimizer<torch::optim::Adagrad, AdagradOptions>;
 
 /// Stochastic gradient descent, with momentum.
-class LEVIN_API SGD : public torch::optim::SGD {
+class LEVIN_API SGD : public FusedOptimizer<torch::optim::SGD, SGDOptions> {
  public:
-  explicit SGD(std::vector<at::Tensor> parameters, SGDOptions options, bool fused = true);
-  explicit SGD(const std::vector<torch::optim::OptimizerParamGroup>& groups, SGDOptions options, bool fused = true);
-  SGD(SGD&& other) noexcept;
-  ~SGD() override;
-  at::Tensor step(LossClosure closure = nullptr) override;
+  using FusedOptimizer::FusedOptimizer;
 
  private:
-  std::unique_ptr<FusedStep> fused_;  ///< null: LibTorch's own step
+  std::unique_ptr<FusedStep> make_fused_step() const override;
 };
-
-using AdamOptions = torch::optim::AdamOptions;
 
 /// Adaptive moments (Kingma and Ba 2014).
-class LEVIN_API Adam : public torch::optim::Adam {
+class LEVIN_API Adam : public FusedOptimizer<torch::optim::Adam, AdamOptions> {
  public:
-  explicit Adam(std::vector<at::Tensor> parameters, AdamOptions options = {}, bool fused = true);
-  explicit Adam(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamOptions options = {}, bool fused = true);
-  Adam(Adam&& other) noexcept;
-  ~Adam() override;
-  at::Tensor step(LossClosure closure = nullptr) override;
+  using FusedOptimizer::FusedOptimizer;
 
  private:
-  std::unique_ptr<FusedStep> fused_;  ///< null: LibTorch's own step
+  std::unique_ptr<FusedStep> make_fused_step() const override;
 };
-
-using AdamWOptions = torch::optim::AdamWOptions;
 
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
-class LEVIN_API AdamW : public torch::optim::AdamW {
+class LEVIN_API AdamW : public FusedOptimizer<torch::optim::AdamW, AdamWOptions> {
  public:
-  explicit AdamW(std::vector<at::Tensor> parameters, AdamWOptions options = {}, bool fused = true);
-  explicit AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamWOptions options = {}, bool fused = true);
-  AdamW(AdamW&& other) noexcept;
-  ~AdamW() override;
-  at::Tensor step(LossClosure closure = nullptr) override;
+  using FusedOptimizer::FusedOptimizer;
 
  private:
-  std::unique_ptr<FusedStep> fused_;  ///< null: LibTorch's own step
+  std::unique_ptr<FusedStep> make_fused_step() const override;
 };
 
-using AdagradOptions = torch::optim::AdagradOptions;
-
 /// Adaptive gradients (Duchi et al. 2011).
-class LEVIN_API Adagrad : public torch::optim::Adagrad {
+class LEVIN_API Adagrad : public FusedOptimizer<torch::optim::Adagrad, AdagradOptions> {
  public:
-  explicit Adagrad(std::vector<at::Tensor> parameters, AdagradOptions options = {}, bool fused = true);
-  explicit Adagrad(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdagradOptions options = {},
-                   bool fused = true);
-  Adagrad(Adagrad&& other) noexcept;
-  ~Adagrad() override;
-  at::Tensor step(LossClosure closure = nullptr) override;
+  using FusedOptimizer::FusedOptimizer;
 
  private:
-  std::unique_ptr<FusedStep> fused_;  ///< null: LibTorch's own step
+  std::unique_ptr<FusedStep> make_fused_step() const override;
 };
 
 }  // namespace levin
@@ -167,7 +169,6 @@ class LEVIN_API Adadelta final : public OptimizerOf<AdadeltaOptions, AdadeltaSta
   using OptimizerOf::OptimizerOf;
 
  private:
-  State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -223,7 +224,6 @@ class LEVIN_API Adamax final : public OptimizerOf<AdamaxOptions, AdamaxState> {
   using OptimizerOf::OptimizerOf;
 
  private:
-  State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -274,7 +274,6 @@ class LEVIN_API Lion final : public OptimizerOf<LionOptions, LionState> {
   using OptimizerOf::OptimizerOf;
 
  private:
-  State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -331,7 +330,6 @@ class LEVIN_API NAdam final : public OptimizerOf<NAdamOptions, NAdamState> {
   using OptimizerOf::OptimizerOf;
 
  private:
-  State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -358,7 +356,6 @@ class LEVIN_API RAdam final : public OptimizerOf<RAdamOptions, RAdamState> {
   using OptimizerOf::OptimizerOf;
 
  private:
-  State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 

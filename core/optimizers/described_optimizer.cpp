@@ -1,6 +1,7 @@
 #include "levin/core/optimizers/described_optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -42,6 +43,12 @@ at::Tensor DescribedOptimizer::step(LossClosure closure) {
     }
   }
   return loss;
+}
+
+void DescribedOptimizer::fill_with_zeros(const StateFields& fields, const at::Tensor& parameter) {
+  for (const StateField& field : fields) {
+    if (at::Tensor* const* tensor = std::get_if<at::Tensor*>(&field.place)) **tensor = at::zeros_like(parameter);
+  }
 }
 
 void DescribedOptimizer::save(torch::serialize::OutputArchive&) const { refuse_archive(*this); }

@@ -77,6 +77,9 @@ class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
   /// where that is not so.
   virtual bool steps_parameters_alone() const { return true; }
 
+ protected:
+  static void fill_with_zeros(const StateFields& fields, const at::Tensor& parameter);
+
  private:
   virtual void step_in_group(at::Tensor& parameter, const torch::optim::OptimizerOptions& options) = 0;
 };
@@ -95,7 +98,6 @@ class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
 ///     };
 ///     class HeavyBall final : public levin::OptimizerOf<HeavyBallOptions, HeavyBallState> {
 ///       using OptimizerOf::OptimizerOf;
-///       State first_state(const at::Tensor& parameter, const Options&) const override { return {at::zeros_like(parameter)}; }
 ///       void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override
 ///       {
 ///         state.momentum_buffer.mul_(options.momentum).add_(gradient);
@@ -118,8 +120,13 @@ class OptimizerOf : public DescribedOptimizer {
   std::unique_ptr<ParameterState> make_state() const override { return std::make_unique<StateOf>(State{}); }
 
  protected:
-  /// The state with which a parameter is stepped for the first time.
-  virtual State first_state(const at::Tensor& parameter, const Options& options) const = 0;
+  /// The state with which a parameter is stepped for the first time. Default: zeros in the parameter's shape for each tensor
+  /// that has it, and what the struct says for all else.
+  virtual State first_state(const at::Tensor& parameter, const Options&) const {
+    State state;
+    fill_with_zeros(state.fields(), parameter);
+    return state;
+  }
   /// Called: without gradients being recorded. `gradient` is not to be changed.
   virtual void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) = 0;
 

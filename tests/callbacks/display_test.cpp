@@ -35,23 +35,27 @@ TrainerOptions with_bar(std::int64_t epochs, const std::shared_ptr<ProgressBar>&
   return options;
 }
 
-std::vector<std::string> lines_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
+/// A console that is a file, and a folder for runs.
+struct FileConsole {
+  ~FileConsole() { ::close(fd); }
+  std::vector<std::string> lines() const {
+    std::ifstream stream(folder / "out.txt");
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+  }
+  TemporaryFolder folder;
+  int fd = ::open((folder / "out.txt").c_str(), O_CREAT | O_WRONLY, 0600);
+  Console console{fd, fd};
+};
 
 }  // namespace
 
 TEST_CASE("in a file progress is one line an epoch and an evaluation") {
-  TemporaryFolder folder;
-  const std::filesystem::path log = folder / "out.txt";
-  const int fd = ::open(log.c_str(), O_CREAT | O_WRONLY, 0600);
-  Console console(fd, fd);
+  FileConsole file;
   double now = 0;
-  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{}, console, [&now] { return now; });
-  Trainer trainer(with_bar(2, bar, folder.path()));
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{}, file.console, [&now] { return now; });
+  Trainer trainer(with_bar(2, bar, file.folder.path()));
   class Slow final : public ScriptedModule {
    public:
     Slow(double& now) : ScriptedModule({0.5, 0.25}), now_(now) {}
@@ -64,9 +68,8 @@ TEST_CASE("in a file progress is one line an epoch and an evaluation") {
   } module(now);
   trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)}, {});
   trainer.test(module, {std::make_shared<CountedLoader>(3), std::make_shared<CountedLoader>(2)}, {.verbose = false});
-  ::close(fd);
   // Time spent in validation counts as time, not as slowness.
-  const std::vector<std::string> lines = lines_of(log);
+  const std::vector<std::string> lines = file.lines();
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] == "Epoch 0: 4/4 [00:12, 2.00it/s, 2.0 samples/s, train_step=3.000, val_loss=0.500]");
   CHECK(lines[1] == "Epoch 1: 4/4 [00:12, 2.00it/s, 2.0 samples/s, train_step=7.000, val_loss=0.250]");
@@ -74,11 +77,8 @@ TEST_CASE("in a file progress is one line an epoch and an evaluation") {
 }
 
 TEST_CASE("the bar has the learning rate where it is asked for, and one for each group where they differ") {
-  TemporaryFolder folder;
-  const std::filesystem::path log = folder / "out.txt";
-  const int fd = ::open(log.c_str(), O_CREAT | O_WRONLY, 0600);
-  Console console(fd, fd);
-  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.show_lr = true}, console, [] { return 0.0; });
+  FileConsole file;
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.show_lr = true}, file.console, [] { return 0.0; });
   struct TwoGroups final : ScriptedModule {
     explicit TwoGroups(double second_lr) : second_lr_(second_lr) {}
     OptimizerSetups configure_optimizers() override {
@@ -91,13 +91,12 @@ TEST_CASE("the bar has the learning rate where it is asked for, and one for each
   } equal(0.01), different(0.0005);
   const auto loader = std::make_shared<CountedLoader>(2);
   const LoaderList validation{std::make_shared<CountedLoader>(1)};
-  Trainer(with_bar(1, bar, folder.path())).fit(equal, loader, validation);
-  Trainer(with_bar(1, bar, folder.path())).fit(different, loader, validation);
-  Trainer(with_bar(1, bar, folder.path())).test(equal, validation, {.verbose = false});
-  ::close(fd);
-  CHECK(lines_of(log) == std::vector<std::string>{"Epoch 0: 2/2 [00:00, lr=0.010, train_step=1.000]",
-                                                  "Epoch 0: 2/2 [00:00, lr-SGD/pg1=0.010, lr-SGD/pg2=0.0005, train_step=1.000]",
-                                                  "Testing: 1/1 [00:00, test_loss=0.250]"});
+  Trainer(with_bar(1, bar, file.folder.path())).fit(equal, loader, validation);
+  Trainer(with_bar(1, bar, file.folder.path())).fit(different, loader, validation);
+  Trainer(with_bar(1, bar, file.folder.path())).test(equal, validation, {.verbose = false});
+  CHECK(file.lines() == std::vector<std::string>{"Epoch 0: 2/2 [00:00, lr=0.010, train_step=1.000]",
+                                                 "Epoch 0: 2/2 [00:00, lr-SGD/pg1=0.010, lr-SGD/pg2=0.0005, train_step=1.000]",
+                                                 "Testing: 1/1 [00:00, test_loss=0.250]"});
 }
 
 TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
@@ -139,16 +138,12 @@ TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
 }
 
 TEST_CASE("refresh_rate 0 shows nothing") {
-  TemporaryFolder folder;
-  const std::filesystem::path log = folder / "out.txt";
-  const int fd = ::open(log.c_str(), O_CREAT | O_WRONLY, 0600);
-  Console console(fd, fd);
-  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.refresh_rate = 0}, console);
-  Trainer trainer(with_bar(1, bar, folder.path()));
+  FileConsole file;
+  const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.refresh_rate = 0}, file.console);
+  Trainer trainer(with_bar(1, bar, file.folder.path()));
   ScriptedModule module({0.5});
   trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)});
-  ::close(fd);
-  CHECK(lines_of(log).empty());
+  CHECK(file.lines().empty());
 }
 
 // Rows and numbers are those of Lightning's ModelSummary for the same model.

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -25,87 +26,95 @@ const double kNan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-// Files, best and k-th in the next four test cases were made with Lightning's ModelCheckpoint over the same scores.
-TEST_CASE("without a monitor the newest checkpoint is kept, or all are") {
-  Fit newest({});
-  newest.run();
-  CHECK(newest.files() == Names{"epoch=3-step=16.ckpt"});
-  CHECK(newest.best() == "epoch=3-step=16.ckpt");
-  CHECK_FALSE(newest.checkpoint->best_model_score().has_value());
-  CHECK(newest.last().empty());
-
-  const Names all{"epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt", "epoch=2-step=12.ckpt", "epoch=3-step=16.ckpt"};
-  CHECK(Fit({.save_top_k = -1}).run().files() == all);
-  Fit no_validation({.save_top_k = -1});
-  no_validation.validation_batches = 0;
-  CHECK(no_validation.run().files() == all);
-  CHECK(Fit({.save_top_k = -1, .every_n_epochs = 2}).run().files() == Names{"epoch=1-step=8.ckpt", "epoch=3-step=16.ckpt"});
+// Files, best and k-th were made with Lightning's ModelCheckpoint over the same scores, but for the rows of step and time.
+TEST_CASE("which checkpoints are kept: the newest, all, or the k best, by epochs, steps, validations or time") {
+  struct Row {
+    ModelCheckpointOptions options;
+    Names files;
+    std::string best = "";
+    std::string kth = "";
+    std::vector<double> scores = {3, 1, 2, 1.5};
+    std::function<void(Fit&)> change = {};
+  };
+  constexpr auto kMax = MonitorMode::kMax;
+  const std::string first = "epoch=0-step=4.ckpt", second = "epoch=1-step=8.ckpt", third = "epoch=2-step=12.ckpt",
+                    fourth = "epoch=3-step=16.ckpt";
+  const Names all{first, second, third, fourth};
+  for (const Row& row : std::vector<Row>{
+           {{}, {fourth}, fourth},
+           {{.save_top_k = -1}, all},
+           {{.save_top_k = -1}, all, fourth, "", {}, [](Fit& fit) { fit.validation_batches = 0; }},
+           {{.save_top_k = -1, .every_n_epochs = 2}, {second, fourth}},
+           {{.monitor = "val_loss"}, {second}, second},
+           {{.monitor = "val_loss", .save_top_k = 2}, {second, fourth}, second, fourth},
+           {{.monitor = "val_loss", .save_top_k = 2, .mode = kMax}, {first, third}, first, third},
+           {{.monitor = "val_loss", .save_top_k = 2}, {first, second}, first, "", {1}},
+           {{.monitor = "val_loss", .save_top_k = 2}, {second, fourth}, fourth, second, {kNan, 2, kNan, 1}},
+           {{.save_top_k = -1, .every_n_train_steps = 3},
+            {"epoch=0-step=3.ckpt", "epoch=1-step=6.ckpt", third, "epoch=2-step=9.ckpt", "epoch=3-step=15.ckpt"}},
+           {{.save_top_k = -1, .every_n_train_steps = 3},
+            {"epoch=1-step=3.ckpt", "epoch=2-step=6.ckpt"},
+            "",
+            "",
+            {1},
+            [](Fit& fit) { fit.options.accumulate_grad_batches = 2; }},
+           {{.monitor = "val_loss", .save_top_k = 2},
+            {"epoch=2-step=10.ckpt", third},
+            third,
+            "",
+            {5, 4, 3, 2, 1, 0, 7, 8},
+            [](Fit& fit) { fit.options.val_check_interval = Limit(0.5); }},
+           {{.monitor = "val_loss", .save_top_k = -1},
+            {second, fourth},
+            "",
+            "",
+            {3, 1},
+            [](Fit& fit) { fit.options.check_val_every_n_epoch = 2; }},
+           {{.filename = "m-{epoch:02d}-{val_loss:.1f}", .monitor = "val_loss", .save_top_k = 2},
+            {"m-epoch=01-val_loss=1.0.ckpt", "m-epoch=03-val_loss=1.5.ckpt"}},
+           {{.filename = "same", .monitor = "val_loss", .save_top_k = 3},
+            {"same.ckpt", "same-v1.ckpt", "same-v2.ckpt"},
+            "same-v1.ckpt"},
+           {{.filename = "same", .monitor = "val_loss", .save_top_k = 3, .enable_version_counter = false}, {"same.ckpt"}},
+           // An interval of no time at all is over after every batch.
+           {{.save_top_k = -1, .train_time_interval = std::chrono::seconds(0)},
+            {"epoch=0-step=1.ckpt", "epoch=0-step=2.ckpt", "epoch=0-step=3.ckpt", first},
+            "",
+            "",
+            {1},
+            [](Fit& fit) { fit.options.max_epochs = 1; }},
+           {{.save_last = true, .train_time_interval = std::chrono::hours(24)}, {"last.ckpt"}},
+           {{.save_last = true, .save_top_k = 0}, {"last.ckpt"}},
+           // Training ends between two triggers.
+           {{.save_last = true, .every_n_train_steps = 5}, {"epoch=3-step=15.ckpt", "last.ckpt"}}}) {
+    Fit fit(row.options);
+    CAPTURE(row.files, row.scores);
+    fit.scores = row.scores;
+    if (row.change) row.change(fit);
+    CHECK(fit.run().files() == row.files);
+    if (!row.best.empty()) CHECK(fit.best() == row.best);
+    if (!row.kth.empty()) CHECK(fit.kth() == row.kth);
+    CHECK(fit.last().empty() != row.options.save_last.enabled());
+    if (row.options.save_last.enabled() || !row.options.enable_version_counter) {
+      const auto& checkpoint = *fit.checkpoint;
+      CHECK(step_of(row.options.save_last.enabled() ? checkpoint.last_model_path() : checkpoint.best_model_path()) == 16);
+    }
+  }
 }
 
-TEST_CASE("with a monitor the k best are kept") {
-  Fit best({.monitor = "val_loss"});
-  best.run();
-  CHECK(best.files() == Names{"epoch=1-step=8.ckpt"});
-  CHECK(best.checkpoint->best_model_score() == 1.0);
-
+TEST_CASE("scores are told, and a file that is saved in the middle of an epoch has its place in the training data") {
   Fit two({.monitor = "val_loss", .save_top_k = 2});
   two.run();
-  CHECK(two.files() == Names{"epoch=1-step=8.ckpt", "epoch=3-step=16.ckpt"});
-  CHECK(two.best() == "epoch=1-step=8.ckpt");
-  CHECK(two.kth() == "epoch=3-step=16.ckpt");
+  CHECK(two.checkpoint->best_model_score() == 1.0);
   CHECK(two.checkpoint->kth_value() == 1.5);
-
-  Fit largest({.monitor = "val_loss", .save_top_k = 2, .mode = levin::MonitorMode::kMax});
-  CHECK(largest.run().files() == Names{"epoch=0-step=4.ckpt", "epoch=2-step=12.ckpt"});
-  CHECK(largest.best() == "epoch=0-step=4.ckpt");
-
-  Fit ties({.monitor = "val_loss", .save_top_k = 2});
-  ties.scores = {1};
-  CHECK(ties.run().files() == Names{"epoch=0-step=4.ckpt", "epoch=1-step=8.ckpt"});
-  CHECK(ties.best() == "epoch=0-step=4.ckpt");
-
-  Fit with_nan({.monitor = "val_loss", .save_top_k = 2});
-  with_nan.scores = {kNan, 2, kNan, 1};
-  CHECK(with_nan.run().files() == Names{"epoch=1-step=8.ckpt", "epoch=3-step=16.ckpt"});
-  CHECK(with_nan.kth() == "epoch=1-step=8.ckpt");
-}
-
-TEST_CASE("step triggers count optimizer steps") {
-  CHECK(Fit({.save_top_k = -1, .every_n_train_steps = 3}).run().files() == Names{"epoch=0-step=3.ckpt", "epoch=1-step=6.ckpt",
-                                                                                 "epoch=2-step=12.ckpt", "epoch=2-step=9.ckpt",
-                                                                                 "epoch=3-step=15.ckpt"});
-  Fit accumulating({.save_top_k = -1, .every_n_train_steps = 3});
-  accumulating.options.accumulate_grad_batches = 2;
-  CHECK(accumulating.run().files() == Names{"epoch=1-step=3.ckpt", "epoch=2-step=6.ckpt"});
-}
-
-TEST_CASE("validation within an epoch saves after each validation") {
+  Fit newest({});
+  CHECK_FALSE(newest.run().checkpoint->best_model_score().has_value());
   Fit half({.monitor = "val_loss", .save_top_k = 2});
   half.scores = {5, 4, 3, 2, 1, 0, 7, 8};
   half.options.val_check_interval = Limit(0.5);
-  CHECK(half.run().files() == Names{"epoch=2-step=10.ckpt", "epoch=2-step=12.ckpt"});
-  CHECK(half.best() == "epoch=2-step=12.ckpt");
-  // Saved within validation, in the middle of an epoch: the place in the training data is what counts.
+  half.run();
   const Checkpoint middle = Checkpoint::load(half.folder / "ckpt" / "epoch=2-step=10.ckpt");
   CHECK(middle.manifest.at("loops").at("batches_done") == Value(2));
-
-  Fit every_second({.monitor = "val_loss", .save_top_k = -1});
-  every_second.scores = {3, 1};
-  every_second.options.check_val_every_n_epoch = 2;
-  CHECK(every_second.run().files() == Names{"epoch=1-step=8.ckpt", "epoch=3-step=16.ckpt"});
-}
-
-TEST_CASE("names are formatted, and versioned when they are taken") {
-  Fit formatted({.filename = "m-{epoch:02d}-{val_loss:.1f}", .monitor = "val_loss", .save_top_k = 2});
-  CHECK(formatted.run().files() == Names{"m-epoch=01-val_loss=1.0.ckpt", "m-epoch=03-val_loss=1.5.ckpt"});
-
-  Fit same({.filename = "same", .monitor = "val_loss", .save_top_k = 3});
-  CHECK(same.run().files() == Names{"same.ckpt", "same-v1.ckpt", "same-v2.ckpt"});
-  CHECK(same.best() == "same-v1.ckpt");
-
-  Fit replaced({.filename = "same", .monitor = "val_loss", .save_top_k = 3, .enable_version_counter = false});
-  CHECK(replaced.run().files() == Names{"same.ckpt"});
-  CHECK(step_of(replaced.checkpoint->best_model_path()) == 16);
 }
 
 TEST_CASE("a file that was there before is neither replaced nor removed") {
@@ -127,21 +136,13 @@ TEST_CASE("last.ckpt is the newest state, whatever is best") {
   CHECK(copy.run().files() == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
   CHECK(step_of(copy.checkpoint->last_model_path()) == 16);
 
-  Fit link({.monitor = "val_loss", .save_last = levin::SaveLast::kLink});
+  Fit link({.monitor = "val_loss", .save_last = SaveLast::kLink});
   CHECK(link.run().files() == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
   CHECK(step_of(link.checkpoint->last_model_path()) == 16);  // Lightning's still points to step 8
 
-  Fit all({.save_last = levin::SaveLast::kLink, .save_top_k = -1});
+  Fit all({.save_last = SaveLast::kLink, .save_top_k = -1});
   all.run();
   CHECK(std::filesystem::read_symlink(all.checkpoint->last_model_path()) == "epoch=3-step=16.ckpt");
-
-  Fit only_last({.save_last = true, .save_top_k = 0});
-  CHECK(only_last.run().files() == Names{"last.ckpt"});
-
-  // Training ends between two triggers.
-  Fit at_end({.save_last = true, .every_n_train_steps = 5});
-  CHECK(at_end.run().files() == Names{"epoch=3-step=15.ckpt", "last.ckpt"});
-  CHECK(step_of(at_end.checkpoint->last_model_path()) == 16);
 }
 
 TEST_CASE("what is due between two validations is saved when it is due, and has the score of the next one") {
@@ -165,7 +166,7 @@ TEST_CASE("what is due between two validations is saved when it is due, and has 
   CHECK(best_two.run().files() == Names{"epoch=1-step=6.ckpt", "epoch=3-step=15.ckpt"});
 
   // A value of the training step needs no waiting.
-  Fit of_training({.monitor = "train_step", .save_top_k = 2, .mode = levin::MonitorMode::kMax, .every_n_train_steps = 5});
+  Fit of_training({.monitor = "train_step", .save_top_k = 2, .mode = MonitorMode::kMax, .every_n_train_steps = 5});
   CHECK(of_training.run().files() == Names{"epoch=2-step=10.ckpt", "epoch=3-step=15.ckpt"});
   CHECK(of_training.checkpoint->best_model_score() == 14.0);
 }
@@ -181,16 +182,6 @@ TEST_CASE("nothing that was due is lost when training ends before its score is t
   none.options.check_val_every_n_epoch = 10;
   CHECK(none.run().files() == Names{"epoch=2-step=12.ckpt", "epoch=3-step=15.ckpt"});
   CHECK(none.checkpoint->best_k_models().empty());
-}
-
-TEST_CASE("time triggers save by the clock") {
-  // An interval of no time at all is over after every batch.
-  Fit always({.save_top_k = -1, .train_time_interval = std::chrono::seconds(0)});
-  always.options.max_epochs = 1;
-  CHECK(always.run().files() ==
-        Names{"epoch=0-step=1.ckpt", "epoch=0-step=2.ckpt", "epoch=0-step=3.ckpt", "epoch=0-step=4.ckpt"});
-  Fit never({.save_last = true, .train_time_interval = std::chrono::hours(24)});
-  CHECK(never.run().files() == Names{"last.ckpt"});
 }
 
 TEST_CASE("a monitor that nobody logs is an error that names what there is") {
@@ -220,19 +211,7 @@ TEST_CASE("the state is Lightning's, and goes round") {
         "'train_time_interval': None}");
 }
 
-TEST_CASE("an error that ends training leaves a checkpoint if asked to") {
-  Fit fit({.save_on_exception = true, .every_n_epochs = 10});
-  fit.options.callbacks = {fit.checkpoint};
-  fit.options.default_root_dir = fit.folder.path();
-  Trainer trainer(fit.options);
-  ScriptedModule module;
-  module.throw_at_batch = 6;
-  CHECK_THROWS_WITH(trainer.fit(module, std::make_shared<CountedLoader>(4)), "scripted failure");
-  CHECK(fit.files() == Names{"epoch=1-step=6.ckpt"});
-  CHECK(step_of(fit.folder.path() / "ckpt" / "epoch=1-step=6.ckpt") == 6);
-}
-
-TEST_CASE("what a signal ends is saved, once, unless that is not wanted") {
+TEST_CASE("what a signal ends is saved, once, unless that is not wanted; what an error ends if asked to") {
   const auto files_after = [](ModelCheckpointOptions of_checkpoint, bool by_signal, bool two = false) {
     Fit fit(std::move(of_checkpoint));
     fit.options.callbacks = {fit.checkpoint};
@@ -244,12 +223,14 @@ TEST_CASE("what a signal ends is saved, once, unless that is not wanted") {
     module.throw_at_batch = 6;
     module.by_signal = by_signal;
     CHECK_THROWS(trainer.fit(module, std::make_shared<CountedLoader>(4)));
+    for (const std::string& file : fit.files()) CHECK(step_of(fit.folder / "ckpt" / file) == 6);
     return fit.files();
   };
   const Names saved{"epoch=1-step=6.ckpt"};
   CHECK(files_after({.every_n_epochs = 10}, /*by_signal=*/true) == saved);
   CHECK(files_after({.every_n_epochs = 10}, true, /*two=*/true) == saved);
   CHECK(files_after({.every_n_epochs = 10}, false).empty());
+  CHECK(files_after({.save_on_exception = true, .every_n_epochs = 10}, false) == saved);
   CHECK(files_after({.save_top_k = 0}, true).empty());
   CHECK(files_after({.save_on_exception = false, .every_n_epochs = 10}, true).empty());
 }

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/abbreviations.h"
+#include "levin/callbacks/monitoring.h"
 #include "levin/core/learning_rates.h"
 
 using Names = std::vector<std::vector<std::string>>;

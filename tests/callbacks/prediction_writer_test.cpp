@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
-#include <sstream>
 
 #include "callbacks/scripted_run.h"
 #include "levin/core/base/error.h"
@@ -12,6 +11,7 @@
 #include "levin/data/data_files.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -20,12 +20,6 @@ using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string content(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 /// Predicts what a function makes of a batch.
 struct Predicts : Module {
@@ -62,15 +56,15 @@ TEST_CASE("the line that says where predictions are has the path that a person w
       folder, {.dirpath = folder / "results"}, [](const Batch& batch) { return batch["x"]; }, {samples(3)},
       [&](TrainerOptions& options) { options.log_file = folder / "log.txt"; });
   fs::current_path(before);
-  CHECK_THAT(content(folder / "log.txt"), Contains("predictions: results/predictions.csv (3 samples)\n"));
+  CHECK_THAT(read_text(folder / "log.txt"), Contains("predictions: results/predictions.csv (3 samples)\n"));
 }
 
 TEST_CASE("a prediction without a name is the column prediction, or one column for each number of a row") {
   const TemporaryFolder folder;
   predict(folder, {}, [](const Batch& batch) { return batch["x"] * 0.1; });
-  CHECK(content(folder / "predictions.csv") == "prediction\n0\n0.1\n0.2\n");
+  CHECK(read_text(folder / "predictions.csv") == "prediction\n0\n0.1\n0.2\n");
   predict(folder, {.filename = "pairs"}, [](const Batch& batch) { return torch::cat({batch["x"], -batch["x"]}, 1); });
-  CHECK(content(folder / "pairs.csv") == "prediction_0,prediction_1\n0,-0\n1,-1\n2,-2\n");
+  CHECK(read_text(folder / "pairs.csv") == "prediction_0,prediction_1\n0,-0\n1,-1\n2,-2\n");
 }
 
 TEST_CASE("named predictions are columns of their names, whole numbers stay whole, and names are quoted where CSV needs it") {
@@ -81,7 +75,7 @@ TEST_CASE("named predictions are columns of their names, whole numbers stay whol
                  {"is, \"odd\"", x.remainder(2).eq(1)},
                  {"score", torch::stack({x / 0, x.to(torch::kDouble) / 3}, 1)}};
   });
-  CHECK(content(folder / "predictions.csv") ==
+  CHECK(read_text(folder / "predictions.csv") ==
         "class,\"is, \"\"odd\"\"\",score_0,score_1\n"
         "1152921504606846976,0,NaN,0\n1152921504606846977,1,inf,0.3333333333333333\n"
         "1152921504606846978,0,inf,0.6666666666666666\n");
@@ -95,10 +89,10 @@ TEST_CASE("npy files hold one array each, and safetensors all under their names"
   predict(folder, {.format = PredictionFormat::kNpy}, both);
   CHECK(torch::equal(read_npy(folder / "predictions-x.npy"), torch::tensor({{0.0}, {1.0}, {2.0}}, torch::kDouble)));
   CHECK(read_npy(folder / "predictions-image.npy").sizes() == at::IntArrayRef{3, 2, 3});
-  CHECK_THAT(content(folder / "predictions-x.npy"), Contains("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }"));
+  CHECK_THAT(read_text(folder / "predictions-x.npy"), Contains("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }"));
   predict(folder, {.filename = "flat", .format = PredictionFormat::kNpy},
           [](const Batch& batch) { return batch["x"].squeeze(1); });
-  CHECK_THAT(content(folder / "flat.npy"), Contains("'shape': (3, ), }"));
+  CHECK_THAT(read_text(folder / "flat.npy"), Contains("'shape': (3, ), }"));
   CHECK(torch::equal(read_npy(folder / "flat.npy"), torch::arange(3, torch::kDouble)));
   predict(folder, {.filename = "negated", .format = PredictionFormat::kNpy},
           [](const Batch& batch) { return at::_neg_view(batch["x"].squeeze(1)); });
@@ -116,7 +110,7 @@ TEST_CASE("with the interval batch each batch has a file, which names its sample
   const fs::path parts = folder / "predictions";
   CHECK(file_names(parts) ==
         std::set<std::string>{"loader_0-rank_0-batch_0.csv", "loader_1-rank_0-batch_0.csv", "loader_1-rank_0-batch_1.csv"});
-  CHECK(content(parts / "loader_1-rank_0-batch_1.csv") == "sample,prediction\n2,4\n");
+  CHECK(read_text(parts / "loader_1-rank_0-batch_1.csv") == "sample,prediction\n2,4\n");
   CHECK_FALSE(fs::exists(folder / "predictions.csv"));
   predict(folder, {.filename = "both", .write_interval = WriteInterval::kBatchAndEpoch},
           [](const Batch& batch) { return batch["x"]; });
@@ -127,8 +121,8 @@ TEST_CASE("with the interval batch each batch has a file, which names its sample
 TEST_CASE("several loaders have a file each") {
   const TemporaryFolder folder;
   predict(folder, {}, [](const Batch& batch) { return batch["x"]; }, {samples(1), samples(3)});
-  CHECK(content(folder / "predictions-0.csv") == "prediction\n0\n");
-  CHECK(content(folder / "predictions-1.csv") == "prediction\n0\n1\n2\n");
+  CHECK(read_text(folder / "predictions-0.csv") == "prediction\n0\n");
+  CHECK(read_text(folder / "predictions-1.csv") == "prediction\n0\n1\n2\n");
 }
 
 TEST_CASE("what is not one row for each sample, or differs from batch to batch, is an error that says what to do") {

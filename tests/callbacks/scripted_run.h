@@ -15,6 +15,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
+#include "support/temporary_folder.h"
 
 namespace levin::test {
 
@@ -76,6 +77,25 @@ inline TrainerOptions quiet_options(std::int64_t max_epochs) {
   options.enable_model_summary = false;
   return options;
 }
+
+/// A run in a folder of its own, without checkpoints unless callbacks write them.
+struct ScriptedRun {
+  explicit ScriptedRun(std::int64_t max_epochs, std::vector<std::shared_ptr<Callback>> callbacks = {}) {
+    options = quiet_options(max_epochs);
+    options.default_root_dir = folder.path();
+    options.enable_checkpointing = false;
+    for (auto& callback : callbacks) options.callbacks.push_back(std::move(callback));
+  }
+  /// Fits a module on so many batches, and gives the Trainer.
+  std::unique_ptr<Trainer> fit(Module& module, std::int64_t batches = 2, LoaderList validation = {}) const {
+    auto trainer = std::make_unique<Trainer>(options);
+    trainer->fit(module, std::make_shared<CountedLoader>(batches), std::move(validation));
+    return trainer;
+  }
+
+  TemporaryFolder folder;
+  TrainerOptions options;
+};
 
 /// The names of what a folder holds.
 inline std::set<std::string> file_names(const std::filesystem::path& folder) {

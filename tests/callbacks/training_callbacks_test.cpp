@@ -27,59 +27,51 @@ class RowLogger final : public Logger {
 };
 
 /// Fits with one callback and gives the number of epochs that ran.
-std::int64_t epochs_of_fit(const std::shared_ptr<Callback>& callback, std::vector<double> scores, TrainerOptions options) {
-  TemporaryFolder folder;
-  options.default_root_dir = folder.path();
-  options.enable_checkpointing = false;
-  options.callbacks = {callback};
-  Trainer trainer(options);
+std::int64_t epochs_of_fit(const std::shared_ptr<Callback>& callback, std::vector<double> scores, std::int64_t max_epochs,
+                           const std::function<void(TrainerOptions&)>& change = {}) {
+  ScriptedRun run(max_epochs, {callback});
+  if (change) change(run.options);
   ScriptedModule module(std::move(scores));
-  trainer.fit(module, std::make_shared<CountedLoader>(2), {std::make_shared<CountedLoader>(1)});
-  return trainer.current_epoch();
+  return run.fit(module, 2, {std::make_shared<CountedLoader>(1)})->current_epoch();
 }
 
 }  // namespace
 
-TEST_CASE("early stopping ends training after its patience") {
-  const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 2});
-  CHECK(epochs_of_fit(stopping, {3, 2, 2, 2, 1}, quiet_options(10)) == 4);
-  CHECK(stopping->stopped_epoch() == 3);
-  CHECK(stopping->stopping_reason() == EarlyStoppingReason::kPatienceExhausted);
-  CHECK(stopping->best_score() == 2.0);
-}
-
-TEST_CASE("a metric that recovers before min_epochs takes the stop back") {
-  const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 1});
-  TrainerOptions options = quiet_options(10);
-  options.min_epochs = 4;
-  // Out of patience in epoch 1, better again from epoch 2 on, out of patience for good in epoch 6.
-  CHECK(epochs_of_fit(stopping, {3, 3, 2, 1.5, 1, 0.5, 0.5}, options) == 7);
-  CHECK(stopping->stopped_epoch() == 6);
-}
-
-TEST_CASE("early stopping checks after each validation when there are several an epoch") {
-  const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 3});
-  TrainerOptions options = quiet_options(10);
-  options.val_check_interval = Limit(0.5);
-  CHECK(epochs_of_fit(stopping, {3, 2, 2, 2, 2}, options) == 3);
-  CHECK(stopping->stopped_epoch() == 2);
+TEST_CASE("early stopping ends training after its patience, unless the metric recovers before min_epochs") {
+  struct Row {
+    std::int64_t patience;
+    std::vector<double> scores;
+    std::function<void(TrainerOptions&)> change;
+    std::int64_t epochs;
+    double best;
+  };
+  for (const Row& row :
+       std::vector<Row>{{2, {3, 2, 2, 2, 1}, {}, 4, 2.0},
+                        // Out of patience in epoch 1, better again from epoch 2 on, out of patience for good in epoch 6.
+                        {1, {3, 3, 2, 1.5, 1, 0.5, 0.5}, [](auto& options) { options.min_epochs = 4; }, 7, 0.5},
+                        {3, {3, 2, 2, 2, 2}, [](auto& options) { options.val_check_interval = Limit(0.5); }, 3, 2.0}}) {
+    CAPTURE(row.scores);
+    const auto stopping =
+        std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = row.patience});
+    CHECK(epochs_of_fit(stopping, row.scores, 10, row.change) == row.epochs);
+    CHECK(stopping->stopped_epoch() == row.epochs - 1);
+    CHECK(stopping->stopping_reason() == EarlyStoppingReason::kPatienceExhausted);
+    CHECK(stopping->best_score() == row.best);
+  }
 }
 
 TEST_CASE("a missing metric is an error that names what there is, or is skipped") {
   EarlyStoppingOptions options{.monitor = "val_los"};
-  CHECK_THROWS_WITH(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, quiet_options(3)),
+  CHECK_THROWS_WITH(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, 3),
                     Catch::Contains("'val_los'") && Catch::Contains("'val_loss'"));
+  CHECK_NOTHROW(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, 3, [](auto& dry) { dry.fast_dev_run = 1; }));
   options.strict = false;
-  CHECK(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, quiet_options(3)) == 3);
-  TrainerOptions dry = quiet_options(3);
-  dry.fast_dev_run = 1;
-  options.strict = true;
-  CHECK_NOTHROW(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, dry));
+  CHECK(epochs_of_fit(std::make_shared<EarlyStopping>(options), {1}, 3) == 3);
 }
 
 TEST_CASE("the timer ends training when its time is up") {
   const auto timer = std::make_shared<Timer>(TimerOptions{.duration = std::chrono::seconds(0), .verbose = false});
-  CHECK(epochs_of_fit(timer, {1}, quiet_options(5)) == 0);
+  CHECK(epochs_of_fit(timer, {1}, 5) == 0);
   CHECK(*timer->time_remaining() <= 0);
 
   const auto resumed = std::make_shared<Timer>(TimerOptions{.duration = std::chrono::minutes(10)});
@@ -89,21 +81,20 @@ TEST_CASE("the timer ends training when its time is up") {
   CHECK(resumed->time_elapsed() == 500.0);
   CHECK(*resumed->time_remaining() == 100.0);
   CHECK(resumed->state_dict().at("time_elapsed").at("train") == Value(500.0));
-  CHECK(epochs_of_fit(resumed, {1}, quiet_options(2)) == 2);
+  CHECK(epochs_of_fit(resumed, {1}, 2) == 2);
   CHECK(resumed->time_elapsed() > 500.0);
   CHECK(resumed->time_elapsed(Stage::kValidate) > 0.0);
 }
 
 TEST_CASE("accumulation changes at the epochs given") {
   const GradientAccumulationScheduler scheduler({.scheduling = {{2, 4}, {5, 8}}});
-  CHECK(scheduler.accumulate_grad_batches(0) == 1);
-  CHECK(scheduler.accumulate_grad_batches(1) == 1);
-  CHECK(scheduler.accumulate_grad_batches(2) == 4);
-  CHECK(scheduler.accumulate_grad_batches(4) == 4);
-  CHECK(scheduler.accumulate_grad_batches(100) == 8);
-  CHECK_THROWS_AS(GradientAccumulationScheduler({.scheduling = {}}), ConfigError);
-  CHECK_THROWS_AS(GradientAccumulationScheduler({.scheduling = {{-1, 2}}}), ConfigError);
-  CHECK_THROWS_AS(GradientAccumulationScheduler({.scheduling = {{0, 0}}}), ConfigError);
+  for (const auto& [epoch, batches] : AccumulationSchedule{{0, 1}, {1, 1}, {2, 4}, {4, 4}, {100, 8}}) {
+    CHECK(scheduler.accumulate_grad_batches(epoch) == batches);
+  }
+  for (const AccumulationSchedule& wrong :
+       {AccumulationSchedule{}, AccumulationSchedule{{-1, 2}}, AccumulationSchedule{{0, 0}}}) {
+    CHECK_THROWS_AS(GradientAccumulationScheduler({.scheduling = wrong}), ConfigError);
+  }
 
   Value init_args(Value::Map{});
   init_args["scheduling"]["0"] = 1;
@@ -111,20 +102,12 @@ TEST_CASE("accumulation changes at the epochs given") {
   std::vector<std::int64_t> steps;
   const auto watch = std::make_shared<LambdaCallback>(
       LambdaCallbackOptions{.on_train_epoch_end = [&](Trainer& trainer, Module&) { steps.push_back(trainer.global_step()); }});
-  TemporaryFolder folder;
-  TrainerOptions options = quiet_options(2);
-  options.default_root_dir = folder.path();
-  options.enable_checkpointing = false;
-  options.callbacks = {Registry<Callback>::instance().make("GradientAccumulationScheduler", init_args), watch};
-  Trainer trainer(options);
+  ScriptedRun run(2, {Registry<Callback>::instance().make("GradientAccumulationScheduler", init_args), watch});
   ScriptedModule module;
-  trainer.fit(module, std::make_shared<CountedLoader>(4));
+  run.fit(module, 4);
   CHECK(steps == std::vector<std::int64_t>{4, 6});
-
-  TrainerOptions twice = options;
-  twice.accumulate_grad_batches = 2;
-  CHECK_THROWS_WITH(Trainer(twice).fit(module, std::make_shared<CountedLoader>(4)),
-                    Catch::Contains("accumulate_grad_batches: 2"));
+  run.options.accumulate_grad_batches = 2;
+  CHECK_THROWS_WITH(run.fit(module, 4), Catch::Contains("accumulate_grad_batches: 2"));
   init_args["scheduling"] = Value(Value::Map{});
   init_args["scheduling"]["first"] = 1;
   CHECK_THROWS_WITH(Registry<Callback>::instance().make("GradientAccumulationScheduler", init_args),
@@ -139,19 +122,14 @@ TEST_CASE("learning rates reach the loggers and callback_metrics") {
       return {sgd, {{.scheduler = std::make_shared<StepLr>(*sgd, StepLrOptions{.step_size = 1, .gamma = 0.5})}}};
     }
   };
-  TemporaryFolder folder;
   const auto logger = std::make_shared<RowLogger>();
   const auto monitor = std::make_shared<LearningRateMonitor>(LearningRateMonitorOptions{.log_momentum = true});
-  TrainerOptions options = quiet_options(3);
-  options.default_root_dir = folder.path();
-  options.enable_checkpointing = false;
-  options.logger = logger;
-  options.callbacks = {monitor};
-  Trainer trainer(options);
+  ScriptedRun run(3, {monitor});
+  run.options.logger = logger;
   Scheduled module;
-  trainer.fit(module, std::make_shared<CountedLoader>(2));
+  const auto trainer = run.fit(module);
   CHECK(monitor->lrs() == std::map<std::string, std::vector<double>>{{"lr-SGD", {0.4, 0.2, 0.1}}});
-  CHECK(trainer.callback_metrics().at("lr-SGD") == 0.1);
+  CHECK(trainer->callback_metrics().at("lr-SGD") == 0.1);
   std::vector<std::pair<std::int64_t, double>> rows;
   for (const MetricRow& row : logger->rows) {
     if (const auto rate = row.values.find("lr-SGD"); rate != row.values.end()) {
@@ -161,8 +139,8 @@ TEST_CASE("learning rates reach the loggers and callback_metrics") {
   }
   CHECK(rows == std::vector<std::pair<std::int64_t, double>>{{0, 0.4}, {2, 0.2}, {4, 0.1}});
 
-  options.logger = false;
-  CHECK_THROWS_AS(Trainer(options).fit(module, std::make_shared<CountedLoader>(2)), ConfigError);
+  run.options.logger = false;
+  CHECK_THROWS_AS(run.fit(module), ConfigError);
 }
 
 TEST_CASE("a callback gets others by class, the present learning rates and the reason of the end") {
@@ -187,13 +165,10 @@ TEST_CASE("a callback gets others by class, the present learning rates and the r
     MetricMap rates;
     std::string reason_while_running;
   };
-  TemporaryFolder folder;
-  TrainerOptions options = quiet_options(2);
-  options.default_root_dir = folder.path();
   const auto looks = std::make_shared<Looks>();
   const auto timer = std::make_shared<Timer>();
-  options.callbacks = {timer, looks, std::make_shared<Looks>()};
-  Trainer trainer(options);
+  const ScriptedRun run(2, {timer, looks, std::make_shared<Looks>()});
+  Trainer trainer(run.options);
   CHECK(trainer.stop_reason().empty());
   CHECK(trainer.callback<Timer>() == timer.get());
   CHECK(trainer.callbacks_of<Looks>().size() == 2);
@@ -210,30 +185,15 @@ TEST_CASE("a callback gets others by class, the present learning rates and the r
   CHECK(looks->reason_while_running.empty());
 }
 
-TEST_CASE("what asked for the end is its reason") {
+TEST_CASE("what asked for the end is its reason, and a fit that fails has none") {
   class Tired final : public Callback {
     void on_train_epoch_end(Trainer& trainer, Module&) override { trainer.stop("tired"); }
   };
-  TemporaryFolder folder;
-  TrainerOptions options = quiet_options(3);
-  options.default_root_dir = folder.path();
-  options.callbacks = {std::make_shared<Tired>()};
-  Trainer trainer(options);
   ScriptedModule module;
-  trainer.fit(module, std::make_shared<CountedLoader>(2));
-  CHECK(trainer.stop_reason() == "tired");
+  CHECK(ScriptedRun(3, {std::make_shared<Tired>()}).fit(module)->stop_reason() == "tired");
   CHECK(choice_name(EarlyStoppingReason::kPatienceExhausted) == "patience_exhausted");
-}
-
-TEST_CASE("a fit that fails has no reason of its end") {
-  TemporaryFolder folder;
-  TrainerOptions options = quiet_options(1);
-  options.default_root_dir = folder.path();
-  Trainer trainer(options);
-  ScriptedModule module;
-  trainer.fit(module, std::make_shared<CountedLoader>(1));
-  REQUIRE(trainer.stop_reason() == "max_epochs=1 reached");
-  Trainer failing_trainer(options);
+  const ScriptedRun run(1);
+  Trainer failing_trainer(run.options);
   ScriptedModule failing;
   failing.throw_at_batch = 0;
   CHECK_THROWS_WITH(failing_trainer.fit(failing, std::make_shared<CountedLoader>(2)), Catch::Contains("scripted failure"));
@@ -242,20 +202,19 @@ TEST_CASE("a fit that fails has no reason of its end") {
 
 TEST_CASE("a run that fails leaves its state, one that ends well does not") {
   TemporaryFolder folder;
-  TrainerOptions options = quiet_options(1);
-  options.default_root_dir = folder.path();
   const auto saving = std::make_shared<OnExceptionCheckpoint>(OnExceptionCheckpointOptions{.dirpath = folder / "failed"});
-  options.callbacks = {saving};
+  ScriptedRun run(1, {saving});
+  run.options.enable_checkpointing = true;
   ScriptedModule module;
   module.throw_at_batch = 2;
-  CHECK_THROWS_WITH(Trainer(options).fit(module, std::make_shared<CountedLoader>(4)), "scripted failure");
+  CHECK_THROWS_WITH(run.fit(module, 4), "scripted failure");
   REQUIRE(file_names(folder / "failed") == std::set<std::string>{"on_exception.ckpt"});
   CHECK(Checkpoint::load(saving->ckpt_path()).manifest.at("global_step") == Value(2));
   ScriptedModule healthy;
-  Trainer(options).fit(healthy, std::make_shared<CountedLoader>(4));
+  run.fit(healthy, 4);
   CHECK(file_names(folder / "failed").empty());
   std::ofstream(saving->ckpt_path()) << "another program's";
-  Trainer(options).fit(healthy, std::make_shared<CountedLoader>(4));
+  run.fit(healthy, 4);
   CHECK(file_names(folder / "failed") == std::set<std::string>{"on_exception.ckpt"});
 
   for (const char* name : {"../x", "a/../../x", "/tmp/x"}) {

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include "data/fixtures.h"
@@ -12,8 +13,6 @@
 #include "levin/core/options/registry.h"
 #include "support/standardized_rows.h"
 #include "support/temporary_folder.h"
-
-#include <unistd.h>
 
 using Catch::Matchers::Contains;
 using levin::Batch;
@@ -23,19 +22,15 @@ using levin::TableDataOptions;
 
 namespace {
 
-/// A CSV file of 20 rows: x, 10 * x, class x % 3; removed in the end.
-class TableFile {
- public:
-  TableFile() : path_(std::filesystem::temp_directory_path() / ("levin_table_" + std::to_string(::getpid()) + ".csv")) {
-    std::ofstream file(path_);
+/// A CSV file of 20 rows: x, 10 * x, class x % 3.
+struct TableFile {
+  TableFile() {
+    std::ofstream file(path());
     file << "x,y,kind\n";
     for (int x = 0; x < 20; ++x) file << x << "," << 10 * x << "," << x % 3 << "\n";
   }
-  ~TableFile() { std::filesystem::remove(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
+  std::filesystem::path path() const { return folder / "table.csv"; }
+  levin::test::TemporaryFolder folder;
 };
 
 Batch all(const levin::LoaderPtr& loader) {
@@ -62,11 +57,13 @@ std::filesystem::path write(const levin::test::TemporaryFolder& folder, const st
   return folder / name;
 }
 
+struct Ready : TableDataModule {
+  explicit Ready(const TableDataOptions& options, Stage stage = Stage::kTrain) : TableDataModule(options) { setup(stage); }
+};
+
 std::string error_of(const TableDataOptions& options) {
   try {
-    TableDataModule data(options);
-    data.setup(Stage::kTrain);
-    data.test_dataloaders();
+    Ready(options).test_dataloaders();
   } catch (const levin::Error& error) {
     return error.what();
   }
@@ -80,8 +77,7 @@ TEST_CASE("a table is divided into training, validation and test data, each row 
   TableDataOptions options = options_for(file.path());
   options.val_fraction = 0.2;
   options.test_fraction = 0.1;
-  TableDataModule data(options);
-  data.setup(Stage::kTrain);
+  Ready data(options);
   std::multiset<std::int64_t> seen;
   const std::vector<levin::LoaderPtr> loaders{data.train_dataloader(), data.val_dataloaders().at(0),
                                               data.test_dataloaders().at(0)};
@@ -114,8 +110,7 @@ TEST_CASE("label, scale, shape and standardization") {
   options.task = levin::TableTask::kRegression;
   options.scale = 0.5;
   options.shape = {2, 1};
-  TableDataModule data(options);
-  data.setup(Stage::kTrain);
+  Ready data(options);
   const Batch batch = all(data.train_dataloader());
   REQUIRE(batch["features"].sizes() == at::IntArrayRef{20, 2, 1});
   REQUIRE(batch["label"].equal(batch["features"].select(1, 0).squeeze(1) * 20));
@@ -123,8 +118,7 @@ TEST_CASE("label, scale, shape and standardization") {
   REQUIRE(data.test_dataloaders().empty());
 
   options.standardize = true;
-  TableDataModule standardized(options);
-  standardized.setup(Stage::kTrain);
+  Ready standardized(options);
   const at::Tensor features = all(standardized.train_dataloader())["features"];
   REQUIRE(features.mean(0).abs().max().item<float>() < 1e-6f);
   REQUIRE((features.std(0, false) - 1).abs().max().item<float>() < 1e-6f);
@@ -133,8 +127,7 @@ TEST_CASE("label, scale, shape and standardization") {
   CHECK(fingerprint.has_value());
   CHECK(fingerprint == data.train_dataloader()->data_fingerprint());
   options.scale = 0.25;
-  TableDataModule other(options);
-  other.setup(Stage::kTrain);
+  Ready other(options);
   CHECK(other.train_dataloader()->data_fingerprint() != fingerprint);
 }
 
@@ -145,8 +138,7 @@ TEST_CASE("features and labels may lie in two files, and the test data in two mo
   options.test_label_path = *options.label_path;
   options.val_fraction = 0;
   options.shape = {1, 2, 2};
-  TableDataModule data(options);
-  data.setup(Stage::kTest);
+  Ready data(options, Stage::kTest);
   const Batch test = all(data.test_dataloaders().at(0));
   REQUIRE(test["features"].equal(torch::arange(12, torch::kFloat).view({3, 1, 2, 2})));
   REQUIRE(test["label"].equal(torch::tensor({2, 0, 1}, torch::kLong)));
@@ -159,8 +151,7 @@ TEST_CASE("validation and test data may have files of their own, of which each h
   options.val_path = {write(folder, "a.csv", "4,1\n5,0\n"), write(folder, "b.csv", "6,1\n")};
   options.test_path = write(folder, "c.csv", "7,1\n");
   options.standardize = true;
-  TableDataModule data(options);
-  data.setup(Stage::kTrain);
+  Ready data(options);
   CHECK(all(data.train_dataloader())["features"].size(0) == 3);
   const auto loaders = data.val_dataloaders();
   REQUIRE(loaders.size() == 2);
@@ -186,39 +177,32 @@ TEST_CASE("validation and test data may have files of their own, of which each h
 
 TEST_CASE("options that do not fit the data are errors that say so") {
   const TableFile file;
-  const auto setup_error = [&](auto change) {
-    TableDataOptions options = options_for(file.path());
-    change(options);
-    try {
-      TableDataModule(options).setup(Stage::kTrain);
-    } catch (const levin::ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+  struct Row {
+    std::function<void(TableDataOptions&)> change;
+    std::vector<std::string> told;
   };
-  REQUIRE_THAT(setup_error([](auto& o) { o.label_column = "kimd"; }), Contains("no column 'kimd'") && Contains("'kind'"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.label_column = "3"; }), Contains("no column '3'") && Contains("0 to 2"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.shape = {3}; }), Contains("holds 3 features") && Contains("has 2"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.val_fraction = 0.9; }), Contains("nothing to train on"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.delimiter = "ab"; }), Contains("delimiter"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.test_label_path = "x"; }), Contains("needs test_path"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.val_label_path = "x"; }), Contains("needs val_path"));
-  REQUIRE_THAT(setup_error([](auto& o) {
-                 o.label_path = "x";
-                 o.val_label_path = "x";
-                 o.val_path = {"a", "b"};
-               }),
-               Contains("hold 2 and 1 files"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.path = kFixtures / "make_fixtures.py"; }),
-               Contains("does not say what the file holds"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.label_path = kFixtures / "labels-idx1-ubyte.gz"; }),
-               Contains("one label for each of the 20 samples"));
-  REQUIRE_THAT(setup_error([](auto& o) { o.path = kFixtures / "empty.npy"; }), Contains("no data"));
-  REQUIRE_THAT(setup_error([](auto& o) {
-                 o.path = kFixtures / "big_endian.npy";
-                 o.label_column = "0";
-               }),
-               Contains("big_endian.npy, row 0 (from 0): the label") && Contains("no whole number"));
+  for (const Row& row : std::vector<Row>{
+           {[](auto& o) { o.label_column = "kimd"; }, {"no column 'kimd'", "'kind'"}},
+           {[](auto& o) { o.label_column = "3"; }, {"no column '3'", "0 to 2"}},
+           {[](auto& o) { o.shape = {3}; }, {"holds 3 features", "has 2"}},
+           {[](auto& o) { o.val_fraction = 0.9; }, {"nothing to train on"}},
+           {[](auto& o) { o.delimiter = "ab"; }, {"delimiter"}},
+           {[](auto& o) { o.test_label_path = "x"; }, {"needs test_path"}},
+           {[](auto& o) { o.val_label_path = "x"; }, {"needs val_path"}},
+           {[](auto& o) {
+              o.label_path = "x", o.val_label_path = "x", o.val_path = {"a", "b"};
+            },
+            {"hold 2 and 1 files"}},
+           {[](auto& o) { o.path = kFixtures / "make_fixtures.py"; }, {"does not say what the file holds"}},
+           {[](auto& o) { o.label_path = kFixtures / "labels-idx1-ubyte.gz"; }, {"one label for each of the 20 samples"}},
+           {[](auto& o) { o.path = kFixtures / "empty.npy"; }, {"no data"}},
+           {[](auto& o) { o.path = kFixtures / "big_endian.npy", o.label_column = "0"; },
+            {"big_endian.npy, row 0 (from 0): the label", "no whole number"}}}) {
+    TableDataOptions options = options_for(file.path());
+    row.change(options);
+    for (const std::string& told : row.told) CHECK_THAT(error_of(options), Contains(told));
+    CHECK_THROWS_AS(Ready(options), levin::ConfigError);
+  }
 }
 
 TEST_CASE("what is learnt from the training data goes with the checkpoint, to whatever is tested or predicted then") {
@@ -233,8 +217,7 @@ TEST_CASE("what is learnt from the training data goes with the checkpoint, to wh
 
   options.path = write(folder, "other.csv", "x,kind\n10,0\n30,1\n");
   options.predict_path = write(folder, "predict.csv", "x\n1\n2\n5\n");
-  TableDataModule data(options);
-  data.setup(Stage::kPredict);
+  Ready data(options, Stage::kPredict);
   data.load_state_dict(state);
   const levin::LoaderPtr loader = data.predict_dataloaders().at(0);
   loader->start_epoch(0);
@@ -244,8 +227,7 @@ TEST_CASE("what is learnt from the training data goes with the checkpoint, to wh
 
   TableDataOptions wider = options_for(write(folder, "wider.csv", "x,y,kind\n1,2,0\n3,4,1\n"));
   wider.standardize = true;
-  TableDataModule other(wider);
-  other.setup(Stage::kTest);
+  Ready other(wider, Stage::kTest);
   CHECK_THROWS_WITH(other.load_state_dict(state), Contains("of data with 1 features, this data has 2"));
 }
 
@@ -255,8 +237,7 @@ TEST_CASE("a file to predict has the features of the training data, with or with
     TableDataOptions options = options_for(write(folder, "train.csv", training));
     options.label_column = training.find("kind") == std::string::npos ? "1" : "kind";
     options.predict_path = write(folder, "predict.csv", text);
-    TableDataModule data(options);
-    data.setup(Stage::kPredict);
+    Ready data(options, Stage::kPredict);
     const levin::LoaderPtr loader = data.predict_dataloaders().at(0);
     loader->start_epoch(0);
     return (*loader->next())["features"];
@@ -278,7 +259,7 @@ TEST_CASE("a file of test data has the features of the training data, in their o
     TableDataOptions options = options_for(write(folder, "train.csv", "x,y,kind\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n"));
     options.label_column = "kind";
     options.test_path = write(folder, "test.csv", text);
-    TableDataModule(options).setup(Stage::kTest);
+    Ready(options, Stage::kTest);
   };
   CHECK_NOTHROW(test_with("x,y,kind\n5,6,0\n"));
   CHECK_THROWS_WITH(test_with("y,x,kind\n5,6,0\n"),
@@ -291,8 +272,7 @@ TEST_CASE("labels may be texts, in the order of their alphabet, which a checkpoi
   TableDataOptions options = options_for(write(folder, "train.csv", "1,cat\n2,ant\n3,\"bee, big\"\n4,ant\n"));
   options.val_fraction = options.test_fraction = 0;
   options.shuffle = false;
-  TableDataModule data(options);
-  data.setup(Stage::kTrain);
+  Ready data(options);
   const Batch batch = all(data.train_dataloader());
   const at::Tensor order = batch["features"].squeeze(1).argsort();
   CHECK(batch["label"].index_select(0, order).equal(torch::tensor({2, 0, 1, 0}, torch::kLong)));
@@ -300,8 +280,7 @@ TEST_CASE("labels may be texts, in the order of their alphabet, which a checkpoi
 
   // Fewer classes, other numbers: those of the checkpoint count.
   options.path = write(folder, "fewer.csv", "1,cat\n2,cat\n");
-  TableDataModule fewer(options);
-  fewer.setup(Stage::kTest);
+  Ready fewer(options, Stage::kTest);
   fewer.load_state_dict(data.state_dict());
   CHECK(all(fewer.train_dataloader())["label"].equal(torch::tensor({2, 2}, torch::kLong)));
 
@@ -344,31 +323,22 @@ TEST_CASE("the data module that the documentation shows takes its statistics fro
   CHECK(torch::allclose(first(resumed).select(1, 0), before.select(1, 0) - 1));
 }
 
-TEST_CASE("the registry makes it by name from its options") {
+TEST_CASE("the registry makes it by name from its options, a sampler in place of shuffle too") {
   const TableFile file;
   levin::Value args(levin::Value::Map{});
   args["path"] = file.path().string();
   args["label_column"] = -1;
   args["test_path"] = nullptr;
-  const auto data = levin::Registry<levin::DataModule>::instance().make("TableDataModule", args);
-  data->setup(Stage::kTrain);
-  REQUIRE(data->train_dataloader()->size() == 1);
-  REQUIRE(data->hparams().at("batch_size").as_int() == 32);
-  args["bach_size"] = 3;
-  REQUIRE_THROWS_WITH(levin::Registry<levin::DataModule>::instance().make("TableDataModule", args), Contains("batch_size"));
-}
-
-TEST_CASE("a sampler by name orders the training samples, in place of shuffle") {
-  const TableFile file;
-  levin::Value args(levin::Value::Map{});
-  args["path"] = file.path().string();
   args["sampler"] = "SequentialSampler";
-  const auto data = levin::Registry<levin::DataModule>::instance().make("TableDataModule", args);
+  const auto& registry = levin::Registry<levin::DataModule>::instance();
+  const auto data = registry.make("TableDataModule", args);
   data->setup(Stage::kTrain);
+  CHECK(data->train_dataloader()->size() == 1);
+  CHECK(data->hparams().at("batch_size").as_int() == 32);
+  CHECK(data->hparams().at("sampler") == levin::Value("SequentialSampler"));
   TableDataOptions in_order = options_for(file.path());
   in_order.shuffle = false;
-  TableDataModule expected(in_order);
-  expected.setup(Stage::kTrain);
-  CHECK(torch::equal(all(data->train_dataloader())["features"], all(expected.train_dataloader())["features"]));
-  CHECK(data->hparams().at("sampler") == levin::Value("SequentialSampler"));
+  CHECK(all(data->train_dataloader())["features"].equal(all(Ready(in_order).train_dataloader())["features"]));
+  args["bach_size"] = 3;
+  CHECK_THROWS_WITH(registry.make("TableDataModule", args), Contains("batch_size"));
 }

@@ -5,10 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "levin/core/logger.h"
 #include "levin/loggers/csv_text.h"
 #include "support/file_text.h"
+#include "support/temporary_folder.h"
 
 namespace levin::test {
+
+inline MetricRow row_of(std::int64_t step, MetricMap values, std::int64_t epoch = 0) {
+  MetricRow row;
+  row.epoch = epoch;
+  row.step = step;
+  row.values = std::move(values);
+  return row;
+}
 
 /// True for a CSV text as every reader wants it: it ends with a whole line, and each line has as many cells as the first. The
 /// cells are RFC 4180's; the line end is "\n" alone.

@@ -11,7 +11,6 @@
 
 #include "levin/core/base/error.h"
 #include "loggers/csv_table.h"
-#include "support/temporary_folder.h"
 
 using levin::CsvReader;
 using levin::test::TemporaryFolder;

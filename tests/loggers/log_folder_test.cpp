@@ -8,7 +8,6 @@
 
 #include "levin/core/base/error.h"
 #include "loggers/csv_table.h"
-#include "support/temporary_folder.h"
 
 using levin::make_next_version_folder;
 using levin::test::read_text;
@@ -46,21 +45,12 @@ TEST_CASE("a file in the place of a folder is an error with its path") {
   CHECK_THROWS_AS(levin::make_folder("/proc/levin"), levin::IoError);
 }
 
-TEST_CASE("a file is set aside under the first free name") {
+TEST_CASE("a file is set aside under the first free name, and written anew only with other content") {
   const TemporaryFolder folder;
-  for (const char* text : {"one", "two"}) {
-    std::ofstream(folder / "metrics.csv") << text;
-    levin::set_aside(folder / "metrics.csv");
-  }
-  CHECK_FALSE(fs::exists(folder / "metrics.csv"));
-  CHECK(read_text(folder / "metrics.csv.bak-1") == "one");
-  CHECK(read_text(folder / "metrics.csv.bak-2") == "two");
-}
-
-TEST_CASE("writing a file keeps what stood there, unless it is the same") {
-  const TemporaryFolder folder;
-  for (const char* text : {"a", "a", "b"}) levin::write_file(folder / "hparams.yaml", text);
-  CHECK(read_text(folder / "hparams.yaml") == "b");
+  for (const char* text : {"a", "a", "b", "c"}) levin::write_file(folder / "hparams.yaml", text);
+  CHECK(read_text(folder / "hparams.yaml") == "c");
   CHECK(read_text(folder / "hparams.yaml.bak-1") == "a");
-  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 2);
+  CHECK(read_text(folder / "hparams.yaml.bak-2") == "b");
+  CHECK(levin::set_aside(folder / "hparams.yaml") == folder / "hparams.yaml.bak-3");
+  CHECK_FALSE(fs::exists(folder / "hparams.yaml"));
 }

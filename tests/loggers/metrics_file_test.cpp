@@ -14,29 +14,19 @@
 #include <utility>
 
 #include "levin/core/base/error.h"
-#include "levin/core/logger.h"
 #include "loggers/csv_table.h"
-#include "support/temporary_folder.h"
 
 using levin::MetricMap;
-using levin::MetricRow;
 using levin::MetricsFile;
 using levin::RewriteBudget;
 using levin::test::CsvTable;
 using levin::test::is_rectangular;
 using levin::test::read_text;
+using levin::test::row_of;
 using levin::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 namespace {
-
-MetricRow row_of(std::int64_t step, MetricMap values, std::int64_t epoch = 0) {
-  MetricRow row;
-  row.epoch = epoch;
-  row.step = step;
-  row.values = std::move(values);
-  return row;
-}
 
 // Rewrites only when the rows of the file have doubled.
 constexpr RewriteBudget kNoTime{.share = 0, .allowance = std::chrono::seconds(-1)};
@@ -91,24 +81,17 @@ TEST_CASE("while the run is on, columns stand in the order of their first values
   CHECK(read_text(file.path()) == "epoch,step,b,a\n0,0,1.0,\n0,1,NaN,0.5\n0,2,,0.25\n");
 }
 
-TEST_CASE("rows reach the file after so many steps") {
+TEST_CASE("rows reach the file after so many steps; a metric called step or epoch stands in place of the row's own") {
   const TemporaryFolder folder;
-  MetricsFile file(folder / "metrics.csv", 1);
-  for (std::int64_t step = 0; step < 3; ++step) {
-    file.append(row_of(step, {{"x", 1.0}}));
-    CHECK(CsvTable(file.path()).rows.size() == static_cast<std::size_t>(step + 1));
+  for (const std::int64_t every : {1, 10}) {
+    MetricsFile file(folder / (std::to_string(every) + ".csv"), every);
+    for (std::int64_t step = 0; step < 20; ++step) {
+      file.append(row_of(step, {{"step", 0.5}, {"epoch", 7.0}}));
+      const std::int64_t rows = (step + 1) / every * every;
+      CHECK((rows == 0 ? !fs::exists(file.path()) : std::ssize(CsvTable(file.path()).rows) == rows));
+    }
+    CHECK(read_text(file.path()).starts_with("epoch,step\n7.0,0.5\n7.0,0.5\n"));
   }
-  MetricsFile other(folder / "other.csv", 10);
-  for (std::int64_t step = 0; step < 10; ++step) other.append(row_of(step, {{"x", 1.0}}));
-  CHECK(CsvTable(other.path()).rows.size() == 10);
-}
-
-TEST_CASE("a metric called step or epoch stands in place of the row's own") {
-  const TemporaryFolder folder;
-  MetricsFile file(folder / "metrics.csv", 1);
-  file.append(row_of(4, {{"step", 0.5}, {"epoch", 7.0}}));
-  file.tidy();
-  CHECK(read_text(file.path()) == "epoch,step\n7.0,0.5\n");
 }
 
 TEST_CASE("a tidied file is continued, with new columns too") {
@@ -235,26 +218,20 @@ TEST_CASE("whatever rows are appended, flushed and tidied, each value stands in 
   }));
 }
 
-TEST_CASE("resuming keeps the rows before the step, drops the others and a half row, and goes on") {
+TEST_CASE("resuming keeps the rows before the step, of this file or another, drops the others and a half row, and goes on") {
   const TemporaryFolder folder;
-  const fs::path path = folder / "metrics.csv";
-  std::ofstream(path) << "epoch,step,loss\r\r\r\r\n0,0,1\n0,1,0.5\n0,2,0.25\n0,9e99,7\n0,,8\n0,2,0.1";
-  MetricsFile file(path, 100);
-  file.start_from(path, {.end_step = 2});
-  file.append(row_of(2, {{"loss", 0.3}, {"new", 1.0}}));
-  file.tidy();
-  CHECK(read_text(path) == "epoch,loss,new,step\n0,1,,0\n0,0.5,,1\n0,8,,\n0,0.3,1.0,2\n");
-}
-
-TEST_CASE("a file can start with the rows of another, which stays as it was") {
-  const TemporaryFolder folder;
-  const std::string before = "epoch,loss,step\n0,1,0\n1,0.5,1\n";
+  const std::string before = "epoch,step,loss\r\r\r\r\n0,0,1\n0,1,0.5\n0,2,0.25\n0,9e99,7\n0,,8\n0,2,0.1";
   std::ofstream(folder / "old.csv") << before;
-  MetricsFile file(folder / "metrics.csv", 100);
-  file.start_from(folder / "old.csv", {.end_step = 1});
-  CHECK(CsvTable(file.path()).rows == std::vector<std::vector<std::string>>{{"0", "1", "0"}});
-  file.tidy();
-  CHECK(read_text(file.path()) == "epoch,loss,step\n0,1,0\n");
+  std::ofstream(folder / "same.csv") << before;
+  for (const char* name : {"same.csv", "new.csv"}) {
+    MetricsFile file(folder / name, 100);
+    file.start_from(folder / (name == std::string("new.csv") ? "old.csv" : name), {.end_step = 2});
+    CHECK(CsvTable(file.path()).rows ==
+          std::vector<std::vector<std::string>>{{"0", "0", "1"}, {"0", "1", "0.5"}, {"0", "", "8"}});
+    file.append(row_of(2, {{"loss", 0.3}, {"new", 1.0}}));
+    file.tidy();
+    CHECK(read_text(file.path()) == "epoch,loss,new,step\n0,1,,0\n0,0.5,,1\n0,8,,\n0,0.3,1.0,2\n");
+  }
   CHECK(read_text(folder / "old.csv") == before);
 }
 
@@ -272,32 +249,17 @@ TEST_CASE("a full disk is an error that names the file; whole rows stay, and the
     CHECK_THROWS_AS(file.tidy(), levin::IoError);
     CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n");
   }
-  file.tidy();
-  CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n0,2,0.333333333333\n");
-}
-
-TEST_CASE("tidying that fails leaves the file complete, and no rest of the attempt") {
-  const TemporaryFolder folder;
-  MetricsFile file(folder / "metrics.csv", 1);
-  file.append(row_of(0, {{"x", 1.0}}));
-  const std::string before = read_text(file.path());
+  file.flush();
+  const std::string whole = read_text(file.path());
   {
     const FileSizeLimit limit(5);
     CHECK_THROWS_AS(file.tidy(), levin::IoError);
+    CHECK(read_text(file.path()) == whole);
+    CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
   }
-  CHECK(read_text(file.path()) == before);
-  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
-  file.append(row_of(1, {{"x", 2.0}}));
+  file.append(row_of(3, {{"x", 2.0}}));
   file.tidy();
-  CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n");
-}
-
-TEST_CASE("a folder that is gone is an error that names the file") {
-  const TemporaryFolder folder;
-  MetricsFile file(folder / "missing" / "metrics.csv", 1);
-  CHECK_THROWS_WITH(file.append(row_of(0, {})),
-                    Catch::Contains((folder / "missing" / "metrics.csv").string()) && Catch::Contains("No such file"));
-  CHECK_FALSE(fs::exists(folder / "missing"));
+  CHECK(read_text(file.path()) == "epoch,step,x\n0,0,1.0\n0,1,2.0\n0,2,0.333333333333\n0,3,2.0\n");
 }
 
 TEST_CASE("a file that is removed while it is written to is an error; one that another program has replaced is continued") {
@@ -312,6 +274,8 @@ TEST_CASE("a file that is removed while it is written to is an error; one that a
   fs::remove_all(folder / "run");
   CHECK_THROWS_WITH(file.append(row_of(2, {{"x", 2.0}})), Catch::Contains(file.path().string() + " is gone"));
   CHECK_THROWS_WITH(file.tidy(), Catch::Contains(" is gone"));
+  MetricsFile late(folder / "run/late.csv", 1);
+  CHECK_THROWS_WITH(late.append(row_of(0, {})), Catch::Contains(late.path().string()) && Catch::Contains("No such file"));
   CHECK_FALSE(fs::exists(folder / "run"));
 }
 

@@ -11,11 +11,9 @@
 #include <random>
 #include <thread>
 
-#include "levin/core/logger.h"
 #include "levin/loggers/metrics_file.h"
 #include "loggers/csv_table.h"
 #include "support/program.h"
-#include "support/temporary_folder.h"
 
 using levin::MetricRow;
 using levin::MetricsFile;
@@ -30,10 +28,7 @@ namespace {
 
 // A row as runs have them: numbers of all lengths, a new name now and then, sometimes nothing but a NaN.
 MetricRow row_of(std::int64_t step, std::int64_t rows_per_name, std::mt19937& random) {
-  MetricRow row;
-  row.epoch = step / 100;
-  row.step = step;
-  row.values["x"] = static_cast<double>(step);
+  MetricRow row = levin::test::row_of(step, {{"x", static_cast<double>(step)}}, step / 100);
   if (random() % 4 != 0) row.values["loss"] = static_cast<double>(random()) / 3e9;
   if (random() % 50 == 0) row.values["loss"] = std::nan("");
   row.values["name_" + std::to_string(step / rows_per_name)] = 1.0 / static_cast<double>(1 + random() % 1000);

@@ -25,7 +25,6 @@ class HeavyBall : public levin::OptimizerOf<HeavyBallOptions, HeavyBallState> {
   using OptimizerOf::OptimizerOf;
 
  private:
-  State first_state(const torch::Tensor& parameter, const Options&) const override { return {torch::zeros_like(parameter)}; }
   void step_parameter(torch::Tensor& parameter, const torch::Tensor& gradient, const Options& options, State& state) override {
     state.momentum_buffer.mul_(options.momentum).add_(gradient);
     parameter.sub_(state.momentum_buffer, options.lr);

@@ -12,7 +12,6 @@
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/optim/lr_schedulers.h"
-#include "levin/optim/sequential_lr.h"
 #include "support/recording.h"
 
 namespace levin::test {

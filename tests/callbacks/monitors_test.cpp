@@ -1,9 +1,9 @@
-#include "levin/callbacks/memory_monitor.h"
-
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
+#include <vector>
 
+#include "levin/callbacks/monitors.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/logger.h"
@@ -15,6 +15,7 @@
 using namespace levin;
 using namespace levin::test;
 using Catch::Matchers::Contains;
+using levin::MemoryGrowth;
 
 namespace {
 
@@ -158,3 +159,113 @@ TEST_CASE("memory that is given back is no more resident") {
   CHECK(process_memory().peak > before);
 }
 #endif
+
+namespace {
+
+MemoryGrowth after(const std::vector<std::int64_t>& in_use) {
+  MemoryGrowth growth(10);
+  for (const std::int64_t bytes : in_use) growth.add(bytes);
+  return growth;
+}
+
+}  // namespace
+
+TEST_CASE("memory that grows in each epoch is counted from where it began") {
+  const MemoryGrowth growth = after({100, 90, 110, 130, 155});
+  CHECK(growth.epochs() == 3);
+  CHECK(growth.bytes() == 65);
+  CHECK(growth.in_use() == 155);
+  CHECK(after({}).epochs() == 0);
+  CHECK(after({100}).epochs() == 0);
+  CHECK(after({0, 20}).epochs() == 1);
+}
+
+TEST_CASE("what is allocated once, what stops growing, and what comes and goes is no growth") {
+  CHECK(after({100, 1000, 1000, 1000}).epochs() == 0);
+  CHECK(after({100, 120, 140, 140}).epochs() == 0);
+  CHECK(after({100, 120, 110, 130, 120}).epochs() == 0);
+  CHECK(after({100, 109, 118, 127}).epochs() == 0);
+}
+
+TEST_CASE("growth that becomes much smaller, or much larger, begins anew") {
+  CHECK(after({0, 100, 200, 300, 320}).epochs() == 1);
+  CHECK(after({0, 20, 40, 60, 300}).epochs() == 1);
+  CHECK(after({0, 100, 130, 160}).epochs() == 3);
+}
+
+namespace {
+
+constexpr double kFlops = 1e6;
+
+class Counted final : public Module {
+ public:
+  Counted() : weight(register_parameter("weight", torch::ones({2}))) {}
+  StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).sum(); }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+  std::optional<double> flops_per_batch() const override { return flops; }
+
+  at::Tensor weight;
+  std::optional<double> flops;
+};
+
+struct Rows final : Logger {
+  void log_metrics(const MetricRow& row) override { rows.push_back(row); }
+  std::vector<MetricRow> rows;
+};
+
+std::vector<MetricRow> rows_of_fit(Counted& module, std::int64_t accumulate = 1) {
+  TrainerOptions options = quiet_options();
+  options.max_epochs = 1;
+  options.log_every_n_steps = 2;
+  options.accumulate_grad_batches = accumulate;
+  const auto rows = std::make_shared<Rows>();
+  options.logger = rows;
+  options.callbacks = {std::make_shared<ThroughputMonitor>(ThroughputMonitorOptions{.window_size = 4})};
+  Trainer(options).fit(module, FixedLoader::of_rows(12, 2));
+  return rows->rows;
+}
+
+}  // namespace
+
+TEST_CASE("samples and batches are counted in each row of steps, and rates from the second on") {
+  Counted module;
+  const auto rows = rows_of_fit(module);
+  REQUIRE(rows.size() == 6);
+  const double samples = rows[0].values.at("train/samples") / 2;
+  for (std::size_t index = 0; index < rows.size(); ++index) {
+    CAPTURE(index);
+    const MetricMap& row = rows[index].values;
+    CHECK(row.at("train/batches") == 2.0 * static_cast<double>(index + 1));
+    CHECK(row.at("train/samples") == samples * row.at("train/batches"));
+    CHECK(row.contains("train/samples_per_sec") == (index > 0));
+    CHECK_FALSE(row.contains("train/flops_per_sec"));
+    if (index == 0) continue;
+    CHECK(row.at("train/time") > rows[index - 1].values.at("train/time"));
+    // A mean over the window: of 2 batches at first, then of 4.
+    const std::size_t first = index < 2 ? 0 : index - 2;
+    const double seconds = row.at("train/time") - rows[first].values.at("train/time");
+    const double batches = 2.0 * static_cast<double>(index - first);
+    CHECK(row.at("train/batches_per_sec") == Approx(batches / seconds));
+    CHECK(row.at("train/samples_per_sec") == Approx(samples * batches / seconds));
+    CHECK(row.at("train/device/samples_per_sec") == row.at("train/samples_per_sec"));
+  }
+}
+
+TEST_CASE("the rate of operations follows from what the module tells of a batch") {
+  Counted module;
+  module.flops = kFlops;
+  const auto rows = rows_of_fit(module);
+  REQUIRE(rows.size() == 6);
+  CHECK(rows[3].values.at("train/flops_per_sec") == Approx(kFlops * rows[3].values.at("train/batches_per_sec")));
+  CHECK(rows[3].values.at("train/device/flops_per_sec") == rows[3].values.at("train/flops_per_sec"));
+}
+
+TEST_CASE("with accumulated gradients each row counts the batches of its steps") {
+  Counted module;
+  const auto rows = rows_of_fit(module, 3);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].values.at("train/batches") == 6);
+  CHECK(rows[1].values.at("train/batches") == 12);
+}
+
+TEST_CASE("a window has a batch at least") { CHECK_THROWS_AS(ThroughputMonitor({.window_size = 0}), ConfigError); }

@@ -1,8 +1,7 @@
-#include "levin/data/data_files.h"
-
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <string_view>
 #include <vector>
@@ -11,8 +10,85 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/data/array_bytes.h"
+#include "levin/data/data_files.h"
 
+// IDX and NumPy files.
 namespace levin {
+
+void to_native_order(std::span<char> data, std::size_t width, bool data_is_big_endian) {
+  if (width < 2 || data_is_big_endian == (std::endian::native == std::endian::big)) return;
+  for (std::size_t begin = 0; begin + width <= data.size(); begin += width) {
+    std::reverse(data.begin() + static_cast<std::ptrdiff_t>(begin), data.begin() + static_cast<std::ptrdiff_t>(begin + width));
+  }
+}
+
+std::optional<std::size_t> array_bytes(std::span<const std::int64_t> shape, std::size_t width) {
+  auto bytes = static_cast<std::int64_t>(width);
+  bool is_empty = false;
+  for (const std::int64_t size : shape) {
+    if (size < 0) return std::nullopt;
+    is_empty = is_empty || size == 0;
+    if (size != 0 && __builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+  }
+  return is_empty ? 0 : static_cast<std::size_t>(bytes);
+}
+
+namespace {
+
+[[noreturn]] void throw_bad_idx(const std::string& name, const std::string& reason) {
+  throw IoError(format("{}: not a good IDX file: {}", name, reason));
+}
+
+at::ScalarType scalar_type(unsigned char code, const std::string& name) {
+  switch (code) {
+    case 0x08:
+      return at::kByte;
+    case 0x09:
+      return at::kChar;
+    case 0x0B:
+      return at::kShort;
+    case 0x0C:
+      return at::kInt;
+    case 0x0D:
+      return at::kFloat;
+    case 0x0E:
+      return at::kDouble;
+    default:
+      throw_bad_idx(name, format("unknown type of element {}", code));
+  }
+}
+
+}  // namespace
+
+at::Tensor parse_idx(std::string data, const std::string& name) {
+  const auto byte = [&data](std::size_t place) { return static_cast<unsigned char>(data[place]); };
+  if (data.size() < 4 || byte(0) != 0 || byte(1) != 0) throw_bad_idx(name, "it does not begin with two zero bytes and a type");
+  const at::ScalarType type = scalar_type(byte(2), name);
+  const std::size_t dimensions = byte(3);
+  const std::size_t header = 4 + 4 * dimensions;
+  if (dimensions == 0 || dimensions > 64) throw_bad_idx(name, format("it claims to have {} dimensions", dimensions));
+  if (data.size() < header) throw_bad_idx(name, "it ends inside its header");
+
+  const std::size_t width = c10::elementSize(type);
+  std::vector<std::int64_t> shape;
+  for (std::size_t place = 4; place < header; place += 4) {
+    shape.push_back(std::int64_t{byte(place)} << 24 | byte(place + 1) << 16 | byte(place + 2) << 8 | byte(place + 3));
+  }
+  const auto bytes = array_bytes(shape, width);
+  if (!bytes) throw_bad_idx(name, "the size in its header is absurd");
+  if (data.size() - header != *bytes) {
+    throw_bad_idx(name, format("its header promises {} bytes of data, it has {}", *bytes, data.size() - header));
+  }
+  const std::span<char> elements(data.data() + header, *bytes);
+  to_native_order(elements, width, true);
+  const at::Tensor tensor = at::empty(shape, type);
+  std::copy(elements.begin(), elements.end(), static_cast<char*>(tensor.mutable_data_ptr()));
+  return tensor;
+}
+
+at::Tensor read_idx(const std::filesystem::path& path, double max_expansion) {
+  return parse_idx(read_input_file(path, max_expansion), path.string());
+}
 
 namespace {
 

@@ -2,11 +2,60 @@
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "levin/core/callback.h"
 #include "levin/core/options/options.h"
 
 namespace levin {
+
+/// Tells memory that grows steadily, epoch after epoch, from what is allocated once, and from what comes and goes.
+class MemoryGrowth {
+ public:
+  /// `least`: bytes an epoch that count as growth.
+  explicit MemoryGrowth(std::int64_t least) : least_(least) {}
+
+  /// After an epoch: bytes in use.
+  void add(std::int64_t in_use);
+  /// In how many epochs, up to the last, it grew, by no less than a quarter of what it grew by in any of them.
+  std::int64_t epochs() const { return static_cast<std::int64_t>(growth_.size()); }
+  /// In all of these, bytes.
+  std::int64_t bytes() const;
+  std::int64_t in_use() const { return last_; }
+
+ private:
+  std::int64_t least_;
+  std::int64_t last_ = -1;  ///< -1: no epoch yet
+  std::vector<std::int64_t> growth_;
+};
+
+struct MemoryMonitorOptions {
+  std::int64_t warn_after_epochs = 4;
+  double least_growth_mb = 1;
+
+  static void declare(OptionList<MemoryMonitorOptions>& options);
+};
+
+/// Logs the memory of each rank after each training epoch, in MB: `memory_resident`, `memory_peak`, and of a device
+/// `memory_allocated`, `memory_reserved` and `memory_used`; the most of all ranks, and each rank's own. Warns, once in a run,
+/// when memory grows in `warn_after_epochs` epochs one after another.
+class MemoryMonitor final : public Callback {
+ public:
+  using Options = MemoryMonitorOptions;
+
+  explicit MemoryMonitor(MemoryMonitorOptions options = {});
+  Value settings() const override { return write_options(options_); }
+
+  void on_train_start(Trainer& trainer, Module& module) override;
+  void on_train_epoch_end(Trainer& trainer, Module& module) override;
+
+ private:
+  void warn();
+
+  MemoryMonitorOptions options_;
+  MemoryGrowth growth_;
+  bool warned_ = false;
+};
 
 struct ThroughputMonitorOptions {
   std::int64_t window_size = 100;  ///< batches over which rates are means

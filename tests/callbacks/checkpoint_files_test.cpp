@@ -1,5 +1,3 @@
-#include "levin/callbacks/top_k_checkpoints.h"
-
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -8,7 +6,83 @@
 #include <limits>
 #include <set>
 
+#include "levin/callbacks/checkpoint_files.h"
+#include "levin/callbacks/checkpoint_name.h"
+#include "levin/core/base/error.h"
+
+using levin::CheckpointName;
 using levin::TopKCheckpoints;
+
+// The expected names were made with Lightning's ModelCheckpoint.format_checkpoint_name over the same metrics.
+TEST_CASE("checkpoint names are Lightning's") {
+  const levin::MetricMap metrics{{"val_loss", 0.5},
+                                 {"big", 1234567.0},
+                                 {"one", 1.0},
+                                 {"neg", -0.125},
+                                 {"acc", 1.12},
+                                 {"val/loss", 0.25},
+                                 {"nan", std::numeric_limits<double>::quiet_NaN()}};
+  struct Row {
+    const char* pattern;
+    const char* with_names;
+    const char* without;
+  };
+  const Row rows[] = {{"{epoch}-{step}", "epoch=3-step=120", "3-120"},
+                      {"{epoch:03d}", "epoch=003", "003"},
+                      {"{val_loss:.2f}", "val_loss=0.50", "0.50"},
+                      {"{val_loss}", "val_loss=0.5", "0.5"},
+                      {"{one}", "one=1.0", "1.0"},
+                      {"{big}", "big=1234567.0", "1234567.0"},
+                      {"{big:.3e}", "big=1.235e+06", "1.235e+06"},
+                      {"{neg:+.1f}", "neg=-0.1", "-0.1"},
+                      {"{acc:02.0f}", "acc=01", "01"},
+                      {"{missing:d}", "missing=0", "0"},
+                      {"{missing:.2f}", "missing=0.00", "0.00"},
+                      {"{missing}", "missing=0", "0"},
+                      {"{epoch:.1f}", "epoch=3.0", "3.0"},
+                      {"a-{epoch}-{epoch}", "a-epoch=3-epoch=3", "a-3-3"},
+                      {"{step:>6}", "step=   120", "   120"},
+                      {"{nan:.2f}", "nan=nan", "nan"},
+                      {"{val/loss:.3f}", "val/loss=0.250", "0.250"},
+                      {"plain", "plain", "plain"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.pattern);
+    CHECK(CheckpointName(row.pattern, true).fill(3, 120, metrics) == row.with_names);
+    CHECK(CheckpointName(row.pattern, false).fill(3, 120, metrics) == row.without);
+  }
+}
+
+TEST_CASE("epoch and step from metrics, names that begin alike, integers, braces and values that are no numbers") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(CheckpointName("{epoch}-{step:05d}", true).fill(3, 120, {{"epoch", 7.0}, {"step", 9.0}}) == "epoch=7-step=00009");
+  CHECK(CheckpointName("{epoch_test:.1f}-{epoch}", true).fill(1, 2, {{"epoch_test", 0.5}}) == "epoch_test=0.5-epoch=1");
+  CHECK(CheckpointName("{acc:d}", false).fill(0, 0, {{"acc", 2.0}}) == "2");
+  CHECK(CheckpointName("{acc:d}", false).fill(0, 0, {{"acc", -infinity}}) == "-inf");
+  CHECK(CheckpointName("{acc:d}", false).fill(0, 0, {{"acc", 1e300}}) == "1e+300");
+  CHECK(CheckpointName("{epoch:255}", false).fill(7, 0, {}).size() == 255);
+  CHECK(CheckpointName("{{{acc:.1f}}}", false).fill(0, 0, {{"acc", 2.0}}) == "{2.0}");
+}
+
+TEST_CASE("a malformed checkpoint name is refused with its text") {
+  for (const char* pattern : {"{epoch", "epoch}", "{}", "{:d}", "{val_loss:.2q}", "{val_loss:{}}", "{epoch:2000000000}",
+                              "{val_loss:.256f}", "{epoch:c}"}) {
+    CAPTURE(pattern);
+    CHECK_THROWS_AS(CheckpointName(pattern, true), levin::ConfigError);
+  }
+  CHECK_THROWS_WITH(CheckpointName("a{epoch", true), Catch::Contains("'a{epoch'") && Catch::Contains("no '}'"));
+}
+
+TEST_CASE("a checkpoint name that leads out of its folder is known") {
+  for (const char* pattern : {"/tmp/x", "../x", "a/../../x", "{../../x}", "{epoch}/../{step}"}) {
+    CAPTURE(pattern);
+    CHECK(CheckpointName(pattern, true).leaves_folder());
+  }
+  for (const char* pattern : {"{epoch}", "a/{epoch}", "..a", "{val/loss:.2f}"}) {
+    CAPTURE(pattern);
+    CHECK_FALSE(CheckpointName(pattern, true).leaves_folder());
+  }
+  CHECK_FALSE(CheckpointName("{../../x}", false).leaves_folder());
+}
 
 namespace {
 
@@ -40,7 +114,7 @@ std::set<std::string> names(const TopKCheckpoints& kept) {
 }  // namespace
 
 TEST_CASE("the kept checkpoints are the k best of the history") {
-  rc::check([] {
+  REQUIRE(rc::check([] {
     const std::int64_t k = *rc::gen::element<std::int64_t>(-1, 0, 1, 2, 3);
     const bool minimize = *rc::gen::arbitrary<bool>();
     const auto draws = *rc::gen::container<std::vector<int>>(rc::gen::inRange(-4, 5));
@@ -61,7 +135,7 @@ TEST_CASE("the kept checkpoints are the k best of the history") {
       RC_ASSERT(on_disk == names(kept));
       if (k != 0) RC_ASSERT(kept.best()->second == k_best(history, 1, minimize).front());
     }
-  });
+  }));
 }
 
 TEST_CASE("an equal score displaces nothing") {
@@ -96,21 +170,8 @@ TEST_CASE("a file written again takes the new score") {
   CHECK(kept.kth_value() == 3.0);
 }
 
-TEST_CASE("the kept checkpoints go on from a restored state") {
-  TopKCheckpoints first(2, true);
-  first.add("a", 3.0);
-  first.add("b", 2.0);
-  TopKCheckpoints second(2, true);
-  CHECK(second.restore(first.files()).empty());
-  CHECK_FALSE(second.accepts(3.0));
-  REQUIRE(second.accepts(1.0));
-  CHECK(second.next_displaced() == "a");
-  second.add("c", 1.0);
-  CHECK(names(second) == std::set<std::string>{"b", "c"});
-}
-
 TEST_CASE("a restored state of more or fewer files than k goes on as if k had always been so") {
-  rc::check([] {
+  REQUIRE(rc::check([] {
     const auto ks = rc::gen::element<std::int64_t>(-1, 0, 1, 2, 3, 6);
     const std::int64_t earlier_k = *ks;
     const std::int64_t k = *ks;
@@ -140,5 +201,5 @@ TEST_CASE("a restored state of more or fewer files than k goes on as if k had al
     const bool is_full = k == -1 ? !kept.files().empty() : k > 0 && kept.files().size() == static_cast<std::size_t>(k);
     RC_ASSERT(kept.kth_file().empty() != is_full);
     if (is_full) RC_ASSERT(kept.kth_value() == k_best(history, k, minimize).back());
-  });
+  }));
 }

@@ -12,4 +12,9 @@ inline std::uint64_t scramble(std::uint64_t number) {
   return number ^ (number >> 31U);
 }
 
+/// The seed of a sample, or of what a rank draws, in an epoch.
+inline std::uint64_t sample_seed(std::uint64_t seed, std::int64_t epoch, std::int64_t index) {
+  return scramble(scramble(scramble(seed) + static_cast<std::uint64_t>(epoch)) + static_cast<std::uint64_t>(index));
+}
+
 }  // namespace levin

@@ -1,0 +1,409 @@
+#include "levin/optim/optimizers.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/optimizers/optimizer_factory.h"
+
+namespace levin {
+
+Betas OptionType<Betas>::read(const Value& value) {
+  const auto betas = OptionType<std::vector<double>>::read(value);
+  const auto valid = [](double beta) { return beta >= 0.0 && beta < 1.0; };
+  if (betas.size() != 2 || !valid(betas[0]) || !valid(betas[1])) {
+    throw ConfigError(value.mark(), "betas must be two numbers, each at least 0 and below 1");
+  }
+  return {betas[0], betas[1]};
+}
+
+Value OptionType<Betas>::schema() {
+  Value beta = detail::schema_of_type("number");
+  beta["minimum"] = 0;
+  beta["exclusiveMaximum"] = 1;
+  Value two = detail::schema_of_type("array");
+  two["items"] = std::move(beta);
+  two["minItems"] = 2;
+  two["maxItems"] = 2;
+  return two;
+}
+
+std::string detail::list_name(std::size_t length) { return format("list of {}", length); }
+
+void detail::throw_other_length(const Value& value, std::size_t length) {
+  throw ConfigError(value.mark(), format("must be a {}, got {}", list_name(length), describe(value)));
+}
+
+namespace {
+
+/// The gradient of the loss and of an L2 penalty.
+at::Tensor with_penalty(const at::Tensor& gradient, const at::Tensor& parameter, double weight_decay) {
+  return weight_decay == 0 ? gradient : gradient.add(parameter, weight_decay);
+}
+
+/// Weight decay as in AdamW: the parameter shrinks, whatever its gradient.
+void shrink(at::Tensor& parameter, double lr, double weight_decay) {
+  if (weight_decay != 0) parameter.mul_(1 - lr * weight_decay);
+}
+
+/// Weight decay as options ask for it: decoupled, or as a penalty, whose gradient is added. Returns the gradient to step by.
+template <class Options>
+at::Tensor decay_weights(at::Tensor& parameter, const at::Tensor& gradient, const Options& options) {
+  if (!options.decoupled_weight_decay) return with_penalty(gradient, parameter, options.weight_decay);
+  shrink(parameter, options.lr, options.weight_decay);
+  return gradient;
+}
+
+}  // namespace
+
+LEVIN_REGISTER_OPTIMIZER(Adadelta, "Steps in the units of the parameters");
+
+void AdadeltaOptions::declare(OptionList<AdadeltaOptions>& options) {
+  using O = AdadeltaOptions;
+  options.add("lr", &O::lr, "Factor of each step").min(0.0);
+  options.add("rho", &O::rho, "Decay of the averages of squared gradients and steps").min(0.0).max(1.0);
+  options.add("eps", &O::eps, "Added to both averages").min(0.0);
+  options.add("weight_decay", &O::weight_decay, "L2 penalty").min(0.0);
+  options.add("maximize", &O::maximize, "Go up instead of down");
+}
+
+StateFields AdadeltaState::fields() { return {{"step", &step}, {"square_avg", &square_avg}, {"acc_delta", &acc_delta}}; }
+
+void Adadelta::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const AdadeltaOptions& options,
+                              AdadeltaState& state) {
+  ++state.step;
+  const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
+  state.square_avg.mul_(options.rho).addcmul_(slope, slope, 1 - options.rho);
+  const at::Tensor size = state.square_avg.add(options.eps).sqrt_();
+  const at::Tensor delta = state.acc_delta.add(options.eps).sqrt_().div_(size).mul_(slope);
+  state.acc_delta.mul_(options.rho).addcmul_(delta, delta, 1 - options.rho);
+  parameter.sub_(delta, options.lr);
+}
+
+namespace {
+
+double resolution(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return std::numeric_limits<double>::epsilon();
+    case at::kHalf:
+      return std::numeric_limits<c10::Half>::epsilon();
+    case at::kBFloat16:
+      return std::numeric_limits<c10::BFloat16>::epsilon();
+    default:
+      return std::numeric_limits<float>::epsilon();
+  }
+}
+
+double root_mean_square(const at::Tensor& tensor) {
+  return at::linalg_vector_norm(tensor, 2).item<double>() / std::sqrt(static_cast<double>(tensor.numel()));
+}
+
+at::Tensor mean_square(const at::Tensor& gradient, std::int64_t dimension) {
+  const at::Tensor norm = at::linalg_vector_norm(gradient, 2, at::IntArrayRef{dimension}, /*keepdim=*/true);
+  return norm.square().div_(static_cast<double>(gradient.size(dimension)));
+}
+
+at::Tensor zeros_with_one(const at::Tensor& parameter, std::int64_t dimension) {
+  std::vector<std::int64_t> sizes = parameter.sizes().vec();
+  sizes[static_cast<std::size_t>(parameter.dim() + dimension)] = 1;
+  return at::zeros(sizes, parameter.options().requires_grad(false));
+}
+
+}  // namespace
+
+LEVIN_REGISTER_OPTIMIZER(Adafactor, "Adaptive steps with little memory");
+
+void AdafactorOptions::declare(OptionList<AdafactorOptions>& options) {
+  using O = AdafactorOptions;
+  options.add("lr", &O::lr, "Largest learning rate").min(0.0);
+  options.add("beta2_decay", &O::beta2_decay, "Power with which new squares count less").max(0.0);
+  options.add("eps", &O::eps, "Smallest root of a square (null: the resolution of the type), and smallest size of parameters");
+  options.add("d", &O::d, "Root mean square that an update is clipped to").min(1.0);
+  options.add("weight_decay", &O::weight_decay, "Decoupled weight decay").min(0.0);
+  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.rule({"eps"}, [](const O& adafactor) {
+    const auto& [root, size] = adafactor.eps;
+    return root.value_or(0) >= 0 && size >= 0 ? "" : "eps must be two numbers that are at least 0";
+  });
+}
+
+StateFields AdafactorState::fields() {
+  return {{"step", &step}, {"row_var", OwnShape{&row_var}}, {"col_var", OwnShape{&col_var}}, {"variance", &variance}};
+}
+
+AdafactorState Adafactor::first_state(const at::Tensor& parameter, const AdafactorOptions&) const {
+  if (parameter.dim() < 2) return {.variance = at::zeros_like(parameter)};
+  return {.row_var = zeros_with_one(parameter, -1), .col_var = zeros_with_one(parameter, -2)};
+}
+
+void Adafactor::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const AdafactorOptions& options,
+                               AdafactorState& state) {
+  if (parameter.numel() == 0) return;
+  const auto step = static_cast<double>(++state.step);
+  const double smallest = std::get<0>(options.eps).value_or(resolution(parameter.scalar_type()));
+  const double part_of_new = std::pow(step, options.beta2_decay);
+  const double rate =
+      std::max(std::get<1>(options.eps), root_mean_square(parameter)) * std::min(options.lr, 1 / std::sqrt(step));
+  shrink(parameter, options.lr, options.weight_decay);
+  at::Tensor estimate;
+  if (parameter.dim() > 1) {
+    state.row_var.lerp_(mean_square(gradient, -1), part_of_new);
+    state.col_var.lerp_(mean_square(gradient, -2), part_of_new);
+    estimate = at::matmul(state.row_var, state.col_var);
+    estimate.div_(state.row_var.mean(-2, /*keepdim=*/true).clamp_min_(smallest));
+  } else {
+    state.variance.lerp_(gradient * gradient, part_of_new);
+    estimate = state.variance.clone();
+  }
+  const at::Tensor update = estimate.clamp_min_(smallest * smallest).rsqrt_().mul_(gradient);
+  parameter.sub_(update, rate / std::max(1.0, root_mean_square(update) / options.d));
+}
+
+LEVIN_REGISTER_OPTIMIZER(Adamax, "Adam with the infinity norm");
+
+void AdamaxOptions::declare(OptionList<AdamaxOptions>& options) {
+  using O = AdamaxOptions;
+  options.add("lr", &O::lr, "Learning rate").min(0.0);
+  options.add("betas", &O::betas, "Decay of the average of the gradient, and of its largest size");
+  options.add("eps", &O::eps, "Added to the size of the gradient").min(0.0);
+  options.add("weight_decay", &O::weight_decay, "L2 penalty").min(0.0);
+  options.add("maximize", &O::maximize, "Go up instead of down");
+}
+
+StateFields AdamaxState::fields() { return {{"step", &step}, {"exp_avg", &exp_avg}, {"exp_inf", &exp_inf}}; }
+
+void Adamax::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const AdamaxOptions& options,
+                            AdamaxState& state) {
+  const auto [beta1, beta2] = options.betas;
+  const auto step = static_cast<double>(++state.step);
+  const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
+  state.exp_avg.lerp_(slope, 1 - beta1);
+  at::maximum_out(state.exp_inf, state.exp_inf.mul_(beta2), slope.abs().add_(options.eps));
+  parameter.addcdiv_(state.exp_avg, state.exp_inf, -options.lr / (1 - std::pow(beta1, step)));
+}
+
+LEVIN_REGISTER_OPTIMIZER(ASGD, "Averaged stochastic gradient descent");
+
+void ASGDOptions::declare(OptionList<ASGDOptions>& options) {
+  using O = ASGDOptions;
+  options.add("lr", &O::lr, "Learning rate at the beginning").min(0.0);
+  options.add("lambd", &O::lambd, "Decay of the weights, and of the rate");
+  options.add("alpha", &O::alpha, "Power of the decay of the rate");
+  options.add("t0", &O::t0, "Step from which weights are averaged");
+  options.add("weight_decay", &O::weight_decay, "L2 penalty").min(0.0);
+  options.add("maximize", &O::maximize, "Go up instead of down");
+}
+
+StateFields ASGDState::fields() { return {{"step", &step}, {"eta", &eta}, {"mu", &mu}, {"ax", &ax}}; }
+
+ASGDState ASGD::first_state(const at::Tensor& parameter, const ASGDOptions& options) const {
+  return {.eta = options.lr, .ax = at::zeros_like(parameter)};
+}
+
+void ASGD::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const ASGDOptions& options, ASGDState& state) {
+  const auto step = static_cast<double>(++state.step);
+  const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
+  parameter.mul_(1 - options.lambd * state.eta).sub_(slope, state.eta);
+  if (state.mu == 1.0) {
+    state.ax.copy_(parameter);
+  } else {
+    state.ax.add_(parameter.sub(state.ax), state.mu);
+  }
+  state.eta = options.lr / std::pow(1 + options.lambd * options.lr * step, options.alpha);
+  state.mu = 1 / std::max(1.0, step - options.t0);
+}
+
+LEVIN_REGISTER_OPTIMIZER(Lion, "Steps by the sign of a momentum");
+
+void LionOptions::declare(OptionList<LionOptions>& options) {
+  using O = LionOptions;
+  options.add("lr", &O::lr, "Learning rate: a third to a tenth of AdamW's").min(0.0);
+  options.add("betas", &O::betas, "Parts of the momentum in a step, and in the next momentum");
+  options.add("weight_decay", &O::weight_decay, "Decoupled weight decay: three to ten times AdamW's").min(0.0);
+  options.add("maximize", &O::maximize, "Go up instead of down");
+}
+
+StateFields LionState::fields() { return {{"exp_avg", &exp_avg}}; }
+
+void Lion::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const LionOptions& options, LionState& state) {
+  shrink(parameter, options.lr, options.weight_decay);
+  parameter.sub_(state.exp_avg.lerp(gradient, 1 - options.betas.first).sign_(), options.lr);
+  state.exp_avg.lerp_(gradient, 1 - options.betas.second);
+}
+
+namespace {
+
+/// About the nearest orthogonal matrix, by the Newton-Schulz iteration.
+at::Tensor orthogonalized(const at::Tensor& matrix, const MuonOptions& options) {
+  const auto [a, b, c] = options.ns_coefficients;
+  const bool is_tall = matrix.size(0) > matrix.size(1);
+  at::Tensor result = matrix.to(at::kBFloat16, /*non_blocking=*/false, /*copy=*/true);
+  if (is_tall) result = result.t();
+  result.div_(result.norm().clamp_min(options.eps));
+  for (std::int64_t step = 0; step < options.ns_steps; ++step) {
+    const at::Tensor gram = at::mm(result, result.t());
+    result = at::addmm(result, at::addmm(gram, gram, gram, b, c), result, a);
+  }
+  return is_tall ? result.t() : result;
+}
+
+double adjusted_rate(const MuonOptions& options, const at::Tensor& matrix) {
+  const auto rows = static_cast<double>(matrix.size(0));
+  const auto columns = static_cast<double>(matrix.size(1));
+  const bool as_adamw = options.adjust_lr_fn == "match_rms_adamw";
+  return options.lr * (as_adamw ? 0.2 * std::sqrt(std::max(rows, columns)) : std::sqrt(std::max(1.0, rows / columns)));
+}
+
+}  // namespace
+
+LEVIN_REGISTER_OPTIMIZER(Muon, "Orthogonalized momentum; for matrices only");
+
+void MuonOptions::declare(OptionList<MuonOptions>& options) {
+  using O = MuonOptions;
+  options.add("lr", &O::lr, "Learning rate").min(0.0);
+  options.add("weight_decay", &O::weight_decay, "Decoupled weight decay").min(0.0);
+  options.add("momentum", &O::momentum, "Momentum").min(0.0);
+  options.add("nesterov", &O::nesterov, "Nesterov's momentum");
+  options.add("ns_coefficients", &O::ns_coefficients, "Coefficients of the Newton-Schulz iteration");
+  options.add("eps", &O::eps, "Smallest norm of a matrix").min(0.0);
+  options.add("ns_steps", &O::ns_steps, "Steps of the Newton-Schulz iteration").min(0).max(99);
+  options.add("adjust_lr_fn", &O::adjust_lr_fn, "How the rate follows a matrix's shape; default: original")
+      .choices({"original", "match_rms_adamw"});
+}
+
+StateFields MuonState::fields() { return {{"momentum_buffer", &momentum_buffer}}; }
+
+MuonState Muon::first_state(const at::Tensor& parameter, const MuonOptions&) const {
+  if (parameter.dim() != 2) {
+    std::ostringstream message;
+    message << "Muon steps matrices, and has a parameter of shape " << parameter.sizes()
+            << ": give it weights with two dimensions, and the others to another optimizer, in configure_optimizers.";
+    throw MisuseError(message.str());
+  }
+  return {.momentum_buffer = at::zeros_like(parameter)};
+}
+
+void Muon::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const MuonOptions& options, MuonState& state) {
+  state.momentum_buffer.lerp_(gradient, 1 - options.momentum);
+  const at::Tensor direction =
+      options.nesterov ? gradient.lerp(state.momentum_buffer, options.momentum) : state.momentum_buffer;
+  const at::Tensor update = orthogonalized(direction, options);
+  parameter.mul_(1 - options.lr * options.weight_decay).sub_(update, adjusted_rate(options, parameter));
+}
+
+LEVIN_REGISTER_OPTIMIZER(NAdam, "Adam with Nesterov's momentum");
+
+void NAdamOptions::declare(OptionList<NAdamOptions>& options) {
+  using O = NAdamOptions;
+  options.add("lr", &O::lr, "Learning rate").min(0.0);
+  options.add("betas", &O::betas, "Decay of the averages of the gradient and of its square");
+  options.add("eps", &O::eps, "Added to the denominator").min(0.0);
+  options.add("weight_decay", &O::weight_decay, "L2 penalty, or decoupled weight decay").min(0.0);
+  options.add("momentum_decay", &O::momentum_decay, "How fast the momentum comes to its full size").min(0.0);
+  options.add("decoupled_weight_decay", &O::decoupled_weight_decay, "Weight decay as in AdamW");
+  options.add("maximize", &O::maximize, "Go up instead of down");
+}
+
+StateFields NAdamState::fields() {
+  return {{"step", &step}, {"mu_product", &mu_product}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}};
+}
+
+void NAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const NAdamOptions& options, NAdamState& state) {
+  const auto [beta1, beta2] = options.betas;
+  const auto step = static_cast<double>(++state.step);
+  const at::Tensor slope = decay_weights(parameter, gradient, options);
+  const auto momentum = [&, first = beta1](double at) {
+    return first * (1 - 0.5 * std::pow(0.96, at * options.momentum_decay));
+  };
+  const double mu = momentum(step);
+  const double next_mu = momentum(step + 1);
+  state.mu_product *= mu;
+  state.exp_avg.lerp_(slope, 1 - beta1);
+  state.exp_avg_sq.mul_(beta2).addcmul_(slope, slope, 1 - beta2);
+  const at::Tensor denominator = state.exp_avg_sq.div(1 - std::pow(beta2, step)).sqrt_().add_(options.eps);
+  parameter.addcdiv_(slope, denominator, -options.lr * (1 - mu) / (1 - state.mu_product));
+  parameter.addcdiv_(state.exp_avg, denominator, -options.lr * next_mu / (1 - state.mu_product * next_mu));
+}
+
+LEVIN_REGISTER_OPTIMIZER(RAdam, "Adam whose rate warms up by itself");
+
+void RAdamOptions::declare(OptionList<RAdamOptions>& options) {
+  using O = RAdamOptions;
+  options.add("lr", &O::lr, "Learning rate").min(0.0);
+  options.add("betas", &O::betas, "Decay of the averages of the gradient and of its square");
+  options.add("eps", &O::eps, "Added to the denominator").min(0.0);
+  options.add("weight_decay", &O::weight_decay, "L2 penalty, or decoupled weight decay").min(0.0);
+  options.add("decoupled_weight_decay", &O::decoupled_weight_decay, "Weight decay as in AdamW");
+  options.add("maximize", &O::maximize, "Go up instead of down");
+}
+
+StateFields RAdamState::fields() { return {{"step", &step}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}}; }
+
+void RAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const RAdamOptions& options, RAdamState& state) {
+  const auto [beta1, beta2] = options.betas;
+  const auto step = static_cast<double>(++state.step);
+  const at::Tensor slope = decay_weights(parameter, gradient, options);
+  state.exp_avg.lerp_(slope, 1 - beta1);
+  state.exp_avg_sq.mul_(beta2).addcmul_(slope, slope, 1 - beta2);
+  const double correction2 = 1 - std::pow(beta2, step);
+  const double step_size = options.lr / (1 - std::pow(beta1, step));
+  // How many gradients the average of squares is made of, in effect, and when there are all that it forgets none of.
+  const double longest = 2 / (1 - beta2) - 1;
+  const double length = longest - 2 * step * std::pow(beta2, step) / correction2;
+  if (length <= 5) {
+    parameter.add_(state.exp_avg, -step_size);
+    return;
+  }
+  const double rectification = std::sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length));
+  parameter.addcdiv_(state.exp_avg, state.exp_avg_sq.sqrt().add_(options.eps),
+                     -step_size * rectification * std::sqrt(correction2));
+}
+
+LEVIN_REGISTER_OPTIMIZER(Rprop, "Resilient backpropagation; for whole datasets as one batch");
+
+void RpropOptions::declare(OptionList<RpropOptions>& options) {
+  using O = RpropOptions;
+  options.add("lr", &O::lr, "Length of the first step").min(0.0);
+  options.add("etas", &O::etas, "Factors of a step after a gradient of the other sign, and of the same");
+  options.add("step_sizes", &O::step_sizes, "The smallest and the largest step");
+  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.rule({"etas"}, [](const O& rprop) {
+    const auto [less, more] = rprop.etas;
+    return less > 0 && less < 1 && more > 1 ? "" : "etas must be one number between 0 and 1, and one above 1";
+  });
+}
+
+StateFields RpropState::fields() { return {{"step", &step}, {"prev", &prev}, {"step_size", &step_size}}; }
+
+RpropState Rprop::first_state(const at::Tensor& parameter, const RpropOptions& options) const {
+  return {.prev = at::zeros_like(parameter), .step_size = at::full_like(parameter, options.lr)};
+}
+
+void Rprop::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const RpropOptions& options, RpropState& state) {
+  ++state.step;
+  const auto [less, more] = options.etas;
+  const auto [smallest, largest] = options.step_sizes;
+  const at::Tensor agreement = gradient * state.prev;
+  const at::Tensor turned = agreement.lt(0);
+  state.step_size.mul_(at::ones_like(agreement).masked_fill_(turned, less).masked_fill_(agreement.gt(0), more));
+  state.step_size.clamp_(smallest, largest);
+  state.prev.copy_(gradient).masked_fill_(turned, 0);
+  parameter.sub_(state.prev.sign().mul_(state.step_size));
+}
+
+}  // namespace levin

@@ -1,0 +1,251 @@
+#include <rapidcheck.h>
+#include <sys/stat.h>
+#include <torch/torch.h>
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+
+#include "data/fixtures.h"
+#include "levin/core/base/error.h"
+#include "levin/data/data_files.h"
+#include "support/temporary_folder.h"
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using levin::CsvOptions;
+using levin::CsvTable;
+
+namespace {
+
+CsvTable parse(std::string_view text, const CsvOptions& options = {}) { return levin::parse_csv(text, "table.csv", options); }
+at::Tensor rows(const std::vector<double>& values, std::int64_t width) {
+  return torch::tensor(values, torch::kDouble).view({-1, width});
+}
+
+}  // namespace
+
+TEST_CASE("a table is read with and without names of columns") {
+  const CsvTable named = parse("a, b ,\"c \"\"d\"\"\"\n1,2,3\n4,5e-1,-6\n");
+  REQUIRE(named.columns == std::vector<std::string>{"a", "b", "c \"d\""});
+  REQUIRE(named.values.equal(rows({1, 2, 3, 4, 0.5, -6}, 3)));
+  const CsvTable plain = parse("1,2\n3,4");
+  REQUIRE(plain.columns.empty());
+  REQUIRE(plain.values.equal(rows({1, 2, 3, 4}, 2)));
+  const CsvTable numbered = parse("0,1\n3,4\n", {.header = true});
+  REQUIRE(numbered.columns == std::vector<std::string>{"0", "1"});
+  REQUIRE(numbered.values.equal(rows({3, 4}, 2)));
+}
+
+TEST_CASE("quotes, CRLF, blanks, empty lines, signs and a byte order mark") {
+  REQUIRE(parse("\xEF\xBB\xBF\"1\", +2\r\n\r\n  \n 3 ,\" 4 \"\r\n").values.equal(rows({1, 2, 3, 4}, 2)));
+  REQUIRE(parse("1\t2\n", {.delimiter = '\t'}).values.equal(rows({1, 2}, 2)));
+  REQUIRE(parse("1;2\n", {.delimiter = ';'}).values.equal(rows({1, 2}, 2)));
+  REQUIRE(parse("inf,-inf,nan\n").values[0][2].isnan().item<bool>());
+  REQUIRE(parse("1,2\n,NA\n?,4\n", {.missing = -1.0}).values.equal(rows({1, 2, -1, -1, -1, 4}, 2)));
+  REQUIRE(parse("1e-999,-1e-400\n").values.equal(rows({0, 0}, 2)));  // too small for a float64
+  REQUIRE(parse("").values.numel() == 0);
+  REQUIRE(parse("a,b\n").values.sizes() == at::IntArrayRef{0, 2});
+}
+
+TEST_CASE("one column may hold texts, which come sorted, and rows know their lines") {
+  const CsvTable last = parse("1,b\n\n2,\"a\"\"x\"\n3,b\n", {.class_column = "-1"});
+  CHECK(last.columns.empty());
+  CHECK(last.classes == std::vector<std::string>{"a\"x", "b"});
+  CHECK(last.values.equal(rows({1, 1, 2, 0, 3, 1}, 2)));
+  CHECK(std::vector{last.line_of(0), last.line_of(1), last.line_of(2)} == std::vector<std::int64_t>{1, 3, 4});
+  const CsvTable named = parse("kind,x\nb,1\na,2\n", {.class_column = "kind"});
+  CHECK(named.values.equal(rows({1, 1, 0, 2}, 2)));
+  CHECK(named.line_of(0) == 2);
+  const CsvTable numbers = parse("1,7\n2,3\n", {.class_column = "-1"});
+  CHECK(numbers.classes.empty());
+  CHECK(numbers.values.equal(rows({1, 7, 2, 3}, 2)));
+  CHECK(parse("1,2\n", {.class_column = "kind"}).classes.empty());
+  CHECK(CsvTable().line_of(0) == 0);
+}
+
+TEST_CASE("lines are read across the pieces that a file comes in") {
+  // Rows of 7 to 13 bytes: their ends lie anywhere in pieces of 64 KiB; one line is longer than several pieces.
+  std::string text;
+  std::vector<double> values;
+  for (int row = 0; row < 50'000; ++row) {
+    values.insert(values.end(), {row + 0.5, static_cast<double>(row % 7)});
+    text += std::to_string(row) + ".5," + std::to_string(row % 7) + (row % 3 == 0 ? "\r\n" : "\n");
+  }
+  text += "1," + std::string(300'000, ' ') + "2";
+  values.insert(values.end(), {1, 2});
+  REQUIRE(parse(text).values.equal(rows(values, 2)));
+  REQUIRE_THROWS_WITH(parse(text + "\n1,x"), StartsWith("table.csv:50002:3: 'x'"));
+}
+
+TEST_CASE("an error says file, line and column, and shows the text") {
+  const std::string long_text(100, 'y');
+  const std::vector<std::vector<std::string>> rows{
+      {"1,2\n3,x4\n", "table.csv:2:3: 'x4' is not a number"},
+      {"1,2\n3, x4\n", "table.csv:2:4: 'x4' is not a number"},
+      {"1,2\n3\n", "table.csv:2:1: this line has 1 fields, the lines before it have 2"},
+      {"1,2\n3,4,5\n", "table.csv:2:5: this line has 3 fields"},
+      {"1,\"2\n3,4\n", "table.csv:1:3: the quote that opens here is not closed"},
+      {"\"1\"2\n", "table.csv:1:4: text after a closing quote: '2'"},
+      {"1.0,2.O\n3,4\n", "table.csv:1:5: '2.O' is not a number", "set `header`"},
+      {"a;b\n1;2\n", "table.csv:2:1: '1;2' is not a number", "set `delimiter`", "';'"},
+      {"1,5\t2\n", "is not a number", "a tab"},
+      {"1\n" + long_text + "\n", "'" + std::string(40, 'y') + "…'"},
+      {"1,2\n3,\n", "table.csv:2:3: the value is missing"},
+      {"1\n-1e999\n", "table.csv:2:1: '-1e999' is too large for a 64-bit float"}};
+  for (const auto& row : rows) {
+    for (std::size_t part = 1; part < row.size(); ++part) CHECK_THROWS_WITH(parse(row[0]), Contains(row[part]));
+    CHECK_THROWS_AS(parse(row[0]), levin::IoError);
+  }
+  REQUIRE_THROWS_WITH(levin::read_csv("no/such/file.csv"), Contains("no/such/file.csv") && Contains("No such file"));
+}
+
+TEST_CASE("what is written is read back exactly") {
+  REQUIRE(rc::check([](const std::vector<std::pair<double, double>>& table) {
+    std::ostringstream text;
+    text.precision(std::numeric_limits<double>::max_digits10);
+    std::vector<double> values;
+    for (const auto& [left, right] : table) {
+      text << left << ",\"" << right << "\"\r\n";
+      values.insert(values.end(), {left, right});
+    }
+    const at::Tensor read = parse(text.str()).values;
+    RC_ASSERT(read.numel() == static_cast<std::int64_t>(values.size()));
+    if (!values.empty()) RC_ASSERT(read.equal(rows(values, 2)));
+  }));
+}
+
+TEST_CASE("no text crashes the parser") {
+  REQUIRE(rc::check([] {
+    const auto letters = rc::gen::elementOf(std::string("01.e-+,,,\"\"\n\n\r \tNAx?\xEF") + '\0');
+    const std::string text = *rc::gen::container<std::string>(letters);
+    const CsvOptions options{.missing = *rc::gen::element(std::optional<double>(), std::optional<double>(0.0))};
+    try {
+      parse(text, options);
+    } catch (const levin::IoError&) {
+    }
+  }));
+}
+
+namespace {
+
+at::Tensor npy(const std::string& name) { return levin::read_npy(kFixtures / (name + ".npy")); }
+
+/// Damaged data gives a tensor or an IoError, and nothing else: no crash, no other exception.
+template <class Parse>
+void check_damaged(const std::string& good, Parse parse) {
+  REQUIRE(rc::check([&] {
+    std::string data = good;
+    const auto changes = *rc::gen::container<std::vector<std::pair<std::size_t, char>>>(
+        rc::gen::pair(rc::gen::inRange<std::size_t>(0, good.size()), rc::gen::arbitrary<char>()));
+    for (const auto& [place, byte] : changes) data[place] = byte;
+    data.resize(*rc::gen::inRange<std::size_t>(0, good.size() + 1));
+    try {
+      parse(data);
+    } catch (const levin::IoError&) {
+    }
+  }));
+  for (std::size_t length = 0; length < good.size(); ++length) REQUIRE_THROWS_AS(parse(good.substr(0, length)), levin::IoError);
+}
+
+}  // namespace
+
+TEST_CASE("every numeric type of NumPy is read") {
+  const at::Tensor expected = (torch::arange(6).view({2, 3}) * 40) % 256;
+  const std::vector<std::pair<std::string, at::ScalarType>> types{{"int16", at::kShort},
+                                                                  {"int32", at::kInt},
+                                                                  {"int64", at::kLong},
+                                                                  {"uint8", at::kByte},
+                                                                  {"uint16", at::kInt},
+                                                                  {"uint32", at::kLong},
+                                                                  {"uint64", at::kLong},
+                                                                  {"float16", at::kHalf},
+                                                                  {"float32", at::kFloat},
+                                                                  {"float64", at::kDouble},
+                                                                  {"int8", at::kChar},
+                                                                  {"complex64", at::kComplexFloat},
+                                                                  {"complex128", at::kComplexDouble}};
+  for (const auto& [name, type] : types) {
+    CAPTURE(name);
+    const at::Tensor read = npy(name);
+    REQUIRE(read.scalar_type() == type);
+    REQUIRE(read.equal(expected.to(type)));
+  }
+  REQUIRE(npy("bool").equal(expected.remainder(80).eq(0)));
+  REQUIRE(npy("uint16_large").equal(torch::tensor({0, 65535}, torch::kInt)));
+  REQUIRE(npy("uint32_large").equal(torch::tensor({std::int64_t{0}, std::int64_t{4294967295}}, torch::kLong)));
+}
+
+TEST_CASE("byte order, Fortran order, shapes and versions of .npy") {
+  REQUIRE(npy("big_endian").equal(torch::tensor({{1.5, -2.0}, {0.25, 1e10}}, torch::kDouble)));
+  REQUIRE(at::view_as_real(npy("big_endian_complex")).equal(torch::tensor({{1.0f, 2.0f}, {0.0f, -3.5f}})));
+  REQUIRE(npy("fortran").equal(torch::arange(24, torch::kInt).view({2, 3, 4})));
+  REQUIRE(npy("scalar").equal(torch::tensor(2.5f)));
+  REQUIRE(npy("empty").sizes() == at::IntArrayRef{0, 10});
+  REQUIRE(npy("version2").equal(torch::tensor({3, 1, 2}, torch::kLong)));
+  REQUIRE(npy("version3").equal(npy("version2")));
+}
+
+TEST_CASE("what is no array of numbers is refused, with the reason") {
+  for (const auto& [name, reason] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"objects", "Python objects"},
+                                                                  {"text", "'<U2'"},
+                                                                  {"records", "records of several fields"},
+                                                                  {"uint64_too_large", "above 9223372036854775807"},
+                                                                  {"missing", "No such file"}}) {
+    CHECK_THROWS_WITH(npy(name), Contains(std::string(name) + ".npy") && Contains(reason));
+  }
+  for (const auto& [shape, reason] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"(4000000000, 4000000000, 4)", "absurd"}, {"(400000000000,)", "promises 3200000000000 bytes of data, it has 0"}}) {
+    const std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': " + std::string(shape) + ", }";
+    const std::string file = std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header;
+    CHECK_THROWS_WITH(levin::parse_npy(file, "a.npy"), Contains("a.npy") && Contains(reason));
+  }
+}
+
+TEST_CASE("IDX files are read, compressed ones too") {
+  REQUIRE(levin::read_idx(kFixtures / "images-idx3-ubyte").equal(torch::arange(12, torch::kByte).view({3, 2, 2})));
+  REQUIRE(levin::read_idx(kFixtures / "labels-idx1-ubyte.gz").equal(torch::tensor({2, 0, 1}, torch::kByte)));
+  REQUIRE(levin::read_idx(kFixtures / "floats.idx").equal(torch::tensor({{1.5f, -2.0f, 1e10f}})));
+}
+
+TEST_CASE("damaged .npy and IDX files never crash") {
+  for (const char* name : {"float64.npy", "fortran.npy", "version2.npy", "bool.npy", "big_endian_complex.npy"}) {
+    check_damaged(levin::read_input_file(kFixtures / name),
+                  [](std::string data) { levin::parse_npy(std::move(data), "damaged"); });
+  }
+  for (const char* name : {"images-idx3-ubyte", "floats.idx"}) {
+    check_damaged(levin::read_input_file(kFixtures / name),
+                  [](std::string data) { levin::parse_idx(std::move(data), "damaged"); });
+  }
+  REQUIRE_THROWS_WITH(levin::parse_idx(std::string("\0\0\x08\x01\xFF\xFF\xFF\xFF", 8), "x"),
+                      Contains("promises 4294967295 bytes"));
+}
+
+TEST_CASE("a compressed file may expand to 64 MiB, and beyond as far as the caller allows") {
+  const levin::test::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "zeros.gz";
+  const std::string block(1 << 20, '\0');
+  const auto write = [&](int blocks) {
+    const gzFile stream = gzopen(file.c_str(), "wb");
+    for (int written = 0; written < blocks; ++written) gzwrite(stream, block.data(), static_cast<unsigned>(block.size()));
+    gzclose(stream);
+  };
+  write(64);
+  REQUIRE(levin::read_input_file(file).size() == 64u << 20);
+  write(70);
+  REQUIRE_THROWS_AS(levin::read_input_file(file), levin::IoError);
+  REQUIRE_THROWS_WITH(levin::read_input_file(file), Contains("zeros.gz") && Contains("max_expansion"));
+  REQUIRE(levin::read_input_file(file, 1100).size() == 70u << 20);
+}
+
+TEST_CASE("data is read from files only") {
+  const levin::test::TemporaryFolder folder;
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  REQUIRE_THROWS_WITH(levin::read_input_file(folder / "pipe"), Contains("it is a pipe"));
+  REQUIRE_THROWS_WITH(levin::read_input_file("/dev/null"), Contains("it is a device"));
+  REQUIRE_THROWS_WITH(levin::read_input_file(folder.path()), Contains("it is a folder"));
+  REQUIRE_THROWS_WITH(levin::read_input_file(folder / "nothing"), Contains("No such file"));
+}
