@@ -14,7 +14,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/engine/parts/current_device.h"
+#include "levin/core/engine/parts/run_setup.h"
 
 namespace levin {
 

@@ -6,7 +6,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/core/engine/parts/current_device.h"
+#include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/module.h"
 
 namespace levin {

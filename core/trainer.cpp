@@ -73,16 +73,6 @@ void run_fit(TrainerState& run, Module& module, DataSource source, const RunOpti
   entry.run([&] { FitLoop(run, entry.precision(), entry.source()).run(entry.resume_point()); });
 }
 
-const std::optional<Limit>& evaluation_limit(const TrainerOptions& options, Stage stage) {
-  if (stage == Stage::kTest) return options.limit_test_batches;
-  return stage == Stage::kPredict ? options.limit_predict_batches : options.limit_val_batches;
-}
-
-const char* evaluation_limit_name(Stage stage) {
-  if (stage == Stage::kTest) return "limit_test_batches";
-  return stage == Stage::kPredict ? "limit_predict_batches" : "limit_val_batches";
-}
-
 void run_evaluation(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options,
                     const std::function<void(EvaluationLoop&)>& take) {
   const ProcessSettings settings(run.options());
@@ -95,8 +85,8 @@ void run_evaluation(TrainerState& run, Module& module, DataSource source, Stage 
                         " needs data: pass loaders, or a data module (`data:` in a YAML file) whose " + function +
                         "_dataloaders() gives some, or let the module's own do so.");
     }
-    EvaluationLoop loop(run, entry.precision(), stage, std::move(loaders), evaluation_limit(run.options(), stage),
-                        evaluation_limit_name(stage), stage == Stage::kPredict && options.return_predictions);
+    EvaluationLoop loop(run, entry.precision(), stage, std::move(loaders),
+                        stage == Stage::kPredict && options.return_predictions);
     if (options.verbose) announce_rank(run.strategy(), evaluation_loaders(stage, loop.loaders(), loop.num_batches()));
     loop.run();
     take(loop);

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string_view>
 
@@ -56,25 +58,19 @@ std::atomic<int> last_rank = 0;  ///< of this process
 /// Puts a line together without memory of its own: only async-signal-safe calls are allowed where it is used.
 class Line {
  public:
-  void add(std::string_view text) {
-    for (const char letter : text) {
-      if (size_ < text_.size()) text_[size_++] = letter;
-    }
-  }
-  void add(std::int64_t number) {
-    if (number < 0) add("-");
-    auto rest = number < 0 ? 0 - static_cast<std::uint64_t>(number) : static_cast<std::uint64_t>(number);
-    std::array<char, 20> digits;
-    std::size_t first = digits.size();
-    do {
-      digits[--first] = static_cast<char>('0' + rest % 10);
-      rest /= 10;
-    } while (rest != 0);
-    add(std::string_view(&digits[first], digits.size() - first));
+  template <class... Parts>
+  void add(const Parts&... parts) {
+    (append(parts), ...);
   }
   void write_out() const { [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text_.data(), size_); }
 
  private:
+  void append(std::string_view text) { size_ += text.copy(text_.data() + size_, text_.size() - size_); }
+  void append(std::int64_t number) {
+    std::array<char, 20> digits;
+    append(std::string_view(digits.data(), std::to_chars(digits.begin(), digits.end(), number).ptr));
+  }
+
   std::array<char, 512> text_;
   std::size_t size_ = 0;
 };
@@ -82,39 +78,15 @@ class Line {
 /// " in training_step (train, epoch 0, step 3)"
 void add_place(Line& line, const HookTracker& tracker) {
   const Whereabouts where = tracker.whereabouts();
-  line.add(where.hook == Hook::kNone ? " between hooks" : " in ");
-  if (where.hook != Hook::kNone) line.add(hook_name(where.hook));
-  line.add(" (");
-  line.add(stage_name(where.stage));
-  line.add(", epoch ");
-  line.add(where.epoch);
-  line.add(", step ");
-  line.add(where.step);
-  line.add(")");
-}
-
-std::string_view name_of(int signal) {
-  switch (signal) {
-    case SIGSEGV:
-      return "SIGSEGV";
-    case SIGBUS:
-      return "SIGBUS";
-    case SIGFPE:
-      return "SIGFPE";
-    case SIGILL:
-      return "SIGILL";
-    default:
-      return "SIGABRT";
-  }
+  const bool is_between = where.hook == Hook::kNone;
+  line.add(is_between ? " between hooks" : " in ", is_between ? "" : hook_name(where.hook), " (", stage_name(where.stage),
+           ", epoch ", where.epoch, ", step ", where.step, ")");
 }
 
 void report(int signal) {
   const RunOfThread* const own = run_of(gettid());
   Line line;
-  line.add("\nrank ");
-  line.add(own != nullptr ? own->rank.load() : last_rank.load());
-  line.add(" crashed with ");
-  line.add(name_of(signal));
+  line.add("\nrank ", own != nullptr ? own->rank.load() : last_rank.load(), " crashed with SIG", sigabbrev_np(signal));
   if (const HookTracker* tracker = own != nullptr ? own->tracker.load() : nullptr) {
     add_place(line, *tracker);
   } else {
@@ -142,9 +114,7 @@ void end_of_process(int status, void*) {
   const auto goes_on = [&](const RunOfThread& run) { return run.thread != 0 && run.alone_in == process; };
   if (own != nullptr ? !goes_on(*own) : std::none_of(runs.begin(), runs.end(), goes_on)) return;
   Line line;
-  line.add("levin: exit(");
-  line.add(status);
-  line.add(") was called");
+  line.add("levin: exit(", status, ") was called");
   if (own != nullptr) {
     add_place(line, *own->tracker.load());
   } else {

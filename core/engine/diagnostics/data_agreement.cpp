@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,13 +21,17 @@
 namespace levin {
 namespace {
 
-constexpr std::int64_t kNotShared = -1;
-constexpr std::string_view kUnknown = "-";
-
-/// What ranks compare of a loader whose samples they share.
+/// What ranks compare of a loader: nothing where they do not share its samples.
 struct SharedData {
-  std::int64_t samples = kNotShared;  ///< over all ranks
-  std::string fingerprint{kUnknown};  ///< of what they are
+  std::int64_t samples = -1;  ///< over all ranks; -1: not shared
+  std::string fingerprint;    ///< of what they are; "-": not known
+
+  bool differs_in_samples(const SharedData& other) const {
+    return samples != other.samples && samples >= 0 && other.samples >= 0;
+  }
+  bool differs_in_values(const SharedData& other) const {
+    return fingerprint != other.fingerprint && fingerprint != "-" && other.fingerprint != "-";
+  }
 };
 
 std::string describe(const LoaderList& loaders) {
@@ -37,97 +40,46 @@ std::string describe(const LoaderList& loaders) {
     const auto share = loader->sample_share();
     const bool is_shared = share && share->ranks > 1;
     const auto fingerprint = is_shared ? loader->data_fingerprint() : std::nullopt;
-    text += format("{} {} ", is_shared ? share->all : kNotShared, fingerprint ? std::to_string(*fingerprint) : kUnknown);
+    text += format("{} {} ", is_shared ? share->all : -1, fingerprint ? std::to_string(*fingerprint) : "-");
   }
   return text;
 }
 
-std::vector<SharedData> read(const std::string& text) {
-  std::istringstream words(text);
-  std::vector<SharedData> loaders;
-  for (SharedData data; words >> data.samples >> data.fingerprint;) loaders.push_back(data);
-  return loaders;
+/// "ranks 4-7 (host-b)". `place`: "1 host-b".
+std::string ranks_of_host(const std::vector<int>& ranks, const std::string& place) {
+  return format("{} ({})", detail::rank_list(ranks), place.substr(place.find(' ') + 1));
 }
 
-/// "ranks 4-7 (of host b)".
-std::string ranks_of_host(const std::vector<int>& ranks, const std::string& host) {
-  return format("{} ({})", detail::rank_list(ranks), host);
-}
-
-/// What every rank says of its loaders, where they do not say the same.
-class DataComparison {
- public:
-  /// `places`: of each rank, "1 host-b".
-  DataComparison(std::string what, const std::vector<std::string>& by_rank, const std::vector<std::string>& places)
-      : what_(std::move(what)) {
-    for (const std::string& text : by_rank) by_rank_.push_back(read(text));
-    for (const std::string& place : places) {
-      const std::size_t space = place.find(' ');
-      nodes_.push_back(place.substr(0, space));
-      hosts_.push_back(place.substr(space + 1));
-    }
+void compare(const std::string& data, const std::vector<SharedData>& by_rank, const std::vector<std::string>& places) {
+  std::map<std::pair<std::string, std::int64_t>, std::vector<int>> of_other_size;
+  std::map<std::string, std::vector<int>> of_other_values;
+  for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
+    const SharedData& own = by_rank[rank];
+    const int number = static_cast<int>(rank);
+    if (own.differs_in_samples(by_rank.front())) of_other_size[{places[rank], own.samples}].push_back(number);
+    if (own.differs_in_values(by_rank.front())) of_other_values[places[rank]].push_back(number);
   }
-
-  void check() const {
-    const std::size_t loaders = by_rank_.front().size();
-    for (std::size_t rank = 1; rank < by_rank_.size(); ++rank) {
-      if (by_rank_[rank].size() == loaders) continue;
-      throw MisuseError(format(
-          "The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many; one without data has none of "
-          "its batches.",
-          what_, loaders, by_rank_[rank].size(), rank));
-    }
-    for (std::size_t loader = 0; loader < loaders; ++loader) check_samples(loader);
-    for (std::size_t loader = 0; loader < loaders; ++loader) check_values(loader);
-  }
-
- private:
-  void check_samples(std::size_t loader) const {
-    const std::int64_t first = by_rank_.front()[loader].samples;
-    std::map<std::pair<std::string, std::int64_t>, std::vector<int>> others;
-    for (std::size_t rank = 1; rank < by_rank_.size(); ++rank) {
-      const std::int64_t samples = by_rank_[rank][loader].samples;
-      if (samples != first && first != kNotShared && samples != kNotShared)
-        others[{hosts_[rank], samples}].push_back(static_cast<int>(rank));
-    }
-    if (others.empty()) return;
+  const std::string first = ranks_of_host({0}, places.front());
+  if (!of_other_size.empty()) {
     const auto text_of = [](const auto& group) {
       return format("{} on {}", group.first.second, ranks_of_host(group.second, group.first.first));
     };
     throw MisuseError(
-        format("Ranks share the {} data{}, but it has {} samples on {} and {}. Give all ranks the same data, or divide it in a "
-               "loader of your own.",
-               what_, which(loader), first, ranks_of_host({0}, hosts_[0]), join(others, ", ", text_of)));
+        format("Ranks share the {}, but it has {} samples on {} and {}. Give all ranks the same data, or divide it in a loader "
+               "of your own.",
+               data, by_rank.front().samples, first, join(of_other_size, ", ", text_of)));
   }
-
-  void check_values(std::size_t loader) const {
-    const std::string& first = by_rank_.front()[loader].fingerprint;
-    std::map<std::string, std::vector<int>> others;
-    bool is_of_another_host = false;
-    for (std::size_t rank = 1; rank < by_rank_.size(); ++rank) {
-      const std::string& fingerprint = by_rank_[rank][loader].fingerprint;
-      if (fingerprint == first || first == kUnknown || fingerprint == kUnknown) continue;
-      others[hosts_[rank]].push_back(static_cast<int>(rank));
-      is_of_another_host |= nodes_[rank] != nodes_.front();
-    }
-    if (others.empty()) return;
-    const auto text_of = [](const auto& group) { return ranks_of_host(group.second, group.first); };
-    const std::string text = format(
-        "Ranks share the {} data{}, but it holds something else on {} than on {}: other values, shapes or types in as "
-        "many samples. Give all ranks the same data (the same files, random numbers of one seed), or divide it in a "
-        "loader of your own.",
-        what_, which(loader), join(others, ", ", text_of), ranks_of_host({0}, hosts_[0]));
-    if (is_of_another_host) throw MisuseError(text);
-    rank_warn_once(text);
-  }
-
-  std::string which(std::size_t loader) const { return by_rank_.front().size() > 1 ? format(", loader {}", loader) : ""; }
-
-  std::string what_;
-  std::vector<std::vector<SharedData>> by_rank_;
-  std::vector<std::string> nodes_;
-  std::vector<std::string> hosts_;
-};
+  if (of_other_values.empty()) return;
+  const auto text_of = [](const auto& group) { return ranks_of_host(group.second, group.first); };
+  const std::string text = format(
+      "Ranks share the {}, but it holds something else on {} than on {}: other values, shapes or types in as many samples. "
+      "Give "
+      "all ranks the same data (the same files, random numbers of one seed), or divide it in a loader of your own.",
+      data, join(of_other_values, ", ", text_of), first);
+  const auto is_elsewhere = [&](const auto& group) { return group.first != places.front(); };
+  if (std::any_of(of_other_values.begin(), of_other_values.end(), is_elsewhere)) throw MisuseError(text);
+  rank_warn_once(text);
+}
 
 }  // namespace
 
@@ -187,7 +139,24 @@ void check_same_data(ControlGroup& group, int node_rank, const std::string& what
   const auto texts = ranks.gather_if_different(describe(loaders), meeting);
   if (!texts) return;
   // Every rank reaches this because all have the same texts.
-  DataComparison(what, *texts, ranks.gather_text(format("{} {}", node_rank, host_name()), meeting)).check();
+  const std::vector<std::string> places = ranks.gather_text(format("{} {}", node_rank, host_name()), meeting);
+  std::vector<std::vector<SharedData>> by_loader;
+  for (std::size_t rank = 0; rank < texts->size(); ++rank) {
+    std::istringstream words((*texts)[rank]);
+    std::size_t loader = 0;
+    for (SharedData data; words >> data.samples >> data.fingerprint; ++loader) {
+      if (rank == 0) by_loader.emplace_back();
+      if (loader < by_loader.size()) by_loader[loader].push_back(data);
+    }
+    if (loader == by_loader.size()) continue;
+    throw MisuseError(format(
+        "The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many; one without data has none of its "
+        "batches.",
+        what, by_loader.size(), loader, rank));
+  }
+  for (std::size_t loader = 0; loader < by_loader.size(); ++loader) {
+    compare(what + " data" + (by_loader.size() > 1 ? format(", loader {}", loader) : ""), by_loader[loader], places);
+  }
 }
 
 }  // namespace levin

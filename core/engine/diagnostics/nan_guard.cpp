@@ -6,7 +6,6 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "levin/core/base/error.h"
@@ -32,12 +31,9 @@ const char* text_of(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
-/// Fits of this process so far; the same on all ranks, which run the same program.
-std::atomic<int> fits = 0;
-
 /// Said once, whichever ranks find it in the same step.
 void warn_once(const std::string& text, const Progress& progress, const char* what) {
-  const std::string key = format("{} of fit {}, epoch {}, step {}", what, fits.load(), progress.epoch, progress.global_step);
+  const std::string key = format("{} of fit {}, epoch {}, step {}", what, progress.fit, progress.epoch, progress.global_step);
   Console::instance().warn_once(text, key);
 }
 
@@ -48,11 +44,6 @@ std::string NanGuard::place(int rank, std::optional<Hook> hook) const {
   if (hook) where.hook = *hook;
   return format("in {} ({}, epoch {}, step {}) on rank {}", hook_name(where.hook), stage_name(where.stage), where.epoch,
                 where.step, rank);
-}
-
-void NanGuard::reset() {
-  ++fits;
-  state_ = {};
 }
 
 void NanGuard::look_at_loss(const at::Tensor& loss) {

@@ -25,7 +25,7 @@ class NanGuard {
       : setup_(setup), progress_(progress), tracker_(tracker) {}
 
   /// A fit begins.
-  void reset();
+  void reset() { state_ = {}; }
   /// `row_is_due`: the step that this batch may end in writes a row.
   void begin_batch(bool row_is_due) { state_.row_is_due = row_is_due; }
 

@@ -1,5 +1,6 @@
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
 
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
@@ -25,6 +26,14 @@ std::string some_of(std::vector<std::string> names) {
   const std::size_t count = names.size();
   names.resize(std::min(count, kMostNames));
   return join(names) + (count > kMostNames ? format(" and {} more", count - kMostNames) : "");
+}
+
+std::set<const at::TensorImpl*> optimized_by(const RunParts& parts) {
+  std::set<const at::TensorImpl*> optimized;
+  for (const auto& optimizer : parts.optimizers) {
+    for (const at::Tensor& parameter : all_parameters(*optimizer)) optimized.insert(parameter.unsafeGetTensorImpl());
+  }
+  return optimized;
 }
 
 void warn_of_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index,
@@ -54,10 +63,7 @@ void warn_of_optimizer(const torch::optim::Optimizer& optimizer, std::size_t ind
 void warn_of_idle_parameters(const RunParts& parts) {
   if (parts.optimizers.empty()) return;
   std::set<const at::TensorImpl*> known;
-  std::set<const at::TensorImpl*> optimized;
-  for (const auto& optimizer : parts.optimizers) {
-    for (const at::Tensor& parameter : all_parameters(*optimizer)) optimized.insert(parameter.unsafeGetTensorImpl());
-  }
+  const std::set<const at::TensorImpl*> optimized = optimized_by(parts);
   bool any_trained = false;
   std::vector<std::string> idle;
   for (const auto& [name, parameter] : distinct_parameters(*parts.module)) {
@@ -83,6 +89,48 @@ void warn_of_idle_parameters(const RunParts& parts) {
              idle.size() == 1 ? "A parameter that requires a gradient is"
                               : format("{} parameters that require a gradient are", idle.size()),
              which, some_of(idle)));
+}
+
+void UnregisteredLeaves::look_at_loss(const at::Tensor& loss) {
+  constexpr int kPasses = 2;
+  if (passes_ == kPasses) return;
+  ++passes_;
+  std::vector<at::Tensor> strangers = strangers_in(loss);
+  if (passes_ == 1) {
+    if (strangers.empty()) passes_ = kPasses;
+    suspects_ = std::move(strangers);
+    return;
+  }
+  std::erase_if(strangers, [&](const at::Tensor& tensor) {
+    return std::none_of(suspects_.begin(), suspects_.end(), [&](const at::Tensor& other) { return other.is_same(tensor); });
+  });
+  suspects_.clear();
+  if (strangers.empty()) return;
+  std::vector<std::string> shapes;
+  for (const at::Tensor& tensor : strangers) shapes.push_back(c10::str(tensor.sizes()));
+  Console::instance().warn_once(
+      format("The loss depends on {} that the module knows nothing of, of shape {}: not trained, not saved, and not made equal "
+             "on all ranks. Give each layer to register_module() in the constructor, and each weight to "
+             "register_parameter(); or detach() what is not to be trained.",
+             counted(shapes.size(), "weight"), some_of(shapes)),
+      "unregistered leaves", Speaker::kRun);
+}
+
+std::vector<at::Tensor> UnregisteredLeaves::strangers_in(const at::Tensor& loss) const {
+  std::set<const at::TensorImpl*> known = optimized_by(parts_);
+  for (const at::Tensor& parameter : parts_.module->parameters()) known.insert(parameter.unsafeGetTensorImpl());
+  std::vector<at::Tensor> strangers;
+  std::vector<torch::autograd::Node*> open = {loss.grad_fn().get()};
+  std::set<const torch::autograd::Node*> seen;
+  while (!open.empty()) {
+    torch::autograd::Node* const node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
+    const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
+    if (leaf != nullptr && known.insert(leaf->variable.unsafeGetTensorImpl()).second) strangers.push_back(leaf->variable);
+  }
+  return strangers;
 }
 
 }  // namespace levin

@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +19,27 @@ std::string hint_for_torch_warning(std::string_view message);
 
 /// "x [32, 4] Float, y [32] Long": the keys of a batch with shapes and types, for an error's text.
 std::string describe_batch(const Batch& batch);
+
+/// The time in which a batch is in work. An error that leaves it leaves the batch's description behind.
+class FailedBatchScope {
+ public:
+  /// Both outlive the scope.
+  FailedBatchScope(std::string& failed, const std::optional<Batch>& batch) : failed_(failed), batch_(batch) {}
+  ~FailedBatchScope() {
+    if (std::uncaught_exceptions() <= exceptions_ || !batch_) return;
+    try {
+      failed_ = describe_batch(*batch_);
+    } catch (...) {  // the error that is leaving counts
+    }
+  }
+  FailedBatchScope(const FailedBatchScope&) = delete;
+  FailedBatchScope& operator=(const FailedBatchScope&) = delete;
+
+ private:
+  std::string& failed_;
+  const std::optional<Batch>& batch_;
+  int exceptions_ = std::uncaught_exceptions();
+};
 
 /// Prints LibTorch's own warnings through the console: once each, and once for all ranks. Else each rank repeats them, and they
 /// tear the progress bar.

@@ -5,11 +5,9 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/diagnostics/crash_report.h"
 #include "levin/core/engine/diagnostics/data_agreement.h"
-#include "levin/core/engine/loops/take_over.h"
+#include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/resume/parameter_state.h"
-#include "levin/core/engine/step/batch_transfer.h"
 
 namespace levin {
 
@@ -76,20 +74,20 @@ void EpochLoop::start(const ResumePoint& resume) {
   // Of an epoch that is resumed the steps before are not known.
   first_step_ = inside ? -1 : progress_.global_step;
   run_.stop.skip_epoch(false);
-  if (resume.resumes && resume.place == Place::kEpochStart) take_over(run_, data_, resume);
+  if (resume.resumes && resume.place == Place::kEpochStart) resume_here(run_, data_, resume);
   if (!inside) begin_place(run_, Place::kEpochStart);
-  if (inside) resume.parameters->restore_epoch_start(run_);
+  if (inside) resume.parameters->restore(run_, ParameterResume::kEpochStart);
   position_.parameters_at_epoch_start = run_.trained.now();
   hooks_.run(Hook::kOnTrainEpochStart, &Callback::on_train_epoch_start, &Module::on_train_epoch_start);
   if (inside) {
-    take_over(run_, data_, resume);
-    resume.parameters->restore_agreed(run_);
+    resume_here(run_, data_, resume);
+    resume.parameters->restore(run_, ParameterResume::kAgreed);
   } else {
     data_.start_epoch(progress_.epoch);
   }
   agree_on_start();
   window_ = run_.accumulation.batches;
-  if (inside) resume.parameters->restore_place(run_);
+  if (inside) resume.parameters->restore(run_, ParameterResume::kPlace);
   position_.before_reading = data_.before_reading();
   position_.batches_done = resume.batches_done;
   position_.samples_done = data_.samples_done(resume.batches_done);

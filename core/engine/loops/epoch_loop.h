@@ -9,7 +9,7 @@
 #include "levin/core/engine/state/resume_state.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/optimization.h"
-#include "levin/core/engine/step/scheduler_runner.h"
+#include "levin/core/engine/step/optimizers.h"
 
 namespace levin {
 

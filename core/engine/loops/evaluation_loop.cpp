@@ -11,14 +11,12 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/table.h"
-#include "levin/core/engine/diagnostics/crash_report.h"
+#include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/loops/data_source.h"
 #include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/parts/module_modes.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/stop_request.h"
-#include "levin/core/engine/step/batch_transfer.h"
-#include "levin/core/engine/step/scheduler_runner.h"
+#include "levin/core/engine/step/optimizers.h"
 
 namespace levin {
 
@@ -33,7 +31,7 @@ std::string_view next_action(Stage stage) {
 }  // namespace
 
 EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders,
-                               std::optional<Limit> limit, const char* limit_name, bool keep_predictions)
+                               bool keep_predictions)
     : run_(run),
       precision_(precision),
       hooks_(run.hooks),
@@ -42,6 +40,11 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, St
       names_(evaluation_hooks(stage)),
       loaders_(std::move(loaders)),
       keep_predictions_(keep_predictions) {
+  const TrainerOptions& options = run.options();
+  const auto& [limit, limit_name] = stage == Stage::kTest ? std::pair(options.limit_test_batches, "limit_test_batches")
+                                    : stage == Stage::kPredict
+                                        ? std::pair(options.limit_predict_batches, "limit_predict_batches")
+                                        : std::pair(options.limit_val_batches, "limit_val_batches");
   // Not this rank's number of batches: a rank without any still takes part.
   may_have_batches_ = !loaders_.empty() && (!limit || takes_batches(*limit));
   for (const LoaderPtr& loader : loaders_) {

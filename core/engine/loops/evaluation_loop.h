@@ -51,9 +51,8 @@ const EvaluationHooks& evaluation_hooks(Stage stage);
 /// different numbers of batches; they meet at the end only.
 class EvaluationLoop {
  public:
-  /// `limit`: batches of each loader, by the option of this name. `keep_predictions`: for take_predictions().
-  EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders, std::optional<Limit> limit,
-                 const char* limit_name, bool keep_predictions = false);
+  /// `keep_predictions`: for take_predictions().
+  EvaluationLoop(TrainerState& run, const Precision& precision, Stage stage, LoaderList loaders, bool keep_predictions = false);
 
   /// False when the limits leave nothing to evaluate, on any rank.
   bool may_have_batches() const { return may_have_batches_; }

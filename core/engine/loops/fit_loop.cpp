@@ -5,17 +5,16 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/loops/take_over.h"
 #include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/step/scheduler_runner.h"
+#include "levin/core/engine/step/optimizers.h"
 
 namespace levin {
 
 FitLoop::FitLoop(TrainerState& run, const Precision& precision, DataSource& source)
     : run_(run),
       batches_before_(run.progress.total_batch_idx),
-      data_(source, run.module(), run.setup, run.hooks, run.progress),
+      data_(run, source),
       validation_(run, precision, source),
       epoch_(run, precision, data_, validation_, plan_) {}
 
@@ -46,7 +45,7 @@ void FitLoop::run(const ResumePoint& resume) {
     train_epochs(std::move(from));
   } else {
     run_.metrics->begin_stage(Stage::kTrain);
-    if (resume.resumes) take_over(run_, data_, resume);
+    if (resume.resumes) resume_here(run_, data_, resume);
     begin_place(run_, Place::kEpochStart);
   }
   rank_zero_info("Training stopped: " + run_.progress.end_reason + ".");
@@ -76,7 +75,7 @@ void FitLoop::train_epochs(ResumePoint resume) {
   validation_.start_clock();
   // Before the hook: what it logs belongs to the first epoch.
   run_.metrics->begin_stage(Stage::kTrain);
-  if (resume.resumes && resume.place == Place::kTrainStart) take_over(run_, data_, resume);
+  if (resume.resumes && resume.place == Place::kTrainStart) resume_here(run_, data_, resume);
   run_.metrics->mark();
   run_.hooks.run(Hook::kOnTrainStart, &Callback::on_train_start, &Module::on_train_start);
   while (true) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "levin/core/base/process.h"
-#include "levin/core/engine/loops/take_over.h"
+#include "levin/core/engine/loops/training_data.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/random/rng_state.h"
 
@@ -20,7 +20,7 @@ void FitValidation::set_up() {
   if (limit && !takes_batches(*limit)) return;
   LoaderList loaders = source_.evaluation(Stage::kValidate, run_.module(), run_.setup, hooks_);
   if (loaders.empty()) return;
-  loop_ = std::make_unique<EvaluationLoop>(run_, precision_, Stage::kValidate, std::move(loaders), limit, "limit_val_batches");
+  loop_ = std::make_unique<EvaluationLoop>(run_, precision_, Stage::kValidate, std::move(loaders));
   run_.progress.num_evaluation_batches = loop_->num_batches();
 }
 
@@ -29,8 +29,7 @@ void FitValidation::sanity_check() {
   if (!loop_ || steps == 0) return;
   const RandomScope random;
   const EvaluationTotals totals = run_.progress.evaluation_totals;
-  EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders(), run_.options().limit_val_batches,
-                        "limit_val_batches");
+  EvaluationLoop sanity(run_, precision_, Stage::kSanityCheck, loop_->loaders());
   if (steps > 0) sanity.shorten(steps);
   {
     const StageScope stage(run_.progress, Stage::kSanityCheck);

@@ -8,6 +8,8 @@
 #include "levin/core/console/console.h"
 #include "levin/core/engine/diagnostics/data_agreement.h"
 #include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/protocol/control_group.h"
 
 namespace levin {
@@ -37,21 +39,21 @@ ReadingCounters counters_of(const Progress& progress) {
   return {progress.global_step, progress.total_batch_idx, progress.batch.batch_idx};
 }
 
-void show(const ReadingCounters& counters, Progress& progress) {
-  progress.global_step = counters.global_step;
-  progress.total_batch_idx = counters.total_batch_idx;
-  progress.batch.batch_idx = counters.batch_idx;
-}
-
 /// While it lives, training shows other counters.
 class CountersScope {
  public:
-  CountersScope(Progress& progress, const ReadingCounters& counters) : progress_(progress) { show(counters, progress_); }
-  ~CountersScope() { show(before_, progress_); }
+  CountersScope(Progress& progress, const ReadingCounters& counters) : progress_(progress) { show(counters); }
+  ~CountersScope() { show(before_); }
   CountersScope(const CountersScope&) = delete;
   CountersScope& operator=(const CountersScope&) = delete;
 
  private:
+  void show(const ReadingCounters& counters) {
+    progress_.global_step = counters.global_step;
+    progress_.total_batch_idx = counters.total_batch_idx;
+    progress_.batch.batch_idx = counters.batch_idx;
+  }
+
   Progress& progress_;
   ReadingCounters before_ = counters_of(progress_);
 };
@@ -72,17 +74,17 @@ std::int64_t agreed_epoch_batches(TrainerState& run) {
 }
 
 void TrainingData::set_up() {
-  loader_ = source_.train(module_, setup_, hooks_);
+  loader_ = source_.train(run_.module(), run_.setup, run_.hooks);
   compared_ = false;
-  batches_ = epoch_batches_ = batches_of(*loader_, setup_.options);
-  cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, setup_.options.limit_train_batches));
+  batches_ = epoch_batches_ = batches_of(*loader_, run_.options());
+  cursor_ = std::make_unique<LoaderCursor>(*loader_, batch_cap(batches_, run_.options().limit_train_batches));
 }
 
 std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const DataPosition& saved = resume.data;
-  const std::int64_t world_size = setup_.world_size();
+  const std::int64_t world_size = run_.world_size();
   const std::int64_t batch_size = loader_->batch_size().value_or(0);
-  const std::int64_t ranks_reading = setup_.options.use_distributed_sampler ? world_size : 1;
+  const std::int64_t ranks_reading = run_.options().use_distributed_sampler ? world_size : 1;
   const bool same = saved.world_size == world_size && saved.batch_size == batch_size;
   const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
   if (!same && (!left || batch_size == 0)) {
@@ -97,19 +99,19 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   if (left) {
     samples_before_ = saved.samples;
     epoch_batches_ = batches_before_ + *left;
-    if (batches_ && setup_.options.limit_train_batches) epoch_batches_ = std::min(*epoch_batches_, *batches_);
+    if (batches_ && run_.options().limit_train_batches) epoch_batches_ = std::min(*epoch_batches_, *batches_);
   }
   return batches_before_;
 }
 
 void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random, const std::optional<ReadingCounters>& counters) {
-  const auto scope = hooks_.enter(Hook::kTrainDataloader);
-  read_at_ = counters.value_or(counters_of(progress_));
-  const CountersScope as_before(progress_, read_at_);
+  const auto scope = run_.hooks.enter(Hook::kTrainDataloader);
+  read_at_ = counters.value_or(counters_of(run_.progress));
+  const CountersScope as_before(run_.progress, read_at_);
   LoaderProgress progress{.loader = loader_.get()};
   const bool drops = !samples_before_ && batches_before_ > 0 && !loader_->acts();
   const auto restore = [&] {
-    if (!random.empty()) set_random_states(random, setup_.strategy->rank());
+    if (!random.empty()) set_random_states(random, run_.strategy().rank());
   };
   if (!drops) restore();
   if (samples_before_) {
@@ -125,7 +127,7 @@ void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random, c
     }
     progress.skipped = progress.batches;
   }
-  progress_.batch.loaders = {progress};
+  run_.progress.batch.loaders = {progress};
   watch_.begin_epoch();
   origin_ = samples_before_ ? batches_before_ : 0;
   batches_before_ = 0;
@@ -138,13 +140,13 @@ std::optional<std::int64_t> TrainingData::samples_done(std::int64_t batches) con
 }
 
 Batch TrainingData::take() {
-  const auto scope = hooks_.enter(Hook::kTrainDataloader);
+  const auto scope = run_.hooks.enter(Hook::kTrainDataloader);
   watch_.begin_reading();
-  read_at_ = counters_of(progress_);
+  read_at_ = counters_of(run_.progress);
   Batch batch = cursor_->take();
   watch_.end_reading();
   warn_of_waiting();
-  ++progress_.batch.loaders.front().batches;
+  ++run_.progress.batch.loaders.front().batches;
   return batch;
 }
 
@@ -155,7 +157,7 @@ std::optional<BeforeReading> TrainingData::before_reading() const {
 
 void TrainingData::warn_of_waiting() const {
   if (!watch_.is_bottleneck() || loader_->acts()) return;
-  const RankGroup& ranks = setup_.strategy->ranks();
+  const RankGroup& ranks = run_.strategy().ranks();
   Console::instance().warn_once(watch_.advice(loader_->num_workers(), ranks.cores_of_host(), ranks.ranks_of_host()),
                                 "loader is the bottleneck");
 }
@@ -163,8 +165,55 @@ void TrainingData::warn_of_waiting() const {
 std::int64_t TrainingData::mark_of_next() {
   const auto share = loader_->sample_share();
   const bool divides_itself = share && share->ranks > 1;
-  if (std::exchange(compared_, true) || divides_itself || setup_.options.allow_same_batches || !cursor_->has_next()) return 0;
+  if (std::exchange(compared_, true) || divides_itself || run_.options().allow_same_batches || !cursor_->has_next()) return 0;
   return first_batch_mark(*cursor_->next_batch(), loader_->epoch_samples(1));
+}
+
+namespace {
+
+void resume_gradients(TrainerState& run, const ResumePoint& resume) {
+  const bool manual = !run.module().automatic_optimization();
+  if (!resume.window_open && !manual) return;
+  // Gradients are divided by what makes a full window, and that may be another one now.
+  const double factor = manual ? 1.0 : static_cast<double>(resume.window_scale) / static_cast<double>(run.accumulation.scale());
+  set_gradients(run.module(), resume.rank.gradients, factor);
+  run.accumulation.window = {.open = resume.window_open, .weight = resume.rank.window_weight};
+}
+
+}  // namespace
+
+void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps) {
+  LoopPosition& position = run.resume.position;
+  position.place = place;
+  position.epochs_done = run.progress.epoch;
+  if (place == Place::kEpochStart) position.batches_done = 0;
+  position.start = {RandomSnapshot::take(),
+                    position.before_reading,
+                    rows_written(run.setup.loggers),
+                    run.progress.evaluation_steps,
+                    std::move(maps),
+                    run.stop.skips_epoch(),
+                    run.trained.now(),
+                    run.trained.agreed(),
+                    ModuleModes::now(run.module(), std::move(position.start.modes))};
+  run.metrics->mark();
+}
+
+void resume_here(TrainerState& run, TrainingData& data, const ResumePoint& resume) {
+  const RankResume& rank = resume.rank;
+  run.metrics->restore(rank.metrics);
+  run.progress.evaluation_steps = rank.evaluation_steps;
+  if (rank.stop_wish) run.stop.ask(rank.stop_reason);
+  if (resume.stop_agreed) run.stop.agree();
+  run.stop.skip_epoch(rank.skip_epoch_wish);
+  if (resume.parameters) resume.parameters->restore(run, ParameterResume::kPlace);
+  if (resume.accumulate_grad_batches) run.accumulation.batches = *resume.accumulate_grad_batches;
+  resume_gradients(run, resume);
+  run.nan.restore(rank.bad_loss);
+  if (resume.is_in_epoch()) data.start_epoch(run.progress.epoch, rank.before_reading, resume.reading);
+  const bool goes_on = resume.place != Place::kTrainStart;
+  if (goes_on) set_random_states(rank.random, run.strategy().rank());
+  run.resume.arrive();
 }
 
 }  // namespace levin

@@ -21,8 +21,7 @@ std::int64_t agreed_epoch_batches(TrainerState& run);
 /// The training loader of a fit, one epoch after another, and where in an epoch's data a run that resumes begins.
 class TrainingData {
  public:
-  TrainingData(DataSource& source, Module& module, const RunSetup& setup, HookRunner& hooks, Progress& progress)
-      : source_(source), module_(module), setup_(setup), hooks_(hooks), progress_(progress) {}
+  TrainingData(TrainerState& run, DataSource& source) : run_(run), source_(source) {}
 
   /// Asks for the loader, anew when called again. Throws MisuseError when there is none.
   void set_up();
@@ -51,11 +50,8 @@ class TrainingData {
  private:
   void warn_of_waiting() const;
 
+  TrainerState& run_;
   DataSource& source_;
-  Module& module_;
-  const RunSetup& setup_;
-  HookRunner& hooks_;
-  Progress& progress_;
   LoaderPtr loader_;
   std::unique_ptr<LoaderCursor> cursor_;
   LoaderWatch watch_;
@@ -67,5 +63,13 @@ class TrainingData {
   std::int64_t batches_before_ = 0;             ///< of the epoch that comes
   std::optional<std::int64_t> samples_before_;  ///< the same in its global order; unset: batches are read and dropped
 };
+
+/// A place begins: what changes in it, should it begin anew, is remembered as it is now. `maps`: metrics as they are shown,
+/// where the place shows new epoch values.
+void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps = std::nullopt);
+
+/// A run that resumes has come to where it goes on. The hooks before set up what is in memory; what they logged and drew does
+/// not count.
+void resume_here(TrainerState& run, TrainingData& data, const ResumePoint& resume);
 
 }  // namespace levin

@@ -52,6 +52,14 @@ struct RunSetup {
   bool is_global_zero() const { return strategy->rank() == 0; }
 };
 
+/// What this process computes on, for what has no Trainer at hand.
+struct CurrentDevice {
+  std::shared_ptr<const Accelerator> accelerator;
+  at::Device device{at::kCPU};
+};
+/// Called: by Strategy::launch().
+void set_current_device(CurrentDevice device);
+
 /// The strategy of the options, launched: from here on this process is one rank of the run.
 std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options);
 std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options);

@@ -17,12 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What cannot be looked at counts as not there: opening it says why.
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
@@ -68,8 +62,10 @@ std::vector<Decision> decisions_in(const Checkpoint& checkpoint) {
   return decisions;
 }
 
-std::optional<fs::path> best_named_in(const fs::path& file) {
-  const std::vector<Decision> decisions = decisions_in(Checkpoint::load(file));
+std::optional<std::string> itself(const fs::path& file, const Checkpoint&) { return file.string(); }
+
+std::optional<std::string> best_named_in(const fs::path& file, const Checkpoint& checkpoint) {
+  const std::vector<Decision> decisions = decisions_in(checkpoint);
   if (decisions.empty()) return std::nullopt;
   fs::path best = decisions.front().best;
   // A run's folder may have been moved since.
@@ -85,24 +81,7 @@ std::optional<fs::path> best_named_in(const fs::path& file) {
                "monitors {}, for whose best give the file.",
                decisions.front().monitor, join(others)));
   }
-  return best;
-}
-
-std::optional<fs::path> find_in(const fs::path& folder, const std::string& which) {
-  for (const fs::path& file : checkpoints_in(folder)) {
-    try {
-      if (which == "best") {
-        // The newest file knows best; an older one does when that is of no ModelCheckpoint.
-        if (const auto best = best_named_in(file)) return best;
-      } else {
-        Checkpoint::load(file);
-        return file;
-      }
-    } catch (const IoError& error) {
-      rank_zero_warn(format("Skipping a damaged checkpoint while looking for '{}': {}", which, error.what()));
-    }
-  }
-  return std::nullopt;
+  return best.string();
 }
 
 /// "val_loss 0.123" of the ModelCheckpoint that wrote this checkpoint; "" without a monitor.
@@ -118,6 +97,24 @@ std::string score_of(const Checkpoint& checkpoint) {
 }
 
 }  // namespace
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::optional<std::string> first_in_whole(
+    const std::vector<fs::path>& files, const std::string& sought,
+    const std::function<std::optional<std::string>(const fs::path&, const Checkpoint&)>& look) {
+  for (const fs::path& file : files) {
+    try {
+      if (auto found = look(file, Checkpoint::load(file))) return found;
+    } catch (const IoError& error) {
+      rank_zero_warn(format("Skipping a damaged checkpoint while looking for {}: {}", sought, error.what()));
+    }
+  }
+  return std::nullopt;
+}
 
 CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
   if (ckpt_path.empty()) throw ConfigError("ckpt_path: it is empty; give a file, the folder of a run, best or last.");
@@ -137,7 +134,9 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
 
 fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string& which) {
   for (const fs::path& folder : folders) {
-    if (const auto found = find_in(folder, which)) return *found;
+    // The newest file knows best; an older one does when that is of no ModelCheckpoint.
+    const auto found = first_in_whole(checkpoints_in(folder), "'" + which + "'", which == "best" ? best_named_in : itself);
+    if (found) return *found;
   }
   throw ConfigError(
       format("ckpt_path: '{}' needs a run with checkpoints, and there is none in {}. Give the file, or the folder "

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,15 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path);
 /// such. Of several ModelCheckpoints the first one with a monitor says what is best; that there were others is told. Damaged
 /// files are passed over, with a warning. Throws ConfigError that names the folders when there is none.
 std::filesystem::path find_checkpoint(const std::vector<std::filesystem::path>& folders, const std::string& which);
+
+/// What `look` gives for the first of these files for which it gives something. Damaged files are passed over, with a warning
+/// that `sought` was looked for.
+std::optional<std::string> first_in_whole(
+    const std::vector<std::filesystem::path>& files, const std::string& sought,
+    const std::function<std::optional<std::string>(const std::filesystem::path&, const Checkpoint&)>& look);
+
+/// What cannot be looked at counts as not there: opening it says why.
+bool is_there(const std::filesystem::path& path);
 
 /// "epoch 3, step 40, val_loss 0.123": what a checkpoint is of; the score where a ModelCheckpoint had one for this very file.
 std::string checkpoint_summary(const Checkpoint& checkpoint);

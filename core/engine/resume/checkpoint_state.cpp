@@ -8,6 +8,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/resume/checkpoint_lookup.h"
+#include "levin/core/engine/resume/fit_continuation.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/engine/resume/rank_state.h"
 #include "levin/core/protocol/control_group.h"
@@ -111,7 +112,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   }
   if (!run.resume.queued_job.empty()) {
     manifest["queued_job"] =
-        Value(Value::Map{{"number", Value(run.resume.queued_job)}, {"notes", Value(run.resume.notes.text())}});
+        Value(Value::Map{{"number", Value(run.resume.queued_job)}, {"notes", Value(run.resume.notes->text())}});
   }
   const auto scope = run.hooks.enter(Hook::kOnSaveCheckpoint);
   for (const auto& callback : run.parts.callbacks) callback->on_save_checkpoint(run.trainer, run.module(), checkpoint);
@@ -125,7 +126,7 @@ Checkpoint put_together(TrainerState& run, bool weights_only, const std::functio
   if (run.resume.replaying) {
     keep_resume_point(*run.resume.resumed_from, checkpoint);
   } else {
-    save_rank_states(run, rank_states(), checkpoint);
+    save_rank_states(rank_states(), checkpoint);
   }
   return checkpoint;
 }
@@ -255,7 +256,7 @@ void bring_rows_to_disk(TrainerState& run) {
 
 /// For attempts after this one: a whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
 void note_checkpoint(TrainerState& run, const std::filesystem::path& file, bool alone) {
-  run.resume.notes.note_checkpoint(run.strategy().ranks(), file, alone);
+  run.resume.notes->note_checkpoint(file, alone);
 }
 
 void note_written(TrainerState& run, const std::filesystem::path& file, bool alone) {
@@ -376,7 +377,7 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
     scheduler.load_state_dict(is_of_levin(checkpoint) ? saved : state_of_torch(scheduler.state_dict(), saved));
   }
   if (const Value* scaler = manifest.find("gradient_scaler")) run.scaler.load_state(*scaler);
-  parameters->restore_train_start(run);
+  parameters->restore(run, ParameterResume::kTrainStart);
   ResumePoint resume = resume_point(manifest.at("loops"));
   resume.parameters = parameters;
   resume.rank = load_rank_state(run, checkpoint, resume.window_open);

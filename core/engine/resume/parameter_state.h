@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -25,41 +23,33 @@ Value parameter_state(TrainerState& run);
 /// Gives a run that resumes its trained parameters back, one moment after the other, as parameter_state() has kept them.
 class ParameterResume {
  public:
+  /// Moments of the run that was saved.
+  static constexpr const char* kTrainStart = "train_start";  ///< before on_train_start
+  static constexpr const char* kEpochStart = "epoch_start";  ///< before on_train_epoch_start of the epoch that was under way
+  static constexpr const char* kAgreed = "agreed";  ///< as the ranks had agreed on them, where hooks changed them since
+  static constexpr const char* kPlace = "place";    ///< where it was saved
+
   /// Loads the optimizers' states, with the groups that the checkpoint's optimizers have and the run's lack: they have them
-  /// until restore_train_start(). Throws ConfigError when the optimizers do not fit.
+  /// until kTrainStart is restored. Throws ConfigError when the optimizers do not fit.
   ParameterResume(TrainerState& run, const Checkpoint& checkpoint);
 
-  /// As they were before on_train_start.
-  void restore_train_start(TrainerState& run);
-  /// As they were before on_train_epoch_start of the epoch in which the run goes on.
-  void restore_epoch_start(TrainerState& run);
-  /// As the ranks had agreed on them before that place.
-  void restore_agreed(TrainerState& run);
-  /// As they are where it goes on, with the optimizers' options and the modes of the module's parts.
-  void restore_place(TrainerState& run);
+  /// Parameters as they were then; at kPlace also the optimizers' options and the modes of the module's parts. One that was not
+  /// saved changes nothing, but for kTrainStart: parameters are then as the run has made them.
+  void restore(TrainerState& run, const char* moment);
 
  private:
   using Groups = ParameterSet::Groups;
-  /// One moment of the run that was saved.
-  struct Moment {
-    std::set<std::string> frozen;
-    std::vector<Groups> optimizers;
+  /// Of one optimizer.
+  struct Saved {
+    Groups groups;                                         ///< in the checkpoint
+    Groups own;                                            ///< as the run has made them
+    std::vector<torch::optim::OptimizerParamGroup> known;  ///< of both, with options
+    std::map<const at::TensorImpl*, std::unique_ptr<torch::optim::OptimizerParamState>> set_aside;  ///< in no group for now
   };
-  std::optional<Moment> moment(const Value& saved, const char* name) const;
-  void restore(TrainerState& run, const std::optional<Moment>& moment);
-  /// A parameter that is in no group has no state: LibTorch would not let hooks add it.
-  void restore_state(torch::optim::Optimizer& optimizer, std::size_t index);
+  void restore(torch::optim::Optimizer& optimizer, Saved& saved, const Groups& groups);
 
-  std::vector<Groups> saved_;                                          ///< of each optimizer in the checkpoint
-  std::vector<std::vector<torch::optim::OptimizerParamGroup>> known_;  ///< the groups of each, with options
-  using States = std::map<const at::TensorImpl*, std::unique_ptr<torch::optim::OptimizerParamState>>;
-  std::vector<States> set_aside_;      ///< of each, of parameters that no group has for now
-  std::vector<Groups> own_;            ///< of each, as the run has made them
-  std::optional<Moment> train_start_;  ///< unset: as the run has made them
-  std::optional<Moment> epoch_start_;
-  std::optional<Moment> agreed_;
-  std::optional<Moment> place_;
-  std::optional<std::set<std::string>> in_evaluation_;
+  Value state_;  ///< parameter_state() of the run that was saved; null when the checkpoint has none
+  std::vector<Saved> optimizers_;
 };
 
 /// The gradients that a module's parameters hold, by name, on the CPU and not shared with the parameters.
@@ -67,9 +57,5 @@ std::map<std::string, at::Tensor> gradients_of(const Module& module);
 /// Gives parameters these gradients, times `factor`, and all others none. Throws ConfigError when a name or shape is none of
 /// the module's.
 void set_gradients(Module& module, const std::map<std::string, at::Tensor>& gradients, double factor);
-
-/// The same as bytes and back, between ranks that have equal parameters.
-std::string pack_gradients(const std::map<std::string, at::Tensor>& gradients);
-std::map<std::string, at::Tensor> unpack_gradients(const Module& module, const std::string& bytes);
 
 }  // namespace levin

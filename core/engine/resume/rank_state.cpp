@@ -1,14 +1,13 @@
 #include "levin/core/engine/resume/rank_state.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/core/Dict.h>
+#include <torch/csrc/jit/serialization/pickle.h>
 
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "levin/core/accelerator.h"
-#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/optimizer_state.h"
@@ -28,14 +27,6 @@ namespace {
 constexpr const char* kRanks = "ranks";
 constexpr const char* kRandom = "rng.";
 constexpr const char* kGradients = "gradients.";
-
-std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}; }
-
-at::Tensor bytes_of(const std::string& text) {
-  at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
-  return bytes;
-}
 
 /// "rng.1.cpu", "rng.1.cuda", "rng.1.own"; "rng.shared" and "rng.seed", which ranks have together.
 std::string random_key(const Strategy& strategy, int rank, std::string_view name) {
@@ -89,70 +80,6 @@ bool gradients_matter(const TrainerState& run) {
   if (run.accumulation.window.open) return true;
   return run.progress.fitting && !run.module().automatic_optimization() && run.is_global_zero();
 }
-
-void append_part(std::string& packed, std::string_view part) {
-  append_number(packed, std::uint64_t{part.size()});
-  packed += part;
-}
-
-void append_states(std::string& packed, const RandomStates& states) {
-  append_number(packed, std::uint64_t{states.size()});
-  for (const auto& [name, state] : states) {
-    append_part(packed, name);
-    append_part(packed, text_of(state));
-  }
-}
-
-std::string pack(const RankState& state) {
-  std::string packed;
-  append_states(packed, state.random);
-  append_states(packed, state.before_reading);
-  append_part(packed, state.values);
-  append_part(packed, state.gradients);
-  return packed;
-}
-
-/// Takes apart what pack() has made.
-class RankStateReader {
- public:
-  RankStateReader(std::string_view packed, std::size_t rank) : rest_(packed), rank_(rank) {}
-  RankState state() {
-    RankState state;
-    state.random = states();
-    state.before_reading = states();
-    state.values = part();
-    state.gradients = part();
-    return state;
-  }
-
- private:
-  std::string_view take(std::uint64_t size) {
-    if (rest_.size() < size) {
-      throw DesyncError(
-          format("rank {} sent what is no state of a rank for a checkpoint: do all ranks run the same build of levin?", rank_));
-    }
-    const std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-  std::uint64_t number() {
-    std::uint64_t number = 0;
-    std::memcpy(&number, take(sizeof number).data(), sizeof number);
-    return number;
-  }
-  std::string part() { return std::string(take(number())); }
-  RandomStates states() {
-    RandomStates states;
-    for (std::uint64_t left = number(); left > 0; --left) {
-      const std::string name = part();
-      states[name] = bytes_of(part());
-    }
-    return states;
-  }
-
-  std::string_view rest_;
-  std::size_t rank_;
-};
 
 void add_gradients(const Checkpoint& checkpoint, const Module& module, int rank, std::map<std::string, at::Tensor>& gradients) {
   const std::string prefix = format("{}{}.", kGradients, rank);
@@ -210,40 +137,47 @@ RankState own_rank_state(TrainerState& run) {
   const auto& before_reading = at_start ? position.start.before_reading : position.before_reading;
   const int rank = run.strategy().rank();
   RankState state;
-  state.random = (at_start ? position.start.random : RandomSnapshot::take()).states(rank);
-  if (before_reading) state.before_reading = before_reading->random.states(rank);
-  state.values = to_json(own_values(run));
-  if (gradients_matter(run)) state.gradients = pack_gradients(gradients_of(run.module()));
+  for (const auto& [name, bytes] : (at_start ? position.start.random : RandomSnapshot::take()).states(rank)) {
+    state.tensors[random_key(run.strategy(), rank, name)] = bytes;
+  }
+  if (before_reading) {
+    for (const auto& [name, bytes] : before_reading->random.states(rank)) state.tensors[reading_key(rank, name)] = bytes;
+  }
+  if (gradients_matter(run)) {
+    for (const auto& [name, gradient] : gradients_of(run.module())) {
+      save_tensor(state, format("{}{}.{}", kGradients, rank, name), gradient);
+    }
+  }
+  state.manifest = own_values(run);
   return state;
 }
 
 std::vector<RankState> gather_rank_states(TrainerState& run) {
-  std::vector<RankState> states;
   // Gradients that wait for more batches are as large as the model.
   std::uint64_t longest = RankExchange::kLongestText;
   for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
-  for (const std::string& text :
-       RankExchange(run.strategy().control_group()).gather_text_to_rank_zero(pack(own_rank_state(run)), meeting, longest)) {
-    states.push_back(RankStateReader(text, states.size()).state());
+  RankExchange exchange(run.strategy().control_group());
+  const RankState own = own_rank_state(run);
+  c10::Dict<std::string, at::Tensor> tensors;
+  for (const auto& [name, tensor] : own.tensors) tensors.insert(name, tensor);
+  std::vector<RankState> states;
+  for (const std::string& bytes :
+       exchange.gather_text_to_rank_zero(pickled({to_json(own.manifest), tensors}), meeting, longest)) {
+    const auto parts = unpickled(bytes);
+    RankState& state = states.emplace_back();
+    state.manifest = parse_json(parts[0].toStringRef());
+    for (const auto& entry : parts[1].toGenericDict()) state.tensors[entry.key().toStringRef()] = entry.value().toTensor();
   }
   return states;
 }
 
-void save_rank_states(const TrainerState& run, const std::vector<RankState>& states, Checkpoint& checkpoint) {
-  checkpoint.tensors[random_key(run.strategy(), 0, "seed")] = seed_state();
-  for (std::size_t index = 0; index < states.size(); ++index) {
-    const RankState& state = states[index];
-    const int rank = static_cast<int>(index);
-    for (const auto& [name, bytes] : state.random) {
-      // Of what ranks have together, rank 0's.
-      checkpoint.tensors.try_emplace(random_key(run.strategy(), rank, name), bytes);
-    }
-    for (const auto& [name, bytes] : state.before_reading) checkpoint.tensors[reading_key(rank, name)] = bytes;
-    for (auto& [name, gradient] : unpack_gradients(run.module(), state.gradients)) {
-      save_tensor(checkpoint, format("{}{}.", kGradients, rank) + name, gradient);
-    }
-    checkpoint.manifest[kRanks][std::to_string(rank)] = parse_json(state.values);
+void save_rank_states(const std::vector<RankState>& states, Checkpoint& checkpoint) {
+  checkpoint.tensors[format("{}seed", kRandom)] = seed_state();
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    // Of what ranks have together, rank 0's stays.
+    checkpoint.tensors.insert(states[rank].tensors.begin(), states[rank].tensors.end());
+    checkpoint.manifest[kRanks][std::to_string(rank)] = states[rank].manifest;
   }
 }
 
@@ -293,6 +227,15 @@ void copy_rank_states(const Checkpoint& source, Checkpoint& target) {
     if (name.starts_with(kRandom) || name.starts_with(kGradients)) target.tensors[name] = tensor;
   }
   if (const Value* ranks = source.manifest.find(kRanks)) target.manifest[kRanks] = *ranks;
+}
+
+std::string pickled(std::vector<c10::IValue> values) {
+  const std::vector<char> bytes = torch::jit::pickle_save(c10::ivalue::Tuple::create(std::move(values)));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<c10::IValue> unpickled(const std::string& bytes) {
+  return torch::jit::pickle_load({bytes.begin(), bytes.end()}).toTupleRef().elements().vec();
 }
 
 void keep_rank_states(TrainerState& run) {

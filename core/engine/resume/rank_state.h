@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/ivalue.h>
+
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace levin {
 RankState own_rank_state(TrainerState& run);
 /// Ranks: all. Every rank's, by rank, on rank 0, which writes the file; none on others.
 std::vector<RankState> gather_rank_states(TrainerState& run);
-void save_rank_states(const TrainerState& run, const std::vector<RankState>& states, Checkpoint& checkpoint);
+void save_rank_states(const std::vector<RankState>& states, Checkpoint& checkpoint);
 
 /// What this rank takes over. Says so when the run that saved had no such rank, and random numbers cannot go on. On fewer ranks
 /// than before, one goes on in place of several. `gradients_are_local`: each rank had its own.
@@ -30,6 +32,10 @@ void copy_rank_states(const Checkpoint& source, Checkpoint& target);
 /// Ranks: all, when they have agreed to end for a signal. Gathers every rank's state, on rank 0, for the checkpoints that it
 /// saves while the run ends.
 void keep_rank_states(TrainerState& run);
+
+/// Values, tensors among them, as bytes between ranks, by LibTorch's own pickle, and back.
+std::string pickled(std::vector<c10::IValue> values);
+std::vector<c10::IValue> unpickled(const std::string& bytes);
 
 /// A snapshot as plain values, for a checkpoint's manifest.
 Value to_value(const MetricSnapshot& snapshot);

@@ -1,8 +1,12 @@
 #include "levin/core/engine/run/entry_point.h"
 
 #include <c10/util/Exception.h>
+#include <malloc.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "levin/core/base/error_text.h"
@@ -14,11 +18,9 @@
 #include "levin/core/engine/diagnostics/crash_report.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
-#include "levin/core/engine/loops/take_over.h"
 #include "levin/core/engine/loops/training_data.h"
 #include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/parts/heap_memory.h"
 #include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/parts/rank_agreement.h"
 #include "levin/core/engine/parts/stop_request.h"
@@ -26,7 +28,7 @@
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/resume/rank_state.h"
 #include "levin/core/engine/state/module_attachment.h"
-#include "levin/core/engine/step/optimizer_config.h"
+#include "levin/core/engine/step/optimizers.h"
 #include "levin/core/formats/lightning_checkpoint.h"
 #include "levin/core/formats/tensor_file.h"
 #include "levin/core/options/value_json.h"
@@ -35,6 +37,22 @@
 namespace levin {
 
 namespace {
+
+bool user_tunes_malloc() {
+  if (std::getenv("MALLOC_MMAP_THRESHOLD_") != nullptr || std::getenv("MALLOC_TRIM_THRESHOLD_") != nullptr) return true;
+  const char* tunables = std::getenv("GLIBC_TUNABLES");
+  return tunables != nullptr && std::string_view(tunables).find("glibc.malloc.") != std::string_view::npos;
+}
+
+/// Has glibc's malloc keep what training steps free for the next ones. By default it gives blocks above 128 KiB (or the largest
+/// that was freed so far), and the end of its heap, back to the system, which clears each page of it anew when the next step
+/// asks: hundreds of page faults a step for a model of moderate size. From here on it keeps blocks of up to 32 MiB, the most
+/// that it takes, and 64 MiB of its heap's end: what it comes to by itself once a program has freed a block of 32 MiB. It knows
+/// no way back. Where another allocator serves malloc, this changes nothing.
+void keep_heap_memory() {
+  [[maybe_unused]] static const bool once =
+      !user_tunes_malloc() && mallopt(M_MMAP_THRESHOLD, 32 << 20) == 1 && mallopt(M_TRIM_THRESHOLD, 64 << 20) == 1;
+}
 
 /// What of the process is taken while an entry point runs.
 class TakenProcess {
@@ -85,6 +103,8 @@ void EntryPoint::begin_progress() {
   run_.resume.rank_states_at_end.clear();
   run_.modes_after_evaluation.reset();
   if (!fitting()) return;
+  static std::atomic<std::int64_t> fits = 0;
+  progress.fit = fits++;
   progress.end_reason.clear();
   progress.num_training_batches = -1;
   run_.accumulation.window = {};
@@ -120,35 +140,21 @@ void EntryPoint::run(const std::function<void()>& loop) {
     fail(interrupted, "interrupted");
     continuation_.go_back_to_queue();
     throw;
-  } catch (c10::Error& error) {
-    explain(error);
+  } catch (std::exception& error) {
+    auto* const of_torch = dynamic_cast<c10::Error*>(&error);
+    if (of_torch != nullptr) explain(*of_torch);
     fail(error, "failed");
-    throw_if_failed_elsewhere(error);
-    error.add_context(run_.entry.failure->place());
-    throw;
-  } catch (Error& error) {
-    fail(error, "failed");
-    throw_if_failed_elsewhere(error);
-    tell_place(error);
-    throw;
-  } catch (const std::exception& error) {
-    fail(error, "failed");
-    throw_if_failed_elsewhere(error);
+    // This rank's error may only be how it noticed; where it is its own, such as options that differ, the status is too.
+    if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
+    if (of_torch != nullptr) of_torch->add_context(run_.entry.failure->place());
+    // One of the configuration names its own file and line.
+    auto* const own = dynamic_cast<Error*>(&error);
+    if (own != nullptr && dynamic_cast<ConfigError*>(own) == nullptr) own->set_place(run_.entry.failure->place());
     throw;
   } catch (...) {
     fail(std::runtime_error(error_text(std::current_exception())), "failed");
     throw;
   }
-}
-
-void EntryPoint::throw_if_failed_elsewhere(const std::exception& error) const {
-  // This rank's error may only be how it noticed; where it is its own, such as options that differ, the status is too.
-  if (const auto consequence = run_.strategy().failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
-}
-
-void EntryPoint::tell_place(Error& error) const {
-  // One of the configuration names its own file and line.
-  if (dynamic_cast<const ConfigError*>(&error) == nullptr) error.set_place(run_.entry.failure->place());
 }
 
 void EntryPoint::explain(c10::Error& error) const {
@@ -177,7 +183,7 @@ void EntryPoint::set_up() {
   set_up_parts();
   precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device(),
                      run_.options().channels_last);
-  if (checkpoint_) take_over([&] { restore_module(run_, *precision_, *checkpoint_); });
+  if (checkpoint_) name_file_in_errors([&] { restore_module(run_, *precision_, *checkpoint_); });
   if (fitting() && options_.init_from && !options_.ckpt_path) load_initial_weights();
   // A loader that setup() asked for may be made of what the checkpoint has replaced.
   if (checkpoint_) source_.forget_ahead();
@@ -187,7 +193,7 @@ void EntryPoint::set_up() {
     begin_training();
     run_.hooks.run(Hook::kOnFitStart, &Callback::on_fit_start, &Module::on_fit_start);
   }
-  if (checkpoint_ && fitting()) take_over([&] { resume_ = restore_training(run_, *checkpoint_); });
+  if (checkpoint_ && fitting()) name_file_in_errors([&] { resume_ = restore_training(run_, *checkpoint_); });
   resume_.file = checkpoint_file_.string();
   if (fitting()) run_.resume.position.parameters_at_train_start = run_.trained.now();
   checkpoint_.reset();
@@ -277,7 +283,7 @@ void EntryPoint::warn_of_other_options() const {
                  fitting() ? " Weights, optimizers and schedulers, learning rates too, are the checkpoint's." : "");
 }
 
-void EntryPoint::take_over(const std::function<void()>& step) const {
+void EntryPoint::name_file_in_errors(const std::function<void()>& step) const {
   const auto naming = [&](const std::string& message) {
     const std::string file = checkpoint_file_.string();
     if (message.find(file) != std::string::npos) return message;
@@ -325,7 +331,7 @@ void EntryPoint::open_loggers() {
   if (info.resuming) info.resume_checkpoint = checkpoint_file_;
   info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
   const auto scope = run_.hooks.enter(Hook::kSetup);
-  const std::vector<std::string> earlier = fitting() ? run_.resume.notes.logger_tokens() : std::vector<std::string>();
+  const std::vector<std::string> earlier = fitting() ? run_.resume.notes->logger_tokens() : std::vector<std::string>();
   std::vector<std::string> tokens;
   for (std::size_t index = 0; index < run_.setup.loggers.size(); ++index) {
     const auto& logger = run_.setup.loggers[index];
@@ -337,7 +343,7 @@ void EntryPoint::open_loggers() {
     logger->attach(info, tokens.back());
   }
   run_.entry.loggers_open = true;
-  if (fitting()) run_.resume.notes.note_loggers(run_.strategy().ranks(), std::move(tokens));
+  if (fitting()) run_.resume.notes->note_loggers(std::move(tokens));
   announce_folder();
 }
 

@@ -11,7 +11,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/engine/loops/data_source.h"
 #include "levin/core/engine/loops/fit_loop.h"
-#include "levin/core/engine/run/fit_continuation.h"
+#include "levin/core/engine/resume/fit_continuation.h"
 #include "levin/core/engine/state/module_attachment.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/precision.h"
@@ -54,8 +54,8 @@ class EntryPoint {
   void announce_lightning() const;
   /// Of the module and the data, but for places of files: other ones may make other numbers.
   void warn_of_other_options() const;
-  /// Takes something over from the checkpoint; errors name its file.
-  void take_over(const std::function<void()>& step) const;
+  /// Errors of a step that loads the checkpoint name its file.
+  void name_file_in_errors(const std::function<void()>& step) const;
   void set_up_parts();
   void set_up_module();
   void observe_waits();
@@ -66,12 +66,8 @@ class EntryPoint {
   void throw_if_signalled(const std::string& when) const;
   void finalize_loggers(const std::string& status);
   /// Adds to an error of LibTorch's which batch was in work, and what helps against it.
-  /// Throws DesyncError when another rank was the first to fail.
-  void throw_if_failed_elsewhere(const std::exception& error) const;
   void explain(c10::Error& error) const;
   void fail(const std::exception& error, const std::string& status);
-  /// What an error that leaves says of where the run was, if its type lets it.
-  void tell_place(Error& error) const;
   void tear_down_hooks();
   bool fitting() const { return stage_ == Stage::kTrain; }
 

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/checkpoint/loop_position.h"
-#include "levin/core/engine/state/restart_notes.h"
 #include "levin/core/protocol/metric_store.h"
 
 namespace levin {
 
 class ParameterResume;
+class RestartNotes;
 
 /// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
 struct DataPosition {
@@ -60,13 +61,9 @@ struct ResumePoint {
   bool is_in_epoch() const { return place > Place::kEpochStart; }
 };
 
-/// What each rank has of its own, beside the weights that all ranks share. A checkpoint holds every rank's.
-struct RankState {
-  RandomStates random;          ///< its generators'
-  RandomStates before_reading;  ///< BeforeReading::random; empty when no batch lies ready
-  std::string values;           ///< JSON: what it has logged, what it shows, its wishes
-  std::string gradients;        ///< bytes of gradients that wait for more batches, by parameter
-};
+/// What each rank has of its own, beside the weights that all ranks share, and a checkpoint holds of every rank: tensors under
+/// the names that they have in its file, and values: what it has logged, what it shows, its wishes.
+using RankState = Checkpoint;
 
 /// What a run must know to be saved, and one that resumes to come to where it goes on.
 struct ResumeState {
@@ -75,10 +72,10 @@ struct ResumeState {
   std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
   std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
-  std::filesystem::path newest_file;  ///< the whole checkpoint that was written last
-  std::filesystem::path begun_file;   ///< on other ranks than 0: what rank 0 has begun to write since
-  RestartNotes notes;                 ///< of fits, for attempts after this one
-  std::string queued_job;             ///< set: the checkpoint that is written is for this job's way through its queue
+  std::filesystem::path newest_file;    ///< the whole checkpoint that was written last
+  std::filesystem::path begun_file;     ///< on other ranks than 0: what rank 0 has begun to write since
+  std::shared_ptr<RestartNotes> notes;  ///< of this fit and those before, for attempts after this one; null before the first
+  std::string queued_job;               ///< set: the checkpoint that is written is for this job's way through its queue
 
   void arrive() {
     replaying = false;

@@ -11,7 +11,7 @@
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/state/resume_state.h"
 #include "levin/core/engine/step/optimization.h"
-#include "levin/core/engine/step/optimizer_config.h"
+#include "levin/core/engine/step/optimizers.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/trainer.h"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "levin/core/engine/diagnostics/nan_guard.h"
+#include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/parts/gradient_accumulation.h"
 #include "levin/core/engine/parts/hook_runner.h"
@@ -12,7 +13,6 @@
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/engine/step/step_graph.h"
 #include "levin/core/engine/step/trained_parameters.h"
-#include "levin/core/engine/step/unregistered_leaves.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/strategy.h"
 
@@ -63,6 +63,10 @@ struct StepContext {
   UnregisteredLeaves& leaves;
   StepGraph& graph;
 };
+
+/// Brings a batch to where and how the module wants it, with the three transfer hooks, and tells the metrics its size.
+Batch transfer_batch(HookRunner& hooks, MetricStore& metrics, const at::Device& device, const Precision& precision, Batch batch,
+                     std::int64_t dataloader_idx, std::int64_t num_dataloaders);
 
 /// Backward with its hooks, and with the reduction over ranks when `synchronize` is set. Both kinds of optimization use it.
 void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& loss, bool synchronize);

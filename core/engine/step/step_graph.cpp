@@ -2,6 +2,8 @@
 
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/module.h>
@@ -9,6 +11,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <unordered_set>
 #include <utility>
 
@@ -18,7 +21,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/run_setup.h"
-#include "levin/core/module.h"
 #include "levin/core/random/rng_state.h"
 
 namespace levin {
@@ -56,32 +58,9 @@ bool drew_on_host(const RandomSnapshot& before, const RandomSnapshot& after, int
   });
 }
 
-/// Weights that autocast has converted are converted anew in it, and after it.
-class FreshAutocast {
- public:
-  FreshAutocast() { at::autocast::clear_cache(); }
-  ~FreshAutocast() { at::autocast::clear_cache(); }
-  FreshAutocast(const FreshAutocast&) = delete;
-  FreshAutocast& operator=(const FreshAutocast&) = delete;
-};
-
-/// The time in which a step logs elsewhere.
-class RecordingScope {
- public:
-  RecordingScope(RecordedLogs*& place, RecordedLogs* logs) : place_(place) { place_ = logs; }
-  ~RecordingScope() { place_ = nullptr; }
-  RecordingScope(const RecordingScope&) = delete;
-  RecordingScope& operator=(const RecordingScope&) = delete;
-
- private:
-  RecordedLogs*& place_;
-};
-
-}  // namespace
-
 /// What a step may change beside its output, as it is now: buffers, such as running means, and random numbers. It shall look as
 /// if the step had been called once.
-struct StepGraph::StepState {
+struct StepState {
   explicit StepState(const Module& module) : buffers(module.buffers()), random(RandomSnapshot::take()) {
     for (const at::Tensor& buffer : buffers) values.push_back(buffer.detach().clone());
   }
@@ -102,20 +81,180 @@ struct StepGraph::StepState {
   RandomSnapshot random;
 };
 
-StepGraph::Subject StepGraph::Subject::of(Module& module) {
-  Subject subject;
-  std::unordered_set<const at::TensorImpl*> seen;
-  for (at::Tensor& parameter : module.parameters()) {
-    const bool is_trained = parameter.requires_grad();
-    subject.identity.emplace_back(parameter.unsafeGetTensorImpl(), is_trained ? parameter.const_data_ptr() : nullptr);
-    // One that has two names gets its gradient once.
-    if (is_trained && seen.insert(parameter.unsafeGetTensorImpl()).second) subject.parameters.push_back(std::move(parameter));
+/// Of all parameters, where they are and whether they are trained; of all parts of the module, in which mode they are: what a
+/// recorded step holds for.
+std::vector<std::pair<const void*, const void*>> identity_of(Module& module) {
+  std::vector<std::pair<const void*, const void*>> identity;
+  for (const at::Tensor& parameter : module.parameters()) {
+    identity.emplace_back(parameter.unsafeGetTensorImpl(), parameter.requires_grad() ? parameter.const_data_ptr() : nullptr);
   }
   for (const auto& part : module.modules(/*include_self=*/false)) {
-    subject.identity.emplace_back(part.get(), part->is_training() ? part.get() : nullptr);
+    identity.emplace_back(part.get(), part->is_training() ? part.get() : nullptr);
   }
-  return subject;
+  return identity;
 }
+
+/// Once each, though a parameter may have two names.
+std::vector<at::Tensor> trained_parameters(const Module& module) {
+  std::vector<at::Tensor> trained;
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const at::Tensor& parameter : module.parameters()) {
+    if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second) trained.push_back(parameter);
+  }
+  return trained;
+}
+
+/// By parameter, undefined where the loss does not depend on it.
+std::vector<at::Tensor> gradients_of(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
+                                     const std::vector<at::Tensor>& loss_gradient, bool retain_graph) {
+  return torch::autograd::grad({loss}, parameters, loss_gradient, retain_graph, /*create_graph=*/false, /*allow_unused=*/true);
+}
+
+bool are_alike(const at::Tensor& one, const at::Tensor& other) {
+  return one.sizes() == other.sizes() && one.strides() == other.strides() && one.scalar_type() == other.scalar_type() &&
+         one.device() == other.device();
+}
+
+void check_output(const StepOutput& output, const at::Device& device) {
+  const at::Tensor& loss = output.loss;
+  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) throw MisuseError("the step gave no loss to train with");
+  for (const auto& [name, tensor] : output.extras.items()) {
+    // It may be another one in each step.
+    if (tensor.device() != device) throw MisuseError(format("the step gave '{}', which is not on {}", name, c10::str(device)));
+  }
+}
+
+}  // namespace
+
+void RecordedLogs::add(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where) {
+  if (value.device() != device_) refuse_number(name);
+  calls_.push_back({std::string(name), value.detach(), options, where});
+}
+
+void RecordedLogs::refuse_number(std::string_view name) const {
+  throw MisuseError(format("log(\"{}\") was given a number that is not on {}", name, c10::str(device_)));
+}
+
+void RecordedLogs::log(Module& module) const {
+  // Of its own: the next step computes another value in the same place, and this one may not have been read by then.
+  for (const Call& call : calls_) module.log(call.name, call.value.clone(), call.options, call.where);
+}
+
+/// A training step that a device has recorded: its forward and its backward pass, each a graph. Everything that they read and
+/// write stays where it was when they were recorded, so inputs are copied there, and what comes out is copied away.
+class RecordedStep : public torch::CustomClassHolder {
+ public:
+  using TrainingStep = std::function<StepOutput(const Batch&, RecordedLogs&)>;
+
+  /// Records `training_step` on a batch like this one, with its backward pass. Nothing of it is computed. Throws what the step
+  /// throws, c10::Error for what cannot be recorded, and MisuseError.
+  RecordedStep(const Accelerator& accelerator, const at::Device& device, Module& module, const Batch& batch,
+               const TrainingStep& training_step)
+      : logs(device), parameters_(trained_parameters(module)), identity_(identity_of(module)) {
+    std::vector<Batch::Item> inputs;
+    for (const auto& [name, tensor] : batch.items()) {
+      inputs.emplace_back(name, tensor.detach().clone(at::MemoryFormat::Preserve));
+    }
+    inputs_ = Batch(std::move(inputs));
+    forward_ = accelerator.make_graph(device, nullptr);
+    if (!forward_) throw MisuseError(accelerator.name() + " records nothing");
+    StepOutput output;
+    forward_->record([&] { output = training_step(inputs_, logs); });
+    check_output(output, device);
+    loss_gradient_ = torch::ones_like(output.loss);
+    backward_ = accelerator.make_graph(device, forward_.get());
+    // Backward passes are done outside of autocast.
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(
+        at::autocast::get_autocast_dispatch_key_from_device_type(device.type()));
+    backward_->record([&] { gradients_ = gradients_of(output.loss, parameters_, {loss_gradient_}, /*retain_graph=*/false); });
+    output_.loss = output.loss.detach();
+    for (const auto& [name, tensor] : output.extras.items()) output_.extras.set(name, tensor.detach());
+  }
+
+  bool holds_for(Module& module) const { return identity_ == identity_of(module); }
+  /// Whether this batch could stand in the place of the recorded one.
+  bool fits(const Batch& batch) const {
+    return std::equal(batch.items().begin(), batch.items().end(), inputs_.items().begin(), inputs_.items().end(),
+                      [](const auto& own, const auto& recorded) {
+                        return own.first == recorded.first && are_alike(own.second, recorded.second);
+                      });
+  }
+  /// The forward pass on this batch. The loss gives parameters their gradients as that of the step itself does.
+  StepOutput forward(const Batch& batch);
+  /// The gradients of the last forward pass, where the loss' is `gradient`. In place until the next call.
+  const std::vector<at::Tensor>& backward(const at::Tensor& gradient) {
+    const at::NoGradGuard no_grad;
+    loss_gradient_.copy_(gradient);
+    backward_->replay();
+    return gradients_;
+  }
+  /// Empty where what was replayed, `after` which buffers were these, is what `loss` and buffers are now.
+  std::string difference(const at::Tensor& loss, const at::Tensor& replayed_loss, const std::vector<at::Tensor>& replayed,
+                         const StepState& after, double tolerance) const {
+    if (!loss.defined() || !loss.requires_grad()) return "a step gave no loss";
+    if (!comes_to_same(replayed_loss, loss.detach(), tolerance)) return "the loss is another one when replayed";
+    const std::vector<at::Tensor> gradients = gradients_of(loss, parameters_, {}, /*retain_graph=*/true);
+    // The gradient of a bias before a normalization, say, is nothing but what rounding leaves.
+    double scale = 0;
+    for (const at::Tensor& gradient : gradients) scale += kPartOfAll * norm_of(gradient);
+    for (std::size_t index = 0; index < gradients.size(); ++index) {
+      if (!comes_to_same(replayed[index], gradients[index], tolerance, scale)) return "a gradient is another one when replayed";
+    }
+    return after.holds_buffers_of_now(tolerance) ? "" : "a buffer is another one when replayed";
+  }
+
+  RecordedLogs logs;
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  std::vector<std::pair<const void*, const void*>> identity_;
+  Batch inputs_;
+  StepOutput output_;
+  at::Tensor loss_gradient_;
+  std::vector<at::Tensor> gradients_;
+  // Last: they end before the memory that they work in.
+  std::unique_ptr<DeviceGraph> forward_;
+  std::unique_ptr<DeviceGraph> backward_;
+};
+
+namespace {
+
+/// In the graph of the loss, in place of all that the step computed.
+struct Replay : torch::autograd::Function<Replay> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const c10::intrusive_ptr<RecordedStep>& step,
+                            const at::Tensor& loss, at::TensorList) {
+    context->saved_data["step"] = c10::IValue::make_capsule(step);
+    return loss.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto step = c10::static_intrusive_pointer_cast<RecordedStep>(context->saved_data["step"].toCapsule());
+    torch::autograd::variable_list all(2);  // of the step and of what the loss was
+    const auto& of_parameters = step->backward(gradients.at(0));
+    all.insert(all.end(), of_parameters.begin(), of_parameters.end());
+    return all;
+  }
+};
+
+}  // namespace
+
+StepOutput RecordedStep::forward(const Batch& batch) {
+  {
+    const at::NoGradGuard no_grad;
+    for (std::size_t index = 0; index < batch.size(); ++index) {
+      at::Tensor place = inputs_.items()[index].second;
+      place.copy_(batch[index], /*non_blocking=*/true);
+    }
+  }
+  forward_->replay();
+  StepOutput output;
+  for (const auto& [name, tensor] : output_.extras.items()) output.extras.set(name, tensor.clone());
+  output.loss = Replay::apply(c10::intrusive_ptr<RecordedStep>::reclaim_copy(this), output_.loss, at::TensorList(parameters_));
+  return output;
+}
+
+StepGraph::StepGraph(const RunSetup& setup) : setup_(setup) {}
+StepGraph::~StepGraph() = default;
 
 void StepGraph::begin() {
   forget();
@@ -133,19 +272,16 @@ void StepGraph::forget() {
   compared_ = 0;
   unlike_ = 0;
   step_.reset();
-  logs_.reset();
-  subject_ = {};
 }
 
 void StepGraph::give_up(std::string_view why) {
-  forget();
-  given_up_ = true;
+  end();
   rank_debug("cuda_graph: training steps are called, not replayed: ", why);
 }
 
 StepOutput StepGraph::run(Module& module, const Batch& batch, std::int64_t batch_idx) {
   if (given_up_) return module.training_step(batch, batch_idx);
-  if (step_ && Subject::of(module).identity != subject_.identity) forget();
+  if (step_ && !step_->holds_for(module)) forget();
   if (!step_) return record_and_call(module, batch, batch_idx);
   if (!step_->fits(batch)) {
     // The last batch of an epoch may be smaller; where all differ, nothing is gained.
@@ -155,7 +291,7 @@ StepOutput StepGraph::run(Module& module, const Batch& batch, std::int64_t batch
   unlike_ = 0;
   if (compared_ < kComparisons) return replay_and_call(module, batch, batch_idx);
   StepOutput output = step_->forward(batch);
-  logs_->log(module);
+  step_->logs.log(module);
   ++replayed_;
   return output;
 }
@@ -163,28 +299,25 @@ StepOutput StepGraph::run(Module& module, const Batch& batch, std::int64_t batch
 StepOutput StepGraph::record_and_call(Module& module, const Batch& batch, std::int64_t batch_idx) {
   if (++calls_ <= kCallsBefore) return module.training_step(batch, batch_idx);
   const StepState before(module);
+  const auto training_step = [&](const Batch& inputs, RecordedLogs& logs) {
+    // Weights that autocast has converted for the step before would stay those of then, and these stay in the graph.
+    at::autocast::clear_cache();
+    recording_ = &logs;
+    const auto recorded = c10::make_scope_exit([&] {
+      recording_ = nullptr;
+      at::autocast::clear_cache();
+    });
+    return module.training_step(inputs, batch_idx);
+  };
   try {
-    record(module, batch, batch_idx);
+    const Strategy& strategy = *setup_.strategy;
+    step_ = c10::make_intrusive<RecordedStep>(strategy.accelerator(), strategy.device(), module, batch, training_step);
   } catch (const std::exception& error) {
     // One of the step's own comes again when it is called.
     give_up(error_text(error));
   }
   before.restore();
   return module.training_step(batch, batch_idx);
-}
-
-void StepGraph::record(Module& module, const Batch& batch, std::int64_t batch_idx) {
-  const Strategy& strategy = *setup_.strategy;
-  subject_ = Subject::of(module);
-  logs_ = std::make_unique<RecordedLogs>(strategy.device());
-  const auto training_step = [&](const Batch& inputs) {
-    // Weights that autocast has converted for the step before would stay those of then.
-    const FreshAutocast fresh_autocast;
-    const RecordingScope scope(recording_, logs_.get());
-    return module.training_step(inputs, batch_idx);
-  };
-  step_ = RecordedStep::record(strategy.accelerator(), strategy.device(), subject_.parameters, batch, training_step);
-  if (!step_) give_up(strategy.accelerator().name() + " records nothing");
 }
 
 StepOutput StepGraph::replay_and_call(Module& module, const Batch& batch, std::int64_t batch_idx) {
@@ -198,164 +331,16 @@ StepOutput StepGraph::replay_and_call(Module& module, const Batch& batch, std::i
   const StepState replayed(module);
   before.restore();
   StepOutput output = module.training_step(batch, batch_idx);
-  const std::string difference = drew_on_host(before.random, RandomSnapshot::take(), setup_.strategy->rank())
-                                     ? "a step drew random numbers on the CPU"
-                                     : difference_of(output.loss, {loss, gradients}, replayed);
+  const std::string difference =
+      drew_on_host(before.random, RandomSnapshot::take(), setup_.strategy->rank())
+          ? "a step drew random numbers on the CPU"
+          : step_->difference(output.loss, loss, gradients, replayed, tolerance_of(setup_.options.precision));
   if (difference.empty()) {
     ++compared_;
   } else {
     give_up(difference);
   }
   return output;
-}
-
-std::string StepGraph::difference_of(const at::Tensor& loss, const Replayed& replayed, const StepState& after) const {
-  if (!loss.defined() || !loss.requires_grad()) return "a step gave no loss";
-  const double tolerance = tolerance_of(setup_.options.precision);
-  if (!comes_to_same(replayed.loss, loss.detach(), tolerance)) return "the loss is another one when replayed";
-  const auto gradients = torch::autograd::grad({loss}, subject_.parameters, {}, /*retain_graph=*/true,
-                                               /*create_graph=*/false, /*allow_unused=*/true);
-  // The gradient of a bias before a normalization, say, is nothing but what rounding leaves.
-  double scale = 0;
-  for (const at::Tensor& gradient : gradients) scale += kPartOfAll * norm_of(gradient);
-  for (std::size_t index = 0; index < gradients.size(); ++index) {
-    if (!comes_to_same(replayed.gradients[index], gradients[index], tolerance, scale)) {
-      return "a gradient is another one when replayed";
-    }
-  }
-  return after.holds_buffers_of_now(tolerance) ? "" : "a buffer is another one when replayed";
-}
-
-void RecordedLogs::add(std::string_view name, const at::Tensor& value, const LogOptions& options, SourceLocation where) {
-  if (value.device() != device_) refuse_number(name);
-  calls_.push_back({std::string(name), value.detach(), options, where});
-}
-
-void RecordedLogs::refuse_number(std::string_view name) const {
-  throw MisuseError(format("log(\"{}\") was given a number that is not on {}", name, c10::str(device_)));
-}
-
-void RecordedLogs::log(Module& module) const {
-  // Of its own: the next step computes another value in the same place, and this one may not have been read by then.
-  for (const Call& call : calls_) module.log(call.name, call.value.clone(), call.options, call.where);
-}
-
-namespace {
-
-/// Backward passes are done outside of autocast.
-class WithoutAutocast {
- public:
-  explicit WithoutAutocast(at::DeviceType device) : device_(device), was_enabled_(at::autocast::is_autocast_enabled(device)) {
-    at::autocast::set_autocast_enabled(device_, false);
-  }
-  ~WithoutAutocast() { at::autocast::set_autocast_enabled(device_, was_enabled_); }
-  WithoutAutocast(const WithoutAutocast&) = delete;
-  WithoutAutocast& operator=(const WithoutAutocast&) = delete;
-
- private:
-  at::DeviceType device_;
-  bool was_enabled_;
-};
-
-/// A batch of the same kind, in memory of its own.
-Batch copy_of(const Batch& batch) {
-  std::vector<Batch::Item> items;
-  for (const auto& [name, tensor] : batch.items()) items.emplace_back(name, tensor.detach().clone(at::MemoryFormat::Preserve));
-  return Batch(std::move(items));
-}
-
-bool are_alike(const at::Tensor& one, const at::Tensor& other) {
-  return one.sizes() == other.sizes() && one.strides() == other.strides() && one.scalar_type() == other.scalar_type() &&
-         one.device() == other.device();
-}
-
-void check_output(const StepOutput& output, const at::Device& device) {
-  const at::Tensor& loss = output.loss;
-  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) throw MisuseError("the step gave no loss to train with");
-  for (const auto& [name, tensor] : output.extras.items()) {
-    // It may be another one in each step.
-    if (tensor.device() != device) throw MisuseError(format("the step gave '{}', which is not on {}", name, c10::str(device)));
-  }
-}
-
-/// In the graph of the loss, in place of all that the step computed.
-struct Replay : torch::autograd::Function<Replay> {
-  /// What backward passes find again.
-  struct Step : torch::CustomClassHolder {
-    explicit Step(std::shared_ptr<RecordedStep> recorded) : recorded(std::move(recorded)) {}
-    std::shared_ptr<RecordedStep> recorded;
-  };
-
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const c10::intrusive_ptr<Step>& step,
-                            const at::Tensor& loss, at::TensorList) {
-    context->saved_data["step"] = c10::IValue::make_capsule(step);
-    return loss.clone();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
-    const auto step = c10::static_intrusive_pointer_cast<Step>(context->saved_data["step"].toCapsule());
-    torch::autograd::variable_list all(2);  // of the step and of what the loss was
-    const auto& of_parameters = step->recorded->backward(gradients.at(0));
-    all.insert(all.end(), of_parameters.begin(), of_parameters.end());
-    return all;
-  }
-};
-
-}  // namespace
-
-RecordedStep::RecordedStep(std::vector<at::Tensor> parameters, const Batch& batch)
-    : parameters_(std::move(parameters)), inputs_(copy_of(batch)) {}
-
-std::shared_ptr<RecordedStep> RecordedStep::record(const Accelerator& accelerator, const at::Device& device,
-                                                   std::vector<at::Tensor> parameters, const Batch& batch,
-                                                   const TrainingStep& training_step) {
-  std::shared_ptr<RecordedStep> step(new RecordedStep(std::move(parameters), batch));
-  step->forward_ = accelerator.make_graph(device, nullptr);
-  if (!step->forward_) return nullptr;
-  StepOutput output;
-  step->forward_->record([&] { output = training_step(step->inputs_); });
-  check_output(output, device);
-  step->loss_gradient_ = torch::ones_like(output.loss);
-  step->backward_ = accelerator.make_graph(device, step->forward_.get());
-  const WithoutAutocast without_autocast(device.type());
-  step->backward_->record([&] {
-    step->gradients_ = torch::autograd::grad({output.loss}, step->parameters_, {step->loss_gradient_},
-                                             /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
-  });
-  step->output_.loss = output.loss.detach();
-  for (const auto& [name, tensor] : output.extras.items()) step->output_.extras.set(name, tensor.detach());
-  return step;
-}
-
-bool RecordedStep::fits(const Batch& batch) const {
-  if (batch.size() != inputs_.size()) return false;
-  for (std::size_t index = 0; index < batch.size(); ++index) {
-    const auto& [name, tensor] = batch.items()[index];
-    if (name != inputs_.items()[index].first || !are_alike(tensor, inputs_.items()[index].second)) return false;
-  }
-  return true;
-}
-
-StepOutput RecordedStep::forward(const Batch& batch) {
-  {
-    const at::NoGradGuard no_grad;
-    for (std::size_t index = 0; index < batch.size(); ++index) {
-      at::Tensor place = inputs_.items()[index].second;
-      place.copy_(batch[index], /*non_blocking=*/true);
-    }
-  }
-  forward_->replay();
-  StepOutput output;
-  for (const auto& [name, tensor] : output_.extras.items()) output.extras.set(name, tensor.clone());
-  output.loss = Replay::apply(c10::make_intrusive<Replay::Step>(shared_from_this()), output_.loss, at::TensorList(parameters_));
-  return output;
-}
-
-const std::vector<at::Tensor>& RecordedStep::backward(const at::Tensor& gradient) {
-  const at::NoGradGuard no_grad;
-  loss_gradient_.copy_(gradient);
-  backward_->replay();
-  return gradients_;
 }
 
 }  // namespace levin

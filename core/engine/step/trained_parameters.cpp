@@ -2,6 +2,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -37,25 +38,20 @@ void require_gradients(const ToggledOff& toggled_off, bool required) {
   for (const auto& [key, off] : toggled_off) off.parameter.requires_grad_(required);
 }
 
-bool are_as(const torch::optim::Optimizer& optimizer, const ParameterSet::Groups& groups) {
-  const auto& own = optimizer.param_groups();
-  if (own.size() != groups.size()) return false;
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    const std::vector<at::Tensor>& parameters = own[group].params();
-    if (parameters.size() != groups[group].size()) return false;
-    for (std::size_t index = 0; index < parameters.size(); ++index) {
-      if (!parameters[index].is_same(groups[group][index])) return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 ParameterSet::Groups ParameterSet::groups_of(const torch::optim::Optimizer& optimizer) {
   Groups groups;
   for (const auto& group : optimizer.param_groups()) groups.push_back(group.params());
   return groups;
+}
+
+bool ParameterSet::are_of(const torch::optim::Optimizer& optimizer, const Groups& groups) {
+  const auto& own = optimizer.param_groups();
+  const auto same_tensor = [](const at::Tensor& one, const at::Tensor& other) { return one.is_same(other); };
+  return std::equal(own.begin(), own.end(), groups.begin(), groups.end(), [&](const auto& group, const auto& parameters) {
+    return std::equal(group.params().begin(), group.params().end(), parameters.begin(), parameters.end(), same_tensor);
+  });
 }
 
 bool TrainedParameters::is_as(const ParameterSet& set) const {
@@ -65,11 +61,8 @@ bool TrainedParameters::is_as(const ParameterSet& set) const {
     return at < set.parameters.size() && parameter.is_same(set.parameters[at]) && is_trained(parameter) == set.trained[at];
   };
   if (!each_parameter(*parts_.module, is_next) || index != set.parameters.size()) return false;
-  if (parts_.optimizers.size() != set.optimizers.size()) return false;
-  for (std::size_t number = 0; number < set.optimizers.size(); ++number) {
-    if (!are_as(*parts_.optimizers[number], set.optimizers[number])) return false;
-  }
-  return true;
+  return std::equal(parts_.optimizers.begin(), parts_.optimizers.end(), set.optimizers.begin(), set.optimizers.end(),
+                    [](const auto& optimizer, const auto& groups) { return ParameterSet::are_of(*optimizer, groups); });
 }
 
 ParameterSet TrainedParameters::taken() const {
@@ -140,6 +133,50 @@ void TrainedParameters::untoggle() {
   }
   toggled_off_.clear();
   toggled_.reset();
+}
+
+ModuleModes::ModuleModes(torch::nn::Module& module) { add("", module); }
+
+void ModuleModes::add(const std::string& name, torch::nn::Module& module) {
+  modes_.push_back({name, &module, module.is_training()});
+  for (const auto& child : module.named_children()) {
+    add(name.empty() ? child.key() : name + "." + child.key(), *child.value());
+  }
+}
+
+bool ModuleModes::are_of(const torch::nn::Module& module, std::size_t& index) const {
+  if (index == modes_.size()) return false;
+  const Mode& mode = modes_[index++];
+  if (mode.module != &module || mode.training != module.is_training()) return false;
+  for (const auto& child : module.children()) {
+    if (!are_of(*child, index)) return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const ModuleModes> ModuleModes::now(torch::nn::Module& module, std::shared_ptr<const ModuleModes> before) {
+  std::size_t index = 0;
+  if (before && before->are_of(module, index) && index == before->modes_.size()) return before;
+  return std::make_shared<const ModuleModes>(module);
+}
+
+void ModuleModes::restore() const {
+  // train() changes the whole subtree; the entries of the children come later and set them right again.
+  for (const Mode& mode : modes_) mode.module->train(mode.training);
+}
+
+std::vector<std::string> ModuleModes::in_evaluation() const {
+  std::vector<std::string> names;
+  for (const Mode& mode : modes_) {
+    if (!mode.training) names.push_back(mode.name);
+  }
+  return names;
+}
+
+void set_modes(torch::nn::Module& module, const std::set<std::string>& in_evaluation) {
+  module.train(!in_evaluation.contains(""));
+  for (const auto& item : module.named_modules("", /*include_self=*/false))
+    item.value()->train(!in_evaluation.contains(item.key()));
 }
 
 }  // namespace levin

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +20,8 @@ struct ParameterSet {
   /// The parameters of an optimizer, by group.
   using Groups = std::vector<std::vector<at::Tensor>>;
   static Groups groups_of(const torch::optim::Optimizer& optimizer);
+  /// The optimizer has these groups.
+  static bool are_of(const torch::optim::Optimizer& optimizer, const Groups& groups);
 
   std::vector<at::Tensor> parameters;  ///< of the module and those below it, parents first
   std::vector<bool> trained;           ///< by parameter: it requires a gradient
@@ -71,5 +75,32 @@ class TrainedParameters {
   std::optional<std::size_t> toggled_;
   std::unordered_map<const at::TensorImpl*, ToggledOff> toggled_off_;
 };
+
+/// The mode, training or evaluation, of a module and of each below it.
+class ModuleModes {
+ public:
+  /// As they are now. `module` outlives this.
+  explicit ModuleModes(torch::nn::Module& module);
+  /// The same, and the same object as `before` where nothing has changed: then it costs a comparison for each part.
+  static std::shared_ptr<const ModuleModes> now(torch::nn::Module& module, std::shared_ptr<const ModuleModes> before);
+  void restore() const;
+  /// The names of those in evaluation mode; that of the module itself is empty.
+  std::vector<std::string> in_evaluation() const;
+
+ private:
+  struct Mode {
+    std::string name;
+    torch::nn::Module* module;
+    bool training;
+  };
+  void add(const std::string& name, torch::nn::Module& module);
+  /// From the entry at `index` on, which becomes that behind the module's last part.
+  bool are_of(const torch::nn::Module& module, std::size_t& index) const;
+
+  std::vector<Mode> modes_;  ///< parents before children
+};
+
+/// Those of these names are in evaluation mode, all others in training mode.
+void set_modes(torch::nn::Module& module, const std::set<std::string>& in_evaluation);
 
 }  // namespace levin

@@ -1,4 +1,4 @@
-#include "levin/core/engine/step/scheduler_runner.h"
+#include "levin/core/engine/step/optimizers.h"
 
 #include <catch2/catch.hpp>
 

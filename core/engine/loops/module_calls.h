@@ -1,8 +1,15 @@
 #pragma once
 
-#include <cstddef>
+#include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "levin/core/base/error.h"
 #include "levin/core/base/fwd.h"
+#include "levin/core/engine/parts/progress.h"
+#include "levin/core/strategy.h"
 
 namespace levin {
 
@@ -21,5 +28,9 @@ class ManualOptimization {
  private:
   TrainerState& run_;
 };
+
+/// Module::gather_for_metrics, whose comment says what it does. Ranks: all.
+at::Tensor gather_samples(Strategy& strategy, const BatchProgress& progress, const std::vector<at::Tensor>& batches,
+                          std::int64_t dataloader_idx, SourceLocation where);
 
 }  // namespace levin

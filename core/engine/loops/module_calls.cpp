@@ -1,20 +1,22 @@
-#include "levin/core/engine/loops/sample_gather.h"
+#include "levin/core/engine/loops/module_calls.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <limits>
 #include <numeric>
-#include <sstream>
 #include <string>
 
-#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/batch_loader.h"
+#include "levin/core/console/console.h"
+#include "levin/core/engine/resume/rank_state.h"
 #include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/engine/step/optimization.h"
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/log_options.h"
 
@@ -22,37 +24,14 @@ namespace levin {
 
 namespace {
 
-constexpr std::size_t kMaxDimensions = 16;
-
-/// What a rank says of its rows before it sends them.
-struct Header {
-  std::int64_t rows = 0;
-  std::int64_t indexed = 0;  ///< the dataset indices of the rows are known, and follow them
-  std::int64_t type = static_cast<std::int64_t>(at::kFloat);
-  std::int64_t dimensions = 0;
-  std::array<std::int64_t, kMaxDimensions> sizes{};  ///< of one row
-  std::int64_t row_bytes = 0;
-
-  bool same_kind(const Header& other) const {
-    return type == other.type && dimensions == other.dimensions && sizes == other.sizes;
-  }
-  std::int64_t message_bytes() const {
-    return rows * row_bytes + (indexed != 0 ? rows * std::int64_t{sizeof(std::int64_t)} : 0);
-  }
-  std::vector<std::int64_t> shape() const {
-    std::vector<std::int64_t> shape = {rows};
-    shape.insert(shape.end(), sizes.begin(), sizes.begin() + dimensions);
-    return shape;
-  }
-  at::TensorOptions tensor_options() const { return at::TensorOptions(at::ScalarType(type)); }
-  std::string str() const {
-    std::ostringstream text;
-    text << at::ScalarType(type) << " [*";
-    for (std::int64_t index = 0; index < dimensions; ++index) text << ", " << sizes[static_cast<std::size_t>(index)];
-    text << "]";
-    return text.str();
-  }
-};
+/// Before the first manual_backward(); somebody may have called backward() himself.
+void warn_without_gradient(const torch::optim::Optimizer& optimizer) {
+  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
+  if (std::any_of(parameters.begin(), parameters.end(), [](const at::Tensor& one) { return one.grad().defined(); })) return;
+  Console::instance().warn_once(
+      "step_optimizer() found no gradient to step by, so it changed nothing: call manual_backward(loss) before it.",
+      "a step without gradients", Speaker::kRun);
+}
 
 /// Rows of one rank with the samples that they belong to.
 struct Rows {
@@ -62,23 +41,10 @@ struct Rows {
   std::int64_t count() const { return values.size(0); }
 };
 
-Header header_of(const at::Tensor& values) {
-  Header header;
-  header.rows = values.size(0);
-  header.type = static_cast<std::int64_t>(values.scalar_type());
-  header.dimensions = values.dim() - 1;
-  for (std::int64_t index = 0; index < header.dimensions; ++index) {
-    header.sizes[static_cast<std::size_t>(index)] = values.size(index + 1);
-  }
-  header.row_bytes = header.rows == 0 ? 0 : static_cast<std::int64_t>(values.nbytes()) / header.rows;
-  return header;
-}
-
-void check_tensor(const at::Tensor& batch, const std::string& call) {
-  if (!batch.defined()) throw MisuseError(call + ": one of the tensors is undefined.");
-  if (batch.dim() > 0 && batch.dim() <= static_cast<std::int64_t>(kMaxDimensions)) return;
-  throw MisuseError(format("{}: takes tensors of 1 to {} dimensions, the first of which counts samples; one has {}.", call,
-                           kMaxDimensions, batch.dim()));
+/// "Float [*, 3]": what all rows have to be.
+std::string kind_of(const at::Tensor& rows) {
+  return format("{} [*{}]", c10::toString(rows.scalar_type()),
+                join(rows.sizes().slice(1), "", [](std::int64_t size) { return format(", {}", size); }));
 }
 
 /// All batches as one tensor on the CPU.
@@ -86,20 +52,20 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
   std::vector<at::Tensor> parts;
   at::Tensor empty = at::empty({0}, at::kFloat);
   for (const at::Tensor& batch : batches) {
-    check_tensor(batch, call);
+    if (!batch.defined()) throw MisuseError(call + ": one of the tensors is undefined.");
+    if (batch.dim() == 0) throw MisuseError(call + ": takes tensors whose first dimension counts samples; one has none.");
     // What a rank without a batch passes, torch::empty({0}), says nothing of a row's shape.
     if (batch.size(0) == 0) {
       empty = batch.detach().to(at::kCPU);
       continue;
     }
     parts.push_back(batch.detach().to(at::kCPU));
-    const Header first = header_of(parts.front());
-    const Header other = header_of(parts.back());
-    if (other.same_kind(first)) continue;
-    throw MisuseError(call + ": all batches need rows of one type and shape, but they are " + first.str() + " and " +
-                      other.str() + ". Pad or convert them first.");
+    if (kind_of(parts.back()) == kind_of(parts.front())) continue;
+    throw MisuseError(
+        format("{}: all batches need rows of one type and shape, but they are {} and {}. Pad or convert them first.", call,
+               kind_of(parts.front()), kind_of(parts.back())));
   }
-  return parts.empty() ? empty : at::cat(parts).contiguous();
+  return parts.empty() ? empty.clone() : at::cat(parts).contiguous();
 }
 
 /// The samples of the batch in work, or of the epoch of that loader so far; nullopt when the loader cannot tell.
@@ -136,57 +102,31 @@ Rows own_rows(const BatchProgress& progress, const std::vector<at::Tensor>& batc
   return rows;
 }
 
-/// Throws the same error on every rank when rows do not fit together. Gives the kind that all have.
-Header common_kind(const std::vector<Header>& headers, const std::string& call) {
-  const auto has_rows = [](const Header& header) { return header.rows > 0; };
-  const auto first = std::find_if(headers.begin(), headers.end(), has_rows);
-  if (first == headers.end()) return headers.front();
-  for (auto other = first; other != headers.end(); ++other) {
-    if (!has_rows(*other) || other->same_kind(*first)) continue;
-    throw DesyncError(format("{}: ranks collected different tensors: {} on rank {}, {} on rank {}.", call, first->str(),
-                             first - headers.begin(), other->str(), other - headers.begin()));
-  }
-  return *first;
-}
-
-std::vector<std::byte> message_of(const Rows& rows, const Header& header, std::int64_t padded_bytes) {
-  std::vector<std::byte> message(static_cast<std::size_t>(padded_bytes));
-  const auto values = static_cast<std::size_t>(header.rows * header.row_bytes);
-  if (values > 0) std::memcpy(message.data(), rows.values.const_data_ptr(), values);
-  if (rows.samples && !rows.samples->empty()) {
-    std::memcpy(message.data() + values, rows.samples->data(), rows.samples->size() * sizeof(std::int64_t));
-  }
-  return message;
-}
-
-Rows rows_of(const Header& header, const std::byte* message) {
-  Rows rows;
-  rows.values = at::empty(header.shape(), header.tensor_options());
-  const auto bytes = static_cast<std::size_t>(header.rows * header.row_bytes);
-  if (bytes > 0) std::memcpy(rows.values.mutable_data_ptr(), message, bytes);
-  if (header.indexed == 0) return rows;
-  rows.samples.emplace(static_cast<std::size_t>(header.rows));
-  if (header.rows > 0) std::memcpy(rows.samples->data(), message + bytes, rows.samples->size() * sizeof(std::int64_t));
-  return rows;
-}
-
-/// Every rank's rows, on every rank; those that have any.
+/// Every rank's rows, on every rank; those that have any. Throws the same error on every rank when they do not fit together.
 std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::string& call) {
-  Header header = header_of(mine.values);
-  header.indexed = mine.samples ? 1 : 0;
+  constexpr std::uint64_t kLongest = std::numeric_limits<std::uint32_t>::max();
   const Meeting meeting(call, "it is for all ranks to call, at one place");
-  const std::vector<Header> headers = exchange.gather_values(header, meeting);
-  const Header kind = common_kind(headers, call);
-  std::int64_t longest = 0;
-  for (const Header& one : headers) longest = std::max(longest, one.message_bytes());
-  const std::vector<std::byte> message = message_of(mine, header, longest);
-  const std::vector<std::byte> messages = exchange.gather_bytes(message, meeting);
-
   std::vector<Rows> by_rank;
-  for (std::size_t rank = 0; rank < headers.size(); ++rank) {
-    if (headers[rank].rows > 0) by_rank.push_back(rows_of(headers[rank], messages.data() + rank * message.size()));
+  std::string kind;
+  std::size_t first = 0;
+  std::size_t rank = 0;
+  for (const std::string& bytes : exchange.gather_text(pickled({mine.values, mine.samples}), meeting, kLongest)) {
+    const auto parts = unpickled(bytes);
+    Rows rows{parts[0].toTensor(), parts[1].toOptional<std::vector<std::int64_t>>()};
+    const std::string kind_here = kind_of(rows.values);
+    if (by_rank.empty() || (by_rank.front().count() == 0 && rows.count() > 0)) {
+      by_rank = {std::move(rows)};
+      kind = kind_here;
+      first = rank;
+    } else if (rows.count() > 0) {
+      if (kind_here != kind) {
+        throw DesyncError(
+            format("{}: ranks collected different tensors: {} on rank {}, {} on rank {}.", call, kind, first, kind_here, rank));
+      }
+      by_rank.push_back(std::move(rows));
+    }
+    ++rank;
   }
-  if (by_rank.empty()) by_rank.push_back(rows_of(kind, messages.data()));
   return by_rank;
 }
 
@@ -212,6 +152,55 @@ std::vector<std::int64_t> order_of(const std::vector<Rows>& by_rank) {
 }
 
 }  // namespace
+
+ManualOptimization::ManualOptimization(const Trainer& trainer) : run_(TrainerState::of(trainer)) {
+  if (run_.step_votes == nullptr) {
+    throw MisuseError("manual_backward and step_optimizer work during training only, not in " +
+                      std::string(hook_name(run_.tracker.hook())) + ".");
+  }
+  if (run_.module().automatic_optimization()) {
+    throw MisuseError(
+        "manual_backward and step_optimizer need set_automatic_optimization(false) in the module's constructor; otherwise the "
+        "Trainer does both.");
+  }
+}
+
+void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
+  run_.accumulation.window.in_backward = true;
+  run_backward(run_.step_context(), *run_.step_votes, run_.scaler.scale(loss), synchronize);
+  // Until ranks reduce them, gradients are each rank's own.
+  run_.accumulation.window.open = !synchronize;
+}
+
+void ManualOptimization::step(std::size_t index) {
+  torch::optim::Optimizer& optimizer = run_.module().optimizer(index);
+  if (!run_.leaves.saw_loss()) warn_without_gradient(optimizer);
+  run_.scaler.unscale(optimizer);
+  if (run_.nan.skips_step(optimizer, run_.module())) return;
+  run_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
+                 optimizer);
+  begin_step(run_.strategy(), optimizer);
+  optimizer.step();
+  run_.strategy().after_optimizer_step(optimizer);
+  ++run_.progress.global_step;
+}
+
+void ManualOptimization::toggle(std::size_t index) {
+  run_.module().optimizer(index);  // throws for one that there is not
+  if (const auto other = run_.trained.toggled()) {
+    throw MisuseError(
+        format("toggle_optimizer({}): optimizer {} is toggled. Call untoggle_optimizer({}) first.", index, *other, *other));
+  }
+  run_.trained.toggle(index);
+}
+
+void ManualOptimization::untoggle(std::size_t index) {
+  if (run_.trained.toggled() != index) {
+    throw MisuseError(
+        format("untoggle_optimizer({}): this optimizer is not toggled. Call toggle_optimizer({}) before.", index, index));
+  }
+  run_.trained.untoggle();
+}
 
 std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer) {
   return samples_in_work(TrainerState::of(trainer).progress.batch, trainer.dataloader_idx(), "samples_of_batch");

@@ -1,0 +1,209 @@
+#include "levin/core/engine/resume/fit_continuation.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/console/console.h"
+#include "levin/core/engine/resume/checkpoint_lookup.h"
+#include "levin/core/engine/resume/checkpoint_state.h"
+#include "levin/core/files/paths.h"
+#include "levin/core/options/value_json.h"
+#include "levin/core/protocol/control_group.h"
+
+namespace levin {
+
+namespace fs = std::filesystem;
+
+RestartNotes::RestartNotes(RankGroup& ranks, std::size_t fit, const std::optional<std::string>& earlier)
+    : ranks_(ranks), fit_(fit) {
+  if (earlier) {
+    fits_ = read(*earlier);
+  } else if (fit > 0 && ranks.rank() == 0) {
+    fits_ = read(ranks.kept_for_restarts());
+    fits_.resize(fit);
+  }
+  fits_.resize(std::max(fits_.size(), fit + 1));
+}
+
+std::vector<RestartNotes::Fit> RestartNotes::read(const std::string& text) {
+  std::vector<Fit> fits;
+  if (text.empty()) return fits;
+  const Value notes = parse_json(text);
+  for (const Value& saved : notes.as_list()) {
+    Fit& fit = fits.emplace_back();
+    for (const Value& token : saved.at("loggers").as_list()) fit.loggers.push_back(token.as_string());
+    for (const Value& file : saved.at("checkpoints").as_list()) {
+      fit.checkpoints.push_back({file.at("file").as_string(), file.at("alone").as_bool()});
+    }
+    for (const Value& step : saved.at("restart_steps").as_list()) fit.restart_steps.push_back(step.as_int());
+  }
+  return fits;
+}
+
+std::string RestartNotes::written() const {
+  Value notes(Value::List{});
+  for (const Fit& fit : fits_) {
+    Value::List files;
+    for (const File& file : fit.checkpoints) files.push_back(Value::Map{{"file", file.path}, {"alone", file.alone}});
+    notes.push_back(Value::Map{{"loggers", Value::List(fit.loggers.begin(), fit.loggers.end())},
+                               {"checkpoints", std::move(files)},
+                               {"restart_steps", Value::List(fit.restart_steps.begin(), fit.restart_steps.end())}});
+  }
+  return to_json(notes);
+}
+
+std::string RestartNotes::text() const {
+  const std::lock_guard lock(mutex_);
+  return written();
+}
+
+void RestartNotes::keep() const {
+  if (ranks_.rank() == 0) ranks_.keep_for_restarts(written());
+}
+
+std::optional<std::string> RestartNotes::newest_checkpoint() const {
+  std::vector<fs::path> files;
+  for (const bool alone : {false, true}) {
+    for (auto file = fits_[fit_].checkpoints.rbegin(); file != fits_[fit_].checkpoints.rend(); ++file) {
+      if (file->alone == alone && is_there(file->path)) files.emplace_back(file->path);
+    }
+  }
+  return first_in_whole(files, "the newest", [](const fs::path& file, const Checkpoint&) { return file.string(); });
+}
+
+void RestartNotes::note_loggers(std::vector<std::string> tokens) {
+  const std::lock_guard lock(mutex_);
+  fits_[fit_].loggers = std::move(tokens);
+  keep();
+}
+
+void RestartNotes::note_restart(std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  fits_[fit_].restart_steps.push_back(step);
+  keep();
+}
+
+void RestartNotes::note_checkpoint(const fs::path& file, bool alone, bool keeps) {
+  if (ranks_.rank() != 0) return;
+  // More are not needed: of a run that keeps few files, the others are gone.
+  constexpr std::size_t kMostFiles = 100;
+  const std::lock_guard lock(mutex_);
+  const std::string path = fs::absolute(file).string();
+  std::vector<File>& files = fits_[fit_].checkpoints;
+  std::erase_if(files, [&](const File& known) { return known.path == path || !is_there(known.path); });
+  files.push_back({path, alone});
+  if (files.size() > kMostFiles) files.erase(files.begin());
+  if (keeps) keep();
+}
+
+namespace {
+
+/// The checkpoints of jobs that went back into a queue, by number.
+std::map<int, fs::path> queue_files(const fs::path& folder) {
+  std::map<int, fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    int number = 0;
+    int length = 0;
+    std::sscanf(name.c_str(), "hpc_ckpt_%d.ckpt%n", &number, &length);
+    if (number > 0 && length == static_cast<int>(name.size())) files[number] = entry->path();
+  }
+  return files;
+}
+
+/// The notes of its run, when the checkpoint is of that job.
+std::optional<std::string> notes_in(const Checkpoint& checkpoint, const std::string& job) {
+  const Value* queued = checkpoint.manifest.find("queued_job");
+  if (queued == nullptr || queued->at("number").as_string() != job) return std::nullopt;
+  return queued->at("notes").as_string();
+}
+
+/// Those of the newest whole file of this job; "" where there is none.
+std::string notes_from_queue(const fs::path& folder, const std::string& job) {
+  std::vector<fs::path> newest_first;
+  for (const auto& [number, file] : queue_files(folder)) newest_first.insert(newest_first.begin(), file);
+  return first_in_whole(newest_first, "that of job " + job,
+                        [&](const fs::path&, const Checkpoint& checkpoint) { return notes_in(checkpoint, job); })
+      .value_or("");
+}
+
+}  // namespace
+
+bool FitContinuation::comes_from_queue() const {
+  const auto job = ranks().batch_job();
+  return job && job->restarts > 0;
+}
+
+std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::string>& given) {
+  std::optional<std::string> earlier;
+  if (goes_on()) {
+    std::string own = run_.is_global_zero() ? ranks().kept_for_restarts() : "";
+    if (own.empty() && comes_from_queue() && run_.is_global_zero()) {
+      own = notes_from_queue(run_.trainer.default_root_dir(), ranks().batch_job()->number);
+    }
+    // Other hosts have no notes of their own, and all ranks must go on from one checkpoint.
+    earlier = RankExchange(ranks().control_group())
+                  .broadcast_text(own, {"reading what earlier attempts kept", "every fit begins with it"});
+  }
+  run_.resume.notes = std::make_shared<RestartNotes>(ranks(), static_cast<std::size_t>(run_.progress.fit), earlier);
+  if (!earlier) return given;
+  const auto file = run_.is_global_zero() ? run_.resume.notes->newest_checkpoint() : std::nullopt;
+  const Meeting meeting("choosing where to go on", "all ranks have been started again");
+  const std::string path = RankExchange(ranks().control_group()).broadcast_text(file.value_or(""), meeting);
+  if (!path.empty()) return path;
+  rank_zero_info("No whole checkpoint was written before: fit starts again from ", given ? *given : "the beginning");
+  return given;
+}
+
+void FitContinuation::add_to(Value& hyperparams) {
+  if (!goes_on()) return;
+  run_.resume.notes->note_restart(run_.progress.global_step);
+  const auto& steps = run_.resume.notes->restart_steps();
+  hyperparams["restarted_at_steps"] = Value::List(steps.begin(), steps.end());
+}
+
+void FitContinuation::save_for_queue() {
+  const auto job = ranks().batch_job();
+  if (!job || run_.stop.signal() != SIGUSR1 || !run_.is_global_zero()) return;
+  const fs::path folder = run_.trainer.default_root_dir();
+  const auto files = queue_files(folder);
+  const fs::path file = folder / format("hpc_ckpt_{}.ckpt", files.empty() ? 1 : files.rbegin()->first + 1);
+  run_.resume.queued_job = job->number;
+  run_.resume.notes->note_checkpoint(file, /*alone=*/false, /*keep=*/false);
+  save_run(run_, file, {});
+  saved_ = file;
+  rank_zero_info("Saved ", as_typed(file), ", with which job ", job->number, " goes on when it comes out of the queue again");
+}
+
+void FitContinuation::go_back_to_queue() {
+  const auto job = ranks().batch_job();
+  if (!saved_ || !job) return;
+  try {
+    ranks().requeue(*job);
+    rank_zero_info("Job ", job->number, " went back into the queue of ", job->scheduler);
+  } catch (const IoError& error) {
+    Console::instance().error(format("{}. Start it again with --ckpt_path={}", error.what(), saved_->string()));
+  }
+}
+
+void FitContinuation::forget_queue() {
+  if (!comes_from_queue() || !run_.is_global_zero()) return;
+  for (const auto& [number, file] : queue_files(run_.trainer.default_root_dir())) {
+    std::error_code ignored;
+    try {
+      if (notes_in(Checkpoint::load(file), ranks().batch_job()->number)) fs::remove(file, ignored);
+    } catch (const IoError&) {
+      // A damaged one may be of another job.
+    }
+  }
+}
+
+}  // namespace levin

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "levin/core/engine/state/trainer_state.h"
+#include "levin/core/options/value.h"
+#include "levin/core/rank_group.h"
+
+namespace levin {
+
+/// What the attempts of a run tell those after them, when the launcher starts all ranks again after a failure: for each fit of
+/// the program, in order, where its loggers write and which checkpoints it has written. Rank 0 keeps them.
+/// Threading: the thread that trains, but for note_checkpoint(), which BackgroundFiles calls on its own.
+class RestartNotes {
+ public:
+  /// A fit begins. `earlier`: what earlier attempts kept, as rank 0 knows it; unset in the first.
+  RestartNotes(RankGroup& ranks, std::size_t fit, const std::optional<std::string>& earlier);
+  /// What is kept.
+  std::string text() const;
+
+  /// The newest checkpoint that an earlier attempt of this fit has written, and that is there and whole; one that rank 0 wrote
+  /// alone, while an error left, only where there is no other. Damaged files are passed over, with a warning.
+  std::optional<std::string> newest_checkpoint() const;
+  /// What Logger::open() of an earlier attempt gave, by logger; empty in the first.
+  const std::vector<std::string>& logger_tokens() const { return fits_[fit_].loggers; }
+  /// Where each attempt of this fit but the first began: a step, 0 for the beginning.
+  const std::vector<std::int64_t>& restart_steps() const { return fits_[fit_].restart_steps; }
+
+  void note_loggers(std::vector<std::string> tokens);
+  void note_restart(std::int64_t step);
+  /// `alone`: without the states of other ranks. `keep`: false for a file that holds these notes itself.
+  void note_checkpoint(const std::filesystem::path& file, bool alone, bool keep = true);
+
+ private:
+  struct File {
+    std::string path;
+    bool alone = false;
+  };
+  struct Fit {
+    std::vector<std::string> loggers;
+    std::vector<File> checkpoints;  ///< the newest last
+    std::vector<std::int64_t> restart_steps;
+  };
+  static std::vector<Fit> read(const std::string& text);
+  std::string written() const;
+  void keep() const;
+
+  RankGroup& ranks_;
+  std::size_t fit_;
+  mutable std::mutex mutex_;
+  std::vector<Fit> fits_;
+};
+
+/// A fit that goes on where an earlier process of it ended: one that failed, and whose ranks the launcher has started again, or
+/// one whose job went back into its scheduler's queue. Such a job's checkpoints are FOLDER/hpc_ckpt_N.ckpt, with Lightning's
+/// names: each holds, as `queued_job`, the job that it is of and the RestartNotes of its run.
+class FitContinuation {
+ public:
+  explicit FitContinuation(TrainerState& run) : run_(run) {}
+
+  /// Ranks: all. Called: when a fit begins. What it goes on from in place of what it was given.
+  std::optional<std::string> checkpoint(const std::optional<std::string>& given);
+  /// Called: on rank 0, where the fit goes on. Adds the steps at which it has done so: to the hyper-parameters, and not as a
+  /// column of metrics, since rows of a run that was started again are those of one that was not.
+  void add_to(Value& hyperparams);
+  /// Called: on rank 0, while a signal that all ranks agreed on ends the fit. Saves it when it is that of a scheduler's job.
+  void save_for_queue();
+  /// Called: last of all, with the signal that has ended the fit. Puts the saved job back into its queue.
+  void go_back_to_queue();
+  /// Called: on rank 0, when the fit has ended well. What was saved for the queue is of no more use.
+  void forget_queue();
+
+ private:
+  RankGroup& ranks() const { return run_.strategy().ranks(); }
+  bool comes_from_queue() const;
+  bool goes_on() const { return ranks().restarts() > 0 || comes_from_queue(); }
+
+  TrainerState& run_;
+  std::optional<std::filesystem::path> saved_;  ///< for the queue
+};
+
+}  // namespace levin
