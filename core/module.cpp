@@ -9,7 +9,6 @@
 #include "levin/core/data_module.h"
 #include "levin/core/engine/loops/module_calls.h"
 #include "levin/core/engine/parts/scalar_value.h"
-#include "levin/core/engine/state/module_attachment.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/optimizers/optimizer_access.h"

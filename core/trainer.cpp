@@ -18,7 +18,6 @@
 #include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/run/entry_point.h"
-#include "levin/core/engine/state/module_attachment.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/random/rng_state.h"
 

@@ -7,8 +7,8 @@
 #include "levin/core/base/format.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/diagnostics/data_agreement.h"
 #include "levin/core/engine/parts/epoch_plan.h"
+#include "levin/core/engine/parts/rank_agreement.h"
 #include "levin/core/module.h"
 #include "levin/core/random/seed.h"
 

@@ -5,8 +5,8 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/diagnostics/data_agreement.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
+#include "levin/core/engine/parts/rank_agreement.h"
 #include "levin/core/engine/resume/parameter_state.h"
 
 namespace levin {

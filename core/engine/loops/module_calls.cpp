@@ -53,7 +53,8 @@ at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& cal
   at::Tensor empty = at::empty({0}, at::kFloat);
   for (const at::Tensor& batch : batches) {
     if (!batch.defined()) throw MisuseError(call + ": one of the tensors is undefined.");
-    if (batch.dim() == 0) throw MisuseError(call + ": takes tensors whose first dimension counts samples; one has none.");
+    if (batch.dim() == 0)
+      throw MisuseError(call + ": takes tensors of 1 dimension or more, the first of which counts samples; one has 0.");
     // What a rank without a batch passes, torch::empty({0}), says nothing of a row's shape.
     if (batch.size(0) == 0) {
       empty = batch.detach().to(at::kCPU);

@@ -6,9 +6,9 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/diagnostics/data_agreement.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/parts/metric_rows.h"
+#include "levin/core/engine/parts/rank_agreement.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/protocol/control_group.h"
 

@@ -6,10 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/hook.h"
 #include "levin/core/base/process.h"
+#include "levin/core/base/text.h"
 #include "levin/core/base/unfinished_work.h"
 #include "levin/core/callback.h"
 #include "levin/core/engine/parts/progress.h"
@@ -24,16 +27,19 @@ namespace levin {
 /// What a profiler is told of hooks, in Lightning's words; callbacks of one class have one name. Each name is made once.
 class ActionNames {
  public:
-  /// "[Callback]ModelCheckpoint.on_train_batch_end"
-  std::string_view of(const Callback& callback, Hook hook);
-  /// "[LightningModule]Digits.training_step".
-  std::string_view of(const Module& module, Hook hook);
+  /// "[Callback]ModelCheckpoint.on_train_batch_end", "[LightningModule]Digits.training_step".
+  template <class Owner>
+  std::string_view of(const Owner& owner, Hook hook) {
+    const auto [place, is_new] = names_.try_emplace({&owner, hook});
+    if (is_new) place->second = format("{}.{}", owner_name(owner), hook_name(hook));
+    return place->second;
+  }
   /// Before an entry point, which may have other objects at the same places.
   void clear() { names_.clear(); }
 
  private:
-  template <class MakeName>
-  std::string_view kept(const void* owner, Hook hook, const MakeName& make_name);
+  static std::string owner_name(const Callback& callback) { return "[Callback]" + callback.class_name(); }
+  static std::string owner_name(const Module& module) { return "[LightningModule]" + class_name_of(typeid(module)); }
 
   std::map<std::pair<const void*, Hook>, std::string> names_;
 };

@@ -1,13 +1,18 @@
 #include "levin/core/engine/parts/rank_agreement.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
+#include <utility>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
+#include "levin/core/batch_loader.h"
 #include "levin/core/checkpoint/mapped_file.h"
+#include "levin/core/console/console.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/options/value_json.h"
@@ -28,6 +33,11 @@ void require_same(const RunSetup& setup, Stage stage, const std::string& what, c
       format("Ranks were started with different {}. Rank 0 has `{}`, rank {} has `{}`. Start every rank with the same "
              "configuration.",
              what, difference->first, difference->rank, difference->other));
+}
+
+/// "ranks 4-7 (host-b)". `place`: "host-b", or "1 host-b".
+std::string ranks_of_host(const std::vector<int>& ranks, const std::string& place) {
+  return format("{} ({})", detail::rank_list(ranks), place.substr(place.find(' ') + 1));
 }
 
 /// One line a setting, with the names that lead to it, as the command line has them: "trainer.devices: 2".
@@ -108,7 +118,7 @@ void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& f
     groups[{(*files)[rank], hosts[rank]}].push_back(static_cast<int>(rank));
   }
   const auto text_of = [](const auto& group) {
-    return format("{} on {} ({})", group.first.first, detail::rank_list(group.second), group.first.second);
+    return format("{} on {}", group.first.first, ranks_of_host(group.second, group.first.second));
   };
   throw ConfigError(
       format("ckpt_path: '{}' is not one file for all ranks: {}. Ranks would go on from different states. Give a folder that "
@@ -130,6 +140,141 @@ void check_same_changes_of_optimizers(const RunSetup& setup, const RunParts& par
       "The optimizers' parameters have changed differently on ranks; all must add the same groups, in the same hook of the "
       "same batch. " +
       difference->str() + ".");
+}
+
+namespace {
+
+/// What ranks compare of a loader: nothing where they do not share its samples.
+struct SharedData {
+  std::int64_t samples = -1;  ///< over all ranks; -1: not shared
+  std::string fingerprint;    ///< of what they are; "-": not known
+
+  bool differs_in_samples(const SharedData& other) const {
+    return samples != other.samples && samples >= 0 && other.samples >= 0;
+  }
+  bool differs_in_values(const SharedData& other) const {
+    return fingerprint != other.fingerprint && fingerprint != "-" && other.fingerprint != "-";
+  }
+};
+
+std::string describe(const LoaderList& loaders) {
+  std::string text;
+  for (const LoaderPtr& loader : loaders) {
+    const auto share = loader->sample_share();
+    const bool is_shared = share && share->ranks > 1;
+    const auto fingerprint = is_shared ? loader->data_fingerprint() : std::nullopt;
+    text += format("{} {} ", is_shared ? share->all : -1, fingerprint ? std::to_string(*fingerprint) : "-");
+  }
+  return text;
+}
+
+void compare(const std::string& data, const std::vector<SharedData>& by_rank, const std::vector<std::string>& places) {
+  std::map<std::pair<std::string, std::int64_t>, std::vector<int>> of_other_size;
+  std::map<std::string, std::vector<int>> of_other_values;
+  for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
+    const SharedData& own = by_rank[rank];
+    const int number = static_cast<int>(rank);
+    if (own.differs_in_samples(by_rank.front())) of_other_size[{places[rank], own.samples}].push_back(number);
+    if (own.differs_in_values(by_rank.front())) of_other_values[places[rank]].push_back(number);
+  }
+  const std::string first = ranks_of_host({0}, places.front());
+  if (!of_other_size.empty()) {
+    const auto text_of = [](const auto& group) {
+      return format("{} on {}", group.first.second, ranks_of_host(group.second, group.first.first));
+    };
+    throw MisuseError(
+        format("Ranks share the {}, but it has {} samples on {} and {}. Give all ranks the same data, or divide it in a loader "
+               "of your own.",
+               data, by_rank.front().samples, first, join(of_other_size, ", ", text_of)));
+  }
+  if (of_other_values.empty()) return;
+  const auto text_of = [](const auto& group) { return ranks_of_host(group.second, group.first); };
+  const std::string text = format(
+      "Ranks share the {}, but it holds something else on {} than on {}: other values, shapes or types in as many samples. "
+      "Give "
+      "all ranks the same data (the same files, random numbers of one seed), or divide it in a loader of your own.",
+      data, join(of_other_values, ", ", text_of), first);
+  const auto is_elsewhere = [&](const auto& group) { return group.first != places.front(); };
+  if (std::any_of(of_other_values.begin(), of_other_values.end(), is_elsewhere)) throw MisuseError(text);
+  rank_warn_once(text);
+}
+
+}  // namespace
+
+std::int64_t batch_fingerprint(const Batch& batch) {
+  Fnv1aHash hash;
+  for (const auto& [name, tensor] : batch.items()) {
+    std::ostringstream kind;
+    kind << name << '|';
+    // Sparse and nested ones do not lie in one piece, and different ones may be of one kind.
+    if (tensor.defined() && (tensor.layout() != at::kStrided || tensor.is_nested())) return 0;
+    if (tensor.defined()) kind << tensor.sizes() << '|' << tensor.scalar_type() << '|';
+    hash.add(kind.str());
+    if (!tensor.defined()) continue;
+    const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
+    hash.add({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+  }
+  const auto fingerprint = static_cast<std::int64_t>(hash.value());
+  return fingerprint == 0 ? 1 : fingerprint;
+}
+
+std::int64_t first_batch_mark(const Batch& batch, const std::optional<std::vector<std::int64_t>>& samples) {
+  const std::int64_t fingerprint = batch_fingerprint(batch);
+  if (!samples) return fingerprint == 0 ? 0 : fingerprint | 1;
+  Fnv1aHash hash;
+  hash.add_number(fingerprint);
+  for (const std::int64_t sample : *samples) hash.add_number(sample);
+  const auto mark = static_cast<std::int64_t>(hash.value() & ~std::uint64_t{1});
+  return mark == 0 ? 2 : mark;
+}
+
+void check_different_batches(const std::vector<std::int64_t>& first_batches, std::int64_t epoch) {
+  const std::int64_t first = first_batches.front();
+  const auto is_first = [first](std::int64_t mark) { return mark == first; };
+  if (first == 0 || first_batches.size() == 1 || !std::all_of(first_batches.begin(), first_batches.end(), is_first)) return;
+  const std::size_t ranks = first_batches.size();
+  const std::string cure = format(
+      "Divide the samples over ranks: with trainer.use_distributed_sampler: true a DataLoader does so by itself; a loader or a "
+      "sampler of your own takes one in {} of them, from its rank on (BatchLoader::set_shard). If it is meant, set "
+      "trainer.allow_same_batches: true.",
+      ranks);
+  if (first % 2 == 0) {
+    throw MisuseError(format(
+        "All {} ranks begin epoch {} with the same training batch: they would train on the same samples, {} times as slowly "
+        "as one rank alone. {}",
+        ranks, epoch, ranks, cure));
+  }
+  rank_warn_once(format(
+      "All {} ranks begin epoch {} with equal training batches. Unless their values are made up, the ranks train on the same "
+      "samples, {} times as slowly as one rank alone. {}",
+      ranks, epoch, ranks, cure));
+}
+
+void check_same_data(ControlGroup& group, int node_rank, const std::string& what, const LoaderList& loaders) {
+  if (group.size() == 1) return;
+  RankExchange ranks(group);
+  const Meeting meeting("comparing the " + what + " data", "all ask for their loaders at the same places of a run");
+  const auto texts = ranks.gather_if_different(describe(loaders), meeting);
+  if (!texts) return;
+  // Every rank reaches this because all have the same texts.
+  const std::vector<std::string> places = ranks.gather_text(format("{} {}", node_rank, host_name()), meeting);
+  std::vector<std::vector<SharedData>> by_loader;
+  for (std::size_t rank = 0; rank < texts->size(); ++rank) {
+    std::istringstream words((*texts)[rank]);
+    std::size_t loader = 0;
+    for (SharedData data; words >> data.samples >> data.fingerprint; ++loader) {
+      if (rank == 0) by_loader.emplace_back();
+      if (loader < by_loader.size()) by_loader[loader].push_back(data);
+    }
+    if (loader == by_loader.size()) continue;
+    throw MisuseError(format(
+        "The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many; one without data has none of its "
+        "batches.",
+        what, by_loader.size(), loader, rank));
+  }
+  for (std::size_t loader = 0; loader < by_loader.size(); ++loader) {
+    compare(what + " data" + (by_loader.size() > 1 ? format(", loader {}", loader) : ""), by_loader[loader], places);
+  }
 }
 
 }  // namespace levin

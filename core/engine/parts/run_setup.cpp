@@ -109,13 +109,8 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
   if (takes_batches(options.overfit_batches)) {
     options.limit_train_batches = options.limit_val_batches = options.overfit_batches;
   }
-  if (!options.max_epochs) {
-    if (options.max_steps == -1 && !options.max_time) {
-      options.max_epochs = kDefaultMaxEpochs;
-    } else {
-      options.max_epochs = -1;
-    }
-  }
+  const bool ends_otherwise = options.max_steps != -1 || options.max_time;
+  if (!options.max_epochs) options.max_epochs = ends_otherwise ? -1 : kDefaultMaxEpochs;
   if (!options.min_epochs && options.min_steps) options.min_epochs = 1;
   return options;
 }
@@ -159,19 +154,14 @@ std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& opti
   std::vector<std::shared_ptr<Callback>> callbacks;
   for (const Component<Callback>& callback : options.callbacks) callbacks.push_back(callback.get());
   if (options.max_time && !any_of_class(callbacks, "Timer")) {
-    Value arguments(Value::Map{});
-    arguments["duration"] = OptionType<Duration>::write(*options.max_time);
-    callbacks.push_back(make_callback("Timer", arguments));
+    callbacks.push_back(make_callback("Timer", Value::Map{{"duration", OptionType<Duration>::write(*options.max_time)}}));
   }
-  if (options.enable_progress_bar.value_or(!options.quiet) && !any_of_class(callbacks, "ProgressBar")) {
-    callbacks.push_back(make_callback("ProgressBar"));
-  }
-  if (options.enable_model_summary.value_or(!options.quiet) && !any_of_class(callbacks, "ModelSummary")) {
-    callbacks.push_back(make_callback("ModelSummary"));
-  }
-  if (options.enable_prediction_writer.value_or(false) && !any_of_class(callbacks, "PredictionWriter")) {
-    callbacks.push_back(make_callback("PredictionWriter"));
-  }
+  const auto add = [&](const char* name, bool is_wanted) {
+    if (is_wanted && !any_of_class(callbacks, name)) callbacks.push_back(make_callback(name));
+  };
+  add("ProgressBar", options.enable_progress_bar.value_or(!options.quiet));
+  add("ModelSummary", options.enable_model_summary.value_or(!options.quiet));
+  add("PredictionWriter", options.enable_prediction_writer.value_or(false));
   const bool saves =
       std::any_of(callbacks.begin(), callbacks.end(), [](const auto& callback) { return callback->saves_state(); });
   if (options.enable_checkpointing.value_or(!options.quiet) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));

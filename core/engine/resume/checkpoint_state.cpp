@@ -1,7 +1,6 @@
 #include "levin/core/engine/resume/checkpoint_state.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <string_view>
 
@@ -19,44 +18,42 @@ namespace levin {
 namespace {
 
 Value iteration_state(const Iteration& iteration) {
-  return Value(Value::Map{{"iteration", Value(iteration.index)},
-                          {"ends_window", Value(iteration.ends_window)},
-                          {"is_last", Value(iteration.is_last)},
-                          {"end_epoch", Value(iteration.end_epoch)}});
+  return Value::Map{{"iteration", iteration.index},
+                    {"ends_window", iteration.ends_window},
+                    {"is_last", iteration.is_last},
+                    {"end_epoch", iteration.end_epoch}};
 }
 
 Value reading_state(const LoopPosition& position) {
   const auto& before_reading = position.begins_anew() ? position.start.before_reading : position.before_reading;
   if (!before_reading) return {};
   const ReadingCounters& counters = before_reading->counters;
-  return Value(Value::Map{{"global_step", Value(counters.global_step)},
-                          {"total_batches_done", Value(counters.total_batch_idx)},
-                          {"batch_idx", Value(counters.batch_idx)}});
+  return Value::Map{{"global_step", counters.global_step},
+                    {"total_batches_done", counters.total_batch_idx},
+                    {"batch_idx", counters.batch_idx}};
 }
 
 Value loops_state(const TrainerState& run) {
   const LoopPosition& position = run.resume.position;
   const GradientAccumulation& accumulation = run.accumulation;
   const bool uncounted = position.place == Place::kBatchEnd && run.progress.batch.in_work;
-  Value loops(Value::Map{});
-  loops["place"] = place_name(position.place);
-  loops["epochs_done"] = position.epochs_done;
-  loops["batches_done"] = position.batches_done;
-  loops["total_batches_done"] = run.progress.total_batch_idx + (uncounted ? 1 : 0);
-  loops["logging_step"] = run.progress.logging_step;
-  loops["turn"] = iteration_state(position.iteration);
-  loops["completed"] = position.completed;
-  loops["stop_agreed"] = run.stop.agreed() && !position.is_between_epochs();
-  loops["hooks_done"] = std::int64_t{position.hooks_done};
-  loops["world_size"] = std::int64_t{run.world_size()};
-  loops["batch_size"] = accumulation.full_batch_size;
-  loops["samples_done"] = position.samples_done ? Value(*position.samples_done) : Value();
-  loops["reading"] = reading_state(position);
-  loops["window_open"] = accumulation.window.open;
-  loops["window_scale"] = accumulation.scale();
   const bool changed = accumulation.batches != run.options().accumulate_grad_batches;
-  loops["accumulate_grad_batches"] = changed ? Value(accumulation.batches) : Value();
-  return loops;
+  return Value::Map{{"place", place_name(position.place)},
+                    {"epochs_done", position.epochs_done},
+                    {"batches_done", position.batches_done},
+                    {"total_batches_done", run.progress.total_batch_idx + (uncounted ? 1 : 0)},
+                    {"logging_step", run.progress.logging_step},
+                    {"turn", iteration_state(position.iteration)},
+                    {"completed", position.completed},
+                    {"stop_agreed", run.stop.agreed() && !position.is_between_epochs()},
+                    {"hooks_done", position.hooks_done},
+                    {"world_size", run.world_size()},
+                    {"batch_size", accumulation.full_batch_size},
+                    {"samples_done", position.samples_done ? Value(*position.samples_done) : Value()},
+                    {"reading", reading_state(position)},
+                    {"window_open", accumulation.window.open},
+                    {"window_scale", accumulation.scale()},
+                    {"accumulate_grad_batches", changed ? Value(accumulation.batches) : Value()}};
 }
 
 Value logger_rows(const TrainerState& run) {
@@ -111,8 +108,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
       manifest["lr_schedulers"].push_back(config.scheduler->state_dict());
   }
   if (!run.resume.queued_job.empty()) {
-    manifest["queued_job"] =
-        Value(Value::Map{{"number", Value(run.resume.queued_job)}, {"notes", Value(run.resume.notes->text())}});
+    manifest["queued_job"] = Value::Map{{"number", run.resume.queued_job}, {"notes", run.resume.notes->text()}};
   }
   const auto scope = run.hooks.enter(Hook::kOnSaveCheckpoint);
   for (const auto& callback : run.parts.callbacks) callback->on_save_checkpoint(run.trainer, run.module(), checkpoint);
@@ -120,13 +116,18 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   return checkpoint;
 }
 
-Checkpoint put_together(TrainerState& run, bool weights_only, const std::function<std::vector<RankState>()>& rank_states) {
+/// Ranks: all, unless the run is failing: then it has the states that they gave before, or rank 0's alone.
+Checkpoint assemble(TrainerState& run, bool weights_only) {
   Checkpoint checkpoint = collect(run, weights_only);
   if (weights_only) return checkpoint;
   if (run.resume.replaying) {
     keep_resume_point(*run.resume.resumed_from, checkpoint);
+  } else if (!run.entry.failing) {
+    save_rank_states(gather_rank_states(run), checkpoint);
+  } else if (const auto& at_end = run.resume.rank_states_at_end; !at_end.empty()) {
+    save_rank_states(at_end, checkpoint);
   } else {
-    save_rank_states(rank_states(), checkpoint);
+    save_rank_states({own_rank_state(run)}, checkpoint);
   }
   return checkpoint;
 }
@@ -254,14 +255,10 @@ void bring_rows_to_disk(TrainerState& run) {
   for (const auto& logger : run.setup.loggers) logger->save();
 }
 
-/// For attempts after this one: a whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
-void note_checkpoint(TrainerState& run, const std::filesystem::path& file, bool alone) {
-  run.resume.notes->note_checkpoint(file, alone);
-}
-
+/// A whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
 void note_written(TrainerState& run, const std::filesystem::path& file, bool alone) {
   run.resume.newest_file = file;
-  if (run.progress.fitting) note_checkpoint(run, file, alone);
+  if (run.progress.fitting) run.resume.notes->note_checkpoint(file, alone);
 }
 
 }  // namespace
@@ -276,18 +273,15 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
     if (!run.is_global_zero()) return;
     // Rather without the gradients of a window than with those of one batch twice.
     if (gradients_are_between(run)) run.accumulation.window = {};
-    const bool alone = run.resume.rank_states_at_end.empty();
-    put_together(run, weights_only, [&] {
-      return alone ? std::vector{own_rank_state(run)} : run.resume.rank_states_at_end;
-    }).save(file);
-    if (!weights_only) note_written(run, file, alone && run.world_size() > 1);
+    assemble(run, weights_only).save(file);
+    if (!weights_only) note_written(run, file, run.resume.rank_states_at_end.empty() && run.world_size() > 1);
     return;
   }
   check_moment(run, weights_only);
   // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
   run.boundaries.meet(BoundaryKind::kCheckpoint);
   if (!weights_only) bring_rows_to_disk(run);
-  Checkpoint checkpoint = put_together(run, weights_only, [&] { return gather_rank_states(run); });
+  Checkpoint checkpoint = assemble(run, weights_only);
   if (options.in_background) {
     if (!run.is_global_zero()) {
       // Whether rank 0 has written a file is not known here; once it is there, it is whole.
@@ -299,7 +293,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
     run.files.write(std::move(checkpoint), file);
     if (weights_only) return;
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.
-    if (run.progress.fitting) run.files.then([&run, file] { note_checkpoint(run, file, /*alone=*/false); });
+    if (run.progress.fitting) run.files.then([&run, file] { run.resume.notes->note_checkpoint(file, /*alone=*/false); });
     run.files.when_done([&run, file] { run.resume.newest_file = file; });
     return;
   }

@@ -27,7 +27,6 @@
 #include "levin/core/engine/resume/checkpoint_lookup.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/resume/rank_state.h"
-#include "levin/core/engine/state/module_attachment.h"
 #include "levin/core/engine/step/optimizers.h"
 #include "levin/core/formats/lightning_checkpoint.h"
 #include "levin/core/formats/tensor_file.h"

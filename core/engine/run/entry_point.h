@@ -12,7 +12,6 @@
 #include "levin/core/engine/loops/data_source.h"
 #include "levin/core/engine/loops/fit_loop.h"
 #include "levin/core/engine/resume/fit_continuation.h"
-#include "levin/core/engine/state/module_attachment.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/formats/tensor_file.h"

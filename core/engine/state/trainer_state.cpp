@@ -1,10 +1,23 @@
 #include "levin/core/engine/state/trainer_state.h"
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "levin/core/base/error.h"
 #include "levin/core/console/console.h"
 
 namespace levin {
 
 namespace {
+
+thread_local TrainerState* running = nullptr;
+
+// Also of a module that no shared_ptr owns.
+std::vector<std::shared_ptr<torch::nn::Module>> modules_below(const Module& module) {
+  return module.modules(/*include_self=*/false);
+}
 
 std::unique_ptr<MetricStore> make_metrics(const RunSetup& setup) {
   MetricStore::Options options;
@@ -19,6 +32,78 @@ TrainerState::TrainerState(Trainer& owner, TrainerOptions options)
     : trainer(owner), setup(std::move(options)), metrics(make_metrics(setup)) {
   accumulation.batches = setup.options.accumulate_grad_batches;
   parts.callbacks = in_hook_order(setup.callbacks);
+}
+
+ModuleAttachment::Scope::Scope(TrainerState& run) : outer_(std::exchange(running, &run)) {}
+ModuleAttachment::Scope::~Scope() { running = outer_; }
+
+void ModuleAttachment::release(Module& module) {
+  if (module.attachment_.trainer == nullptr) return;
+  TrainerState& run = TrainerState::of(*module.attachment_.trainer);
+  if (run.entry.active) {
+    throw MisuseError("The module is already running in another Trainer: give this one a module of its own.");
+  }
+  detach(run);
+}
+
+void ModuleAttachment::attach(Module& module, TrainerState& run) {
+  run.parts.module = &module;
+  set(module, &run);
+  for (const auto& below : modules_below(module)) {
+    if (const auto* child = dynamic_cast<const Module*>(below.get())) tie(*child, run);
+  }
+}
+
+void ModuleAttachment::tie(const Module& module, TrainerState& run) {
+  if (module.attachment_.trainer == &run.trainer) return;
+  forget(const_cast<Module&>(module));  // a Trainer that ran it alone, or within another module
+  set(module, &run);
+  run.parts.modules_below.push_back(&module);
+}
+
+void ModuleAttachment::set(const Module& module, TrainerState* run) {
+  module.attachment_.trainer = run == nullptr ? nullptr : &run->trainer;
+  module.attachment_.metrics = run == nullptr ? nullptr : run->metrics.get();
+}
+
+void ModuleAttachment::detach(TrainerState& run) {
+  if (run.parts.module != nullptr) set(*run.parts.module, nullptr);
+  for (const Module* module : run.parts.modules_below) set(*module, nullptr);
+  run.parts.module = nullptr;
+  run.parts.modules_below.clear();
+}
+
+void ModuleAttachment::forget(Module& module) {
+  if (module.attachment_.trainer == nullptr) return;
+  TrainerState& run = TrainerState::of(*module.attachment_.trainer);
+  if (run.parts.module == &module) return detach(run);
+  std::erase(run.parts.modules_below, &module);
+  set(module, nullptr);
+}
+
+bool ModuleAttachment::find(const Module& module) {
+  if (module.attachment_.trainer != nullptr) return true;
+  if (running == nullptr || running->parts.module == nullptr) return false;
+  for (const auto& below : modules_below(*running->parts.module)) {
+    if (below.get() != &module) continue;
+    tie(module, *running);
+    return true;
+  }
+  return false;
+}
+
+MetricStore* ModuleAttachment::metrics(const Module& module, std::string_view name, const SourceLocation& where) {
+  if (find(module)) return module.attachment_.metrics;
+  if (running == nullptr) {
+    throw MisuseError(
+        CallSite(where).str() + ": log(\"" + std::string(name) +
+        "\") is called outside of a run. Log in the hooks of fit, validate and test, not in a constructor or before "
+        "them; in a module that also works without a Trainer, ask has_trainer() first.");
+  }
+  rank_warn_once("log(\"" + std::string(name) + "\") (" + CallSite(where).str() +
+                 ") goes nowhere: it is called in a module that is no part of the one which the Trainer runs. Add it with "
+                 "register_module(), or log from the module that has it.");
+  return nullptr;
 }
 
 }  // namespace levin

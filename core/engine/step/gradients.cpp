@@ -67,6 +67,18 @@ void clip_norm(Gradients& gradients, double value) {
   if (!(coefficient >= 1.0)) at::_foreach_mul_(gradients, coefficient);
 }
 
+constexpr double kGrowth = 2.0;
+constexpr double kBackoff = 0.5;
+constexpr std::int64_t kBatchesToGrow = 2000;
+
+/// Divides the gradients in place. True when one of them is not finite.
+bool divide(std::vector<at::Tensor> gradients, double factor) {
+  const auto options = gradients.front().options().dtype(at::kFloat);
+  at::Tensor found = at::zeros({1}, options);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, at::full({1}, 1.0 / factor, options));
+  return found.item<float>() != 0;
+}
+
 }  // namespace
 
 void scale_gradients(torch::optim::Optimizer& optimizer, double factor) {
@@ -91,22 +103,6 @@ void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientCl
     for (at::Tensor& gradient : gradients) gradient.clamp_(-value, value);
   }
 }
-
-namespace {
-
-constexpr double kGrowth = 2.0;
-constexpr double kBackoff = 0.5;
-constexpr std::int64_t kBatchesToGrow = 2000;
-
-/// Divides the gradients in place. True when one of them is not finite.
-bool divide(std::vector<at::Tensor> gradients, double factor) {
-  const auto options = gradients.front().options().dtype(at::kFloat);
-  at::Tensor found = at::zeros({1}, options);
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, at::full({1}, 1.0 / factor, options));
-  return found.item<float>() != 0;
-}
-
-}  // namespace
 
 void GradientScaler::begin_batch() {
   if (!std::exchange(stepped_, false)) return;

@@ -19,14 +19,6 @@ void scale_gradients(torch::optim::Optimizer& optimizer, double factor);
 /// Clips the gradients of an optimizer's parameters: kNorm to a total 2-norm of `value`, kValue to [-value, value].
 void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm);
 
-}  // namespace levin
-
-namespace torch::optim {
-class Optimizer;
-}
-
-namespace levin {
-
 /// Keeps gradients from vanishing in 16-bit floats: losses are multiplied by a factor before backward passes, and gradients
 /// divided by it before an optimizer steps. Where a gradient is then infinite or NaN the step is left out, and the factor
 /// halves; it doubles after 2000 steps in a row that are not. Numbers are those of torch.amp.GradScaler. Under strategies that

@@ -50,8 +50,7 @@ using CountsList = std::vector<std::shared_ptr<BatchCounts>>;
 /// Fits two batches, with callbacks of the Trainer's and of the module's, and saves at the end.
 void fit_with_callbacks(const CountsList& of_trainer, const CountsList& of_module) {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   for (const auto& callback : of_trainer) options.callbacks.emplace_back(callback);
   WithCallbacks module;
   module.own.assign(of_module.begin(), of_module.end());
@@ -98,8 +97,7 @@ TEST_CASE("a profiler that throws where it must not leaves the run, and the erro
     int times = 0;
   };
   const auto profiler = std::make_shared<Throwing>();
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.profiler = profiler;
   WithCallbacks module;
   Trainer(options).fit(module, FixedLoader::of_rows(2, 2));

@@ -1,4 +1,4 @@
-#include "levin/core/engine/diagnostics/data_agreement.h"
+#include "levin/core/engine/parts/rank_agreement.h"
 
 #include <torch/torch.h>
 
