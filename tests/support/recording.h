@@ -183,8 +183,9 @@ class RecordingModule : public Module {
 #undef RECORD_MODULE
 
 /// Options for a quiet run that writes nothing.
-inline TrainerOptions quiet_options() {
+inline TrainerOptions quiet_options(std::optional<std::int64_t> max_epochs = std::nullopt) {
   TrainerOptions options;
+  options.max_epochs = max_epochs;
   options.logger = false;
   options.enable_checkpointing = false;
   options.enable_progress_bar = false;

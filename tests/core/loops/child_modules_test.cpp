@@ -70,8 +70,7 @@ std::shared_ptr<FixedLoader> batches(int count) {
 }
 
 TrainerOptions two_epochs() {
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
+  TrainerOptions options = quiet_options(2);
   return options;
 }
 

@@ -65,8 +65,7 @@ TEST_CASE("evaluation runs in evaluation mode without gradients, and leaves mode
   module.train();
   TrainerOptions options = quiet_options();
   options.inference_mode = GENERATE(true, false);
-  Trainer trainer(options);
-  trainer.test(module, {rows({{1}})}, {.verbose = false});
+  Trainer(options).test(module, {rows({{1}})}, {.verbose = false});
   CHECK_FALSE(module.was_training);
   CHECK_FALSE(module.had_gradients);
   CHECK(module.was_inference == options.inference_mode);
@@ -162,10 +161,9 @@ TEST_CASE("rows of validation batches have the step of training that they follow
     at::Tensor weight_;
   } module;
   const auto logger = std::make_shared<RowKeeper>();
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(2);
   options.logger = logger;
   options.num_sanity_val_steps = 2;
-  options.max_epochs = 2;
   options.log_every_n_steps = 1;
   Trainer(options).fit(module, rows({{1}, {2}, {3}}), {rows({{1}, {2}})});
   std::vector<std::int64_t> train_steps;

@@ -32,9 +32,8 @@ class Failing final : public Module {
 /// What the console says of the error that ends a fit.
 std::string error_of(Failing& module) {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(1);
   options.log_file = folder / "log";
-  options.max_epochs = 1;
   const auto loader =
       std::make_shared<FixedLoader>(std::vector<Batch>{Batch{{"x", torch::ones({4, 2})}, {"y", torch::tensor({0, 1, 2, 3})}}});
   CHECK_THROWS(Trainer(options).fit(module, loader, {loader}));

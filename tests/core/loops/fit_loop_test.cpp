@@ -45,9 +45,7 @@ std::shared_ptr<FixedLoader> numbers(const std::vector<float>& values, bool know
 
 TEST_CASE("a step is the optimizer's step on the gradient of one batch") {
   OneWeight module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(2));
   trainer.fit(module, numbers({1, 2}));
   CHECK(module.weight() == Approx(-6.0));
   CHECK(trainer.global_step() == 4);
@@ -69,8 +67,7 @@ TEST_CASE("a part that is frozen before fit() stays in evaluation mode while the
     std::string modes;
   } module;
   const at::Tensor before = module.head_->weight.detach().clone();
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
+  TrainerOptions options = quiet_options(2);
   Trainer(options).fit(module, FixedLoader::of_rows(2, 3), {FixedLoader::of_rows(1, 3)});
   CHECK(module.modes == "....");
   CHECK(module.backbone_->num_batches_tracked.item<std::int64_t>() == 0);
@@ -87,9 +84,7 @@ TEST_CASE("loaders that are not passed are the module's own") {
     LoaderPtr train_dataloader() override { return numbers({1, 2}); }
     LoaderList val_dataloaders() override { return {numbers({7})}; }
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(1));
   const bool passes_training_data = GENERATE(true, false);
   if (passes_training_data) {
     trainer.fit(module, numbers({5}));
@@ -107,8 +102,7 @@ TEST_CASE("loaders that are not passed are the module's own") {
 TEST_CASE("accumulation takes the mean over the batches that there were, in the remainder too") {
   const bool knows_size = GENERATE(true, false);
   OneWeight module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.accumulate_grad_batches = 2;
   Trainer trainer(options);
   trainer.fit(module, numbers({1, 3, 5}, knows_size));
@@ -120,11 +114,9 @@ TEST_CASE("accumulation takes the mean over the batches that there were, in the 
 TEST_CASE("limits take ints as numbers and floats as shares") {
   const auto seen_with = [](Limit limit) {
     OneWeight module;
-    TrainerOptions options = quiet_options();
-    options.max_epochs = 1;
+    TrainerOptions options = quiet_options(1);
     options.limit_train_batches = limit;
-    Trainer trainer(options);
-    trainer.fit(module, numbers({1, 2, 3, 4}));
+    Trainer(options).fit(module, numbers({1, 2, 3, 4}));
     return module.seen;
   };
   CHECK(seen_with(1) == std::vector<double>{1});
@@ -135,18 +127,15 @@ TEST_CASE("limits take ints as numbers and floats as shares") {
 
 TEST_CASE("a limit holds for a loader that does not know its size") {
   OneWeight module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.limit_train_batches = 3;
-  Trainer trainer(options);
-  trainer.fit(module, numbers({1, 2, 3, 4}, false));
+  Trainer(options).fit(module, numbers({1, 2, 3, 4}, false));
   CHECK(module.seen == std::vector<double>{1, 2, 3});
 }
 
 TEST_CASE("max_steps ends in the middle of an epoch, max_epochs -1 goes on until then") {
   OneWeight module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = -1;
+  TrainerOptions options = quiet_options(-1);
   options.max_steps = 5;
   Trainer trainer(options);
   trainer.fit(module, numbers({1, 2}));
@@ -157,12 +146,10 @@ TEST_CASE("max_steps ends in the middle of an epoch, max_epochs -1 goes on until
 TEST_CASE("validation runs at val_check_interval and every n-th epoch") {
   const auto validated = [](std::optional<CheckInterval> interval, std::optional<std::int64_t> every_n_epochs) {
     OneWeight module;
-    TrainerOptions options = quiet_options();
-    options.max_epochs = 2;
+    TrainerOptions options = quiet_options(2);
     options.val_check_interval = interval;
     options.check_val_every_n_epoch = every_n_epochs;
-    Trainer trainer(options);
-    trainer.fit(module, numbers({1, 2, 3, 4}), {numbers({7})});
+    Trainer(options).fit(module, numbers({1, 2, 3, 4}), {numbers({7})});
     return module.validated_after;
   };
   using Steps = std::vector<std::int64_t>;
@@ -183,8 +170,7 @@ TEST_CASE("stop() ends training after the step in which it was called, after val
   module.on_step = [](OneWeight& self) {
     if (self.trainer().global_step() == 1) self.trainer().stop();
   };
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 3;
+  TrainerOptions options = quiet_options(3);
   SECTION("no minimum") {
     Trainer trainer(options);
     trainer.fit(module, numbers({1, 2, 3, 4}), {numbers({7})});
@@ -211,22 +197,17 @@ TEST_CASE("skip_epoch() in on_train_batch_start leaves the batch and the rest of
       if (batch_idx == 1) trainer().skip_epoch();
     }
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
-  Trainer trainer(options);
-  trainer.fit(module, numbers({1, 2, 3}), {numbers({7})});
+  Trainer(quiet_options(2)).fit(module, numbers({1, 2, 3}), {numbers({7})});
   CHECK(module.seen == std::vector<double>{1, 1});
   CHECK(module.validated_after.empty());
 }
 
 TEST_CASE("gradients are clipped by norm or by value") {
   OneWeight module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.gradient_clip_val = 2.0;
   options.gradient_clip_algorithm = GENERATE(levin::GradientClipAlgorithm::kNorm, levin::GradientClipAlgorithm::kValue);
-  Trainer trainer(options);
-  trainer.fit(module, numbers({10, 1}));
+  Trainer(options).fit(module, numbers({10, 1}));
   CHECK(module.weight() == Approx(-3.0).margin(1e-5));
 }
 
@@ -237,20 +218,15 @@ TEST_CASE("an undefined loss skips the update of its batch") {
       return OneWeight::training_step(batch, batch_idx);
     }
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  Trainer trainer(options);
-  trainer.fit(module, numbers({1, 100, 2}));
+  Trainer(quiet_options(1)).fit(module, numbers({1, 100, 2}));
   CHECK(module.weight() == Approx(-3.0));
 }
 
 TEST_CASE("fast_dev_run takes its number of batches of each stage, once") {
   OneWeight module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 7;
+  TrainerOptions options = quiet_options(7);
   options.fast_dev_run = 2;
-  Trainer trainer(options);
-  trainer.fit(module, numbers({1, 2, 3}), {numbers({7, 8, 9})});
+  Trainer(options).fit(module, numbers({1, 2, 3}), {numbers({7, 8, 9})});
   CHECK(module.seen == std::vector<double>{1, 2});
   CHECK(module.validated_after == std::vector<std::int64_t>{2, 2});
 }
@@ -300,9 +276,7 @@ TEST_CASE("manual optimization counts the module's own steps") {
       return output;
     }
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(1));
   trainer.fit(module, numbers({1, 2}));
   CHECK(module.weight() == Approx(-6.0));
   CHECK(trainer.global_step() == 4);
@@ -320,11 +294,9 @@ TEST_CASE("a validation leaves the gradients of manual optimization, which may w
     }
   };
   Waiting module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.val_check_interval = CheckInterval(Limit(1));
-  Trainer trainer(options);
-  trainer.fit(module, numbers({1, 2, 4, 8}), {numbers({1})});
+  Trainer(options).fit(module, numbers({1, 2, 4, 8}), {numbers({1})});
   CHECK(module.validated_after == std::vector<std::int64_t>{0, 1, 1, 2});
   CHECK(module.weight() == Approx(-15.0));
 }
@@ -336,9 +308,7 @@ TEST_CASE("two optimizers need manual optimization, and the error says so") {
       return std::vector<OptimizerSetup>{{optimizer, {}}, {optimizer, {}}};
     }
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(1));
   CHECK_THROWS_WITH(trainer.fit(module, numbers({1})), Catch::Contains("set_automatic_optimization(false)"));
 }
 
@@ -346,9 +316,7 @@ TEST_CASE("log() where it has no place is an error that names hook, key and line
   struct LogsInSetup : OneWeight {
     void setup(Stage) override { log("early", 1.0); }
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(1));
   CHECK_THROWS_WITH(trainer.fit(module, numbers({1})),
                     Catch::Contains("setup") && Catch::Contains("early") && Catch::Contains("fit_loop_test.cpp"));
 }
@@ -364,9 +332,7 @@ TEST_CASE("epoch metrics are weighted by batch size and visible at the epoch's e
     void on_train_epoch_end() override { epoch_value = trainer().callback_metrics().at("mean_epoch"); }
     double step_value = 0, epoch_value = 0;
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(1));
   std::vector<Batch> batches{Batch{{"x", torch::full({3}, 1.0)}}, Batch{{"x", torch::full({1}, 5.0)}}};
   trainer.fit(module, std::make_shared<FixedLoader>(batches));
   CHECK(module.step_value == 5.0);
@@ -380,8 +346,7 @@ TEST_CASE("accumulation over batches of a known size takes the mean over samples
     std::optional<std::int64_t> batch_size() const override { return 2; }
   };
   OneWeight module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.accumulate_grad_batches = 2;
   Trainer trainer(options);
   std::vector<Batch> batches{Batch{{"x", torch::tensor({1.0F, 3.0F})}}, Batch{{"x", torch::tensor({8.0F})}}};
@@ -390,8 +355,7 @@ TEST_CASE("accumulation over batches of a known size takes the mean over samples
 }
 
 TEST_CASE("a module that goes to another Trainer is let go by the first one, which may outlive it") {
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   Trainer first(options);
   {
     OneWeight module;

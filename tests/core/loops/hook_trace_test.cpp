@@ -66,14 +66,12 @@ TEST_CASE("fit calls every hook in Lightning's order") {
   const TemporaryFolder folder;
   HookTrace trace;
   ScheduledModule module(trace);
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(2);
   options.enable_checkpointing = std::nullopt;
-  options.max_epochs = 2;
   options.num_sanity_val_steps = 1;
   options.gradient_clip_val = 1.0;
   options.callbacks = {std::make_shared<SavesTwice>(folder.path()), std::make_shared<RecordingCallback>(trace)};
-  Trainer trainer(options);
-  trainer.fit(module, FixedLoader::of_rows(2, 3), {FixedLoader::of_rows(1, 3)});
+  Trainer(options).fit(module, FixedLoader::of_rows(2, 3), {FixedLoader::of_rows(1, 3)});
 
   const std::string epoch = both("on_train_epoch_start") + kStep + kLastStep + "M.on_validation_model_zero_grad " +
                             evaluation("validation") + both("on_train_epoch_end") + kSave + kSave;
@@ -88,8 +86,7 @@ TEST_CASE("fit calls every hook in Lightning's order") {
 TEST_CASE("accumulating batches run backward only, and the optimizer steps at the end of the window and of the epoch") {
   HookTrace trace;
   RecordingModule module(trace);
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.accumulate_grad_batches = 2;
   options.callbacks = {std::make_shared<RecordingCallback>(trace)};
   Trainer trainer(options);
@@ -137,8 +134,7 @@ TEST_CASE("an exception in a step reaches on_exception and teardown hooks and le
   };
   HookTrace trace;
   Failing module(trace);
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.callbacks = {std::make_shared<RecordingCallback>(trace)};
   Trainer trainer(options);
   CHECK_THROWS_AS(trainer.fit(module, FixedLoader::of_rows(2, 3)), std::domain_error);

@@ -102,8 +102,7 @@ class SlowLoader final : public FixedLoader {
 
 std::string console_of_fit(const LoaderPtr& loader) {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
+  TrainerOptions options = quiet_options(2);
   options.log_file = folder.path() / "console.txt";
   Trainer trainer(options);
   struct Counts final : Module {

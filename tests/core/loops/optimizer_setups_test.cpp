@@ -59,8 +59,7 @@ struct Fitted {
     CHECK(module.second() == Approx(-0.5));
   }
   static TrainerOptions options() {
-    TrainerOptions quiet = quiet_options();
-    quiet.max_epochs = 1;
+    TrainerOptions quiet = quiet_options(1);
     return quiet;
   }
   std::size_t optimizers() const { return trainer.optimizers().size(); }
@@ -178,8 +177,7 @@ TEST_CASE("Adagrad steps what add_param_group() has brought as if it had been th
     trace.on_entry = [&](const std::string& entry) {
       if (late && entry == "M.on_fit_start") adagrad->add_param_group({{module.layer()->bias}});
     };
-    Trainer trainer(Fitted::options());
-    trainer.fit(module, FixedLoader::of_rows(3, 2));
+    Trainer(Fitted::options()).fit(module, FixedLoader::of_rows(3, 2));
     return torch::cat({module.layer()->weight.flatten(), module.layer()->bias});
   };
   CHECK(torch::equal(weights(true), weights(false)));

@@ -46,8 +46,7 @@ struct GroupedRun {
     trainer.fit(module, FixedLoader::of_rows(3, 2), {}, run);
   }
   static TrainerOptions options(std::int64_t max_epochs) {
-    TrainerOptions quiet = quiet_options();
-    quiet.max_epochs = max_epochs;
+    TrainerOptions quiet = quiet_options(max_epochs);
     return quiet;
   }
 

@@ -52,10 +52,9 @@ struct Slope : Module {
 };
 
 TrainerOptions half_options() {
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(1);
   options.accelerator = "HalfCpu";
   options.precision = PrecisionFormat::kFloat16Mixed;
-  options.max_epochs = 1;
   return options;
 }
 
@@ -106,8 +105,7 @@ TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with flo
     torch::nn::Linear layer;
     at::ScalarType input_type{}, output_type{}, weight_type{};
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   SECTION("64-true") {
     options.precision = PrecisionFormat::kFloat64;
     Trainer trainer(options);
@@ -118,8 +116,7 @@ TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with flo
   }
   SECTION("bf16-mixed") {
     options.precision = PrecisionFormat::kBfloat16Mixed;
-    Trainer trainer(options);
-    trainer.fit(module, one_batch(torch::ones({1, 1})));
+    Trainer(options).fit(module, one_batch(torch::ones({1, 1})));
     CHECK(module.input_type == at::kFloat);
     CHECK(module.output_type == at::kBFloat16);
     CHECK(module.weight_type == at::kFloat);
@@ -138,12 +135,10 @@ TEST_CASE("true precision leaves buffers that count or tell true from false as t
     torch::nn::BatchNorm1d norm;
     at::Tensor counts, mask, phases;
   } module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 300;
+  TrainerOptions options = quiet_options(300);
   options.precision = GENERATE(PrecisionFormat::kFloat64, PrecisionFormat::kBfloat16);
   const bool is_double = options.precision == PrecisionFormat::kFloat64;
-  Trainer trainer(options);
-  trainer.fit(module, one_batch(torch::arange(4.0).view({2, 2})));
+  Trainer(options).fit(module, one_batch(torch::arange(4.0).view({2, 2})));
   CHECK(module.norm->weight.scalar_type() == (is_double ? at::kDouble : at::kBFloat16));
   CHECK(module.norm->running_mean.scalar_type() == (is_double ? at::kDouble : at::kBFloat16));
   CHECK(module.norm->num_batches_tracked.scalar_type() == at::kLong);
@@ -157,8 +152,7 @@ TEST_CASE("true precision leaves buffers that count or tell true from false as t
 TEST_CASE("channels_last brings images and weights into that order, and changes neither numbers nor checkpoints") {
   const TemporaryFolder folder;
   const auto fit = [&](Images& module, bool channels_last, std::int64_t epochs, const RunOptions& run = {}) {
-    TrainerOptions options = quiet_options();
-    options.max_epochs = epochs;
+    TrainerOptions options = quiet_options(epochs);
     options.channels_last = channels_last;
     Trainer trainer(options);
     trainer.fit(module, one_batch(torch::arange(150.0).view({2, 3, 5, 5}) / 150), {}, run);
@@ -208,8 +202,7 @@ TEST_CASE("clipping under 16-mixed sees gradients as they are") {
   TrainerOptions options = half_options();
   options.gradient_clip_val = 0.25;
   Slope module(/*automatic=*/true);
-  Trainer trainer(options);
-  trainer.fit(module, batches_of({0.125, 0.5}));
+  Trainer(options).fit(module, batches_of({0.125, 0.5}));
   REQUIRE(module.weights.size() == 2);
   CHECK(module.weights[0] == -0.125);
   CHECK(module.weights[1] == Approx(-0.375).epsilon(1e-4));
@@ -261,9 +254,8 @@ TEST_CASE("weights of 64 bits come back from a checkpoint and from a file with a
   };
   const TemporaryFolder folder;
   const std::string file = (folder / "saved.ckpt").string();
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(1);
   options.precision = PrecisionFormat::kFloat64;
-  options.max_epochs = 1;
   Third module;
   Trainer trainer(options);
   trainer.fit(module, one_batch(torch::ones({1})));

@@ -59,8 +59,7 @@ TEST_CASE("what an entry point sets for the process is afterwards what it was, a
   AnomalyMode::set_enabled(GENERATE(true, false), /*check_nan=*/false);
   at::set_num_threads(2);
   const std::string before = settings_of_process();
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.threads = 1;
   options.deterministic = GENERATE(true, false);
   options.detect_anomaly = options.deterministic;
@@ -88,9 +87,7 @@ TEST_CASE("what writes or changes a run is refused on another thread while hooks
   const TemporaryFolder folder;
   HookTrace trace;
   RecordingModule module(trace);
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(1));
   const std::filesystem::path file = folder / "saved.ckpt";
   const std::map<std::string, std::function<void()>> calls = {
       {"save_checkpoint()", [&] { trainer.save_checkpoint(file); }},
@@ -124,8 +121,7 @@ TEST_CASE("a Trainer within a hook of another one leaves that one's thread what 
   HookTrace trace;
   RecordingModule module(trace);
   RecordingModule other_module(trace);
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   Trainer trainer(options);
   Trainer other(options);
   bool within = false;
@@ -141,9 +137,7 @@ TEST_CASE("a Trainer within a hook of another one leaves that one's thread what 
 TEST_CASE("any thread may end training") {
   HookTrace trace;
   RecordingModule module(trace);
-  TrainerOptions options = quiet_options();
-  options.max_epochs = -1;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(-1));
   std::thread person;
   trace.on_entry = [&](const std::string& entry) {
     if (entry == "M.on_train_epoch_start" && !person.joinable())

@@ -64,9 +64,8 @@ class SavesOnce : public Callback {
 TEST_CASE("a resumed run goes on bit for bit like the one that was not interrupted") {
   const TemporaryFolder folder;
   const auto [epoch, batch, done] = GENERATE(table<int, int, int>({{1, -1, 6}, {1, 0, 4}, {1, 2, 6}, {0, -1, 3}}));
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(4);
   options.enable_checkpointing = std::nullopt;
-  options.max_epochs = 4;
   options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", epoch, batch)};
 
   torch::manual_seed(1);
@@ -111,9 +110,8 @@ class FailsInValidation : public Regression {
 TEST_CASE("a run that an error in a validation has ended resumes in training mode, bit for bit") {
   const TemporaryFolder folder;
   const auto fit = [&](FailsInValidation& module, const RunOptions& how) {
-    TrainerOptions options = quiet_options();
+    TrainerOptions options = quiet_options(4);
     options.enable_checkpointing = std::nullopt;
-    options.max_epochs = 4;
     options.callbacks = {std::make_shared<ModelCheckpoint>(
         ModelCheckpointOptions{.dirpath = folder.path(), .filename = "{step}", .save_top_k = -1, .save_on_exception = true})};
     Trainer(options).fit(module, FixedLoader::of_rows(3, 4), {FixedLoader::of_rows(2, 4)}, how);
@@ -156,9 +154,8 @@ class CountingDataset final : public Dataset {
 
 TEST_CASE("resuming inside an epoch reads nothing of what is done") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(1);
   options.enable_checkpointing = std::nullopt;
-  options.max_epochs = 1;
   options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 89)};
   Regression module;
   const auto loader = [](const std::shared_ptr<CountingDataset>& dataset) {
@@ -175,9 +172,8 @@ TEST_CASE("resuming inside an epoch reads nothing of what is done") {
 
 TEST_CASE("a loader that cannot tell its place resumes with the same batches only") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(1);
   options.enable_checkpointing = std::nullopt;
-  options.max_epochs = 1;
   options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 1)};
   Regression module;
   Trainer(options).fit(module, FixedLoader::of_rows(4, 4));
@@ -197,8 +193,7 @@ TEST_CASE("a loader that cannot tell its place resumes with the same batches onl
 
 TEST_CASE("a run that resumes with nothing to do saves where it stands") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
+  TrainerOptions options = quiet_options(2);
   Regression module;
   Trainer trainer(options);
   trainer.fit(module, FixedLoader::of_rows(2, 4));
@@ -227,8 +222,7 @@ TEST_CASE("a run whose validation was due may resume without any") {
     std::filesystem::path file;
   };
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
+  TrainerOptions options = quiet_options(2);
   SavesInValidation module;
   module.file = folder / "a.ckpt";
   Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {FixedLoader::of_rows(1, 4)});
@@ -241,9 +235,8 @@ TEST_CASE("a run whose validation was due may resume without any") {
 
 TEST_CASE("a run that EarlyStopping has ended ends at once when it is resumed, unless its patience is larger now") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(10);
   options.enable_checkpointing = std::nullopt;
-  options.max_epochs = 10;
   const auto stopping = [](std::int64_t patience) {
     EarlyStoppingOptions early;
     early.monitor = "batches";  // never changes
@@ -269,9 +262,7 @@ TEST_CASE("a run that EarlyStopping has ended ends at once when it is resumed, u
 TEST_CASE("a checkpoint of weights only evaluates but does not resume") {
   const TemporaryFolder folder;
   Regression module;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
-  Trainer trainer(options);
+  Trainer trainer(quiet_options(1));
   trainer.fit(module, FixedLoader::of_rows(3, 4));
   trainer.save_checkpoint(folder / "weights.ckpt", /*weights_only=*/true);
   CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(3, 4), {}, {.ckpt_path = (folder / "weights.ckpt").string()}),

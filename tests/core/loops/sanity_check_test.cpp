@@ -84,9 +84,8 @@ Outcome run(int sanity_steps) {
   saving.dirpath = folder.path();
   saving.monitor = "val_loss";
   const auto checkpoint = std::make_shared<ModelCheckpoint>(saving);
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(3);
   options.enable_checkpointing = std::nullopt;
-  options.max_epochs = 3;
   options.log_every_n_steps = 1;
   options.num_sanity_val_steps = sanity_steps;
   options.logger = logger;
@@ -125,14 +124,12 @@ Outcome run(int sanity_steps) {
 TEST_CASE("the sanity check runs no more batches of a loader than validation does, however the limit is written") {
   const auto checked = [](const std::optional<Limit>& limit, std::int64_t steps) {
     const auto counting = std::make_shared<Counting>();
-    TrainerOptions options = quiet_options();
-    options.max_epochs = 1;
+    TrainerOptions options = quiet_options(1);
     options.num_sanity_val_steps = steps;
     options.limit_val_batches = limit;
     options.callbacks = {counting};
     Noisy module;
-    Trainer trainer(options);
-    trainer.fit(module, FixedLoader::of_rows(1, 2), {FixedLoader::of_rows(100, 2), FixedLoader::of_rows(200, 2)});
+    Trainer(options).fit(module, FixedLoader::of_rows(1, 2), {FixedLoader::of_rows(100, 2), FixedLoader::of_rows(200, 2)});
     return std::pair(counting->checked, counting->counted);
   };
   using Counts = std::pair<std::int64_t, std::int64_t>;

@@ -38,8 +38,7 @@ class Two : public Module {
 /// Fits for an epoch of two batches. Gives the warnings.
 std::vector<std::string> warnings_of(Module& module, const LoaderList& validation = {}) {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
+  TrainerOptions options = quiet_options(2);
   options.log_file = folder / "log";
   Trainer(options).fit(module, FixedLoader::of_rows(2, 4), validation);
   std::ifstream file(folder / "log");
@@ -89,8 +88,7 @@ TEST_CASE("a layer that was not registered is found in the loss, and a step's ow
 
 TEST_CASE("a fit that finds its limit reached says that it trained nothing") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
+  TrainerOptions options = quiet_options(2);
   options.log_file = folder / "log";
   Trainer trainer(options);
   Two first;
@@ -104,8 +102,7 @@ TEST_CASE("a fit that finds its limit reached says that it trained nothing") {
 
 TEST_CASE("a program that catches an error of a fit may fit again, with its loggers") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.log_every_n_steps = 1;
   options.default_root_dir = folder.path();
   options.logger = std::make_shared<CsvLogger>();
@@ -127,8 +124,7 @@ TEST_CASE("a program that catches an error of a fit may fit again, with its logg
 
 TEST_CASE("options that differ from the checkpoint's are named") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.log_file = folder / "log";
   Two module;
   module.set_hparams(Value(Value::Map{{"scale", Value(0.5)}, {"width", Value(3)}, {"path", Value("here")}}));
@@ -150,8 +146,7 @@ TEST_CASE("a module and its data may have options of one name, each its own") {
     Rows() { set_hparams(Value(Value::Map{{"batch_size", Value(32)}, {"seed", Value(1)}})); }
     LoaderPtr train_dataloader() override { return FixedLoader::of_rows(2, 4); }
   } rows;
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.default_root_dir = folder.path();
   options.log_file = folder / "log";
   options.logger = std::make_shared<CsvLogger>();
@@ -280,8 +275,7 @@ TEST_CASE("a fit without a training batch is an error, unless it was asked for n
     trainer.fit(module, FixedLoader::of_rows(batches, 4, knows_size));
     return trainer.stop_reason();
   };
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 2;
+  TrainerOptions options = quiet_options(2);
   CHECK_THROWS_WITH(fit(options, 0), Catch::Contains("the training loader gives no batch") && Catch::Contains("drop_last") &&
                                          Catch::Contains("set limit_train_batches to 0"));
   CHECK(fit(options, 1) == "max_epochs=2 reached");
@@ -334,8 +328,7 @@ TEST_CASE("a schedule whose end training does not come to is told, with the numb
 TEST_CASE("an optimizer of the configuration that takes the place of the module's own is told, with the names of both") {
   const auto log_of = [](Module& module) {
     const TemporaryFolder folder;
-    TrainerOptions options = quiet_options();
-    options.max_epochs = 1;
+    TrainerOptions options = quiet_options(1);
     options.log_file = folder / "log";
     Trainer trainer(options);
     trainer.override_optimizers(

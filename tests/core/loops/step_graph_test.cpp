@@ -83,10 +83,9 @@ struct Fit {
 };
 
 std::shared_ptr<Net> fitted(const Fit& fit, CudaGraph graph, const std::filesystem::path& log) {
-  TrainerOptions options = quiet_options();
+  TrainerOptions options = quiet_options(kEpochs);
   options.accelerator = std::make_shared<RecordingAccelerator>();
   options.cuda_graph = graph;
-  options.max_epochs = kEpochs;
   options.log_level = LogLevel::kDebug;
   options.log_file = log;
   fit.options(options);

@@ -39,8 +39,7 @@ class LargeSteps : public Module {
 
 TEST_CASE("memory that a step has freed is there for the next one") {
   const std::int64_t mebibytes = GENERATE(1, 5);
-  TrainerOptions options = quiet_options();
-  options.max_epochs = 1;
+  TrainerOptions options = quiet_options(1);
   options.process.memory = true;
   LargeSteps module(mebibytes);
   Trainer(options).fit(module, FixedLoader::of_rows(61, 1));

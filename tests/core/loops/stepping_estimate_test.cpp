@@ -47,8 +47,7 @@ class EstimatingModule : public RecordingModule {
 };
 
 TrainerOptions options_of(std::int64_t max_epochs) {
-  TrainerOptions options = quiet_options();
-  options.max_epochs = max_epochs;
+  TrainerOptions options = quiet_options(max_epochs);
   return options;
 }
 

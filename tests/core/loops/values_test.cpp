@@ -185,8 +185,7 @@ TEST_CASE("callbacks and loggers are given as they are") {
                                        ModelCheckpoint({.dirpath = folder / "saved"})},
                          .quiet = true};
   Slope module([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
-  Trainer trainer(options);
-  trainer.fit(module, ones(1), ones(1));
+  Trainer(options).fit(module, ones(1), ones(1));
   CHECK(epochs == 12);
   CHECK(rows == 2);
   CHECK(std::filesystem::exists(folder / "saved"));
