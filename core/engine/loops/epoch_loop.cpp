@@ -14,9 +14,6 @@ namespace levin {
 namespace {
 bool is_monitor(const Callback& callback) { return callback.phase() == CallbackPhase::kMonitor; }
 bool is_normal(const Callback& callback) { return !is_monitor(callback) && HookRunner::others(callback); }
-bool all_have_next(const BoundaryOutcome& outcome) {
-  return std::all_of(outcome.rank_votes.begin(), outcome.rank_votes.end(), [](const Votes& votes) { return votes.has_next; });
-}
 }  // namespace
 
 EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, TrainingData& data, FitValidation& validation,
@@ -26,6 +23,7 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, TrainingData
       position_(run.resume.position),
       hooks_(run.hooks),
       precision_(precision),
+      alone_(run.world_size() == 1),
       stop_(run.options(), run.progress, run.stop, run.world_size()),
       votes_(run.strategy().vote_channel(), run.boundaries, run.trained, run.nan),
       data_(data),
@@ -96,7 +94,7 @@ void EpochLoop::start(const ResumePoint& resume) {
 
 void EpochLoop::agree_on_start() {
   const bool changed = run_.trained.changed();
-  if (run_.world_size() == 1) {
+  if (alone_) {
     if (changed) run_.trained.agree(/*after_reduction=*/false);
     return;
   }
@@ -118,8 +116,7 @@ bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
   if (resume.place == Place::kBatchEnd) {
     position_.place = Place::kBatchEnd;
     position_.hooks_done = resume.hooks_done;
-    HookCounter counter(position_.hooks_done);
-    end_batch_hooks_without_batch(counter, iteration);
+    end_batch_hooks(iteration, {}, nullptr);
     obey_wish_to_skip(iteration);
   }
   if (!iteration.is_last && plan_.known() && !any_rank_has_batch()) {
@@ -151,10 +148,16 @@ bool EpochLoop::any_rank_has_batch() {
   progress_.batch.has_next = data_.has_next();
   const std::int64_t done = position_.batches_done;
   if (plan_.known()) return done == 0 ? plan_.iterations() != 0 : !plan_.is_last(done - 1);
-  if (run_.world_size() == 1) return progress_.batch.has_next;
   // Every rank reaches this because whether the plan is known was agreed when the epoch began.
+  return alone_ ? progress_.batch.has_next : ranks_have_next();
+}
+
+bool EpochLoop::ranks_have_next() {
+  // Every rank reaches this because each caller says why.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch);
-  return run_.module().automatic_optimization() ? outcome.votes.has_next : all_have_next(outcome);
+  if (run_.module().automatic_optimization()) return outcome.votes.has_next;
+  const auto has_next = [](const Votes& votes) { return votes.has_next; };
+  return std::all_of(outcome.rank_votes.begin(), outcome.rank_votes.end(), has_next);
 }
 
 void EpochLoop::run_iterations() {
@@ -198,7 +201,7 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
     run_.metrics->begin_batch({0, 0, 1});
   }
   // On several ranks the batch is worked on all the same: a vote travels with its reduction.
-  const bool skips = run_.world_size() == 1 && run_.stop.skips_epoch();
+  const bool skips = alone_ && run_.stop.skips_epoch();
   StepOutput output;
   if (!skips) {
     const ProfiledAction action(hooks_.profiler(), "run_training_batch");
@@ -222,18 +225,17 @@ Iteration EpochLoop::run_iteration(std::int64_t index) {
 
 void EpochLoop::plan_iteration(Iteration& iteration) {
   // Where ranks may have to ask one another, all go by the number that they have agreed on.
-  if (run_.world_size() == 1 || plan_.known()) window_ = run_.accumulation.batches;
+  if (alone_ || plan_.known()) window_ = run_.accumulation.batches;
   iteration.starts_window = !run_.accumulation.window.open;
   iteration.ends_window = (iteration.index + 1) % window_ == 0;
-  if (run_.world_size() == 1) {
+  if (alone_) {
     iteration.is_last = !progress_.batch.has_next || plan_.is_last(iteration.index);
   } else if (plan_.known()) {
     iteration.is_last = plan_.is_last(iteration.index);
   } else if (window_ > 1 || !reduces_gradients()) {
     // Nothing tells in time which batch is the last, so ranks ask each other. A rare case, and the only one that pays for it.
     // Every rank reaches this because nothing above depends on its own data.
-    const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch);
-    iteration.is_last = run_.module().automatic_optimization() ? !outcome.votes.has_next : !all_have_next(outcome);
+    iteration.is_last = !ranks_have_next();
   }
   iteration.ends_window |= iteration.is_last;
 }
@@ -241,11 +243,7 @@ void EpochLoop::plan_iteration(Iteration& iteration) {
 bool EpochLoop::reduces_gradients() const { return run_.module().automatic_optimization() && !run_.parts.optimizers.empty(); }
 
 StepOutput EpochLoop::optimize(const Iteration& iteration, const Batch* batch) {
-  if (!reduces_gradients()) return forward_only(iteration, batch);
-  return automatic_.run(batch, iteration.index, iteration.starts_window, iteration.ends_window);
-}
-
-StepOutput EpochLoop::forward_only(const Iteration& iteration, const Batch* batch) {
+  if (reduces_gradients()) return automatic_.run(batch, iteration.index, iteration.starts_window, iteration.ends_window);
   if (batch == nullptr) return {};
   const at::AutoGradMode with_gradients(true);
   run_.strategy().synchronize_buffers(run_.module());
@@ -260,25 +258,15 @@ StepOutput EpochLoop::forward_only(const Iteration& iteration, const Batch* batc
 }
 
 void EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples) {
-  if (run_.world_size() > 1 && !reduces_gradients()) {
-    agree_after_manual_step(iteration, steps_before, samples);
-  } else {
-    learn_from_votes(iteration);
-  }
-}
-
-void EpochLoop::learn_from_votes(Iteration& iteration) {
-  if (run_.world_size() == 1) {
+  if (alone_) {
     run_.boundaries.adopt({run_.boundaries.votes()});
     iteration.end_epoch = run_.stop.skips_epoch();
-    return;
-  }
-  if (!votes_.reduced()) return;
-  iteration.end_epoch = votes_.agreed().end_epoch;
-  const std::int64_t window = std::exchange(window_, votes_.agreed().accumulate_grad_batches);
-  if (!plan_.known() && window == 1) {
-    iteration.is_last = !votes_.agreed().has_next;
-    progress_.batch.is_last = iteration.is_last;
+  } else if (!reduces_gradients()) {
+    agree_after_manual_step(iteration, steps_before, samples);
+  } else if (votes_.reduced()) {
+    iteration.end_epoch = votes_.agreed().end_epoch;
+    const std::int64_t window = std::exchange(window_, votes_.agreed().accumulate_grad_batches);
+    if (!plan_.known() && window == 1) progress_.batch.is_last = iteration.is_last = !votes_.agreed().has_next;
   }
 }
 
@@ -304,28 +292,23 @@ void EpochLoop::step_done(const Iteration& iteration) {
 }
 
 void EpochLoop::obey_wish_to_skip(Iteration& iteration) {
-  if (run_.world_size() > 1 || !run_.stop.skips_epoch() || iteration.end_epoch) return;
+  if (!alone_ || !run_.stop.skips_epoch() || iteration.end_epoch) return;
   iteration.end_epoch = true;
   position_.iteration = iteration;
   if (!iteration.is_last) schedulers_.step(Interval::kEpoch, /*on_metric=*/false);
 }
 
 void EpochLoop::end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch) {
-  position_.hooks_done = 0;
   HookCounter counter(position_.hooks_done);
   if (batch != nullptr) {
     hooks_.run_counted(counter, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, &Module::on_train_batch_end, output,
                        *batch, iteration.index);
-  } else {
-    end_batch_hooks_without_batch(counter, iteration);
+    return;
   }
-}
-
-void EpochLoop::end_batch_hooks_without_batch(HookCounter& counter, const Iteration& iteration) {
-  const auto decides = [&](const Callback& callback) { return counter.next() && !is_normal(callback); };
   const auto run = [&](const auto& filter) {
-    hooks_.callbacks_if([&](const Callback& callback) { return filter(callback) && decides(callback); }, Hook::kOnTrainBatchEnd,
-                        &Callback::on_train_batch_end, StepOutput(), Batch(), iteration.index);
+    const auto has_turn = [&](const Callback& callback) { return filter(callback) && counter.next() && !is_normal(callback); };
+    hooks_.callbacks_if(has_turn, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, StepOutput(), Batch(),
+                        iteration.index);
   };
   run(HookRunner::others);
   counter.next();  // the module
@@ -357,7 +340,7 @@ void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hoo
     from == Place::kValidation ? validation_.run(iteration) : validation_.finish(hooks_done);
   }
   if (iteration.ends_window) {
-    if (run_.world_size() > 1 && schedulers_.is_due(Interval::kStep, /*on_metric=*/true)) {
+    if (!alone_ && schedulers_.is_due(Interval::kStep, /*on_metric=*/true)) {
       // Every rank reaches this because all have the same schedulers, and count batches alike.
       run_.boundaries.meet(BoundaryKind::kDecision);
     }
@@ -367,29 +350,28 @@ void EpochLoop::finish_iteration(const Iteration& iteration, Place from, int hoo
   begin_place(run_, Place::kBatch);
 }
 
-void EpochLoop::warn_of_epoch_without_loss() {
+void EpochLoop::warn_of_epoch_without_training() {
+  const auto warn = [&](const char* what, const char* advice, const char* key) {
+    Console::instance().warn_once(
+        format("training_step {} epoch {}, so nothing was trained. {}", what, progress_.epoch, advice), key, Speaker::kRun);
+  };
   const AutomaticOptimization::Steps steps = automatic_.count_steps();
-  if (steps.taken == 0 || steps.with_loss > 0) return;
-  Console::instance().warn_once(
-      format("training_step gave no loss in any step of epoch {}, so nothing was trained. Return the loss; or call "
-             "set_automatic_optimization(false) in the constructor, if training_step takes the optimizer's steps itself.",
-             progress_.epoch),
-      "no loss", Speaker::kRun);
-}
-
-void EpochLoop::warn_of_epoch_without_step() const {
+  if (steps.taken > 0 && steps.with_loss == 0) {
+    warn(
+        "gave no loss in any step of",
+        "Return the loss; or call set_automatic_optimization(false) in the constructor, if training_step takes the optimizer's "
+        "steps itself.",
+        "no loss");
+  }
   const bool by_hand = !run_.module().automatic_optimization() && !run_.parts.optimizers.empty();
-  if (!by_hand || position_.batches_done == 0 || progress_.global_step != first_step_) return;
-  Console::instance().warn_once(
-      format("training_step took no optimizer's step in epoch {}, so nothing was trained. With manual optimization it calls "
-             "manual_backward(loss) and step_optimizer() itself.",
-             progress_.epoch),
-      "no step", Speaker::kRun);
+  if (by_hand && position_.batches_done > 0 && progress_.global_step == first_step_) {
+    warn("took no optimizer's step in", "With manual optimization it calls manual_backward(loss) and step_optimizer() itself.",
+         "no step");
+  }
 }
 
 void EpochLoop::end(bool completed, int hooks_done) {
-  warn_of_epoch_without_loss();
-  warn_of_epoch_without_step();
+  warn_of_epoch_without_training();
   reach_end(completed, hooks_done);
   // Every rank reaches this because all have agreed on the epoch's last batch.
   run_.boundaries.meet(BoundaryKind::kEpochReached);

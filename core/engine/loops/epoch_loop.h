@@ -43,6 +43,8 @@ class EpochLoop {
   /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
   bool resume_behind_step(const ResumePoint& resume);
   bool any_rank_has_batch();
+  /// Ranks: all. An iteration follows: some rank has a batch, or, where a step of the user's own needs them, all have one.
+  bool ranks_have_next();
   /// Iterations until the epoch ends or training stops.
   void run_iterations();
   /// The iteration was the epoch's last, or training stops here: the epoch's end is due.
@@ -53,26 +55,22 @@ class EpochLoop {
   Iteration run_iteration(std::int64_t index);
   void plan_iteration(Iteration& iteration);
   StepOutput optimize(const Iteration& iteration, const Batch* batch);
-  StepOutput forward_only(const Iteration& iteration, const Batch* batch);
   /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
   bool reduces_gradients() const;
   void agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
-  void learn_from_votes(Iteration& iteration);
   void agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
   void step_done(const Iteration& iteration);
   /// On one process, a wish from on_train_batch_end: there is nobody to agree with.
   void obey_wish_to_skip(Iteration& iteration);
+  /// `batch` null: whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too, and
+  /// so does a run that was interrupted before they had their turn.
   void end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch);
-  /// Whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too, and so does a
-  /// run that was interrupted before they had their turn.
-  void end_batch_hooks_without_batch(HookCounter& counter, const Iteration& iteration);
   /// What follows a batch, from a place on: its row, a validation that is due, schedulers.
   void finish_iteration(const Iteration& iteration, Place from, int hooks_done);
   bool row_is_due() const;
   void write_step_row(const Iteration& iteration);
 
-  void warn_of_epoch_without_loss();
-  void warn_of_epoch_without_step() const;
+  void warn_of_epoch_without_training();
   void end(bool completed, int hooks_done);
   /// Callbacks that save state, after all else of the epoch, so that what they save is of an epoch that is done.
   void save(int hooks_done);
@@ -82,6 +80,7 @@ class EpochLoop {
   LoopPosition& position_;
   HookRunner& hooks_;
   const Precision& precision_;
+  const bool alone_;  ///< the only rank: there is nobody to agree with
   StopConditions stop_;
   StepVotes votes_;
   TrainingData& data_;

@@ -120,7 +120,7 @@ void EvaluationLoop::run() {
 
   meet_after_batches();
   // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
-  throw_if_signalled();
+  run_.stop.throw_if_signalled(format("during {} {}", stage_name(stage_), run_.progress.where()));
   hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
   // Every rank reaches this because all have met after their last batches, and go on alike.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
@@ -158,20 +158,15 @@ void EvaluationLoop::run_end_hooks() {
 }
 
 void EvaluationLoop::meet_after_batches() {
-  Progress& progress = run_.progress;
   std::int64_t batches = 0;
-  for (const LoaderProgress& loader : progress.batch.loaders) batches += loader.batches;
+  for (const LoaderProgress& loader : run_.progress.batch.loaders) batches += loader.batches;
   // Every rank reaches this because each runs its own batches, however many, without waiting for others.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochReached, {batches, samples_});
-  progress.evaluation_totals = {};
+  EvaluationTotals& totals = run_.progress.evaluation_totals = {};
   for (const BoundaryPayload& payload : outcome.payloads) {
-    progress.evaluation_totals.batches = std::max(progress.evaluation_totals.batches, payload[0]);
-    progress.evaluation_totals.samples += payload[1];
+    totals.batches = std::max(totals.batches, payload[0]);
+    totals.samples += payload[1];
   }
-}
-
-void EvaluationLoop::throw_if_signalled() const {
-  run_.stop.throw_if_signalled(format("during {} {}", stage_name(stage_), run_.progress.where()));
 }
 
 void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {

@@ -75,7 +75,6 @@ class EvaluationLoop {
   void run_end_hooks();
   /// Meets the ranks that have come to the end of their batches too.
   void meet_after_batches();
-  void throw_if_signalled() const;
   void run_loader(std::int64_t dataloader_idx);
   void run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx);
 
