@@ -5,7 +5,9 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace levin::test {
 
@@ -16,6 +18,16 @@ inline std::string read_text(const std::filesystem::path& file) {
   std::ostringstream text;
   text << input.rdbuf();  // as a whole: tests read large files often, and are not optimized
   return std::move(text).str();
+}
+
+/// The lines of a text that contain this.
+inline std::vector<std::string> lines_with(const std::string& text, std::string_view part) {
+  std::istringstream input(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(input, line);) {
+    if (line.find(part) != std::string::npos) lines.push_back(line);
+  }
+  return lines;
 }
 
 }  // namespace levin::test

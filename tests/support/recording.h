@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -182,16 +183,18 @@ class RecordingModule : public Module {
 #undef RECORD_CALLBACK
 #undef RECORD_MODULE
 
-/// Options for a quiet run that writes nothing.
-inline TrainerOptions quiet_options(std::optional<std::int64_t> max_epochs = std::nullopt) {
-  TrainerOptions options;
-  options.max_epochs = max_epochs;
-  options.logger = false;
-  options.enable_checkpointing = false;
-  options.enable_progress_bar = false;
-  options.enable_model_summary = false;
-  options.num_sanity_val_steps = 0;
+/// Options for a quiet run that writes nothing but what they ask for.
+inline TrainerOptions quiet(TrainerOptions options) {
+  if (options.logger.is_default()) options.logger = false;
+  const bool saves = std::any_of(options.callbacks.begin(), options.callbacks.end(),
+                                 [](const Component<Callback>& callback) { return callback.get()->saves_state(); });
+  if (!saves) options.enable_checkpointing = options.enable_checkpointing.value_or(false);
+  options.enable_progress_bar = options.enable_model_summary = false;
+  options.num_sanity_val_steps = options.num_sanity_val_steps.value_or(0);
   return options;
+}
+inline TrainerOptions quiet_options(std::optional<std::int64_t> max_epochs = std::nullopt) {
+  return quiet({.max_epochs = max_epochs});
 }
 
 }  // namespace levin::test

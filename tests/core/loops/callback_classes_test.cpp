@@ -97,8 +97,7 @@ TEST_CASE("a profiler that throws where it must not leaves the run, and the erro
     int times = 0;
   };
   const auto profiler = std::make_shared<Throwing>();
-  TrainerOptions options = quiet_options(1);
-  options.profiler = profiler;
+  TrainerOptions options = quiet({.max_epochs = 1, .profiler = profiler});
   WithCallbacks module;
   Trainer(options).fit(module, FixedLoader::of_rows(2, 2));
   CHECK(profiler->times > 0);

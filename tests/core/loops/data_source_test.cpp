@@ -1,9 +1,8 @@
 #include "levin/core/engine/loops/data_source.h"
 
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <sstream>
 
+#include "support/file_text.h"
 #include "support/fixed_loader.h"
 #include "support/run_bench.h"
 #include "support/temporary_folder.h"
@@ -29,18 +28,12 @@ class TwoShardedSets final : public DataModule {
   std::shared_ptr<ShardedLoader> validation = std::make_shared<ShardedLoader>();
 };
 
-class WithOwnLoader final : public Module {
- public:
-  LoaderPtr train_dataloader() override { return train; }
-  LoaderPtr train = std::make_shared<ShardedLoader>();
-};
-
 }  // namespace
 
 TEST_CASE("a data module's loaders come before all others") {
   RunBench bench;
   TwoShardedSets data;
-  WithOwnLoader module;
+  Module module;
   DataSource source(data);
   CHECK(source.data_module() == &data);
   CHECK(source.train(module, bench.setup, bench.hooks) == data.train);
@@ -48,34 +41,17 @@ TEST_CASE("a data module's loaders come before all others") {
   CHECK(source.evaluation(Stage::kTest, module, bench.setup, bench.hooks).empty());
 }
 
-TEST_CASE("loaders that were passed come before the module's own") {
-  RunBench bench;
-  WithOwnLoader module;
-  const auto passed = std::make_shared<ShardedLoader>();
-  CHECK(DataSource(passed, {}).train(module, bench.setup, bench.hooks) == passed);
-  CHECK(DataSource(nullptr, {}).train(module, bench.setup, bench.hooks) == module.train);
-}
-
-TEST_CASE("training data is evened out as the options say, evaluation data never") {
-  TrainerOptions options = quiet_options();
-  options.uneven = Uneven::kDrop;
-  RunBench bench(options);
-  TwoShardedSets data;
-  DataSource source(data);
-  source.train(bench.module, bench.setup, bench.hooks);
-  source.evaluation(Stage::kValidate, bench.module, bench.setup, bench.hooks);
-  CHECK(data.train->shard.uneven == Uneven::kDrop);
-  CHECK(data.validation->shard.uneven == Uneven::kKeep);
-  CHECK_FALSE(data.train->shard.force_sequential);
-}
-
-TEST_CASE("overfit_batches keeps the training data in its order") {
-  TrainerOptions options = quiet_options();
-  options.overfit_batches = Limit(2);
-  RunBench bench(options);
-  TwoShardedSets data;
-  DataSource(data).train(bench.module, bench.setup, bench.hooks);
-  CHECK(data.train->shard.force_sequential);
+TEST_CASE("training data is evened out and keeps its order as the options say, evaluation data never") {
+  for (const bool overfits : {false, true}) {
+    RunBench bench(quiet({.overfit_batches = overfits ? Limit(2) : Limit(0.0), .uneven = Uneven::kDrop}));
+    TwoShardedSets data;
+    DataSource source(data);
+    source.train(bench.module, bench.setup, bench.hooks);
+    source.evaluation(Stage::kValidate, bench.module, bench.setup, bench.hooks);
+    CHECK(data.train->shard.uneven == Uneven::kDrop);
+    CHECK(data.validation->shard.uneven == Uneven::kKeep);
+    CHECK(data.train->shard.force_sequential == overfits);
+  }
 }
 
 TEST_CASE("an empty loader among several is an error that names the hook") {
@@ -91,12 +67,8 @@ TEST_CASE("an empty loader of an evaluation is told, with what it is for") {
     std::optional<SampleShare> sample_share() const override { return SampleShare{}; }
   };
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
-  options.log_file = folder / "log.txt";
-  RunBench bench(options);
+  RunBench bench(quiet({.log_file = folder / "log.txt"}));
   Module module;
   DataSource(nullptr, {std::make_shared<Empty>()}).evaluation(Stage::kValidate, module, bench.setup, bench.hooks);
-  std::ostringstream log;
-  log << std::ifstream(folder / "log.txt").rdbuf();
-  CHECK_THAT(log.str(), Catch::Contains("The validate loader is empty"));
+  CHECK_THAT(read_text(folder / "log.txt"), Catch::Contains("The validate loader is empty"));
 }

@@ -63,8 +63,7 @@ TEST_CASE("a limit of no batches leaves nothing of any stage, written as a numbe
 TEST_CASE("evaluation runs in evaluation mode without gradients, and leaves modes as they were") {
   Mean module;
   module.train();
-  TrainerOptions options = quiet_options();
-  options.inference_mode = GENERATE(true, false);
+  TrainerOptions options = quiet({.inference_mode = GENERATE(true, false)});
   Trainer(options).test(module, {rows({{1}})}, {.verbose = false});
   CHECK_FALSE(module.was_training);
   CHECK_FALSE(module.had_gradients);
@@ -84,9 +83,7 @@ TEST_CASE("several loaders give a map each, with the loader's number in the key"
 
 TEST_CASE("predict gives what predict_step returned, by loader and batch") {
   Mean module;
-  TrainerOptions options = quiet_options();
-  options.limit_predict_batches = 2;
-  Trainer trainer(options);
+  Trainer trainer(quiet({.limit_predict_batches = 2}));
   const auto predictions = trainer.predict(module, {rows({{1}, {2, 3}, {4}}), rows({{5}})});
   REQUIRE(predictions.size() == 2);
   REQUIRE(predictions[0].size() == 2);
@@ -120,9 +117,7 @@ TEST_CASE("hooks after an evaluation step are given what the step kept, and noth
     std::vector<bool> seen;
   };
   const auto callback = std::make_shared<Sees>();
-  TrainerOptions options = quiet_options();
-  options.callbacks = {callback};
-  Trainer trainer(options);
+  Trainer trainer(quiet({.callbacks = {callback}}));
   const LoaderList loaders = {rows({{1, 2}, {3}, {4}})};
   trainer.validate(module, loaders, {.verbose = false});
   CHECK(module.seen == std::vector<double>{3, -1, 4});

@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <sstream>
 
+#include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -32,16 +31,13 @@ class Failing final : public Module {
 /// What the console says of the error that ends a fit.
 std::string error_of(Failing& module) {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(1);
-  options.log_file = folder / "log";
+  TrainerOptions options = quiet({.max_epochs = 1, .log_file = folder / "log"});
   const auto loader =
       std::make_shared<FixedLoader>(std::vector<Batch>{Batch{{"x", torch::ones({4, 2})}, {"y", torch::tensor({0, 1, 2, 3})}}});
   CHECK_THROWS(Trainer(options).fit(module, loader, {loader}));
-  std::ifstream file(folder / "log");
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto at = text.str().find("failed ");
-  return at == std::string::npos ? "" : text.str().substr(at);
+  const std::string text = read_text(folder / "log");
+  const auto at = text.find("failed ");
+  return at == std::string::npos ? "" : text.substr(at);
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ class OneWeight : public Module {
     if (on_step) on_step(*this);
     return loss;
   }
+  void on_train_batch_end(const StepOutput& output, const Batch&, std::int64_t) override {
+    CHECK_FALSE((output.loss.defined() && output.loss.requires_grad()));
+  }
   void validation_step(const Batch&, std::int64_t) override { validated_after.push_back(trainer().global_step()); }
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
 
@@ -43,14 +46,110 @@ std::shared_ptr<FixedLoader> numbers(const std::vector<float>& values, bool know
 
 }  // namespace
 
-TEST_CASE("a step is the optimizer's step on the gradient of one batch") {
-  OneWeight module;
-  Trainer trainer(quiet_options(2));
-  trainer.fit(module, numbers({1, 2}));
-  CHECK(module.weight() == Approx(-6.0));
+TEST_CASE("options and limits say which batches make which steps") {
+  struct Sized : FixedLoader {
+    using FixedLoader::FixedLoader;
+    std::optional<std::int64_t> batch_size() const override { return 2; }
+  };
+  const auto of_two = std::make_shared<Sized>(
+      std::vector<Batch>{Batch{{"x", torch::tensor({1.0F, 3.0F})}}, Batch{{"x", torch::tensor({8.0F})}}});
+  const auto four = numbers({1, 2, 3, 4});
+  const auto norm = levin::GradientClipAlgorithm::kNorm;
+  const auto value = levin::GradientClipAlgorithm::kValue;
+  const auto check = [](const char* what, const TrainerOptions& options, const LoaderPtr& loader,
+                        const std::vector<double>& seen, double weight, std::int64_t steps) {
+    INFO(what);
+    OneWeight module;
+    Trainer trainer(quiet(options));
+    trainer.fit(module, loader, {numbers({7, 8, 9})});
+    CHECK(module.seen == seen);
+    CHECK(module.weight() == Approx(weight).margin(1e-5));
+    CHECK(trainer.global_step() == steps);
+    if (options.fast_dev_run) CHECK(module.validated_after == std::vector<std::int64_t>{2, 2});
+  };
+  check("the optimizer steps on the gradient of one batch", {.max_epochs = 2}, numbers({1, 2}), {1, 2, 1, 2}, -6, 4);
+  // (1 + 3) / 2, then 5 / 1: Lightning would divide the remainder by 2 as well.
+  check("the mean over the batches that there were", {.max_epochs = 1, .accumulate_grad_batches = 2}, numbers({1, 3, 5}),
+        {1, 3, 5}, -7, 2);
+  check("the same of a loader that does not know its size", {.max_epochs = 1, .accumulate_grad_batches = 2},
+        numbers({1, 3, 5}, false), {1, 3, 5}, -7, 2);
+  // (1 + 3 + 8) / 3, where the mean of the two means is 5.
+  check("the mean over samples of batches of a known size", {.max_epochs = 1, .accumulate_grad_batches = 2}, of_two, {1, 8}, -4,
+        1);
+  check("an int limits by number", {.max_epochs = 1, .limit_train_batches = 1}, four, {1}, -1, 1);
+  check("a float limits by share, of all", {.max_epochs = 1, .limit_train_batches = 1.0}, four, {1, 2, 3, 4}, -10, 4);
+  check("a float limits by share", {.max_epochs = 1, .limit_train_batches = 0.5}, four, {1, 2}, -3, 2);
+  check("no batch", {.max_epochs = 1, .limit_train_batches = 0}, four, {}, 0, 0);
+  check("a limit of a loader that does not know its size", {.max_epochs = 1, .limit_train_batches = 3},
+        numbers({1, 2, 3, 4}, false), {1, 2, 3}, -6, 3);
+  check("max_steps in the middle of an epoch", {.max_epochs = -1, .max_steps = 5}, numbers({1, 2}), {1, 2, 1, 2, 1}, -7, 5);
+  check("clipped by norm", {.max_epochs = 1, .gradient_clip_val = 2.0, .gradient_clip_algorithm = norm}, numbers({10, 1}),
+        {10, 1}, -3, 2);
+  check("clipped by value", {.max_epochs = 1, .gradient_clip_val = 2.0, .gradient_clip_algorithm = value}, numbers({10, 1}),
+        {10, 1}, -3, 2);
+  check("fast_dev_run", {.max_epochs = 7, .fast_dev_run = 2}, four, {1, 2}, -3, 2);
+}
+
+TEST_CASE("a module may leave out the update of a batch, or a batch and the rest of its epoch") {
+  struct Leaves : OneWeight {
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      const StepOutput output = OneWeight::training_step(batch, batch_idx);
+      return batch_idx == 1 ? StepOutput() : output;
+    }
+    void on_train_batch_start(const Batch&, std::int64_t batch_idx) override {
+      if (skips && batch_idx == 1) trainer().skip_epoch();
+    }
+    bool skips = false;
+  };
+  Leaves without_loss;
+  Trainer(quiet_options(1)).fit(without_loss, numbers({1, 100, 2}));
+  CHECK(without_loss.weight() == Approx(-3.0));
+  Leaves skipping;
+  skipping.skips = true;
+  Trainer(quiet_options(2)).fit(skipping, numbers({1, 2, 3}), {numbers({7})});
+  CHECK(skipping.seen == std::vector<double>{1, 1});
+  CHECK(skipping.validated_after.empty());
+}
+
+TEST_CASE("manual optimization counts the module's own steps, and a validation leaves gradients that wait for more batches") {
+  struct Manual : OneWeight {
+    explicit Manual(bool waits) : waits_(waits) { set_automatic_optimization(false); }
+    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
+      manual_backward(OneWeight::training_step(batch, batch_idx).loss);
+      if (waits_ && batch_idx % 2 == 0) return {};
+      step_optimizer();
+      if (!waits_) step_optimizer();
+      optimizer().zero_grad();
+      return {};
+    }
+    bool waits_;
+  };
+  Manual twice(false);
+  Trainer trainer(quiet_options(1));
+  trainer.fit(twice, numbers({1, 2}));
+  CHECK(twice.weight() == Approx(-6.0));
   CHECK(trainer.global_step() == 4);
-  CHECK(trainer.current_epoch() == 2);
+  CHECK(trainer.current_epoch() == 1);
   CHECK(trainer.num_training_batches() == 2);
+  Manual waiting(true);
+  Trainer(quiet({.max_epochs = 1, .val_check_interval = Limit(1)})).fit(waiting, numbers({1, 2, 4, 8}), {numbers({1})});
+  CHECK(waiting.validated_after == std::vector<std::int64_t>{0, 1, 1, 2});
+  CHECK(waiting.weight() == Approx(-15.0));
+}
+
+TEST_CASE("what a module must not do is an error that says where, and what to do") {
+  struct Two : OneWeight {
+    OptimizerSetups configure_optimizers() override {
+      auto optimizer = std::make_shared<torch::optim::SGD>(parameters(), 1.0);
+      return std::vector<OptimizerSetup>{{optimizer, {}}, {optimizer, {}}};
+    }
+  } two;
+  CHECK_THROWS_WITH(Trainer(quiet_options(1)).fit(two, numbers({1})), Catch::Contains("set_automatic_optimization(false)"));
+  struct LogsInSetup : OneWeight {
+    void setup(Stage) override { log("early", 1.0); }
+  } early;
+  CHECK_THROWS_WITH(Trainer(quiet_options(1)).fit(early, numbers({1})),
+                    Catch::Contains("setup") && Catch::Contains("early") && Catch::Contains("fit_loop_test.cpp"));
 }
 
 TEST_CASE("a part that is frozen before fit() stays in evaluation mode while the rest trains") {
@@ -99,50 +198,6 @@ TEST_CASE("loaders that are not passed are the module's own") {
   CHECK_THROWS_WITH(trainer.test(module), Catch::Contains("test needs data"));
 }
 
-TEST_CASE("accumulation takes the mean over the batches that there were, in the remainder too") {
-  const bool knows_size = GENERATE(true, false);
-  OneWeight module;
-  TrainerOptions options = quiet_options(1);
-  options.accumulate_grad_batches = 2;
-  Trainer trainer(options);
-  trainer.fit(module, numbers({1, 3, 5}, knows_size));
-  // (1 + 3) / 2, then 5 / 1: Lightning would divide the remainder by 2 as well.
-  CHECK(module.weight() == Approx(-7.0));
-  CHECK(trainer.global_step() == 2);
-}
-
-TEST_CASE("limits take ints as numbers and floats as shares") {
-  const auto seen_with = [](Limit limit) {
-    OneWeight module;
-    TrainerOptions options = quiet_options(1);
-    options.limit_train_batches = limit;
-    Trainer(options).fit(module, numbers({1, 2, 3, 4}));
-    return module.seen;
-  };
-  CHECK(seen_with(1) == std::vector<double>{1});
-  CHECK(seen_with(1.0) == std::vector<double>{1, 2, 3, 4});
-  CHECK(seen_with(0.5) == std::vector<double>{1, 2});
-  CHECK(seen_with(0).empty());
-}
-
-TEST_CASE("a limit holds for a loader that does not know its size") {
-  OneWeight module;
-  TrainerOptions options = quiet_options(1);
-  options.limit_train_batches = 3;
-  Trainer(options).fit(module, numbers({1, 2, 3, 4}, false));
-  CHECK(module.seen == std::vector<double>{1, 2, 3});
-}
-
-TEST_CASE("max_steps ends in the middle of an epoch, max_epochs -1 goes on until then") {
-  OneWeight module;
-  TrainerOptions options = quiet_options(-1);
-  options.max_steps = 5;
-  Trainer trainer(options);
-  trainer.fit(module, numbers({1, 2}));
-  CHECK(trainer.global_step() == 5);
-  CHECK(module.seen == std::vector<double>{1, 2, 1, 2, 1});
-}
-
 TEST_CASE("validation runs at val_check_interval and every n-th epoch") {
   const auto validated = [](std::optional<CheckInterval> interval, std::optional<std::int64_t> every_n_epochs) {
     OneWeight module;
@@ -166,69 +221,19 @@ TEST_CASE("validation runs at val_check_interval and every n-th epoch") {
 }
 
 TEST_CASE("stop() ends training after the step in which it was called, after validation, unless minimums are not met") {
-  OneWeight module;
-  module.on_step = [](OneWeight& self) {
-    if (self.trainer().global_step() == 1) self.trainer().stop();
-  };
-  TrainerOptions options = quiet_options(3);
-  SECTION("no minimum") {
-    Trainer trainer(options);
+  const auto check = [](const TrainerOptions& options, std::int64_t steps, const std::vector<std::int64_t>& validated_after) {
+    OneWeight module;
+    module.on_step = [](OneWeight& self) {
+      if (self.trainer().global_step() == 1) self.trainer().stop();
+    };
+    Trainer trainer(quiet(options));
     trainer.fit(module, numbers({1, 2, 3, 4}), {numbers({7})});
-    CHECK(trainer.global_step() == 2);
-    CHECK(module.validated_after == std::vector<std::int64_t>{2});
-  }
-  SECTION("min_steps") {
-    options.min_steps = 3;
-    Trainer trainer(options);
-    trainer.fit(module, numbers({1, 2, 3, 4}));
-    CHECK(trainer.global_step() == 4);  // min_steps sets min_epochs to 1, as in Lightning
-  }
-  SECTION("min_epochs") {
-    options.min_epochs = 2;
-    Trainer trainer(options);
-    trainer.fit(module, numbers({1, 2, 3, 4}));
-    CHECK(trainer.global_step() == 8);
-  }
-}
-
-TEST_CASE("skip_epoch() in on_train_batch_start leaves the batch and the rest of the epoch out") {
-  struct Skips : OneWeight {
-    void on_train_batch_start(const Batch&, std::int64_t batch_idx) override {
-      if (batch_idx == 1) trainer().skip_epoch();
-    }
-  } module;
-  Trainer(quiet_options(2)).fit(module, numbers({1, 2, 3}), {numbers({7})});
-  CHECK(module.seen == std::vector<double>{1, 1});
-  CHECK(module.validated_after.empty());
-}
-
-TEST_CASE("gradients are clipped by norm or by value") {
-  OneWeight module;
-  TrainerOptions options = quiet_options(1);
-  options.gradient_clip_val = 2.0;
-  options.gradient_clip_algorithm = GENERATE(levin::GradientClipAlgorithm::kNorm, levin::GradientClipAlgorithm::kValue);
-  Trainer(options).fit(module, numbers({10, 1}));
-  CHECK(module.weight() == Approx(-3.0).margin(1e-5));
-}
-
-TEST_CASE("an undefined loss skips the update of its batch") {
-  struct Undefined : OneWeight {
-    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-      if (batch_idx == 1) return {};
-      return OneWeight::training_step(batch, batch_idx);
-    }
-  } module;
-  Trainer(quiet_options(1)).fit(module, numbers({1, 100, 2}));
-  CHECK(module.weight() == Approx(-3.0));
-}
-
-TEST_CASE("fast_dev_run takes its number of batches of each stage, once") {
-  OneWeight module;
-  TrainerOptions options = quiet_options(7);
-  options.fast_dev_run = 2;
-  Trainer(options).fit(module, numbers({1, 2, 3}), {numbers({7, 8, 9})});
-  CHECK(module.seen == std::vector<double>{1, 2});
-  CHECK(module.validated_after == std::vector<std::int64_t>{2, 2});
+    CHECK(trainer.global_step() == steps);
+    CHECK(module.validated_after == validated_after);
+  };
+  check({.max_epochs = 3}, 2, {2});
+  check({.max_epochs = 3, .min_steps = 3}, 4, {4});  // min_steps sets min_epochs to 1, as in Lightning
+  check({.max_epochs = 3, .min_epochs = 2}, 8, {4, 8});
 }
 
 TEST_CASE("toggled optimizers take turns, and a turn that is not ended or begun is an error") {
@@ -264,63 +269,6 @@ TEST_CASE("toggled optimizers take turns, and a turn that is not ended or begun 
   for (const at::Tensor& parameter : module.parameters()) CHECK(parameter.requires_grad());
 }
 
-TEST_CASE("manual optimization counts the module's own steps") {
-  struct Manual : OneWeight {
-    Manual() { set_automatic_optimization(false); }
-    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-      const StepOutput output = OneWeight::training_step(batch, batch_idx);
-      optimizer_zero_grad(optimizer());
-      manual_backward(output.loss);
-      step_optimizer();
-      step_optimizer();
-      return output;
-    }
-  } module;
-  Trainer trainer(quiet_options(1));
-  trainer.fit(module, numbers({1, 2}));
-  CHECK(module.weight() == Approx(-6.0));
-  CHECK(trainer.global_step() == 4);
-}
-
-TEST_CASE("a validation leaves the gradients of manual optimization, which may wait for more batches") {
-  struct Waiting final : OneWeight {
-    Waiting() { set_automatic_optimization(false); }
-    StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-      manual_backward(OneWeight::training_step(batch, batch_idx).loss);
-      if (batch_idx % 2 == 0) return {};
-      step_optimizer();
-      optimizer().zero_grad();
-      return {};
-    }
-  };
-  Waiting module;
-  TrainerOptions options = quiet_options(1);
-  options.val_check_interval = CheckInterval(Limit(1));
-  Trainer(options).fit(module, numbers({1, 2, 4, 8}), {numbers({1})});
-  CHECK(module.validated_after == std::vector<std::int64_t>{0, 1, 1, 2});
-  CHECK(module.weight() == Approx(-15.0));
-}
-
-TEST_CASE("two optimizers need manual optimization, and the error says so") {
-  struct Two : OneWeight {
-    OptimizerSetups configure_optimizers() override {
-      auto optimizer = std::make_shared<torch::optim::SGD>(parameters(), 1.0);
-      return std::vector<OptimizerSetup>{{optimizer, {}}, {optimizer, {}}};
-    }
-  } module;
-  Trainer trainer(quiet_options(1));
-  CHECK_THROWS_WITH(trainer.fit(module, numbers({1})), Catch::Contains("set_automatic_optimization(false)"));
-}
-
-TEST_CASE("log() where it has no place is an error that names hook, key and line") {
-  struct LogsInSetup : OneWeight {
-    void setup(Stage) override { log("early", 1.0); }
-  } module;
-  Trainer trainer(quiet_options(1));
-  CHECK_THROWS_WITH(trainer.fit(module, numbers({1})),
-                    Catch::Contains("setup") && Catch::Contains("early") && Catch::Contains("fit_loop_test.cpp"));
-}
-
 TEST_CASE("epoch metrics are weighted by batch size and visible at the epoch's end") {
   struct Logs : OneWeight {
     StepOutput training_step(const Batch& batch, std::int64_t) override {
@@ -338,20 +286,6 @@ TEST_CASE("epoch metrics are weighted by batch size and visible at the epoch's e
   CHECK(module.step_value == 5.0);
   CHECK(module.epoch_value == Approx(2.0));  // (3 * 1 + 1 * 5) / 4
   CHECK(trainer.callback_metrics().at("mean") == Approx(2.0));
-}
-
-TEST_CASE("accumulation over batches of a known size takes the mean over samples") {
-  struct Sized : FixedLoader {
-    using FixedLoader::FixedLoader;
-    std::optional<std::int64_t> batch_size() const override { return 2; }
-  };
-  OneWeight module;
-  TrainerOptions options = quiet_options(1);
-  options.accumulate_grad_batches = 2;
-  Trainer trainer(options);
-  std::vector<Batch> batches{Batch{{"x", torch::tensor({1.0F, 3.0F})}}, Batch{{"x", torch::tensor({8.0F})}}};
-  trainer.fit(module, std::make_shared<Sized>(batches));
-  CHECK(module.weight() == Approx(-4.0));  // (1 + 3 + 8) / 3, where the mean of the two means is 5
 }
 
 TEST_CASE("a module that goes to another Trainer is let go by the first one, which may outlive it") {
@@ -375,8 +309,6 @@ TEST_CASE("numbers of hosts, restarts and devices that no run has are refused, a
     options.*option = kHuge;
     CHECK_THROWS_AS(Trainer(options), ConfigError);
   }
-  TrainerOptions options = quiet_options();
-  options.max_restarts = 1;
-  options.min_devices = kHuge;
+  TrainerOptions options = quiet({.max_restarts = 1, .min_devices = kHuge});
   CHECK_THROWS_AS(Trainer(options), ConfigError);
 }

@@ -66,12 +66,11 @@ TEST_CASE("fit calls every hook in Lightning's order") {
   const TemporaryFolder folder;
   HookTrace trace;
   ScheduledModule module(trace);
-  TrainerOptions options = quiet_options(2);
-  options.enable_checkpointing = std::nullopt;
-  options.num_sanity_val_steps = 1;
-  options.gradient_clip_val = 1.0;
-  options.callbacks = {std::make_shared<SavesTwice>(folder.path()), std::make_shared<RecordingCallback>(trace)};
-  Trainer(options).fit(module, FixedLoader::of_rows(2, 3), {FixedLoader::of_rows(1, 3)});
+  Trainer trainer(quiet({.max_epochs = 2,
+                         .callbacks = {std::make_shared<SavesTwice>(folder.path()), std::make_shared<RecordingCallback>(trace)},
+                         .num_sanity_val_steps = 1,
+                         .gradient_clip_val = 1.0}));
+  trainer.fit(module, FixedLoader::of_rows(2, 3), {FixedLoader::of_rows(1, 3)});
 
   const std::string epoch = both("on_train_epoch_start") + kStep + kLastStep + "M.on_validation_model_zero_grad " +
                             evaluation("validation") + both("on_train_epoch_end") + kSave + kSave;
@@ -106,9 +105,7 @@ TEST_CASE("accumulating batches run backward only, and the optimizer steps at th
 TEST_CASE("validate, test and predict call their hooks in Lightning's order") {
   HookTrace trace;
   RecordingModule module(trace);
-  TrainerOptions options = quiet_options();
-  options.callbacks = {std::make_shared<RecordingCallback>(trace)};
-  Trainer trainer(options);
+  Trainer trainer(quiet({.callbacks = {std::make_shared<RecordingCallback>(trace)}}));
   const std::string start = "M.configure_callbacks M.prepare_data ";
 
   trainer.validate(module, {FixedLoader::of_rows(1, 3)}, {.verbose = false});
@@ -134,9 +131,7 @@ TEST_CASE("an exception in a step reaches on_exception and teardown hooks and le
   };
   HookTrace trace;
   Failing module(trace);
-  TrainerOptions options = quiet_options(1);
-  options.callbacks = {std::make_shared<RecordingCallback>(trace)};
-  Trainer trainer(options);
+  Trainer trainer(quiet({.max_epochs = 1, .callbacks = {std::make_shared<RecordingCallback>(trace)}}));
   CHECK_THROWS_AS(trainer.fit(module, FixedLoader::of_rows(2, 3)), std::domain_error);
   const std::string end = "M.optimizer_step M.training_step " + both("on_exception") + both("teardown(fit)");
   CHECK(trace.str().ends_with(without_last_space(end)));

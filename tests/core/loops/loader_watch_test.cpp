@@ -102,9 +102,7 @@ class SlowLoader final : public FixedLoader {
 
 std::string console_of_fit(const LoaderPtr& loader) {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(2);
-  options.log_file = folder.path() / "console.txt";
-  Trainer trainer(options);
+  Trainer trainer(quiet({.max_epochs = 2, .log_file = folder.path() / "console.txt"}));
   struct Counts final : Module {
     Counts() : weight(register_parameter("weight", torch::ones({1}))) {}
     StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).sum(); }

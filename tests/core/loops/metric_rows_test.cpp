@@ -1,6 +1,7 @@
 #include "levin/core/engine/parts/metric_rows.h"
 
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "support/run_bench.h"
 
@@ -47,41 +48,29 @@ struct RowsBench : RunBench {
 
 }  // namespace
 
-TEST_CASE("rank 0's loggers get the reduced row, and every rank's values when they want them") {
-  RowsBench bench;
-  bench.progress.epoch = 3;
-  bench.progress.stage = Stage::kValidate;
-  bench.rows(true).write(outcome(), 17, /*epoch_end=*/true);
-  REQUIRE(bench.plain->rows.size() == 1);
-  const MetricRow& row = bench.plain->rows.front();
-  CHECK(row.values == MetricMap{{"loss", 0.5}});
-  CHECK(row.step == 17);
-  CHECK(row.epoch == 3);
-  CHECK(row.stage == Stage::kValidate);
-  CHECK(row.epoch_end);
-  CHECK(bench.plain->own_rows.empty());
-  CHECK(bench.plain->ranks.empty());
-  CHECK(bench.detailed->ranks == outcome().rank_rows);
-  REQUIRE(bench.detailed->own_rows.size() == 1);
-  CHECK(bench.detailed->own_rows.front().values == MetricMap{{"loss", 0.25}});
-}
-
-TEST_CASE("other ranks' loggers get their own values only, and of steps not a second time") {
-  RowsBench bench;
-  bench.rows(false).write(outcome(), 0, /*epoch_end=*/true);
-  CHECK(bench.plain->rows.empty());
-  CHECK(bench.detailed->rows.empty());
-  CHECK(bench.detailed->own_rows.size() == 1);
-  // Step values were written when the step was done.
-  bench.rows(false).write(outcome(), 0, /*epoch_end=*/false);
-  CHECK(bench.detailed->own_rows.size() == 1);
-}
-
-TEST_CASE("a boundary without values writes nothing") {
-  RowsBench bench;
-  bench.rows(true).write({}, 0, /*epoch_end=*/true);
-  CHECK(bench.plain->rows.empty());
-  CHECK(bench.detailed->own_rows.empty());
+TEST_CASE("rank 0's loggers get the reduced row, and every rank's own values when they want them, of steps not a second time") {
+  for (const bool is_global_zero : {true, false}) {
+    RowsBench bench;
+    bench.progress.epoch = 3;
+    bench.progress.stage = Stage::kValidate;
+    MetricRows rows = bench.rows(is_global_zero);
+    rows.write({}, 0, /*epoch_end=*/true);
+    CHECK(bench.detailed->own_rows.empty());
+    rows.write(outcome(), 17, /*epoch_end=*/true);
+    CHECK(bench.plain->own_rows.empty());
+    CHECK(bench.plain->ranks.empty());
+    REQUIRE(bench.detailed->own_rows.size() == 1);
+    CHECK(bench.detailed->own_rows.front().values == MetricMap{{"loss", 0.25}});
+    CHECK(bench.detailed->ranks == (is_global_zero ? outcome().rank_rows : std::vector<MetricMap>()));
+    REQUIRE(bench.plain->rows.size() == (is_global_zero ? 1 : 0));
+    if (is_global_zero) {
+      const MetricRow& row = bench.plain->rows.front();
+      CHECK(row.values == MetricMap{{"loss", 0.5}});
+      CHECK(std::tuple(row.step, row.epoch, row.stage, row.epoch_end) == std::tuple(17, 3, Stage::kValidate, true));
+    }
+    rows.write(outcome(), 0, /*epoch_end=*/false);
+    CHECK(bench.detailed->own_rows.size() == 1);
+  }
 }
 
 TEST_CASE("a step's own values go where they are wanted") {

@@ -1,10 +1,10 @@
 #include "levin/core/engine/diagnostics/nan_guard.h"
 
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <limits>
 
 #include "levin/core/base/error.h"
+#include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -40,12 +40,12 @@ struct Weight : Module {
   std::int64_t bad_batch = 2;
 };
 
-struct Run {
+struct BadRun {
   TemporaryFolder folder;
   TrainerOptions options = quiet_options();
   Weight module;
 
-  explicit Run(const std::string& what, OnNan on_nan = OnNan::kWarn) {
+  explicit BadRun(const std::string& what, OnNan on_nan = OnNan::kWarn) {
     module.what = what;
     options.max_epochs = 1;
     options.log_every_n_steps = 1;
@@ -54,12 +54,7 @@ struct Run {
   }
   std::vector<std::string> warnings() {
     Trainer(options).fit(module, FixedLoader::of_rows(5, 1));
-    std::ifstream file(folder / "log");
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) {
-      if (line.find("arning") != std::string::npos) lines.push_back(line);
-    }
-    return lines;
+    return lines_with(read_text(folder / "log"), "arning");
   }
 };
 
@@ -79,7 +74,7 @@ TEST_CASE("the first loss, gradient or metric that is NaN or infinite gives one 
        {"gradient", kNan, "The gradient of 'weight' is NaN or infinite in optimizer_step (train, epoch 0, step 2) on rank 0."},
        {"metric", -kInfinity, "The metric 'metric' was logged as -inf in training_step (train, epoch 0, step 2) on rank 0."}}));
   INFO(what << " " << value);
-  Run run(what);
+  BadRun run(what);
   run.module.value = value;
   const auto warnings = run.warnings();
   REQUIRE(warnings.size() == 1);
@@ -87,18 +82,18 @@ TEST_CASE("the first loss, gradient or metric that is NaN or infinite gives one 
 }
 
 TEST_CASE("without a row that is due a gradient is not looked at, unless something follows from it") {
-  Run run("gradient");
+  BadRun run("gradient");
   run.options.log_every_n_steps = 2;
   run.module.bad_batch = 4;  // the fifth step; rows are those of the second and the fourth
   CHECK(run.warnings().empty());
-  Run skipping("gradient", OnNan::kSkip);
+  BadRun skipping("gradient", OnNan::kSkip);
   skipping.options.log_every_n_steps = 0;
   CHECK(skipping.warnings().size() == 2);
 }
 
 TEST_CASE("on_nan: stop ends the run with an error") {
   const std::string what = GENERATE("loss", "gradient");
-  Run run(what, OnNan::kStop);
+  BadRun run(what, OnNan::kStop);
   const bool manual = GENERATE(false, true);
   run.module.set_automatic_optimization(!manual);
   CHECK_THROWS_WITH(run.warnings(),
@@ -109,7 +104,7 @@ TEST_CASE("on_nan: stop ends the run with an error") {
 
 TEST_CASE("on_nan: skip leaves the step of such a batch out, and counts them") {
   const std::string what = GENERATE("loss", "gradient");
-  Run run(what, OnNan::kSkip);
+  BadRun run(what, OnNan::kSkip);
   const bool manual = GENERATE(false, true);
   run.module.set_automatic_optimization(!manual);
   const auto warnings = run.warnings();
@@ -120,7 +115,7 @@ TEST_CASE("on_nan: skip leaves the step of such a batch out, and counts them") {
 }
 
 TEST_CASE("a bad loss among accumulated batches skips the step that they make") {
-  Run run("loss", OnNan::kSkip);
+  BadRun run("loss", OnNan::kSkip);
   run.options.accumulate_grad_batches = 2;
   run.module.bad_batch = 0;
   run.warnings();

@@ -1,6 +1,9 @@
 // Each short form in which configure_optimizers gives its optimizers.
 #include <catch2/catch.hpp>
 
+#include "levin/core/optimizers/grouped_optimizer.h"
+#include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/random/seed.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
@@ -50,17 +53,13 @@ class Pair : public Module {
 
 /// How many optimizers and schedulers a fit has, and what its weights are after two steps.
 struct Fitted {
-  explicit Fitted(const Pair::Form& form) : module(form), trainer(options()) {
+  explicit Fitted(const Pair::Form& form) : module(form), trainer(quiet_options(1)) {
     trainer.fit(module, FixedLoader::of_rows(2, 1));
     CHECK(trainer.optimizers().at(0) == module.generator);
     CHECK(module.first() == Approx(-1.0));
     if (trainer.optimizers().size() == 1) return;
     CHECK(trainer.optimizers().at(1) == module.discriminator);
     CHECK(module.second() == Approx(-0.5));
-  }
-  static TrainerOptions options() {
-    TrainerOptions quiet = quiet_options(1);
-    return quiet;
   }
   std::size_t optimizers() const { return trainer.optimizers().size(); }
   const std::vector<SchedulerConfig>& schedulers() const { return trainer.scheduler_configs(); }
@@ -146,7 +145,7 @@ TEST_CASE("a parameter that an optimizer was given twice is stepped once, and is
   trace.on_entry = [&](const std::string& entry) {
     if (entry == "M.on_after_backward") gradient = tied.layer()->weight.grad().clone();
   };
-  Trainer trainer(Fitted::options());
+  Trainer trainer(quiet_options(1));
   trainer.fit(tied, FixedLoader::of_rows(1, 2));
   CHECK(trainer.optimizers().at(0)->param_groups().at(0).params().size() == 2);
   CHECK(torch::allclose(tied.layer()->weight, before - 0.1 * gradient, 1e-6, 1e-7));
@@ -156,7 +155,7 @@ TEST_CASE("a parameter that an optimizer was given twice is stepped once, and is
     return std::make_shared<torch::optim::SGD>(groups, torch::optim::SGDOptions(0.1));
   });
   trace.on_entry = {};
-  Trainer refusing(Fitted::options());
+  Trainer refusing(quiet_options(1));
   CHECK_THROWS_WITH(refusing.fit(twice, FixedLoader::of_rows(1, 2)),
                     Catch::Contains("is in groups 0 and 1 of optimizer 0 (SGD), which would step it twice"));
 }
@@ -177,7 +176,7 @@ TEST_CASE("Adagrad steps what add_param_group() has brought as if it had been th
     trace.on_entry = [&](const std::string& entry) {
       if (late && entry == "M.on_fit_start") adagrad->add_param_group({{module.layer()->bias}});
     };
-    Trainer(Fitted::options()).fit(module, FixedLoader::of_rows(3, 2));
+    Trainer(quiet_options(1)).fit(module, FixedLoader::of_rows(3, 2));
     return torch::cat({module.layer()->weight.flatten(), module.layer()->bias});
   };
   CHECK(torch::equal(weights(true), weights(false)));
@@ -188,7 +187,7 @@ TEST_CASE("between the evaluations of an optimizer's closure nothing is saved th
   Tied module(trace, [](const auto& parameters) {
     return std::make_shared<torch::optim::LBFGS>(parameters, torch::optim::LBFGSOptions(0.1).max_iter(3));
   });
-  Trainer trainer(Fitted::options());
+  Trainer trainer(quiet_options(1));
   std::vector<std::string> outcomes;
   const TemporaryFolder folder;
   trace.on_entry = [&](const std::string& entry) {
@@ -205,4 +204,80 @@ TEST_CASE("between the evaluations of an optimizer's closure nothing is saved th
   CHECK(outcomes.front() == "saved");
   CHECK_THAT(outcomes[1], Catch::Contains("the optimizer computes the loss several times in this step"));
   CHECK(outcomes.back() == "saved");
+}
+
+namespace {
+
+struct GroupedModule : Module {
+  GroupedModule() {
+    seed_everything(1);
+    layers_ = register_module(
+        "layers", torch::nn::Sequential(torch::nn::Linear(2, 4), torch::nn::LayerNorm(torch::nn::LayerNormOptions({4}))));
+    head_ = register_module("head", torch::nn::Linear(4, 1));
+  }
+  StepOutput training_step(const Batch& batch, std::int64_t) override {
+    return head_->forward(layers_->forward(batch[0])).pow(2).mean();
+  }
+  std::vector<at::Tensor> weights() const {
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& parameter : parameters()) all.push_back(parameter.detach().clone());
+    return all;
+  }
+
+ private:
+  torch::nn::Sequential layers_;
+  torch::nn::Linear head_ = nullptr;
+};
+
+struct GroupedRun {
+  explicit GroupedRun(std::int64_t max_epochs, const RunOptions& run = {}) : trainer(quiet_options(max_epochs)) {
+    ParameterGroupOptions groups;
+    groups.no_decay = {"bias"};
+    groups.groups = {{{"^head\\."}, Value(Value::Map{{"lr", Value(0.1)}})}};
+    const Value adam(Value::Map{{"lr", Value(0.01)}, {"weight_decay", Value(0.2)}});
+    trainer.override_optimizers(std::make_shared<GroupedOptimizerFactory>("AdamW", adam, groups),
+                                Registry<LrSchedulerFactory>::instance().make(
+                                    "StepLR", Value(Value::Map{{"step_size", Value(1)}, {"gamma", Value(0.5)}})),
+                                Value(Value::Map{{"interval", Value("epoch")}}));
+    trainer.fit(module, FixedLoader::of_rows(3, 2), {}, run);
+  }
+
+  GroupedModule module;
+  Trainer trainer;
+};
+
+}  // namespace
+
+TEST_CASE("each group's rate follows the schedule from its own, and is monitored by name") {
+  const GroupedRun run(2);
+  const MetricMap rates = learning_rates(run.trainer);
+  CHECK(rates.size() == 4);
+  CHECK(rates.at("lr-AdamW/pg1") == Approx(0.0025));
+  CHECK(rates.at("lr-AdamW/pg2") == Approx(0.0025));
+  CHECK(rates.at("lr-AdamW/pg3") == Approx(0.025));
+  CHECK(rates.at("lr-AdamW/pg4") == Approx(0.025));
+}
+
+TEST_CASE("a run with parameter groups resumes to the same bits") {
+  const TemporaryFolder folder;
+  const GroupedRun whole(3);
+  GroupedRun half(1);
+  half.trainer.save_checkpoint(folder / "half.ckpt");
+  const GroupedRun resumed(3, {.ckpt_path = (folder / "half.ckpt").string()});
+  CHECK(resumed.trainer.global_step() == whole.trainer.global_step());
+  const auto expected = whole.module.weights();
+  const auto got = resumed.module.weights();
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t index = 0; index < expected.size(); ++index) CHECK(got[index].equal(expected[index]));
+  CHECK(get_lrs(*resumed.trainer.optimizers()[0]) == get_lrs(*whole.trainer.optimizers()[0]));
+}
+
+TEST_CASE("a pattern that matches no parameter ends the start, at its place") {
+  GroupedModule module;
+  Trainer trainer(quiet_options(1));
+  ParameterGroupOptions groups;
+  groups.no_decay = {NamePattern("baes", Mark{"run.yaml", 9, 14})};
+  trainer.override_optimizers(std::make_shared<GroupedOptimizerFactory>("AdamW", Value(Value::Map{}), groups), nullptr);
+  CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(1, 1)),
+                    Catch::StartsWith("run.yaml:9:14: no parameter's name matches 'baes'; did you mean 'bias'?"));
 }

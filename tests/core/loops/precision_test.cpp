@@ -52,13 +52,11 @@ struct Slope : Module {
 };
 
 TrainerOptions half_options() {
-  TrainerOptions options = quiet_options(1);
-  options.accelerator = "HalfCpu";
-  options.precision = PrecisionFormat::kFloat16Mixed;
+  TrainerOptions options = quiet({.max_epochs = 1, .accelerator = "HalfCpu", .precision = PrecisionFormat::kFloat16Mixed});
   return options;
 }
 
-std::shared_ptr<FixedLoader> batches_of(const std::vector<double>& numbers) {
+std::shared_ptr<FixedLoader> batch_of_each(const std::vector<double>& numbers) {
   std::vector<Batch> batches;
   for (const double number : numbers) batches.emplace_back(torch::tensor(number, torch::kFloat));
   return std::make_shared<FixedLoader>(std::move(batches));
@@ -104,23 +102,16 @@ TEST_CASE("precision 64-true computes in double, bf16-mixed in bfloat16 with flo
     OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
     torch::nn::Linear layer;
     at::ScalarType input_type{}, output_type{}, weight_type{};
-  } module;
-  TrainerOptions options = quiet_options(1);
-  SECTION("64-true") {
-    options.precision = PrecisionFormat::kFloat64;
-    Trainer trainer(options);
-    trainer.fit(module, one_batch(torch::ones({1, 1})));
-    CHECK(module.input_type == at::kDouble);
-    CHECK(module.output_type == at::kDouble);
-    CHECK(module.weight_type == at::kDouble);
-  }
-  SECTION("bf16-mixed") {
-    options.precision = PrecisionFormat::kBfloat16Mixed;
-    Trainer(options).fit(module, one_batch(torch::ones({1, 1})));
-    CHECK(module.input_type == at::kFloat);
-    CHECK(module.output_type == at::kBFloat16);
-    CHECK(module.weight_type == at::kFloat);
-  }
+  };
+  const auto check = [](PrecisionFormat format, at::ScalarType input, at::ScalarType output, at::ScalarType weight) {
+    Typed module;
+    Trainer(quiet({.max_epochs = 1, .precision = format})).fit(module, one_batch(torch::ones({1, 1})));
+    CHECK(module.input_type == input);
+    CHECK(module.output_type == output);
+    CHECK(module.weight_type == weight);
+  };
+  check(PrecisionFormat::kFloat64, at::kDouble, at::kDouble, at::kDouble);
+  check(PrecisionFormat::kBfloat16Mixed, at::kFloat, at::kBFloat16, at::kFloat);
 }
 
 TEST_CASE("true precision leaves buffers that count or tell true from false as they are") {
@@ -152,9 +143,7 @@ TEST_CASE("true precision leaves buffers that count or tell true from false as t
 TEST_CASE("channels_last brings images and weights into that order, and changes neither numbers nor checkpoints") {
   const TemporaryFolder folder;
   const auto fit = [&](Images& module, bool channels_last, std::int64_t epochs, const RunOptions& run = {}) {
-    TrainerOptions options = quiet_options(epochs);
-    options.channels_last = channels_last;
-    Trainer trainer(options);
+    Trainer trainer(quiet({.max_epochs = epochs, .channels_last = channels_last}));
     trainer.fit(module, one_batch(torch::arange(150.0).view({2, 3, 5, 5}) / 150), {}, run);
     trainer.save_checkpoint(folder / "saved.ckpt");
     CHECK(module.momentum(trainer).is_contiguous(at::MemoryFormat::ChannelsLast) == channels_last);
@@ -185,7 +174,7 @@ TEST_CASE("16-mixed steps by gradients that 16-bit floats do not hold, and leave
   Slope module(automatic);
   Trainer trainer(half_options());
   // 1e-8 is less than the smallest 16-bit float; 3 times 65536 is more than the largest.
-  trainer.fit(module, batches_of({1e-8, 3.0, 1e-8, 1.5}));
+  trainer.fit(module, batch_of_each({1e-8, 3.0, 1e-8, 1.5}));
   REQUIRE(module.scaled.size() == 4);
   CHECK(module.scaled[0] == Approx(1e-8 * 65536).epsilon(1e-3));
   CHECK(module.scaled[1] == infinity);
@@ -202,7 +191,7 @@ TEST_CASE("clipping under 16-mixed sees gradients as they are") {
   TrainerOptions options = half_options();
   options.gradient_clip_val = 0.25;
   Slope module(/*automatic=*/true);
-  Trainer(options).fit(module, batches_of({0.125, 0.5}));
+  Trainer(options).fit(module, batch_of_each({0.125, 0.5}));
   REQUIRE(module.weights.size() == 2);
   CHECK(module.weights[0] == -0.125);
   CHECK(module.weights[1] == Approx(-0.375).epsilon(1e-4));
@@ -216,7 +205,7 @@ TEST_CASE("the factor of 16-mixed doubles after 2000 good batches, and goes on f
     options.max_epochs = run.ckpt_path ? 2 : 1;
     Slope module(/*automatic=*/true);
     Trainer trainer(options);
-    trainer.fit(module, batches_of(std::vector<double>(batches, 1.0 / 1024)), {}, run);
+    trainer.fit(module, batch_of_each(std::vector<double>(batches, 1.0 / 1024)), {}, run);
     trainer.save_checkpoint(file);
     return module.scaled;
   };
@@ -254,8 +243,7 @@ TEST_CASE("weights of 64 bits come back from a checkpoint and from a file with a
   };
   const TemporaryFolder folder;
   const std::string file = (folder / "saved.ckpt").string();
-  TrainerOptions options = quiet_options(1);
-  options.precision = PrecisionFormat::kFloat64;
+  TrainerOptions options = quiet({.max_epochs = 1, .precision = PrecisionFormat::kFloat64});
   Third module;
   Trainer trainer(options);
   trainer.fit(module, one_batch(torch::ones({1})));

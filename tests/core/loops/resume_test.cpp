@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <numeric>
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
@@ -6,6 +8,7 @@
 #include "levin/data/data_loader.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
+#include "support/resume_plans.h"
 #include "support/temporary_folder.h"
 
 using namespace levin;
@@ -64,9 +67,8 @@ class SavesOnce : public Callback {
 TEST_CASE("a resumed run goes on bit for bit like the one that was not interrupted") {
   const TemporaryFolder folder;
   const auto [epoch, batch, done] = GENERATE(table<int, int, int>({{1, -1, 6}, {1, 0, 4}, {1, 2, 6}, {0, -1, 3}}));
-  TrainerOptions options = quiet_options(4);
-  options.enable_checkpointing = std::nullopt;
-  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", epoch, batch)};
+  TrainerOptions options =
+      quiet({.max_epochs = 4, .callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", epoch, batch)}});
 
   torch::manual_seed(1);
   Regression whole;
@@ -154,9 +156,7 @@ class CountingDataset final : public Dataset {
 
 TEST_CASE("resuming inside an epoch reads nothing of what is done") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(1);
-  options.enable_checkpointing = std::nullopt;
-  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 89)};
+  TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 89)}});
   Regression module;
   const auto loader = [](const std::shared_ptr<CountingDataset>& dataset) {
     return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true});
@@ -172,9 +172,7 @@ TEST_CASE("resuming inside an epoch reads nothing of what is done") {
 
 TEST_CASE("a loader that cannot tell its place resumes with the same batches only") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(1);
-  options.enable_checkpointing = std::nullopt;
-  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 1)};
+  TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 1)}});
   Regression module;
   Trainer(options).fit(module, FixedLoader::of_rows(4, 4));
   options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 99, 0)};
@@ -235,21 +233,11 @@ TEST_CASE("a run whose validation was due may resume without any") {
 
 TEST_CASE("a run that EarlyStopping has ended ends at once when it is resumed, unless its patience is larger now") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(10);
-  options.enable_checkpointing = std::nullopt;
-  const auto stopping = [](std::int64_t patience) {
-    EarlyStoppingOptions early;
-    early.monitor = "batches";  // never changes
-    early.patience = patience;
-    return std::make_shared<EarlyStopping>(early);
-  };
-  ModelCheckpointOptions saving;
-  saving.dirpath = folder.path();
-  saving.save_last = true;
   const auto fit = [&](std::int64_t patience, const RunOptions& run) {
-    options.callbacks = {stopping(patience), std::make_shared<ModelCheckpoint>(saving)};
     Regression module;
-    Trainer trainer(options);
+    Trainer trainer(quiet({.max_epochs = 10,
+                           .callbacks = {EarlyStopping({.monitor = "batches", .patience = patience}),  // it never changes
+                                         ModelCheckpoint({.dirpath = folder.path(), .save_last = true})}}));
     trainer.fit(module, FixedLoader::of_rows(2, 4), {}, run);
     return trainer.current_epoch();
   };
@@ -282,4 +270,24 @@ TEST_CASE("sparse tensors of a checkpoint come back as they lay, and are refused
   CHECK_FALSE(levin::saved_sparse_tensor(checkpoint, "state.bias", {3, 1}).defined());
   CHECK_THROWS_AS(levin::saved_sparse_tensor(checkpoint, "state.weight", {2, 1}), ConfigError);
   CHECK_THROWS_AS(levin::saved_sparse_tensor(checkpoint, "state.weight", {3, 2}), ConfigError);
+}
+
+// LEVIN_RESUME_SEED=… replays one program; LEVIN_RESUME_PROGRAMS=… runs so many, from each of their hooks.
+TEST_CASE("a run resumes exactly from every hook of generated programs") {
+  const char* one = std::getenv("LEVIN_RESUME_SEED");
+  const char* count = std::getenv("LEVIN_RESUME_PROGRAMS");
+  // The last three: a part that a hook has frozen no longer drops out, data that looks at the counters, a group that a hook
+  // has added and a schedule has changed.
+  std::vector<std::uint64_t> seeds = {1, 2, 3, 4, 5, 6, 16, 27, 42};
+  if (one != nullptr) seeds = {std::stoull(one)};
+  if (count != nullptr) {
+    seeds.resize(std::stoull(count));
+    std::iota(seeds.begin(), seeds.end(), 1);
+  }
+  const std::size_t stride = one != nullptr || count != nullptr ? 1 : 4;
+  for (const std::uint64_t seed : seeds) {
+    INFO("LEVIN_RESUME_SEED=" << seed);
+    const TemporaryFolder folder;
+    CHECK(check_resume_plan(random_resume_plan(seed), folder.path(), stride) == "");
+  }
 }

@@ -80,19 +80,15 @@ Outcome run(int sanity_steps) {
   const auto counting = std::make_shared<Counting>();
   const auto logger = std::make_shared<RowKeeper>();
   const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_loss", .patience = 5});
-  ModelCheckpointOptions saving;
-  saving.dirpath = folder.path();
-  saving.monitor = "val_loss";
-  const auto checkpoint = std::make_shared<ModelCheckpoint>(saving);
-  TrainerOptions options = quiet_options(3);
-  options.enable_checkpointing = std::nullopt;
-  options.log_every_n_steps = 1;
-  options.num_sanity_val_steps = sanity_steps;
-  options.logger = logger;
-  options.callbacks = {counting, stopping, checkpoint};
+  const auto checkpoint =
+      std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.dirpath = folder.path(), .monitor = "val_loss"});
   seed_everything(4);
   Noisy module;
-  Trainer trainer(options);
+  Trainer trainer(quiet({.max_epochs = 3,
+                         .logger = logger,
+                         .callbacks = {counting, stopping, checkpoint},
+                         .num_sanity_val_steps = sanity_steps,
+                         .log_every_n_steps = 1}));
   const auto loader = [](std::int64_t samples) {
     return std::make_shared<DataLoader>(
         std::make_shared<TensorDataset>(Batch{{"x", torch::arange(2.0 * samples).reshape({-1, 2}) / 10}}),
@@ -101,7 +97,7 @@ Outcome run(int sanity_steps) {
   const LoaderPtr train = loader(8);
   const LoaderPtr validation = loader(6);
   torch::manual_seed(5);
-  trainer.fit(module, train, {validation});
+  trainer.fit(module, train, validation);
   CHECK((counting->checked > 0) == (sanity_steps != 0));
   CHECK(counting->metrics_at_start == MetricMap());
   CHECK(counting->shown_at_start == MetricMap());
@@ -124,12 +120,10 @@ Outcome run(int sanity_steps) {
 TEST_CASE("the sanity check runs no more batches of a loader than validation does, however the limit is written") {
   const auto checked = [](const std::optional<Limit>& limit, std::int64_t steps) {
     const auto counting = std::make_shared<Counting>();
-    TrainerOptions options = quiet_options(1);
-    options.num_sanity_val_steps = steps;
-    options.limit_val_batches = limit;
-    options.callbacks = {counting};
     Noisy module;
-    Trainer(options).fit(module, FixedLoader::of_rows(1, 2), {FixedLoader::of_rows(100, 2), FixedLoader::of_rows(200, 2)});
+    Trainer trainer(
+        quiet({.max_epochs = 1, .callbacks = {counting}, .limit_val_batches = limit, .num_sanity_val_steps = steps}));
+    trainer.fit(module, FixedLoader::of_rows(1, 2), {FixedLoader::of_rows(100, 2), FixedLoader::of_rows(200, 2)});
     return std::pair(counting->checked, counting->counted);
   };
   using Counts = std::pair<std::int64_t, std::int64_t>;

@@ -1,6 +1,4 @@
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <sstream>
 
 #include "levin/core/base/error.h"
 #include "levin/core/optimizers/optimizer_access.h"
@@ -38,15 +36,8 @@ class Two : public Module {
 /// Fits for an epoch of two batches. Gives the warnings.
 std::vector<std::string> warnings_of(Module& module, const LoaderList& validation = {}) {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(2);
-  options.log_file = folder / "log";
-  Trainer(options).fit(module, FixedLoader::of_rows(2, 4), validation);
-  std::ifstream file(folder / "log");
-  std::vector<std::string> warnings;
-  for (std::string line; std::getline(file, line);) {
-    if (line.find("arning") != std::string::npos) warnings.push_back(line);
-  }
-  return warnings;
+  Trainer(quiet({.max_epochs = 2, .log_file = folder / "log"})).fit(module, FixedLoader::of_rows(2, 4), validation);
+  return lines_with(read_text(folder / "log"), "arning");
 }
 
 void check_one(const std::vector<std::string>& warnings, const std::string& text) {
@@ -88,9 +79,7 @@ TEST_CASE("a layer that was not registered is found in the loss, and a step's ow
 
 TEST_CASE("a fit that finds its limit reached says that it trained nothing") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(2);
-  options.log_file = folder / "log";
-  Trainer trainer(options);
+  Trainer trainer(quiet({.max_epochs = 2, .log_file = folder / "log"}));
   Two first;
   Two second;
   trainer.fit(first, FixedLoader::of_rows(2, 4));
@@ -124,8 +113,7 @@ TEST_CASE("a program that catches an error of a fit may fit again, with its logg
 
 TEST_CASE("options that differ from the checkpoint's are named") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(1);
-  options.log_file = folder / "log";
+  TrainerOptions options = quiet({.max_epochs = 1, .log_file = folder / "log"});
   Two module;
   module.set_hparams(Value(Value::Map{{"scale", Value(0.5)}, {"width", Value(3)}, {"path", Value("here")}}));
   Trainer first(options);
@@ -328,9 +316,7 @@ TEST_CASE("a schedule whose end training does not come to is told, with the numb
 TEST_CASE("an optimizer of the configuration that takes the place of the module's own is told, with the names of both") {
   const auto log_of = [](Module& module) {
     const TemporaryFolder folder;
-    TrainerOptions options = quiet_options(1);
-    options.log_file = folder / "log";
-    Trainer trainer(options);
+    Trainer trainer(quiet({.max_epochs = 1, .log_file = folder / "log"}));
     trainer.override_optimizers(
         Registry<OptimizerFactory>::instance().make(Value("SGD"), Value(Value::Map{{"lr", Value(0.5)}})), nullptr);
     trainer.fit(module, FixedLoader::of_rows(1, 4));

@@ -46,11 +46,6 @@ class EstimatingModule : public RecordingModule {
   LoaderPtr loader_;
 };
 
-TrainerOptions options_of(std::int64_t max_epochs) {
-  TrainerOptions options = quiet_options(max_epochs);
-  return options;
-}
-
 /// In configure_optimizers and in on_train_start, and the steps that were taken in the end.
 std::vector<std::int64_t> estimates(const TrainerOptions& options, std::int64_t batches = 10, bool knows_size = true) {
   HookTrace trace;
@@ -67,48 +62,22 @@ using Numbers = std::vector<std::int64_t>;
 }  // namespace
 
 TEST_CASE("configure_optimizers knows how many steps training will take") {
-  CHECK(estimates(options_of(3)) == Numbers{30, 30, 30});
-  SECTION("limit_train_batches") {
-    TrainerOptions options = options_of(3);
-    options.limit_train_batches = GENERATE(as<Limit>(), Limit(4), Limit(0.4));
-    CHECK(estimates(options) == Numbers{12, 12, 12});
-  }
-  SECTION("a limit in batches where the loader does not know its length") {
-    TrainerOptions options = options_of(2);
-    options.limit_train_batches = 4;
-    CHECK(estimates(options, 10, /*knows_size=*/false) == Numbers{8, 8, 8});
-  }
-  SECTION("accumulate_grad_batches") {
-    TrainerOptions options = options_of(3);
-    options.accumulate_grad_batches = 4;
-    CHECK(estimates(options) == Numbers{9, 9, 9});
-  }
-  SECTION("a GradientAccumulationScheduler, with what it begins with") {
-    TrainerOptions options = options_of(3);
-    options.callbacks = {
-        std::make_shared<GradientAccumulationScheduler>(GradientAccumulationSchedulerOptions{.scheduling = {{0, 4}}})};
-    CHECK(estimates(options) == Numbers{9, 9, 9});
-  }
-  SECTION("max_steps") {
-    TrainerOptions options = options_of(3);
-    options.max_steps = 7;
-    CHECK(estimates(options) == Numbers{7, 7, 7});
-    options.max_epochs = -1;
-    CHECK(estimates(options) == Numbers{7, 7, 7});
-  }
-  SECTION("overfit_batches") {
-    TrainerOptions options = options_of(3);
-    options.overfit_batches = 2;
-    CHECK(estimates(options) == Numbers{6, 6, 6});
-  }
-  SECTION("fast_dev_run") {
-    TrainerOptions options = options_of(3);
-    options.fast_dev_run = 2;
-    CHECK(estimates(options) == Numbers{2, 2, 2});
-  }
-  SECTION("a loader that does not know its length") {
-    CHECK(estimates(options_of(3), 10, /*knows_size=*/false) == Numbers{-1, -1, 30});
-  }
+  const auto check = [](const TrainerOptions& options, std::int64_t steps) {
+    CHECK(estimates(quiet(options)) == Numbers{steps, steps, steps});
+  };
+  check({.max_epochs = 3}, 30);
+  check({.max_epochs = 3, .limit_train_batches = Limit(4)}, 12);
+  check({.max_epochs = 3, .limit_train_batches = Limit(0.4)}, 12);
+  check({.max_epochs = 3, .accumulate_grad_batches = 4}, 9);
+  // With what it begins with.
+  check({.max_epochs = 3, .callbacks = {GradientAccumulationScheduler({.scheduling = {{0, 4}}})}}, 9);
+  check({.max_epochs = 3, .max_steps = 7}, 7);
+  check({.max_epochs = -1, .max_steps = 7}, 7);
+  check({.max_epochs = 3, .overfit_batches = 2}, 6);
+  check({.max_epochs = 3, .fast_dev_run = 2}, 2);
+  // Loaders that do not know their length.
+  CHECK(estimates(quiet({.max_epochs = 2, .limit_train_batches = 4}), 10, /*knows_size=*/false) == Numbers{8, 8, 8});
+  CHECK(estimates(quiet_options(3), 10, /*knows_size=*/false) == Numbers{-1, -1, 30});
 }
 
 TEST_CASE("drop_last counts in the estimate") {
@@ -123,7 +92,7 @@ TEST_CASE("drop_last counts in the estimate") {
     at::Tensor weight;
     std::int64_t estimate = 0;
   } module;
-  Trainer trainer(options_of(2));
+  Trainer trainer(quiet_options(2));
   const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::ones({7, 1})}});
   trainer.fit(module, std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .drop_last = drops}));
   CHECK(module.estimate == (drops ? 6 : 8));
@@ -135,8 +104,7 @@ TEST_CASE("whoever asks gets the loader made, once; it is made where it always w
   EstimatingModule module(trace);
   SECTION("setup() and configure_optimizers ask") {
     module.estimates_in_setup = true;
-    Trainer trainer(options_of(2));
-    trainer.fit(module);
+    Trainer(quiet_options(2)).fit(module);
     CHECK(module.estimates == Numbers{20, 20, 20});
     CHECK(module.asked == 1);
   }
@@ -146,27 +114,24 @@ TEST_CASE("whoever asks gets the loader made, once; it is made where it always w
     trace.on_entry = [&](const std::string& entry) {
       if (entry == "M.on_fit_start") was_asked_for = module.asked > 0;
     };
-    Trainer trainer(options_of(2));
-    trainer.fit(module);
+    Trainer(quiet_options(2)).fit(module);
     CHECK_FALSE(was_asked_for);
     CHECK(module.asked == 1);
   }
   SECTION("train_dataloader() asks itself") {
     module.estimates_in_loader = true;
-    Trainer trainer(options_of(2));
-    trainer.fit(module);
+    Trainer(quiet_options(2)).fit(module);
     CHECK(module.estimates == Numbers{-1, 20, 20});
   }
   SECTION("the next fit asks anew") {
-    Trainer trainer(options_of(2));
+    Trainer trainer(quiet_options(2));
     trainer.fit(module);
     EstimatingModule other(trace, 3);
     trainer.fit(other);
     CHECK(other.estimates.front() == 6);
   }
   SECTION("a loader that is made anew every epoch is made as often as when nobody asks") {
-    TrainerOptions options = options_of(3);
-    options.reload_dataloaders_every_n_epochs = 1;
+    const TrainerOptions options = quiet({.max_epochs = 3, .reload_dataloaders_every_n_epochs = 1});
     Trainer(options).fit(module);
     EstimatingModule quiet(trace);
     quiet.estimates_in_configure = false;
@@ -185,7 +150,7 @@ TEST_CASE("without training data, who asks how long training is hears what is mi
   };
   HookTrace trace;
   Estimating module(trace);
-  Trainer trainer(options_of(1));
+  Trainer trainer(quiet_options(1));
   CHECK_THROWS_WITH(trainer.fit(module),
                     Catch::Contains("configure_optimizers (train, epoch 0, step 0): fit needs training data"));
 }
@@ -203,7 +168,7 @@ TEST_CASE("a resumed run asks for its loader after the data module has its state
   module.estimates_in_setup = true;
   Counted data;
   data.batches = 5;
-  Trainer trainer(options_of(1));
+  Trainer trainer(quiet_options(1));
   trace.on_entry = [&](const std::string& entry) {
     if (entry == "M.on_train_end") trainer.save_checkpoint(folder / "end.ckpt");
   };
@@ -213,7 +178,7 @@ TEST_CASE("a resumed run asks for its loader after the data module has its state
   EstimatingModule resumed(trace);
   resumed.estimates_in_setup = true;
   Counted other;
-  Trainer longer(options_of(2));
+  Trainer longer(quiet_options(2));
   longer.fit(resumed, other, {.ckpt_path = (folder / "end.ckpt").string()});
   CHECK(resumed.estimates == Numbers{6, 10, 10});
   CHECK(longer.global_step() == 10);
@@ -245,7 +210,7 @@ Value state_after_fit(const TrainerOptions& options, const std::shared_ptr<LrSch
 }  // namespace
 
 TEST_CASE("a schedule whose length is left out takes all of training") {
-  const TrainerOptions options = options_of(3);
+  const TrainerOptions options = quiet_options(3);
   CHECK(state_after_fit(options, scheduler_of("CosineAnnealingLR"), settings_of("epoch")).at("T_max") == Value(3));
   CHECK(state_after_fit(options, scheduler_of("CosineAnnealingLR"), settings_of("step")).at("T_max") == Value(30));
   CHECK(state_after_fit(options, scheduler_of("PolynomialLR"), settings_of("step", 5)).at("total_iters") == Value(6));
@@ -264,19 +229,19 @@ TEST_CASE("the last schedule of a sequence takes what the milestones leave") {
   const Value sequence(Value::Map{
       {"schedulers", Value(Value::List{member("LinearLR"), member("CosineAnnealingLR"), member("CosineAnnealingLR")})},
       {"milestones", Value(Value::List{5, 12})}});
-  const Value state = state_after_fit(options_of(3), scheduler_of("SequentialLR", sequence), settings_of("step"));
+  const Value state = state_after_fit(quiet_options(3), scheduler_of("SequentialLR", sequence), settings_of("step"));
   CHECK(state.at("_schedulers").as_list().at(0).at("total_iters") == Value(5));
   CHECK(state.at("_schedulers").as_list().at(1).at("T_max") == Value(7));
   CHECK(state.at("_schedulers").as_list().at(2).at("T_max") == Value(18));
 }
 
 TEST_CASE("a schedule whose length is left out, in a training of unknown length, is an error at its place") {
-  TrainerOptions unlimited = options_of(-1);
+  TrainerOptions unlimited = quiet_options(-1);
   unlimited.max_time = std::chrono::hours(1);
   const auto check = [](const TrainerOptions& options, const char* interval, bool knows_size) {
     CHECK_THROWS_WITH(state_after_fit(options, scheduler_of("CosineAnnealingLR"), settings_of(interval), knows_size),
                       Catch::StartsWith("run.yaml:7:3: CosineAnnealingLR: T_max is not set") && Catch::EndsWith("Set T_max."));
   };
   check(unlimited, "epoch", /*knows_size=*/true);
-  check(options_of(3), "step", /*knows_size=*/false);
+  check(quiet_options(3), "step", /*knows_size=*/false);
 }

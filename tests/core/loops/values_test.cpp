@@ -19,10 +19,10 @@ using namespace levin::test;
 namespace {
 
 /// y = weight * x, and what configure_optimizers gives.
-class Slope : public Module {
+class Line : public Module {
  public:
-  using Form = std::function<OptimizerSetups(Slope&)>;
-  explicit Slope(Form form) : form_(std::move(form)) {}
+  using Form = std::function<OptimizerSetups(Line&)>;
+  explicit Line(Form form) : form_(std::move(form)) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     ++steps;
     return (weight * batch[0]).sum();
@@ -41,15 +41,15 @@ class Slope : public Module {
 DataLoader ones(std::int64_t count) { return DataLoader(TensorDataset({{"x", torch::ones({count})}})); }
 
 /// The Trainer after two epochs of two batches; the module lives as long.
-struct Fitted {
-  explicit Fitted(const Slope::Form& form) : module(form) {
+struct FittedLine {
+  explicit FittedLine(const Line::Form& form) : module(form) {
     trainer.fit(module, ones(2), ones(1));
     CHECK(module.steps == 4);
   }
   double lr() const { return get_lrs(*trainer.optimizers().at(0)).at(0); }
   const SchedulerConfig& scheduler() const { return trainer.scheduler_configs().at(0); }
 
-  Slope module;
+  Line module;
   Trainer trainer{TrainerOptions{.max_epochs = 2, .quiet = true}};
 };
 
@@ -60,8 +60,8 @@ struct OwnSgd : torch::optim::SGD {
   ~OwnSgd() override = default;
 };
 
-struct Counting : Callback {
-  explicit Counting(int& count) : count_(count) {}
+struct CountsEpochs : Callback {
+  explicit CountsEpochs(int& count) : count_(count) {}
   void on_train_epoch_end(Trainer&, Module&) override { ++count_; }
   int& count_;
 };
@@ -83,56 +83,57 @@ std::vector<double> values(BatchLoader& loader, std::int64_t epoch = 0) {
 }  // namespace
 
 TEST_CASE("an optimizer is returned as it is") {
-  const Fitted alone([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
+  const FittedLine alone([](Line& line) -> OptimizerSetups { return levin::SGD(line.parameters(), 0.5); });
   CHECK(alone.module.weight.item<double>() == Approx(-2.0));
   CHECK(dynamic_cast<levin::SGD*>(alone.trainer.optimizers().at(0).get()) != nullptr);
-  const Fitted own([](Slope& slope) -> OptimizerSetups { return OwnSgd(slope.parameters(), 0.25); });
+  const FittedLine own([](Line& line) -> OptimizerSetups { return OwnSgd(line.parameters(), 0.25); });
   CHECK(own.module.weight.item<double>() == Approx(-1.0));
-  const Fitted torchs([](Slope& slope) -> OptimizerSetups { return torch::optim::SGD(slope.parameters(), 0.25); });
+  const FittedLine torchs([](Line& line) -> OptimizerSetups { return torch::optim::SGD(line.parameters(), 0.25); });
   CHECK(torchs.module.weight.item<double>() == Approx(-1.0));
-  const Fitted described([](Slope& slope) -> OptimizerSetups { return Lion(slope.parameters(), {.lr = 0.5}); });
+  const FittedLine described([](Line& line) -> OptimizerSetups { return Lion(line.parameters(), {.lr = 0.5}); });
   CHECK(described.module.weight.item<double>() == Approx(-2.0));
-  const Fitted pointer([](Slope& slope) -> OptimizerSetups { return std::make_unique<levin::AdamW>(slope.parameters(), 0.5); });
+  const FittedLine pointer(
+      [](Line& line) -> OptimizerSetups { return std::make_unique<levin::AdamW>(line.parameters(), 0.5); });
   CHECK(pointer.module.weight.item<double>() == Approx(-2.0).margin(0.1));
-  const Fitted several([](Slope& slope) -> OptimizerSetups {
-    slope.set_automatic_optimization(false);
-    return {levin::SGD({slope.weight}, 0.5), std::make_shared<levin::Adam>(std::vector{slope.other}, 0.25)};
+  const FittedLine several([](Line& line) -> OptimizerSetups {
+    line.set_automatic_optimization(false);
+    return {levin::SGD({line.weight}, 0.5), std::make_shared<levin::Adam>(std::vector{line.other}, 0.25)};
   });
   CHECK(several.trainer.optimizers().size() == 2);
 }
 
 TEST_CASE("a scheduler is made of its options, or by a function, of the optimizer beside it") {
-  const Fitted steps([](Slope& slope) -> OptimizerSetups {
-    return {levin::SGD(slope.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}};
+  const FittedLine steps([](Line& line) -> OptimizerSetups {
+    return {levin::SGD(line.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}};
   });
   CHECK(steps.lr() == Approx(0.125));
   CHECK(steps.scheduler().interval == Interval::kEpoch);
   CHECK(steps.module.weight.item<double>() == Approx(-1.5));
-  const Fitted each_step([](Slope& slope) -> OptimizerSetups {
-    return {levin::SGD(slope.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}, {.interval = Interval::kStep}};
+  const FittedLine each_step([](Line& line) -> OptimizerSetups {
+    return {levin::SGD(line.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}, {.interval = Interval::kStep}};
   });
   CHECK(each_step.lr() == Approx(0.03125));
-  const Fitted plateau([](Slope& slope) -> OptimizerSetups {
+  const FittedLine plateau([](Line& line) -> OptimizerSetups {
     return {
-        levin::SGD(slope.parameters(), 0.5), ReduceLrOnPlateau::Options{.factor = 0.5, .patience = 0}, {.monitor = "val_loss"}};
+        levin::SGD(line.parameters(), 0.5), ReduceLrOnPlateau::Options{.factor = 0.5, .patience = 0}, {.monitor = "val_loss"}};
   });
   CHECK(plateau.lr() == Approx(0.25));
-  const Fitted cycle([](Slope& slope) -> OptimizerSetups {
-    return {levin::AdamW(slope.parameters(), 0.5),
+  const FittedLine cycle([](Line& line) -> OptimizerSetups {
+    return {levin::AdamW(line.parameters(), 0.5),
             OneCycleLr::Options{.max_lr = 0.1, .total_steps = 10},
             {.interval = Interval::kStep}};
   });
   CHECK(dynamic_cast<OneCycleLr*>(cycle.scheduler().scheduler.get()) != nullptr);
-  const Fitted function([](Slope& slope) -> OptimizerSetups {
-    return {levin::SGD(slope.parameters(), 0.5), [](auto& optimizer) {
+  const FittedLine function([](Line& line) -> OptimizerSetups {
+    return {levin::SGD(line.parameters(), 0.5), [](auto& optimizer) {
               return LambdaLr(optimizer, [](std::int64_t step) { return 1.0 / (1.0 + static_cast<double>(step)); });
             }};
   });
   CHECK(function.lr() == Approx(0.5 / 3));
-  const Fitted nested([](Slope& slope) -> OptimizerSetups {
-    slope.set_automatic_optimization(false);
-    return {{levin::SGD({slope.weight}, 0.5), StepLr::Options{.step_size = 1}, {.frequency = 3}},
-            {levin::SGD({slope.other}, 0.5)}};
+  const FittedLine nested([](Line& line) -> OptimizerSetups {
+    line.set_automatic_optimization(false);
+    return {{levin::SGD({line.weight}, 0.5), StepLr::Options{.step_size = 1}, {.frequency = 3}},
+            {levin::SGD({line.other}, 0.5)}};
   });
   CHECK(nested.trainer.optimizers().size() == 2);
   CHECK(nested.scheduler().frequency == 3);
@@ -168,7 +169,7 @@ TEST_CASE("loaders and datasets are given as they are") {
   for (const LoaderList& list : lists) sizes.push_back(list.size());
   CHECK(sizes == std::vector<std::size_t>{1, 1, 1, 2, 3, 1, 0});
 
-  Slope module([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
+  Line module([](Line& line) -> OptimizerSetups { return levin::SGD(line.parameters(), 0.5); });
   Trainer trainer({.max_epochs = 1, .quiet = true});
   CHECK(trainer.validate(module, {ones(1), ones(2)}).size() == 2);
   CHECK(trainer.validate(module, ones(3)).at(0).at("val_loss") == Approx(1));
@@ -180,11 +181,11 @@ TEST_CASE("callbacks and loggers are given as they are") {
   int rows = 0;
   TrainerOptions options{.max_epochs = 3,
                          .logger = {CsvLogger({.save_dir = folder / "logs"}), Rows(rows)},
-                         .callbacks = {EarlyStopping({.monitor = "val_loss", .patience = 1}), Counting(epochs),
+                         .callbacks = {EarlyStopping({.monitor = "val_loss", .patience = 1}), CountsEpochs(epochs),
                                        LambdaCallback({.on_fit_end = [&](Trainer&, Module&) { epochs += 10; }}),
                                        ModelCheckpoint({.dirpath = folder / "saved"})},
                          .quiet = true};
-  Slope module([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
+  Line module([](Line& line) -> OptimizerSetups { return levin::SGD(line.parameters(), 0.5); });
   Trainer(options).fit(module, ones(1), ones(1));
   CHECK(epochs == 12);
   CHECK(rows == 2);
@@ -197,7 +198,7 @@ TEST_CASE("callbacks and loggers are given as they are") {
 TEST_CASE("a quiet Trainer has no bar, summary, logger and checkpoints, and tells warnings only") {
   const TemporaryFolder folder;
   TrainerOptions options{.max_epochs = 1, .quiet = true, .default_root_dir = folder / "root", .log_file = folder / "log"};
-  Slope module([](Slope& slope) -> OptimizerSetups { return levin::SGD(slope.parameters(), 0.5); });
+  Line module([](Line& line) -> OptimizerSetups { return levin::SGD(line.parameters(), 0.5); });
   {
     Trainer trainer(options);
     CHECK(trainer.callbacks().empty());

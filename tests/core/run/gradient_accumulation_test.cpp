@@ -7,28 +7,20 @@
 
 using namespace levin;
 
-TEST_CASE("one process that steps after every batch weighs nothing") {
-  const GradientAccumulation accumulation{.full_batch_size = 32};
-  CHECK(accumulation.full_weight(1) == 1);
-  CHECK(accumulation.weight_of(5, 1) == 1);
-  CHECK(accumulation.correction(1, 1) == 1.0);
-}
-
-TEST_CASE("ranks, and batches of one window, count by their samples when all have one batch size") {
+TEST_CASE("batches count by their samples when all ranks have one batch size, and alike otherwise") {
+  const GradientAccumulation each_batch{.full_batch_size = 4};
+  CHECK(each_batch.full_weight(1) == 1);  // one process that steps after every batch weighs nothing
+  CHECK(each_batch.weight_of(3, 1) == 1);
+  CHECK(each_batch.full_weight(2) == 4);
+  CHECK(each_batch.weight_of(1, 2) == 1);
   const GradientAccumulation two_batches{.batches = 2, .full_batch_size = 4};
   CHECK(two_batches.scale() == 8);
   CHECK(two_batches.full_weight(1) == 4);
   CHECK(two_batches.weight_of(3, 1) == 3);
-  const GradientAccumulation every_batch{.full_batch_size = 4};
-  CHECK(every_batch.full_weight(2) == 4);
-  CHECK(every_batch.weight_of(1, 2) == 1);
-}
-
-TEST_CASE("without a size that all agree on, batches count alike") {
-  const GradientAccumulation accumulation{.batches = 3};
-  CHECK(accumulation.scale() == 3);
-  CHECK(accumulation.full_weight(2) == 1);
-  CHECK(accumulation.weight_of(17, 2) == 1);
+  const GradientAccumulation of_no_size{.batches = 3};
+  CHECK(of_no_size.scale() == 3);
+  CHECK(of_no_size.full_weight(2) == 1);
+  CHECK(of_no_size.weight_of(17, 2) == 1);
 }
 
 TEST_CASE("the correction makes a sum of weighted losses the mean over the samples that there were") {

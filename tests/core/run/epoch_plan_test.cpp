@@ -1,0 +1,236 @@
+#include "levin/core/engine/parts/epoch_plan.h"
+
+#include <catch2/catch.hpp>
+
+using namespace levin;
+
+TEST_CASE("an int limits batches to a number, a float to a share rounded down") {
+  CHECK(limited_batches(10, Limit(1), "x") == 1);
+  CHECK(limited_batches(10, Limit(1.0), "x") == 10);
+  CHECK(limited_batches(10, Limit(0.39), "x") == 3);
+  CHECK(limited_batches(10, Limit(25), "x") == 10);
+  CHECK(limited_batches(10, Limit(0), "x") == 0);
+  CHECK(limited_batches(10, std::nullopt, "x") == 10);
+  CHECK_THROWS_WITH(limited_batches(10, Limit(0.01), "limit_val_batches"),
+                    Catch::Contains("limit_val_batches") && Catch::Contains("0.01") && Catch::Contains("10 batches"));
+}
+
+TEST_CASE("an unknown number of batches takes numbers, and shares of nothing or all only") {
+  CHECK(limited_batches(std::nullopt, Limit(3), "x") == std::nullopt);
+  CHECK(limited_batches(std::nullopt, Limit(0), "x") == 0);
+  CHECK(limited_batches(std::nullopt, Limit(0.0), "x") == 0);
+  CHECK(limited_batches(std::nullopt, Limit(1.0), "x") == std::nullopt);
+  CHECK_THROWS_AS(limited_batches(std::nullopt, Limit(0.5), "x"), ConfigError);
+}
+
+namespace {
+/// The batches, counted over epochs, after which validation runs.
+std::vector<std::int64_t> due(const ValidationSchedule& schedule, std::int64_t epochs, std::int64_t batches) {
+  std::vector<std::int64_t> when;
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    for (std::int64_t batch = 0; batch < batches; ++batch) {
+      const std::int64_t total = epoch * batches + batch;
+      if (schedule.due(epoch, batch, total, batch + 1 == batches)) when.push_back(total);
+    }
+  }
+  return when;
+}
+}  // namespace
+
+TEST_CASE("validation runs where Lightning runs it") {
+  using Expected = std::vector<std::int64_t>;
+  const ValidationSchedule every_epoch(std::nullopt, 1, 4, true);
+  CHECK(due(every_epoch, 2, 4) == Expected{3, 7});
+  const ValidationSchedule half(Limit(0.5), 1, 5, true);  // int(5 * 0.5) = every 2 batches of an epoch
+  CHECK(due(half, 2, 5) == Expected{1, 3, 6, 8});
+  const ValidationSchedule third(Limit(3), 1, 4, true);
+  CHECK(due(third, 2, 4) == Expected{2, 6});
+  const ValidationSchedule across(Limit(3), std::nullopt, 4, true);
+  CHECK(due(across, 2, 4) == Expected{2, 5});
+  const ValidationSchedule second_epoch(std::nullopt, 2, 4, true);
+  CHECK(due(second_epoch, 4, 4) == Expected{7, 15});
+  const ValidationSchedule unknown(std::nullopt, 1, std::nullopt, true);
+  CHECK(due(unknown, 2, 4) == Expected{3, 7});
+  const ValidationSchedule disabled(std::nullopt, 1, 4, false);
+  CHECK(due(disabled, 2, 4).empty());
+  const ValidationSchedule tiny(Limit(0.01), 1, 4, true);  // at least every batch
+  CHECK(due(tiny, 1, 4) == Expected{0, 1, 2, 3});
+}
+
+TEST_CASE("a validation interval that does not fit the epoch is an error that says what to do") {
+  CHECK_THROWS_WITH(ValidationSchedule(Limit(5), 1, 4, true), Catch::Contains("val_check_interval: 5"));
+  CHECK_THROWS_WITH(ValidationSchedule(Limit(0.5), 1, std::nullopt, true), Catch::Contains("not known"));
+  CHECK_NOTHROW(ValidationSchedule(Limit(5), std::nullopt, 4, true));
+}
+
+TEST_CASE("an epoch goes on until the last rank runs out, or the first under manual optimization") {
+  CHECK(EpochPlan({3, 1, 2}, false).iterations() == 3);
+  CHECK(EpochPlan({3, 1, 2}, true).iterations() == 1);
+  CHECK(EpochPlan({3, 3}, false).is_last(2));
+  CHECK_FALSE(EpochPlan({3, 3}, false).is_last(1));
+  CHECK_FALSE(EpochPlan({3, -1}, false).known());
+  CHECK_FALSE(EpochPlan({3, -1}, false).is_last(2));
+}
+
+namespace {
+
+struct Length {
+  std::int64_t batches = 10;  // of an epoch; -1: unknown
+  std::int64_t max_epochs = 3;
+  std::int64_t max_steps = -1;
+  std::int64_t accumulate = 1;
+
+  TrainingLength length(int* asked = nullptr) const {
+    TrainerOptions options;
+    options.max_epochs = max_epochs;
+    options.max_steps = max_steps;
+    return {options, accumulate, [asked, batches = batches] {
+              if (asked != nullptr) ++*asked;
+              return batches;
+            }};
+  }
+};
+
+std::optional<std::int64_t> steps(const Length& training) { return training.length().optimizer_steps(); }
+
+struct Count {
+  std::int64_t optimizer = 0, schedule = 0;
+};
+
+/// Goes through training batch by batch, as the loops do.
+Count counted_steps(const Length& training, Interval interval, std::int64_t frequency) {
+  Count count;
+  for (std::int64_t epoch = 0; epoch < training.max_epochs; ++epoch) {
+    for (std::int64_t batch = 1; batch <= training.batches; ++batch) {
+      if (batch % training.accumulate != 0 && batch != training.batches) continue;
+      ++count.optimizer;
+      if (interval == Interval::kStep && batch % frequency == 0) ++count.schedule;
+      const bool ends = batch == training.batches || count.optimizer == training.max_steps;
+      if (interval == Interval::kEpoch && ends && (epoch + 1) % frequency == 0) ++count.schedule;
+      if (count.optimizer == training.max_steps) return count;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("the optimizer's steps are those of all epochs, and no more than max_steps, as in Lightning") {
+  CHECK(steps({.batches = 10, .max_epochs = 3}) == 30);
+  CHECK(steps({.batches = 10, .max_epochs = 3, .accumulate = 4}) == 9);
+  CHECK(steps({.batches = 10, .max_epochs = 3, .max_steps = 12}) == 12);
+  CHECK(steps({.batches = 10, .max_epochs = 3, .max_steps = 50}) == 30);
+  CHECK(steps({.batches = 10, .max_epochs = 0}) == 10);
+  CHECK(steps({.batches = -1, .max_epochs = 3}) == std::nullopt);
+  CHECK(steps({.batches = -1, .max_epochs = 3, .max_steps = 12}) == 12);
+  CHECK(steps({.batches = 10, .max_epochs = -1}) == std::nullopt);
+  CHECK(steps({.batches = 10, .max_epochs = -1, .max_steps = 12}) == 12);
+}
+
+TEST_CASE("the training loader is asked for only where its length matters") {
+  const auto asks = [](const Length& training, auto use) {
+    int asked = 0;
+    use(training.length(&asked));
+    return asked > 0;
+  };
+  const auto optimizer = [](const TrainingLength& length) { length.optimizer_steps(); };
+  const auto epochs = [](const TrainingLength& length) { length.schedule_steps(Interval::kEpoch, 2); };
+  CHECK(asks({.max_epochs = 3}, optimizer));
+  CHECK_FALSE(asks({.max_epochs = -1, .max_steps = 5}, optimizer));
+  CHECK_FALSE(asks({.max_epochs = 3}, epochs));
+  CHECK(asks({.max_epochs = 3, .max_steps = 5}, epochs));
+}
+
+TEST_CASE("a schedule has as many steps as the loops will give it") {
+  for (const std::int64_t batches : {1, 2, 5, 6, 7, 12}) {
+    for (const std::int64_t accumulate : {1, 2, 3, 4}) {
+      for (const std::int64_t frequency : {1, 2, 3, 4, 6}) {
+        for (const std::int64_t max_steps : {-1, 1, 4, 5, 100}) {
+          const Length training{.batches = batches, .max_epochs = 3, .max_steps = max_steps, .accumulate = accumulate};
+          const TrainingLength length = training.length();
+          INFO(batches << " batches, " << accumulate << " a step, at most " << max_steps << ", frequency " << frequency);
+          const Count each_step = counted_steps(training, Interval::kStep, frequency);
+          REQUIRE(length.optimizer_steps() == each_step.optimizer);
+          REQUIRE(length.schedule_steps(Interval::kStep, frequency) == each_step.schedule);
+          const Count each_epoch = counted_steps(training, Interval::kEpoch, frequency);
+          REQUIRE(length.schedule_steps(Interval::kEpoch, frequency) == each_epoch.schedule);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a schedule by epochs needs no number of batches, one by steps of unknown epochs only max_steps") {
+  CHECK(Length{.batches = -1, .max_epochs = 6}.length().schedule_steps(Interval::kEpoch, 2) == 3);
+  CHECK(Length{.batches = -1, .max_epochs = 6}.length().schedule_steps(Interval::kStep, 1) == std::nullopt);
+  CHECK(Length{.batches = -1, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(Interval::kStep, 2) == 5);
+  CHECK(Length{.batches = -1, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(Interval::kEpoch, 1) == std::nullopt);
+  CHECK(Length{.batches = 4, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(Interval::kEpoch, 1) == 3);
+}
+
+namespace {
+
+struct Run {
+  TrainerOptions options;
+  Progress progress;
+  StopRequest stop;
+  int world_size = 1;
+  EpochPlan plan = EpochPlan({10}, /*stop_with_first=*/false);
+
+  StopConditions conditions() const { return {options, progress, stop, world_size}; }
+  std::optional<std::string> reason() const { return conditions().reason(plan); }
+};
+
+}  // namespace
+
+TEST_CASE("training goes on while nothing ends it") {
+  Run run;
+  run.options.max_epochs = -1;
+  run.progress.epoch = 1000000;
+  CHECK(run.reason() == std::nullopt);
+  CHECK_FALSE(run.conditions().ends_epoch());
+}
+
+TEST_CASE("max_epochs ends training at an epoch's end, max_steps within one") {
+  Run run;
+  run.options.max_epochs = 3;
+  run.options.max_steps = 25;
+  run.progress.epoch = 2;
+  run.progress.global_step = 24;
+  CHECK(run.reason() == std::nullopt);
+  CHECK_FALSE(run.conditions().ends_epoch());
+  run.progress.global_step = 25;
+  CHECK(run.conditions().ends_epoch());
+  CHECK(run.reason() == "max_steps=25 reached");
+  run.progress.global_step = 24;
+  run.progress.epoch = 3;
+  CHECK_FALSE(run.conditions().ends_epoch());
+  CHECK(run.reason() == "max_epochs=3 reached");
+}
+
+TEST_CASE("an agreed stop waits for min_epochs and min_steps, and says who asked") {
+  Run run;
+  run.world_size = 2;
+  run.options.max_epochs = 9;
+  run.options.min_epochs = 2;
+  run.options.min_steps = 5;
+  run.stop.adopt({Votes{}, Votes{.stop = true}});
+  run.progress.epoch = 1;
+  run.progress.global_step = 10;
+  CHECK_FALSE(run.conditions().stopping());
+  run.progress.epoch = 2;
+  run.progress.global_step = 4;
+  CHECK_FALSE(run.conditions().ends_epoch());
+  run.progress.global_step = 5;
+  CHECK(run.conditions().stopping());
+  CHECK(run.conditions().ends_epoch());
+  CHECK(run.reason() == "rank 1 asked for it");
+}
+
+TEST_CASE("an epoch without batches ends training, before all other reasons") {
+  Run run;
+  run.options.max_epochs = 1;
+  run.plan = EpochPlan({0, 0}, /*stop_with_first=*/false);
+  run.stop.agree();
+  CHECK(run.reason() == "no training batches");
+}
