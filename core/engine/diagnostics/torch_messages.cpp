@@ -77,15 +77,6 @@ std::string hint_for_torch_error(std::string_view message) {
   return hint == kHints.end() ? "" : std::string(hint->text);
 }
 
-std::string hint_for_torch_warning(std::string_view message) {
-  // mse_loss and its like do both when prediction and target differ, as [16, 1] and [16] do: the result is broadcast.
-  const bool is_broadcast = message.find("An output with one or more elements was resized") != std::string_view::npos ||
-                            message.find("Using a target size") != std::string_view::npos;
-  if (!is_broadcast) return "";
-  return ": a prediction and its target seem to differ in shape, as [16, 1] and [16] do, and a loss over both is then over all "
-         "pairs of them: squeeze(1) the one or unsqueeze(1) the other";
-}
-
 std::string describe_batch(const Batch& batch) {
   std::string text;
   std::size_t index = 0;
@@ -101,7 +92,14 @@ std::string describe_batch(const Batch& batch) {
 void TorchWarnings::process(const c10::Warning& warning) {
   const c10::SourceLocation& place = warning.source_location();
   const std::string file = std::filesystem::path(place.file).filename().string();
-  const std::string hint = hint_for_torch_warning(warning.msg());
+  // mse_loss and its like do both when prediction and target differ, as [16, 1] and [16] do: the result is broadcast.
+  const bool is_broadcast = warning.msg().find("An output with one or more elements was resized") != std::string::npos ||
+                            warning.msg().find("Using a target size") != std::string::npos;
+  const char* const hint =
+      is_broadcast
+          ? ": a prediction and its target seem to differ in shape, as [16, 1] and [16] do, and a loss over both is then "
+            "over all pairs of them: squeeze(1) the one or unsqueeze(1) the other"
+          : "";
   Console::instance().warn_once(format("{} (LibTorch, {}:{}){}", warning.msg(), file, place.line, hint));
 }
 

@@ -14,9 +14,6 @@ namespace levin {
 /// What to look at, for the errors of LibTorch's that are met most often; "" for any other.
 std::string hint_for_torch_error(std::string_view message);
 
-/// The same for what LibTorch only warns of, after a ": "; "" for any other.
-std::string hint_for_torch_warning(std::string_view message);
-
 /// "x [32, 4] Float, y [32] Long": the keys of a batch with shapes and types, for an error's text.
 std::string describe_batch(const Batch& batch);
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "levin/core/engine/loops/fit_validation.h"
+#include "levin/core/engine/loops/evaluation_loop.h"
 #include "levin/core/engine/loops/training_data.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/parts/metric_rows.h"

@@ -60,8 +60,6 @@ void warn_of_few_cores(const Strategy& strategy) {
                         counted(static_cast<std::size_t>(cores), "core"), cores));
 }
 
-void announce_files(const std::filesystem::path& log_dir) { rank_zero_info("files: ", as_typed(log_dir)); }
-
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary) {
   const char* does = stage == Stage::kTrain ? "fit goes on from" : "uses the weights of";
   const std::string who = stage == Stage::kTrain ? "" : std::string(stage_name(stage)) + " ";
@@ -86,18 +84,14 @@ std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loade
   return used;
 }
 
-std::string describe_share(const LoaderInUse& used) {
-  const auto samples = used.loader->sample_share();
-  return (samples ? text_of(*samples) + ", " : "") + batch_share(used);
-}
-
 void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders) {
   std::string text =
       format("device {}, process {} on {}", strategy.accelerator().describe(strategy.device()), getpid(), host_name());
   for (const LoaderInUse& used : loaders) {
-    text += "; " + used.name + ": " + describe_share(used);
+    const auto samples = used.loader->sample_share();
+    text += format("; {}: {}{}", used.name, samples ? text_of(*samples) + ", " : "", batch_share(used));
     // Nobody but a loader of the user's own knows which part of the data it gives to which rank.
-    if (strategy.world_size() > 1 && !used.loader->sample_share()) text += ", as the loader divides them";
+    if (strategy.world_size() > 1 && !samples) text += ", as the loader divides them";
   }
   rank_info(text);
 }

@@ -22,9 +22,6 @@ void announce_build(const Strategy& strategy);
 /// Warns when the ranks of its host that compute on the CPU are more than the cores that they may run on: by rank 0.
 void warn_of_few_cores(const Strategy& strategy);
 
-/// Where the run's files go: by rank 0. Called: when the loggers know their folder.
-void announce_files(const std::filesystem::path& log_dir);
-
 /// What an entry point starts from: by rank 0. `summary`: "epoch 3, step 40".
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
 
@@ -41,10 +38,7 @@ struct LoaderInUse {
 /// The loaders of an evaluation, numbered when there are several. `batches` as of EvaluationLoop::num_batches().
 std::vector<LoaderInUse> evaluation_loaders(Stage stage, const LoaderList& loaders, const std::vector<std::int64_t>& batches);
 
-/// "719 of 1438 samples, 23 batches of 32": this rank's part of a loader's data.
-std::string describe_share(const LoaderInUse& used);
-
-/// One line of this rank: its device, its process and its share of the data.
+/// One line of this rank: its device, its process and its share of the data: "719 of 1438 samples, 23 batches of 32".
 void announce_rank(const Strategy& strategy, const std::vector<LoaderInUse>& loaders);
 
 }  // namespace levin

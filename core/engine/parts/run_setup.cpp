@@ -70,38 +70,7 @@ std::shared_ptr<Callback> make_callback(const char* name, const Value& init_args
   return Registry<Callback>::instance().make(name, init_args);
 }
 
-/// The console's settings, loggers and callbacks, from the options.
-void make_objects(RunSetup& setup) {
-  const TrainerOptions& options = setup.options;
-  ConsoleOptions console;
-  console.level = options.quiet ? std::max(options.log_level, LogLevel::kWarning) : options.log_level;
-  console.rank = setup.strategy->rank();
-  console.world_size = setup.strategy->world_size();
-  console.log_file = options.log_file;
-  Console::instance().configure(console);
-  announce_build(*setup.strategy);
-  warn_of_few_cores(*setup.strategy);
-  announce_option_rules(options);
-  setup.loggers = make_loggers(options);
-  setup.callbacks = make_callbacks(options);
-  setup.profiler = options.profiler.get();
-}
-
-}  // namespace
-
-RunSetup::RunSetup(TrainerOptions given)
-    : limits_given(given.max_epochs || given.max_steps >= 0 || given.max_time || given.fast_dev_run),
-      options(apply_option_rules(std::move(given))),
-      strategy(make_strategy(options)) {
-  try {
-    make_objects(*this);
-  } catch (const std::exception& error) {
-    strategy->report_failure({Stage::kTrain, Hook::kNone, -1, -1}, std::current_exception());
-    if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
-    throw;
-  }
-}
-
+/// The options after what fast_dev_run and barebones change, and with the defaults that depend on others.
 TrainerOptions apply_option_rules(TrainerOptions options) {
   options = checked("Trainer", std::move(options));
   if (options.barebones) apply_barebones(options);
@@ -110,17 +79,12 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
     options.limit_train_batches = options.limit_val_batches = options.overfit_batches;
   }
   const bool ends_otherwise = options.max_steps != -1 || options.max_time;
-  if (!options.max_epochs) options.max_epochs = ends_otherwise ? -1 : kDefaultMaxEpochs;
+  if (!options.max_epochs) options.max_epochs = ends_otherwise ? -1 : 1000;
   if (!options.min_epochs && options.min_steps) options.min_epochs = 1;
   return options;
 }
 
-void announce_option_rules(const TrainerOptions& options) {
-  if (!options.fast_dev_run) return;
-  rank_zero_info("fast_dev_run: ", options.fast_dev_run.batches(),
-                 " batch(es) of each stage, without loggers and checkpoints, to see whether everything works.");
-}
-
+/// Launched: from here on this process is one rank of the run.
 std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
   std::shared_ptr<Strategy> strategy = options.strategy.get();
   LaunchRequest request;
@@ -143,13 +107,13 @@ std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options)
   if (!options.logger.enabled()) return loggers;
   if (options.logger.is_default()) {
     if (options.quiet) return loggers;
-    loggers.push_back(Registry<Logger>::instance().make("CSVLogger", Value(Value::Map{})));
-    return loggers;
+    return {Registry<Logger>::instance().make("CSVLogger", Value::Map{})};
   }
   for (const Component<Logger>& logger : options.logger.list()) loggers.push_back(logger.get());
   return loggers;
 }
 
+/// The user's, and the defaults that options ask for.
 std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options) {
   std::vector<std::shared_ptr<Callback>> callbacks;
   for (const Component<Callback>& callback : options.callbacks) callbacks.push_back(callback.get());
@@ -166,6 +130,41 @@ std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& opti
       std::any_of(callbacks.begin(), callbacks.end(), [](const auto& callback) { return callback->saves_state(); });
   if (options.enable_checkpointing.value_or(!options.quiet) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
   return callbacks;
+}
+
+/// The console's settings, loggers and callbacks, from the options.
+void make_objects(RunSetup& setup) {
+  const TrainerOptions& options = setup.options;
+  ConsoleOptions console;
+  console.level = options.quiet ? std::max(options.log_level, LogLevel::kWarning) : options.log_level;
+  console.rank = setup.strategy->rank();
+  console.world_size = setup.strategy->world_size();
+  console.log_file = options.log_file;
+  Console::instance().configure(console);
+  announce_build(*setup.strategy);
+  warn_of_few_cores(*setup.strategy);
+  if (options.fast_dev_run) {
+    rank_zero_info("fast_dev_run: ", options.fast_dev_run.batches(),
+                   " batch(es) of each stage, without loggers and checkpoints, to see whether everything works.");
+  }
+  setup.loggers = make_loggers(options);
+  setup.callbacks = make_callbacks(options);
+  setup.profiler = options.profiler.get();
+}
+
+}  // namespace
+
+RunSetup::RunSetup(TrainerOptions given)
+    : limits_given(given.max_epochs || given.max_steps >= 0 || given.max_time || given.fast_dev_run),
+      options(apply_option_rules(std::move(given))),
+      strategy(make_strategy(options)) {
+  try {
+    make_objects(*this);
+  } catch (const std::exception& error) {
+    strategy->report_failure({Stage::kTrain, Hook::kNone, -1, -1}, std::current_exception());
+    if (const auto consequence = strategy->failure_elsewhere()) throw DesyncError(*consequence, exit_code_of(error));
+    throw;
+  }
 }
 
 std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks) {

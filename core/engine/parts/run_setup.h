@@ -27,15 +27,6 @@ struct RunParts {
 /// of one name. One that says nothing has an empty map.
 Value hyperparams_of(const RunParts& parts);
 
-/// The limit of a fit that sets none.
-inline constexpr std::int64_t kDefaultMaxEpochs = 1000;
-
-/// The options after what fast_dev_run and barebones change, and with the defaults that depend on others. Throws ConfigError as
-/// checked() does: before anything is launched.
-TrainerOptions apply_option_rules(TrainerOptions options);
-/// Tells what those rules changed, where a person may wonder: on rank 0. Called: once the console knows its rank.
-void announce_option_rules(const TrainerOptions& options);
-
 /// What a Trainer was made of, for as long as it lives.
 struct RunSetup {
   /// Launches the strategy: from here on this process is one rank of the run. Throws ConfigError on wrong options, before that.
@@ -60,11 +51,6 @@ struct CurrentDevice {
 /// Called: by Strategy::launch().
 void set_current_device(CurrentDevice device);
 
-/// The strategy of the options, launched: from here on this process is one rank of the run.
-std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options);
-std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options);
-/// The user's callbacks, and the defaults that options ask for: ProgressBar, ModelSummary, ModelCheckpoint, Timer.
-std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options);
 /// As given, but those that save checkpoints come last.
 std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks);
 /// `own` with the module's callbacks added; one of the module's replaces those of the same class.

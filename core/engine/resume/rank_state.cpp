@@ -55,23 +55,22 @@ Value own_values(TrainerState& run) {
   const bool at_start = position.begins_anew();
   MetricSnapshot metrics = run.metrics->save(at_start ? MetricMoment::kMark : MetricMoment::kNow);
   if (at_start && position.start.maps) metrics.maps = *position.start.maps;
-  Value values(Value::Map{});
-  values["metrics"] = to_value(metrics);
-  values["window_weight"] = run.accumulation.window.weight;
-  values["bad_loss"] = run.nan.waits_to_skip();
   // Between epochs a wish to stop has had its effect; who wants to go on from there changes what stopped the run.
   const bool in_epoch = !position.is_between_epochs();
-  values["stop"] = run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value();
-  values["skip_epoch"] = in_epoch && (at_start ? position.start.skip_epoch_wish : run.stop.skips_epoch());
-  values["rank_rows"] = Value(Value::List{});
+  Value::List rank_rows;
   for (const RowCounts& count : at_start ? position.start.rows : rows_written(run.setup.loggers)) {
-    values["rank_rows"].push_back(count.rank_rows);
+    rank_rows.push_back(count.rank_rows);
   }
-  values["evaluation_steps"] = Value(Value::List{});
-  for (const std::int64_t steps : at_start ? position.start.evaluation_steps : run.progress.evaluation_steps) {
-    values["evaluation_steps"].push_back(steps);
-  }
-  return values;
+  const auto& steps = at_start ? position.start.evaluation_steps : run.progress.evaluation_steps;
+  return Value::Map{
+      {"metrics", to_value(metrics)},
+      {"window_weight", run.accumulation.window.weight},
+      {"bad_loss", run.nan.waits_to_skip()},
+      {"stop", run.stop.asked() && in_epoch ? Value(run.stop.reason()) : Value()},
+      {"skip_epoch", in_epoch && (at_start ? position.start.skip_epoch_wish : run.stop.skips_epoch())},
+      {"rank_rows", std::move(rank_rows)},
+      {"evaluation_steps", Value::List(steps.begin(), steps.end())},
+  };
 }
 
 /// Under automatic optimization gradients matter while a window is open. What a user's own optimization does with them nobody
@@ -157,13 +156,13 @@ std::vector<RankState> gather_rank_states(TrainerState& run) {
   std::uint64_t longest = RankExchange::kLongestText;
   for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
   const Meeting meeting("gathering the ranks' states for a checkpoint", "all have agreed to write one, or to end for a signal");
-  RankExchange exchange(run.strategy().control_group());
   const RankState own = own_rank_state(run);
   c10::Dict<std::string, at::Tensor> tensors;
   for (const auto& [name, tensor] : own.tensors) tensors.insert(name, tensor);
+  const std::string message = pickled({to_json(own.manifest), tensors});
   std::vector<RankState> states;
   for (const std::string& bytes :
-       exchange.gather_text_to_rank_zero(pickled({to_json(own.manifest), tensors}), meeting, longest)) {
+       RankExchange(run.strategy().control_group()).gather_text_to_rank_zero(message, meeting, longest)) {
     const auto parts = unpickled(bytes);
     RankState& state = states.emplace_back();
     state.manifest = parse_json(parts[0].toStringRef());
@@ -272,16 +271,16 @@ detail::Slot slot_of(const Value& value) {
 
 Value to_value(const SavedMetric& saved) {
   const detail::NewMetric& metric = saved.metric;
-  return Value(Value::Map{{"hook", Value(hook_name(metric.hook))},
-                          {"name", Value(metric.name)},
-                          {"dataloader_idx", Value(static_cast<std::int64_t>(metric.dataloader_idx))},
-                          {"options", Value(static_cast<std::int64_t>(metric.options.pack()))},
-                          {"site", Value(metric.site)},
-                          {"epoch", to_value(metric.epoch)},
-                          {"step", to_value(metric.step)},
-                          {"step_is_new", Value(saved.step_is_new)},
-                          {"step_is_unshared", Value(saved.step_is_unshared)},
-                          {"of_last_batch", Value(saved.of_last_batch)}});
+  return Value::Map{{"hook", hook_name(metric.hook)},
+                    {"name", metric.name},
+                    {"dataloader_idx", metric.dataloader_idx},
+                    {"options", static_cast<std::int64_t>(metric.options.pack())},
+                    {"site", metric.site},
+                    {"epoch", to_value(metric.epoch)},
+                    {"step", to_value(metric.step)},
+                    {"step_is_new", saved.step_is_new},
+                    {"step_is_unshared", saved.step_is_unshared},
+                    {"of_last_batch", saved.of_last_batch}};
 }
 
 /// Unset when this build does not know the hook or the options.
@@ -322,13 +321,13 @@ MetricMap map_of(const Value& value) {
 Value to_value(const MetricSnapshot& snapshot) {
   Value training(Value::List{});
   for (const SavedMetric& saved : snapshot.training) training.push_back(to_value(saved));
-  return Value(Value::Map{{"training", std::move(training)},
-                          {"epoch_batches", Value(snapshot.epoch_batches)},
-                          {"step_batches", Value(snapshot.step_batches)},
-                          {"callback", to_value(snapshot.maps.callback)},
-                          {"logged", to_value(snapshot.maps.logged)},
-                          {"progress_bar", to_value(snapshot.maps.progress_bar)},
-                          {"monitored", to_value(snapshot.maps.monitored)}});
+  return Value::Map{{"training", std::move(training)},
+                    {"epoch_batches", snapshot.epoch_batches},
+                    {"step_batches", snapshot.step_batches},
+                    {"callback", to_value(snapshot.maps.callback)},
+                    {"logged", to_value(snapshot.maps.logged)},
+                    {"progress_bar", to_value(snapshot.maps.progress_bar)},
+                    {"monitored", to_value(snapshot.maps.monitored)}};
 }
 
 MetricSnapshot metric_snapshot(const Value& value) {

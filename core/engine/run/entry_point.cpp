@@ -28,6 +28,7 @@
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/resume/rank_state.h"
 #include "levin/core/engine/step/optimizers.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/formats/lightning_checkpoint.h"
 #include "levin/core/formats/tensor_file.h"
 #include "levin/core/options/value_json.h"
@@ -350,7 +351,7 @@ void EntryPoint::announce_folder() const {
   const auto saves = [](const auto& callback) { return HookRunner::saves_state(*callback); };
   const auto& callbacks = run_.parts.callbacks;
   const bool writes = !run_.setup.loggers.empty() || std::any_of(callbacks.begin(), callbacks.end(), saves);
-  if (writes && !run_.options().fast_dev_run) announce_files(run_.trainer.log_dir());
+  if (writes && !run_.options().fast_dev_run) rank_zero_info("files: ", as_typed(run_.trainer.log_dir()));
 }
 
 void EntryPoint::set_up_parts() {
