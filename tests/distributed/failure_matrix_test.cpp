@@ -1,5 +1,5 @@
 // Every place at which user code runs x every manner of failing x every rank. `make test` runs a sample in which every place
-// and every manner occurs; with LEVIN_MATRIX=all the whole runs, and docs/deadlock-matrix.md gets the table.
+// and every manner occurs; with LEVIN_MATRIX=all the whole runs, and deadlock-matrix.md of the build folder gets the table.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -106,14 +106,14 @@ class Results {
   const std::string& problems() const { return problems_; }
   void write() const {
     if (!MatrixReport::whole()) return;
-    report_.write(LEVIN_SOURCE_DIR "/docs/deadlock-matrix.md");
+    report_.write();
     std::cerr << count_ << " runs" << (problems_.empty() ? "" : ", with these problems:\n") << problems_ << std::endl;
   }
 
  private:
   static constexpr int kBetweenWrites = 100;
   std::mutex mutex_;
-  MatrixReport report_{"failures", "hook"};
+  MatrixReport report_{"Failures", "hook"};
   std::string problems_;
   int count_ = 0;
 };

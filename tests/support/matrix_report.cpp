@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 
 namespace levin::test {
 
@@ -57,17 +56,14 @@ std::string MatrixReport::table() const {
   return text + "\n";
 }
 
-void MatrixReport::write(const std::filesystem::path& file) const {
+void MatrixReport::write() const {
+  const std::string file = LEVIN_BINARY_DIR "/deadlock-matrix.md";
   std::ifstream stream(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), {}};
   stream.close();
-  const std::string begin = "<!-- " + section_ + " -->\n";
-  const std::string end = "<!-- end of " + section_ + " -->\n";
-  const std::size_t from = text.find(begin);
-  const std::size_t to = text.find(end);
-  if (from == std::string::npos || to == std::string::npos || to < from) {
-    throw std::runtime_error(file.string() + " lacks the marks of the section '" + section_ + "'");
-  }
+  const std::string begin = "\n## " + title_ + "\n\n";
+  const std::size_t from = std::min(text.find(begin), text.size());
+  const std::size_t to = std::min(text.find("\n## ", from + 1), text.size());
   text.replace(from, to - from, begin + table());
   std::ofstream(file, std::ios::binary) << text;
 }
