@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 4)))
 # Files that clang-format and the house tests look at.
 SOURCES = git ls-files '*.h' '*.cpp' '*.cu'
 
-.PHONY: help setup configure build demo test test-tsan test-asan test-all fuzz bench bench-quick format lint tidy site clean
+.PHONY: help setup configure build demo test test-tsan test-asan test-all fuzz bench bench-quick format lint tidy site picture clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -83,10 +83,14 @@ tidy: ## Run clang-tidy, with .clang-tidy's settings, over sources that differ f
 	@scripts/configure.sh build-tidy -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Release -DLEVIN_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $(CMAKE_FLAGS)
 	@scripts/tidy.sh build-tidy $(TIDY)
 
-site: ## Make a site of docs/ in build/site, with mkdocs of PyPI
-	@python3 -m venv build/site-venv
-	@build/site-venv/bin/pip install --quiet mkdocs==1.6.1
-	@build/site-venv/bin/mkdocs build --quiet
+site: ## Make a site of docs/ and of the public headers in build/site, with mkdocs and Doxygen
+	@scripts/setup.sh site
+	@scripts/site.sh
+
+picture: ## Make the README's picture of a run anew
+	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits
+	@rm -rf $(BUILD)/demo
+	@scripts/picture_of_a_run.py --typed "make demo" docs/images/digits.svg scripts/demo.sh $(BUILD)
 
 clean: ## Remove the build folders
 	@cmake -E rm -rf $(BUILD) build-tsan build-asan build-fuzz build-tidy

@@ -13,7 +13,7 @@
 
 namespace levin {
 
-/// A generator that LibTorch's functions take, and the distributions of <random> as well.
+/// A generator that LibTorch's functions take, and the distributions of the standard library as well.
 ///
 ///     torch::randn({32, 2}, rng);
 ///     std::uniform_int_distribution<int>(1, 6)(rng);

@@ -87,9 +87,9 @@ def run(command, columns):
     terminal = Terminal(columns)
     process, master = pty.fork()
     if process == 0:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         os.environ["TERM"] = "xterm-256color"
         os.execvp(command[0], command)
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     output = b""
     try:
         while part := os.read(master, 65536):

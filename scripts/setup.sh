@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a build of levin needs and is missing: Debian packages, and LibTorch into a folder outside the clone.
-# Usage: scripts/setup.sh [lint|fuzz|launchers]   With `lint`, clang, libFuzzer, clang-format and clang-tidy (from PyPI, into
-# the folder of LibTorch) too; with `fuzz`, clang and libFuzzer; with `launchers`, Open MPI and Slurm, which some tests start. A run that finds everything in place takes milliseconds.
+# Usage: scripts/setup.sh [lint|fuzz|launchers|site]   With `lint`, clang, libFuzzer, clang-format and clang-tidy (from PyPI, into
+# the folder of LibTorch) too; with `fuzz`, clang and libFuzzer; with `launchers`, Open MPI and Slurm, which some tests start;
+# with `site`, Doxygen alone, and no LibTorch. A run that finds everything in place takes milliseconds.
 #
 # Environment:
 #   LEVIN_CACHE          where LibTorch and clang-tidy are kept, shared by all clones (default ~/.cache/levin)
@@ -28,6 +29,7 @@ packages=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libspdlog-de
 [[ ${1:-} != lint ]] || packages+=(clang-format-14 clang-14 libclang-rt-14-dev)
 [[ ${1:-} != launchers ]] || packages+=(openmpi-bin slurmctld slurmd slurm-client munge iproute2)
 [[ ${1:-} != fuzz ]] || packages+=(clang-14 libclang-rt-14-dev)
+[[ ${1:-} != site ]] || packages=(doxygen python3 python3-venv)
 
 # Prints those of the given packages that are not installed.
 missing_packages() {
@@ -149,6 +151,7 @@ download_libtorch() {
   mv "$partial" "$folder"
 }
 
+[[ ${1:-} != site ]] || exit 0
 [[ ${1:-} != lint ]] || download_clang_tidy
 own_libtorch && exit 0
 cpu_folder=$cache/torch-$torch_version-cpu

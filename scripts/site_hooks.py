@@ -1,15 +1,23 @@
 """What mkdocs makes of levin's pages: those are written to be read in the repository, too, where links lead to sources."""
+import pathlib
 import re
 
+DOCS = pathlib.Path(__file__).parent.parent / "docs"
+PAGE = re.compile(r"\[([a-z-]+\.md)\]\(\1")
+LAST_LINE = re.compile(r"\n[^\n]*\[index\]\(index\.md\)[^\n]*\n*$")  # scripts/page_links.py writes it; the site's theme has links of its own
 OUTSIDE = re.compile(r"\[([^\]]*)\]\((\.\./[^)]*)\)")
 
 
 def on_page_markdown(markdown, **_):
-    """A link to a file that is no page becomes its text, and the file's name."""
+    """The last line goes. A link to a page has its title for a text; one to a file that is no page becomes text, with the file's name."""
+
+    def titled(match):
+        title = (DOCS / match[1]).read_text().splitlines()[0].removeprefix("# ")
+        return f"[{title}]({match[1]}"
 
     def named(match):
         text, target = match.groups()
         path = target.removeprefix("../")
         return f"`{path}`" if text.strip("`") in path else f"{text} (`{path}`)"
 
-    return OUTSIDE.sub(named, markdown)
+    return PAGE.sub(titled, OUTSIDE.sub(named, LAST_LINE.sub("\n", markdown)))

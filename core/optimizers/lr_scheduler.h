@@ -97,7 +97,7 @@ struct LEVIN_API SchedulerConfig {
   std::int64_t frequency = 1;  ///< every so many intervals
   std::string monitor = {};    ///< key that ReduceLrOnPlateau looks at
   bool strict = true;          ///< a missing monitor is an error, not a warning
-  std::string name = {};       ///< name for LearningRateMonitor; empty: lr-<optimizer class>
+  std::string name = {};       ///< name for LearningRateMonitor; empty: "lr-" and the optimizer's class
 };
 
 }  // namespace levin

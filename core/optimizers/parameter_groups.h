@@ -17,8 +17,8 @@ namespace levin {
 
 class OptimizerFactory;
 
-/// Chooses parameters by their names: a text that a name contains, as `bias`; or, where it has one of ^$*+?()[]{}|\, an
-/// ECMAScript regular expression that is searched for in it, as `^head\.`.
+/// Chooses parameters by their names: a text that a name contains, as "bias"; or, where it has one of `^$*+?()[]{}|` or a
+/// backslash, an ECMAScript regular expression that is searched for in it, as "^head[.]".
 class LEVIN_API NamePattern {
  public:
   /// `place`: where it is written. Throws ConfigError on an empty text and on a malformed expression.
