@@ -1,9 +1,7 @@
 #include "levin/strategies/builtins.h"
 
 #include "levin/core/options/registry.h"
-#include "levin/strategies/devices/cpu_accelerator.h"
-#include "levin/strategies/devices/cuda_accelerator.h"
-#include "levin/strategies/gradients/auto_strategy.h"
+#include "levin/strategies/devices/accelerators.h"
 #include "levin/strategies/gradients/ddp.h"
 #include "levin/strategies/gradients/ddp_sharded.h"
 #include "levin/strategies/gradients/single_device.h"

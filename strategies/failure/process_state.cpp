@@ -11,6 +11,8 @@
 #include <cstring>
 #include <optional>
 
+#include "levin/core/files/descriptor.h"
+
 namespace levin {
 
 namespace {
@@ -24,11 +26,9 @@ struct Stat {
 std::optional<Stat> read_stat(pid_t process) {
   std::array<char, 64> path{};
   std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(process));
-  const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
+  const Descriptor file(open(path.data(), O_RDONLY | O_CLOEXEC));
   std::array<char, 1024> text{};
-  const ssize_t length = read(file, text.data(), text.size() - 1);
-  close(file);
+  const ssize_t length = read(file.number(), text.data(), text.size() - 1);
   if (length <= 0) return std::nullopt;
   const char* field = std::strrchr(text.data(), ')');
   if (field == nullptr || field[1] == '\0') return std::nullopt;

@@ -2,9 +2,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "levin/strategies/failure/failure_record.h"
 
@@ -68,7 +72,7 @@ class StatusBoard {
   /// Such a rank when the launcher, which should write it down, is stopped. Costs a look at one process.
   virtual std::optional<int> unattended_rank() const { return std::nullopt; }
 
-  /// Ranks are on several hosts, whose links may be lost.
+  /// Ranks are on several hosts: one that is silent may have lost its link.
   virtual bool spans_hosts() const { return false; }
 
   /// The rank that keeps the others waiting, as far as this can be seen from here: one that is stopped, or else one that waits
@@ -79,8 +83,7 @@ class StatusBoard {
   /// is known better here than by the caller. Never waits for another rank.
   virtual void report_failure(const FailureRecord& failure) noexcept = 0;
   virtual std::optional<FailureRecord> failure() const = 0;
-  /// Writes down that a rank keeps this one waiting too long, or that the connection to its host was lost, with the table of
-  /// where all are. `waited`: "waited 5 s in …".
+  /// Writes down that a rank keeps this one waiting too long, with the table of where all are. `waited`: "waited 5 s in …".
   void report_stall(const std::string& waited) noexcept;
   /// Sleeps until there is a failure, or for `limit`.
   virtual void wait_for_failure(std::chrono::milliseconds limit) const = 0;
@@ -98,6 +101,46 @@ std::string different_calls(int rank, const std::string& what, int other, const 
 struct Timeouts {
   double stall_report_seconds = 60;  ///< then the watch of one rank prints where all ranks are
   double timeout_seconds = 1800;     ///< then the run ends with that table as its error
+};
+
+/// A thread that ends this process when another rank has failed and this one does not notice by itself: inside a gradient
+/// reduction, which cannot be interrupted, or in an endless loop of user code. Before that the rank gets a short grace, in
+/// which its waits throw DesyncError and its own clean-up runs. It also prints where all ranks are when this one waits for
+/// long, ends a gradient reduction that does not end, and reports, where the launcher is stopped, a rank whose process has
+/// ended.
+class FailureWatch {
+ public:
+  struct Settings {
+    std::chrono::milliseconds grace{2000};      ///< after the failure of another rank
+    std::chrono::milliseconds own_grace{4000};  ///< after this rank's own failure: it may be saving what it can
+    Timeouts timeouts;                          ///< the timeout is of gradient reductions; other waits have their own
+    /// Takes the table of where all ranks are. Default: stderr.
+    std::function<void(const std::string& report)> print;
+    /// Ends the process. Default: the reason, when there is one to tell, as a line on stderr; then _exit(1).
+    std::function<void(const std::string& reason)> end_process;
+  };
+
+  FailureWatch(std::shared_ptr<StatusBoard> board, Settings settings);
+  /// Stops watching.
+  ~FailureWatch();
+  FailureWatch(const FailureWatch&) = delete;
+  FailureWatch& operator=(const FailureWatch&) = delete;
+
+ private:
+  void run();
+  void check_wait();
+  /// What is left to say before this process is ended: for this rank's own failure, and for another rank's.
+  std::string last_word_on_own(const FailureRecord& failure);
+  std::string last_word_on(const FailureRecord& failure);
+  /// True when the watch was stopped meanwhile.
+  bool stopped_within(std::chrono::milliseconds time);
+
+  std::shared_ptr<StatusBoard> board_;
+  Settings settings_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread thread_;
 };
 
 }  // namespace levin

@@ -6,6 +6,7 @@
 #include "levin/core/module.h"
 #include "levin/strategies/gradients/module_synchronizer.h"
 #include "levin/strategies/gradients/sync_batch_norm.h"
+#include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/world/join_ranks.h"
 #include "levin/strategies/world/process_world.h"
 
@@ -158,5 +159,14 @@ void DdpStrategy::load_optimizer(torch::optim::Optimizer& optimizer, std::size_t
 void DdpStrategy::synchronize_batch_norms(const torch::nn::Module& module) { levin::synchronize_batch_norms(module); }
 
 void DdpStrategy::release_module() noexcept { module_.reset(); }
+
+std::shared_ptr<Strategy> AutoStrategy::resolve(const LaunchRequest& request) {
+  const ClusterEnvironment environment = detect_cluster_environment();
+  // A rank that is to be started again after a failure needs a launcher, as several do. One that was started asks no more for
+  // the devices of all: some may be gone.
+  const bool several = environment.kind == ClusterKind::kLevin || environment.world_size > 1 || request.max_restarts > 0 ||
+                       request.num_nodes > 1 || request.ranks_per_host() > 1;
+  return several ? std::make_shared<DdpStrategy>() : nullptr;
+}
 
 }  // namespace levin

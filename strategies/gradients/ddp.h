@@ -8,8 +8,9 @@
 
 #include "levin/core/options/options.h"
 #include "levin/core/strategy.h"
-#include "levin/strategies/gradients/gradient_hook.h"
+#include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/gradients/power_sgd.h"
+#include "levin/strategies/gradients/single_device.h"
 #include "levin/strategies/world/join_ranks.h"
 
 namespace levin {
@@ -82,6 +83,14 @@ class DdpStrategy : public Strategy {
   std::optional<PowerSgd> power_sgd_;
   std::map<std::string, at::Tensor> kept_;      ///< of power_sgd_, all ranks', when they end for a signal
   std::unique_ptr<ModuleSynchronizer> module_;  ///< set between setup_module and teardown
+};
+
+/// Chooses when the run is known: "ddp" when several devices or hosts are asked for or a launcher started several ranks; else
+/// it is itself, a single device. The name in YAML is "auto".
+class AutoStrategy final : public SingleDeviceStrategy {
+ public:
+  /// Throws ConfigError as detect_cluster_environment and LaunchRequest::ranks_per_host do.
+  std::shared_ptr<Strategy> resolve(const LaunchRequest& request) override;
 };
 
 }  // namespace levin

@@ -14,7 +14,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/gradients/apart_gradients.h"
+#include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/world/process_world.h"
 
 namespace levin {

@@ -1,13 +1,18 @@
 #include "levin/strategies/gradients/gradient_reducer.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/types.h>
 
+#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -15,10 +20,121 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/text.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/strategies/gradients/power_sgd.h"
+#include "levin/strategies/transport/gloo.h"
+#include "levin/strategies/transport/shared_memory_backend.h"
+#include "levin/strategies/world/process_world.h"
 
 namespace levin {
 
 namespace {
+
+using Future = c10::ivalue::Future;
+
+c10::intrusive_ptr<Future> completed(const at::Tensor& gradients) {
+  auto future = c10::make_intrusive<Future>(c10::TensorType::get());
+  future->markCompleted(c10::IValue(gradients));
+  return future;
+}
+
+class GradientHook : public c10d::CommHookInterface {
+ public:
+  GradientHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes)
+      : group_(std::move(group)), votes_(votes) {}
+  at::Tensor parseHookResult(const c10::IValue& result) override { return c10d::detail::parseCppCommHookResult(result); }
+
+ protected:
+  int ranks() const { return group_->getSize(); }
+  bool carries_votes(const c10d::GradBucket& bucket) const { return votes_ != nullptr && bucket.getIndex() == 0; }
+  /// The world's, which outlives every reduction.
+  BucketVoteChannel* votes() const { return votes_; }
+  c10::intrusive_ptr<c10d::Work> all_reduce(const at::Tensor& tensor,
+                                            c10d::ReduceOp::RedOpType op = c10d::ReduceOp::SUM) const {
+    std::vector<at::Tensor> tensors = {tensor};
+    c10d::AllreduceOptions options;
+    options.reduceOp = op;
+    return group_->allreduce(tensors, options);
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  BucketVoteChannel* votes_;
+};
+
+/// Has ranks that share memory average buckets where they lie, if there is room.
+class AverageHook final : public GradientHook {
+ public:
+  AverageHook(c10::intrusive_ptr<c10d::ProcessGroup> group, std::unique_ptr<SharedMemoryBackend::Buckets> buckets,
+              bool buckets_are_gradients)
+      : GradientHook(std::move(group), nullptr), buckets_(std::move(buckets)), buckets_are_gradients_(buckets_are_gradients) {}
+
+  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
+    const at::Tensor gradients = bucket.getBufferRef();
+    if (!buckets_) return all_reduce(gradients, c10d::ReduceOp::AVG)->getFuture();
+    return completed(buckets_->average(bucket.getIndex(), gradients, buckets_are_gradients_));
+  }
+
+ private:
+  std::unique_ptr<SharedMemoryBackend::Buckets> buckets_;
+  bool buckets_are_gradients_;
+};
+
+/// Sums buckets over ranks and divides them by their number, as LibTorch does by itself, in a type of fewer bits if one is
+/// given.
+class MeanHook final : public GradientHook {
+ public:
+  MeanHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes, std::optional<at::ScalarType> type)
+      : GradientHook(std::move(group), votes), type_(type) {}
+
+  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
+    const at::Tensor buffer = bucket.getBufferRef();
+    // Divided first, as overflow is nearer than underflow.
+    const at::Tensor gradients = (type_ ? buffer.to(*type_) : buffer).div_(ranks());
+    const bool carries = carries_votes(bucket);
+    const auto done = all_reduce(carries ? torch::cat({gradients, votes()->elements(gradients)}) : gradients)->getFuture();
+    if (!carries && !type_) return done;
+    // An error in the backward pass ends this hook, with its reducer, while buckets travel: what comes then has no `this`.
+    const auto take = [buffer, carries, votes = votes(), is_compressed = type_.has_value()](Future& future) {
+      at::Tensor sum = c10d::detail::parseCppCommHookResult(future.value());
+      const std::int64_t size = buffer.numel();
+      if (carries) {
+        votes->take(sum.narrow(0, size, sum.numel() - size));
+        sum = sum.narrow(0, 0, size);
+      }
+      return c10::IValue(is_compressed ? buffer.copy_(sum) : sum);
+    };
+    return done->then(take, c10::TensorType::get());
+  }
+
+ private:
+  std::optional<at::ScalarType> type_;
+};
+
+/// Waits for each exchange in the thread of the backward pass: one that waited where another ends would keep Gloo's threads
+/// from ending it.
+class PowerSgdHook final : public GradientHook {
+ public:
+  PowerSgdHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes, PowerSgd& power_sgd,
+               std::function<void(bool)> on_wait)
+      : GradientHook(std::move(group), votes), power_sgd_(power_sgd), on_wait_(std::move(on_wait)) {}
+
+  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
+    const auto sum = [this](at::Tensor& tensor) {
+      if (on_wait_) on_wait_(true);
+      all_reduce(tensor)->wait();
+      if (on_wait_) on_wait_(false);
+    };
+    const bool carries = carries_votes(bucket);
+    const at::Tensor elements = carries ? votes()->elements(bucket.getBufferRef()) : at::Tensor();
+    const at::Tensor summed = power_sgd_.reduce(bucket, ranks(), sum, elements);
+    if (carries) votes()->take(summed);
+    return completed(bucket.getBufferRef());
+  }
+
+ private:
+  PowerSgd& power_sgd_;
+  std::function<void(bool)> on_wait_;
+};
 
 constexpr double kBytesPerMb = 1024.0 * 1024.0;
 
@@ -78,6 +194,76 @@ std::unique_ptr<Reducer> make_reducer(std::vector<std::int64_t> size_limits, Arg
   }
 }
 
+// What a rank says of a gradient, where it is not how many elements a sparse one has.
+constexpr std::int64_t kNone = -2;
+constexpr std::int64_t kDense = -1;
+
+bool has_sparse_gradient(const torch::nn::Module& module) {
+  const auto* embedding = dynamic_cast<const torch::nn::EmbeddingImpl*>(&module);
+  const auto* bag = dynamic_cast<const torch::nn::EmbeddingBagImpl*>(&module);
+  return (embedding != nullptr && embedding->options.sparse()) || (bag != nullptr && bag->options.sparse());
+}
+
+std::int64_t kind_of_gradient(const at::Tensor& parameter) {
+  const at::Tensor& gradient = parameter.grad();
+  if (!gradient.defined()) return kNone;
+  return gradient.is_sparse() && gradient.is_cpu() && !gradient.is_complex() ? gradient._nnz() : kDense;
+}
+
+/// The sum over ranks, in place.
+void sum_over_ranks(ProcessWorld& world, const at::Tensor& tensor) {
+  std::vector<at::Tensor> tensors = {tensor};
+  world.process_group()->allreduce(tensors)->wait();
+}
+
+// Divided first, as the reducer does it.
+at::Tensor dense_mean(ProcessWorld& world, const at::Tensor& parameter) {
+  const at::Tensor& gradient = parameter.grad();
+  const at::Tensor own = gradient.defined() ? gradient.to_dense() : torch::zeros_like(parameter);
+  at::Tensor mean = own.div(world.process_group()->getSize()).resolve_conj().contiguous();
+  sum_over_ranks(world, as_real(mean));
+  return mean;
+}
+
+at::Tensor sparse_mean(ProcessWorld& world, const at::Tensor& parameter, bool is_empty) {
+  const at::Tensor& gradient = parameter.grad();
+  const auto options = parameter.options().requires_grad(false).layout(at::kSparse);
+  const at::Tensor own = gradient.defined() ? gradient.coalesce() : torch::empty(parameter.sizes(), options);
+  if (is_empty) return own;
+  // Embeddings have an index for each row; an empty tensor would have one for each element.
+  const std::vector<std::int64_t> row_sizes = parameter.sizes().slice(1).vec();
+  std::vector<std::int64_t> no_rows = {0};
+  no_rows.insert(no_rows.end(), row_sizes.begin(), row_sizes.end());
+  at::Tensor mean = own._nnz() > 0 ? own.div(world.process_group()->getSize())
+                                   : torch::sparse_coo_tensor(torch::empty({1, 0}, torch::kLong),
+                                                              torch::empty(no_rows, options.layout(at::kStrided)),
+                                                              parameter.sizes(), options);
+  sum_over_ranks(world, mean);
+  return mean;
+}
+
+/// What makes a bucket of gradients its mean over ranks, where that is not LibTorch's own: in a compressed form, with votes, or
+/// by ranks that share memory, which average while they combine, and read the first bucket where it is written. Votes are never
+/// compressed: they are sums of small integers, exact in each format that gradients travel in, and PowerSGD sums them with what
+/// it does not approximate. Null when LibTorch's own does. `on_wait`: see GradientReducer::Options.
+std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                            const GradientReducer::Options& options, BucketVoteChannel* votes,
+                                                            const std::function<void(bool)>& on_wait) {
+  switch (options.comm_hook) {
+    case CommHook::kFp16Compress:
+      return std::make_unique<MeanHook>(group, votes, at::kHalf);
+    case CommHook::kBf16Compress:
+      return std::make_unique<MeanHook>(group, votes, at::kBFloat16);
+    case CommHook::kPowerSgd:
+      return std::make_unique<PowerSgdHook>(group, votes, *options.power_sgd, on_wait);
+    case CommHook::kNone:
+      break;
+  }
+  if (votes != nullptr) return std::make_unique<MeanHook>(group, votes, std::nullopt);
+  if (options.shared_memory == nullptr) return nullptr;
+  return std::make_unique<AverageHook>(group, options.shared_memory->take_buckets(), options.gradient_as_bucket_view);
+}
+
 }  // namespace
 
 /// Which parameters got a gradient in the backward pass under way.
@@ -115,12 +301,7 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
   const auto on_wait = [this](bool waits) {
     if (tells_last_gradient() && options_.on_wait) options_.on_wait(waits);
   };
-  auto hook = make_gradient_hook(process_group, {.form = options.comm_hook,
-                                                 .shared_memory = options.shared_memory,
-                                                 .buckets_are_gradients = options.gradient_as_bucket_view,
-                                                 .votes = votes,
-                                                 .power_sgd = options.power_sgd,
-                                                 .on_wait = on_wait});
+  auto hook = make_gradient_hook(process_group, options, votes, on_wait);
   if (hook) reducer_->register_comm_hook(std::move(hook));
 }
 
@@ -243,5 +424,48 @@ void GradientReducer::add_zeros(const std::vector<at::Tensor>& parameters, bool 
                [](const at::Tensor& parameter) { return !parameter.grad().defined(); });
   loss.backward();
 }
+
+std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module) {
+  std::vector<at::Tensor> sparse;
+  const auto add = [&](const torch::nn::Module& part) {
+    if (!has_sparse_gradient(part)) return;
+    for (const at::Tensor& weight : part.parameters(/*recurse=*/false)) sparse.push_back(weight);
+  };
+  add(module);
+  for (const auto& part : module.modules(/*include_self=*/false)) add(*part);
+  std::vector<at::Tensor> apart;
+  for (const auto& entry : distinct_parameters(module)) {
+    const at::Tensor& parameter = entry.second;  // no structured binding: clang 14 does not let a lambda use one
+    const auto is_it = [&](const at::Tensor& other) { return other.is_same(parameter); };
+    if (parameter.is_complex() || std::any_of(sparse.begin(), sparse.end(), is_it)) apart.push_back(parameter);
+  }
+  return apart;
+}
+
+void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting) {
+  if (parameters.empty()) return;
+  std::vector<std::int64_t> mine;
+  for (const at::Tensor& parameter : parameters) mine.push_back(kind_of_gradient(parameter));
+  const std::vector<std::byte> bytes =
+      RankExchange(world.control_group()).gather_bytes(std::as_bytes(std::span(mine)), meeting);
+  std::vector<std::int64_t> all(bytes.size() / sizeof(std::int64_t));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  const at::NoGradGuard no_grad;
+  world.board().begin_reduction();
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    bool is_dense = false;
+    std::int64_t most = kNone;
+    for (std::size_t at = index; at < all.size(); at += parameters.size()) {
+      is_dense |= all[at] == kDense;
+      most = std::max(most, all[at]);
+    }
+    if (most == kNone) continue;
+    const at::Tensor& parameter = parameters[index];
+    parameter.mutable_grad() = is_dense ? dense_mean(world, parameter) : sparse_mean(world, parameter, most == 0);
+  }
+  world.board().end_reduction();
+}
+
+at::Tensor as_real(const at::Tensor& tensor) { return tensor.is_complex() ? torch::view_as_real(tensor) : tensor; }
 
 }  // namespace levin

@@ -4,12 +4,15 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "levin/strategies/gradients/gradient_hook.h"
+#include "levin/core/options/option_type.h"
+#include "levin/core/protocol/control_group.h"
 
 namespace c10d {
 class Reducer;
@@ -20,6 +23,13 @@ namespace levin {
 class BucketVoteChannel;
 class PowerSgd;
 class SharedMemoryBackend;
+
+/// In which form gradients travel.
+enum class CommHook : std::uint8_t { kNone, kFp16Compress, kBf16Compress, kPowerSgd };
+template <>
+inline constexpr std::array kChoices<CommHook> = {
+    Choice{CommHook::kNone, "none"}, Choice{CommHook::kFp16Compress, "fp16_compress"},
+    Choice{CommHook::kBf16Compress, "bf16_compress"}, Choice{CommHook::kPowerSgd, "power_sgd"}};
 
 /// Makes gradients the mean over ranks while backward runs: LibTorch's own reducer of DistributedDataParallel, with its
 /// buckets.
@@ -96,5 +106,19 @@ class GradientReducer {
   std::vector<at::Tensor> anchored_;
   at::Tensor anchor_loss_;
 };
+
+class ProcessWorld;
+
+/// The parameters of a module whose gradients have no place in the buckets of a c10d::Reducer: those of complex numbers, and
+/// the weights of torch::nn::Embedding and EmbeddingBag with `sparse`.
+std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module);
+
+/// Makes the gradients of parameters their mean over ranks, also of those that are frozen by now: what they have may come from
+/// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; where no rank has one, there
+/// is none. Ranks: all, with the same parameters.
+void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting);
+
+/// The same memory as numbers that every backend knows.
+at::Tensor as_real(const at::Tensor& tensor);
 
 }  // namespace levin

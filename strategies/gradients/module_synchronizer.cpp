@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/gradients/apart_gradients.h"
-#include "levin/strategies/gradients/parameter_check.h"
+#include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/gradients/synchronized_layers.h"
-#include "levin/strategies/transport/bucket_vote_channel.h"
+#include "levin/strategies/transport/gloo.h"
 
 namespace levin {
 
@@ -48,6 +48,26 @@ void append_buffers(const torch::nn::Module& module, std::vector<at::Tensor>& bu
 
 bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
   return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
+}
+
+using Remark = std::function<std::string(const at::Tensor&)>;
+
+void add_line(std::string& text, const char* kind, const std::string& name, const at::Tensor& tensor, const Remark& remark) {
+  std::ostringstream line;
+  line << kind << " " << name << " ";
+  if (tensor.defined()) {
+    line << tensor.sizes() << " " << tensor.scalar_type() << (tensor.requires_grad() ? "" : " not trained") << remark(tensor);
+  } else {
+    line << "undefined";
+  }
+  text += line.str() + "\n";
+}
+
+std::string describe(const torch::nn::Module& module, const Remark& remark) {
+  std::string text;
+  for (const auto& entry : module.named_parameters()) add_line(text, "parameter", entry.key(), entry.value(), remark);
+  for (const auto& entry : module.named_buffers()) add_line(text, "buffer", entry.key(), entry.value(), remark);
+  return text;
 }
 
 }  // namespace
@@ -266,6 +286,29 @@ void ModuleSynchronizer::synchronize_buffers() {
   std::vector<at::Tensor> buffers;
   append_buffers(module_, buffers);
   broadcast(buffers);
+}
+
+void check_same_parameters(const torch::nn::Module& module, ControlGroup& group) {
+  const auto difference = RankExchange(group).first_difference(
+      describe(module, [](const at::Tensor&) { return ""; }),
+      {"the comparison of parameters", "all give their module to the strategy when it is set up"});
+  if (difference) throw DesyncError("the module differs between ranks; all must build the same one. " + difference->str());
+}
+
+void check_same_changes(const torch::nn::Module& module, ControlGroup& group,
+                        const std::function<bool(const at::Tensor&)>& lacks_value,
+                        const std::function<bool(const at::Tensor&)>& lacks_reduction) {
+  const auto remark = [&](const at::Tensor& tensor) -> std::string {
+    if (lacks_value(tensor)) return " new";
+    return lacks_reduction(tensor) ? " unfrozen" : "";
+  };
+  const auto difference = RankExchange(group).first_difference(
+      describe(module, remark), {"the comparison of changed parameters", "the votes of all ranks say that some have changed"});
+  if (!difference) return;
+  throw DesyncError(
+      "the module's parameters have changed differently on ranks; all must freeze, unfreeze, add and replace the same, in the "
+      "same hook of the same batch. " +
+      difference->str());
 }
 
 }  // namespace levin

@@ -5,7 +5,7 @@
 #include "levin/core/base/format.h"
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/launch/fork_server.h"
-#include "levin/strategies/world/single_rank_group.h"
+#include "levin/strategies/world/rank_groups.h"
 
 namespace levin {
 

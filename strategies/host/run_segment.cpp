@@ -2,12 +2,20 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
-#include "levin/strategies/host/host_cores.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
+#include "levin/core/protocol/control_group.h"
 
 namespace levin {
 
@@ -17,7 +25,66 @@ constexpr std::uint64_t kMagic = 0x6c6576696e303031;  // "levin001"
 
 std::size_t segment_bytes(int ranks) { return sizeof(SegmentHeader) + sizeof(RankSlot) * static_cast<std::size_t>(ranks); }
 
+/// `memory`: what this rank has already, if anything. `make()` and `open(place)` give it, or throw IoError.
+template <class Memory, class Make, class Open>
+Memory share(ControlGroup& group, int maker, Memory memory, const Make& make, const Open& open, std::string& failure) {
+  std::string own_failure;
+  const auto attempt = [&](const auto& get) {
+    try {
+      if (!memory) memory = get();
+    } catch (const IoError& error) {
+      own_failure = error.what();
+    }
+  };
+  RankExchange ranks(group);
+  const Meeting meeting("sharing memory", "every rank joins the run");
+  const bool makes = group.rank() == maker;
+  if (makes) attempt(make);
+  const auto places = ranks.gather_values(makes && memory ? memory->place() : SharedFilePlace{}, meeting);
+  const SharedFilePlace& place = places.at(static_cast<std::size_t>(maker));
+  if (place.descriptor >= 0) attempt([&] { return open(place); });
+  const std::vector<std::string> failures = ranks.gather_text(own_failure, meeting);
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (failures[rank].empty()) continue;
+    failure = format("rank {}: {}", rank, failures[rank]);
+    return Memory();
+  }
+  return memory;
+}
+
 }  // namespace
+
+RankCores RankCores::own() {
+  std::string kernel;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> kernel;
+  Fnv1aHash hash;
+  hash.add(kernel.empty() ? host_name() : kernel);
+  RankCores own{.host = hash.value()};
+  if (sched_getaffinity(0, sizeof(own.cores), &own.cores) == 0) return own;
+  // More of them than the set has room for.
+  for (int core = 0; core < std::min(usable_cores(), CPU_SETSIZE); ++core) CPU_SET(core, &own.cores);
+  return own;
+}
+
+HostCores cores_of_host(const std::vector<RankCores>& by_rank, int rank) {
+  const RankCores& own = by_rank.at(static_cast<std::size_t>(rank));
+  std::vector<int> ranks_on(CPU_SETSIZE);
+  HostCores result{.ranks = 0, .cores = 0};
+  for (const RankCores& other : by_rank) {
+    if (other.host != own.host) continue;
+    ++result.ranks;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &other.cores) && ranks_on[static_cast<std::size_t>(core)]++ == 0) ++result.cores;
+    }
+  }
+  double share = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &own.cores)) share += 1.0 / ranks_on[static_cast<std::size_t>(core)];
+  }
+  constexpr double kRounding = 1e-6;
+  result.share = std::max(1, static_cast<int>(share + kRounding));
+  return result;
+}
 
 void SharedText::write(const char* text) noexcept {
   std::array<std::uint64_t, kCallTextBytes / 8> words{};
@@ -34,6 +101,19 @@ std::string SharedText::read() const {
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = words_[i].load(std::memory_order_relaxed);
   const auto* text = reinterpret_cast<const char*>(words.data());
   return std::string(text, strnlen(text, kCallTextBytes));
+}
+
+void KeptText::write(std::string_view text) noexcept {
+  if (text.size() > kLongest) return;
+  const std::uint32_t other = 1 - newest_.load(std::memory_order_relaxed);
+  rooms_[other].length = text.size();
+  std::copy(text.begin(), text.end(), rooms_[other].text.begin());
+  newest_.store(other, std::memory_order_release);
+}
+
+std::string KeptText::read() const {
+  const Room& room = rooms_[newest_.load(std::memory_order_acquire)];
+  return {room.text.data(), room.length};
 }
 
 std::shared_ptr<RunSegment> RunSegment::create(int ranks, int first_rank) {
@@ -58,7 +138,7 @@ std::shared_ptr<RunSegment> RunSegment::checked(SharedFile file) {
 
 std::shared_ptr<RunSegment> RunSegment::attach(int descriptor) {
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-  return checked(SharedFile::attach(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)));
+  return checked(SharedFile::attach(Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0))));
 }
 
 std::shared_ptr<RunSegment> RunSegment::open_at(const SharedFilePlace& place) { return checked(SharedFile::open_at(place)); }
@@ -110,6 +190,23 @@ std::int64_t monotonic_nanoseconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+std::optional<SharedFile> share_memory(ControlGroup& group, int maker, std::size_t bytes, std::string& failure) {
+  using Memory = std::shared_ptr<SharedFile>;
+  const Memory shared = share(
+      group, maker, Memory(), [&] { return std::make_shared<SharedFile>(SharedFile::create(bytes)); },
+      [](const SharedFilePlace& place) { return std::make_shared<SharedFile>(SharedFile::open_at(place)); }, failure);
+  return shared ? std::optional<SharedFile>(std::move(*shared)) : std::nullopt;
+}
+
+std::shared_ptr<RunSegment> share_segment(ControlGroup& group, int maker, int ranks, std::shared_ptr<RunSegment> launched,
+                                          std::string& failure) {
+  const auto segment = share(
+      group, maker, std::move(launched), [&] { return RunSegment::create(ranks, maker); },
+      [](const SharedFilePlace& place) { return RunSegment::open_at(place); }, failure);
+  if (segment) segment->join(group.rank());
+  return segment;
 }
 
 }  // namespace levin

@@ -1,21 +1,102 @@
 #pragma once
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "levin/core/protocol/control_group.h"
 #include "levin/strategies/failure/process_state.h"
-#include "levin/strategies/host/lane_slot.h"
 #include "levin/strategies/host/shared_file.h"
 
+namespace levin::detail {
+
+// Waiting on a word of shared memory, across processes. A wait may end early for no reason: callers look again.
+
+inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds limit) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  const timespec timeout{static_cast<time_t>(seconds.count()), static_cast<long>((limit - seconds).count())};
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &timeout, nullptr, 0);
+}
+
+inline void futex_wake_all(const std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace levin::detail
+
 namespace levin {
+
+/// Where a rank may run. Plain bytes: ranks exchange it.
+struct RankCores {
+  std::uint64_t host = 0;  ///< of ranks under one kernel the same, whose numbers of cores mean the same
+  cpu_set_t cores{};
+
+  static RankCores own();
+};
+
+/// The cores of a host, among the ranks of a run that are on it. A launcher may have bound each of them to cores of its own.
+struct HostCores {
+  int ranks = 1;
+  int cores = 1;  ///< on which one or another of these ranks may run
+  int share = 1;  ///< of one rank: where it may run, but for what it shares with others; at least 1
+};
+
+HostCores cores_of_host(const std::vector<RankCores>& by_rank, int rank);
+
+/// A number in shared memory that processes raise and others wait for. It wraps around.
+struct SharedCount {
+  alignas(64) std::atomic<std::uint32_t> value;
+  std::atomic<std::uint32_t> sleepers;  ///< processes that sleep on it
+
+  /// Raises it by one, and wakes who sleeps when it has come to `awaited`. Everything written before is seen by whoever sees
+  /// the new number.
+  void raise(std::uint32_t awaited) {
+    // Sequentially consistent, as is the sleeper's side: either we see the sleeper, or it sees the new number.
+    if (value.fetch_add(1, std::memory_order_seq_cst) + 1 != awaited) return;
+    if (sleepers.load(std::memory_order_seq_cst) > 0) detail::futex_wake_all(value);
+  }
+  bool has_reached(std::uint32_t number) const {
+    return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - number) >= 0;
+  }
+  /// Sleeps until it is there, or for `limit`; may end early.
+  void sleep_until(std::uint32_t number, std::chrono::nanoseconds limit) {
+    sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t seen = value.load(std::memory_order_seq_cst);
+    if (static_cast<std::int32_t>(seen - number) < 0) detail::futex_wait(value, seen, limit);
+    sleepers.fetch_sub(1, std::memory_order_relaxed);
+  }
+};
+
+/// Of the name of a call that others read.
+inline constexpr std::size_t kCallTextBytes = 192;
+
+/// What lies in shared memory of one rank's side of a lane, beside its two buffers. Zero at first.
+struct LaneSlot {
+  struct Header {
+    std::uint64_t total_bytes;
+    std::uint32_t operation;  ///< a GroupOperation
+    std::int32_t root;
+    std::array<char, kCallTextBytes> what;
+  };
+  SharedCount all_published;             ///< at the first place: chunks of all ranks so far
+  std::atomic<std::uint32_t> published;  ///< chunks so far
+  std::array<Header, 2> headers;         ///< by parity of the chunk's number
+};
 
 /// A set of keys, by their hashes, that the processes of a host share; lies in shared memory, zero at first. When it is full
 /// every key counts as new: for warnings, one too many is better than one too few.
@@ -51,6 +132,25 @@ class SharedText {
 
  private:
   std::array<std::atomic<std::uint64_t>, kCallTextBytes / 8> words_;
+};
+
+/// What the attempts of a run tell those after them: the text that was kept last. There is room for two, so that one stays
+/// whole while the other is written: its writer, rank 0 alone, may be killed at any instant.
+class KeptText {
+ public:
+  static constexpr std::size_t kLongest = 64 * 1024;
+  /// A longer text is not kept.
+  void write(std::string_view text) noexcept;
+  /// "" when nothing was kept.
+  std::string read() const;
+
+ private:
+  struct Room {
+    std::uint64_t length;
+    std::array<char, kLongest> text;
+  };
+  std::array<Room, 2> rooms_;
+  std::atomic<std::uint32_t> newest_;
 };
 
 /// Everything one rank says. Only that rank writes it.
@@ -106,6 +206,7 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint64_t> launcher_start;
   std::atomic<std::int64_t> stall_reported;  ///< when the last table of a stall was printed
   FailureSlot failure;
+  KeptText kept;          ///< for a later attempt of the run, to which the launcher hands it on
   SharedKeySet warnings;  ///< the keys of those that one of the ranks has printed
 };
 
@@ -150,5 +251,15 @@ class RunSegment {
 
 /// Now, in nanoseconds of CLOCK_MONOTONIC.
 std::int64_t monotonic_nanoseconds();
+
+/// Memory of ranks of one host, or, for each of several hosts, of those on it: rank `maker` of the group makes it, and those
+/// that name the same maker open what it has. Nothing on every rank when one of them fails, and `failure` then says which, and
+/// why. Ranks: all. Throws as ControlGroup::all_gather() does.
+std::optional<SharedFile> share_memory(ControlGroup& group, int maker, std::size_t bytes, std::string& failure);
+
+/// The same for a segment of `ranks` ranks from rank `maker` on, which this process joins. `launched`: what this host's
+/// launcher has made already; may be null, on some ranks too. Null on every rank when one of them fails.
+std::shared_ptr<RunSegment> share_segment(ControlGroup& group, int maker, int ranks, std::shared_ptr<RunSegment> launched,
+                                          std::string& failure);
 
 }  // namespace levin

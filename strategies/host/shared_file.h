@@ -1,9 +1,14 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
 
-#include "levin/core/base/fwd.h"
+#include "levin/core/files/descriptor.h"
 
 namespace levin {
 
@@ -20,8 +25,8 @@ class SharedFile {
  public:
   /// New memory, all of which is there: writing to it later cannot fail. Throws IoError.
   static SharedFile create(std::size_t bytes);
-  /// Memory that has been inherited, or received. Takes over the descriptor. Throws IoError.
-  static SharedFile attach(int descriptor);
+  /// Memory that has been inherited, or received. Throws IoError.
+  static SharedFile attach(Descriptor descriptor);
   /// Memory that another process has. Throws IoError, also when that process is not seen from here (in another container).
   static SharedFile open_at(const SharedFilePlace& place);
 
@@ -29,18 +34,33 @@ class SharedFile {
   SharedFile& operator=(SharedFile&&) = delete;
   ~SharedFile();
 
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.number(); }
   /// Where others find it, as long as this process has it.
   SharedFilePlace place() const;
   std::size_t bytes() const { return bytes_; }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
 
  private:
-  SharedFile(int descriptor, std::size_t bytes);
+  SharedFile(Descriptor descriptor, std::size_t bytes);
 
-  int descriptor_;
+  Descriptor descriptor_;
   std::size_t bytes_;
   void* memory_;
 };
+
+/// Two sockets of this host that are connected with one another, of a type as socketpair() has it, closed on exec. Not open,
+/// with errno, when there are none to be had.
+std::pair<Descriptor, Descriptor> connected_sockets(int type);
+
+/// As many as one message carries.
+inline constexpr std::size_t kMostDescriptors = 4;
+
+/// Sends bytes over a socket of this host together with open descriptors, of which whoever receives them gets copies. What
+/// sendmsg() gives; `flags` are its own.
+ssize_t send_descriptors(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors, int flags);
+
+/// Receives such a message into `bytes`, and its descriptors, which are closed on exec. What recvmsg() gives; `flags` are its
+/// own. -1 with EMSGSIZE, and none of them, when not all could be received.
+ssize_t receive_descriptors(int socket, std::span<std::byte> bytes, std::vector<Descriptor>& descriptors, int flags);
 
 }  // namespace levin

@@ -1,13 +1,141 @@
 #include "levin/strategies/host/shared_lane.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
+#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/host/shared_memory_status_board.h"
 
 namespace levin {
+
+namespace {
+
+/// Some microseconds, within which ranks in step meet.
+constexpr int kSpins = 300;
+/// A rank that slept would be put beside the one that wakes it, on one core, and stay there.
+constexpr std::int64_t kYieldNanoseconds = 2'000'000;
+constexpr auto kSleep = std::chrono::milliseconds(20);
+/// The launcher sees a rank end, and knows how; it gets this long to write it down.
+constexpr std::int64_t kLauncherGrace = 1'000'000'000;
+
+void pause_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+/// What one wait knows between its checks.
+struct PeerWaits::Wait {
+  const SharedCount& count;
+  std::uint32_t number;
+  const char* what;
+  const std::function<int()>& late_place;
+  std::int64_t since;
+  std::int64_t gone_since = 0;
+  /// Asked again before an error: a rank that has been here, and gone on since, must not look like one that never came.
+  bool is_over() const { return count.has_reached(number); }
+};
+
+PeerWaits::PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<StatusBoard> board, double timeout_seconds,
+                     WaitingThread thread)
+    : segment_(std::move(segment)), board_(std::move(board)), timeout_seconds_(timeout_seconds), thread_(thread) {}
+
+bool PeerWaits::comes_soon(const SharedCount& count, std::uint32_t number) {
+  if (!has_own_core_) {
+    // A launcher may have bound each rank to a core of its own.
+    const std::optional<int> cores = segment_->cores();
+    if (cores) has_own_core_ = size() * (thread_ == WaitingThread::kBeside ? 2 : 1) <= *cores;
+  }
+  // With more threads than cores, who waits gives the core up at once.
+  if (!has_own_core_.value_or(false)) return false;
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (count.has_reached(number)) return true;
+    pause_cpu();
+  }
+  const std::int64_t end = monotonic_nanoseconds() + kYieldNanoseconds;
+  while (monotonic_nanoseconds() < end) {
+    sched_yield();
+    if (count.has_reached(number)) return true;
+  }
+  return false;
+}
+
+void PeerWaits::sleep_until(SharedCount& count, std::uint32_t number, const char* what,
+                            const std::function<int()>& late_place) {
+  Wait wait{.count = count, .number = number, .what = what, .late_place = late_place, .since = monotonic_nanoseconds()};
+  // Part of something larger, perhaps, which people know better.
+  const bool posts = thread_ == WaitingThread::kOwn && !board_->waiting().has_value();
+  if (posts) board_->post_waiting(what);
+  while (true) {
+    count.sleep_until(number, kSleep);
+    if (wait.is_over()) break;
+    check(wait);
+  }
+  if (posts) board_->post_waiting(nullptr);
+}
+
+void PeerWaits::check(Wait& wait) {
+  if (is_given_up_) end_with(DesyncError(format("rank {} has given {} up", board_->rank(), wait.what)));
+  if (const auto failure = board_->failure()) end_because_of(*failure);
+
+  const auto posted = board_->waiting();
+  const std::string what = posted ? posted->what : wait.what;
+  // A thread beside waits within a reduction. On another host that may have ended meanwhile, and the next one begun.
+  if (const auto later = thread_ == WaitingThread::kOwn ? board_->rank_in_later_reduction() : std::nullopt) {
+    if (wait.is_over()) return;
+    fail(different_calls(board_->rank(), what, *later, describe(whereabouts_of(*segment_, *later))));
+  }
+
+  const std::int64_t now = monotonic_nanoseconds();
+  const int late_place = wait.late_place();
+  if (late_place < 0) return;
+  const int late = first_rank() + late_place;
+  const ProcessId process = segment_->process_of(late);
+  const bool is_gone = process.number != 0 && process_state(process) == ProcessState::kGone;
+  if (is_gone) {
+    if (wait.is_over()) return;
+    if (wait.gone_since == 0) wait.gone_since = now;
+    const bool launched = segment_->launcher().number != 0;
+    if (!launched || now - wait.gone_since > kLauncherGrace) {
+      board_->report_failure({.rank = late,
+                              .where = whereabouts_of(*segment_, late),
+                              .error = format("its process ended while other ranks wait in {}", what),
+                              .is_lost = true});
+      end_because_of(board_->failure().value_or(FailureRecord{late, {}, "its process ended"}));
+    }
+    return;
+  }
+
+  const double seconds = static_cast<double>(now - wait.since) / 1e9;
+  if (seconds > timeout_seconds_) {
+    board_->report_stall(format("waited {} s in {} for rank {}", static_cast<int>(seconds), what, late));
+    end_because_of(board_->failure().value_or(FailureRecord{late, {}, "timeout_seconds"}));
+  }
+}
+
+void PeerWaits::fail(const std::string& text) {
+  board_->report_failure({board_->rank(), board_->own_whereabouts(), text});
+  end_with(DesyncError(text));
+}
+
+void PeerWaits::end_because_of(const FailureRecord& failure) { end_with(RecordedFailure(failure.str())); }
+
+template <class Failure>
+void PeerWaits::end_with(const Failure& error) {
+  if (thread_ == WaitingThread::kOwn) board_->post_waiting(nullptr);
+  broken_ = std::make_exception_ptr(error);
+  std::rethrow_exception(broken_);
+}
 
 SharedLane::SharedLane(PeerWaits& waits, std::vector<LanePart> parts) : waits_(waits), parts_(std::move(parts)) {}
 

@@ -1,16 +1,80 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "levin/core/protocol/control_group.h"
-#include "levin/strategies/host/lane_slot.h"
-#include "levin/strategies/host/peer_waits.h"
+#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/host/run_segment.h"
 
 namespace levin {
+
+/// Which thread of a rank waits.
+enum class WaitingThread {
+  kOwn,     ///< the one that posts what the rank is in: its waits are posted too
+  kBeside,  ///< another, which does parts of reductions: it posts nothing, and leaves the cores to the first
+};
+
+/// A rank's waits for other ranks of its host. A wait ends with DesyncError, on every rank, when a rank has failed or ended,
+/// when a rank is in a gradient reduction that cannot end because this rank waits here, and after the time limit. Every later
+/// wait then throws the same error. Threading: used by one thread at a time.
+class PeerWaits {
+ public:
+  /// `segment`: of the ranks that wait for one another. `board`: theirs, or that of a run on several hosts.
+  /// `timeout_seconds`: how long a wait may take.
+  PeerWaits(std::shared_ptr<RunSegment> segment, std::shared_ptr<StatusBoard> board, double timeout_seconds,
+            WaitingThread thread = WaitingThread::kOwn);
+
+  /// This rank's place among those of the segment, counted from 0.
+  int place() const { return board_->rank() - segment_->first_rank(); }
+  /// How many ranks the segment is for.
+  int size() const { return segment_->ranks(); }
+  /// The rank at the first place.
+  int first_rank() const { return segment_->first_rank(); }
+  StatusBoard& board() const { return *board_; }
+
+  /// Throws the error that ended an earlier wait, if one did.
+  void check_usable() const {
+    if (broken_) std::rethrow_exception(broken_);
+  }
+  /// Waits until the count has come to `number`. `late_place()`: the place of a rank that has not come yet, or a negative
+  /// number. `what`: the call that this rank is in.
+  template <class LatePlace>
+  void wait_for(SharedCount& count, std::uint32_t number, const char* what, const LatePlace& late_place) {
+    if (!count.has_reached(number) && !comes_soon(count, number)) sleep_until(count, number, what, late_place);
+  }
+  /// Writes this rank's failure down, and throws it now and at every later wait.
+  [[noreturn]] void fail(const std::string& text);
+  /// Ends a wait, and every later one, with a DesyncError within milliseconds. Threading: any thread.
+  void give_up() noexcept { is_given_up_ = true; }
+
+ private:
+  struct Wait;
+  bool comes_soon(const SharedCount& count, std::uint32_t number);
+  void sleep_until(SharedCount& count, std::uint32_t number, const char* what, const std::function<int()>& late_place);
+  void check(Wait& wait);
+  /// The same as fail() for a failure that is written down already.
+  [[noreturn]] void end_because_of(const FailureRecord& failure);
+  template <class Failure>
+  [[noreturn]] void end_with(const Failure& error);
+
+  std::shared_ptr<RunSegment> segment_;
+  std::shared_ptr<StatusBoard> board_;
+  double timeout_seconds_;
+  WaitingThread thread_;
+  std::optional<bool> has_own_core_;  ///< known once all ranks have joined
+  std::atomic<bool> is_given_up_{false};
+  std::exception_ptr broken_;
+};
 
 /// Where a rank's side of a lane lies. Both buffers are as long as those of the other ranks.
 struct LanePart {

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "levin/strategies/host/peer_waits.h"
 #include "levin/strategies/host/shared_file.h"
 #include "levin/strategies/host/shared_lane.h"
 

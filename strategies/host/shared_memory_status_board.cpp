@@ -7,8 +7,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/table.h"
-#include "levin/strategies/failure/print_report.h"
-#include "levin/strategies/host/lane_slot.h"
+#include "levin/strategies/failure/failure_record.h"
 
 namespace levin {
 

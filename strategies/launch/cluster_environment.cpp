@@ -1,10 +1,17 @@
 #include "levin/strategies/launch/cluster_environment.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 #include <limits>
 
@@ -98,7 +105,6 @@ ClusterEnvironment read_levin(const Variables& variables) {
   };
   environment.shared_memory_fd = number("LEVIN_SHM_FD");
   environment.store_fd = number("LEVIN_STORE_FD");
-  environment.notes_fd = number("LEVIN_NOTES_FD");
   environment.inputs_fd = number("LEVIN_INPUTS_FD");
   environment.local_world_size = number("LOCAL_WORLD_SIZE");
   environment.node_rank = number("GROUP_RANK").value_or(0);
@@ -137,11 +143,6 @@ ClusterEnvironment read_torchrun(const Variables& variables) {
     environment.agent_store_key = format("/worker/attempt_{}", environment.restarts);
   }
   return environment;
-}
-
-bool is_interactive_slurm(const Variables& variables) {
-  const std::string name = variables.text("SLURM_JOB_NAME").value_or("");
-  return name == "bash" || name == "interactive";
 }
 
 ClusterEnvironment read_slurm(const Variables& variables) {
@@ -229,6 +230,19 @@ std::optional<std::string> process_environment(const char* name) {
   return value;
 }
 
+std::optional<ClusterEnvironment> find_cluster_environment() {
+  try {
+    return detect_cluster_environment();
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+bool is_interactive_slurm(const EnvironmentLookup& lookup) {
+  const std::string name = lookup("SLURM_JOB_NAME").value_or("");
+  return name == "bash" || name == "interactive";
+}
+
 std::string first_slurm_host(const std::string& node_list) {
   const std::size_t bracket = node_list.find('[');
   const std::size_t comma = node_list.find(',');
@@ -241,11 +255,11 @@ std::string first_slurm_host(const std::string& node_list) {
   return node_list.substr(0, bracket) + node_list.substr(bracket + 1, end - bracket - 1) + tail;
 }
 
-HostEnvironment detect_host_environment(int hosts, int local_ranks, const EnvironmentLookup& lookup) {
+int detect_node_rank(int hosts, int local_ranks, const EnvironmentLookup& lookup) {
   const Variables variables(lookup);
   const char* node_rank = variables.has("NODE_RANK") || !variables.has("GROUP_RANK") ? "NODE_RANK" : "GROUP_RANK";
   if (hosts == 1) {
-    if (!variables.has(node_rank) || variables.number(node_rank, 0, kNoLimit) == 0) return {};
+    if (!variables.has(node_rank) || variables.number(node_rank, 0, kNoLimit) == 0) return 0;
     throw ConfigError(
         format("environment variable {}={} contradicts num_nodes: 1: say how many hosts there are "
                "(--trainer.num_nodes=2), or unset it",
@@ -262,21 +276,19 @@ HostEnvironment detect_host_environment(int hosts, int local_ranks, const Enviro
                "or start it with torchrun, srun or mpirun.",
                hosts, join(missing)));
   }
-  HostEnvironment host;
-  host.node_rank = variables.number(node_rank, 0, kNoLimit);
-  if (host.node_rank >= hosts) {
+  const int host = variables.number(node_rank, 0, kNoLimit);
+  if (host >= hosts) {
     throw ConfigError(
-        format("environment variable {}={} contradicts num_nodes: {}; hosts count from 0", node_rank, host.node_rank, hosts));
+        format("environment variable {}={} contradicts num_nodes: {}; hosts count from 0", node_rank, host, hosts));
   }
-  variables.require_equal("GROUP_RANK", host.node_rank, node_rank);
+  variables.require_equal("GROUP_RANK", host, node_rank);
   if (variables.has("WORLD_SIZE") && variables.number("WORLD_SIZE", 1, kNoLimit) != hosts * local_ranks) {
     throw ConfigError(format(
         "environment variable WORLD_SIZE={} contradicts num_nodes: {} with {} on each, which are {}. Unset "
         "it, or make both the same.",
         *variables.text("WORLD_SIZE"), hosts, counted(static_cast<std::size_t>(local_ranks), "rank"), hosts * local_ranks));
   }
-  host.master_address = *variables.text("MASTER_ADDR");
-  host.master_port = variables.number("MASTER_PORT", 1, kMaxPort);
+  static_cast<void>(variables.number("MASTER_PORT", 1, kMaxPort));
   return host;
 }
 
@@ -288,7 +300,7 @@ ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup) {
   }
   const int torchrun_variables = variables.has("RANK") + variables.has("WORLD_SIZE") + variables.has("LOCAL_RANK");
   if (torchrun_variables == 3) return read_torchrun(variables);
-  if ((variables.has("SLURM_NTASKS") || variables.has("SLURM_PROCID")) && !is_interactive_slurm(variables)) {
+  if ((variables.has("SLURM_NTASKS") || variables.has("SLURM_PROCID")) && !is_interactive_slurm(lookup)) {
     return read_slurm(variables);
   }
   if (variables.has("OMPI_COMM_WORLD_SIZE") || variables.has("OMPI_COMM_WORLD_RANK")) return read_open_mpi(variables);
@@ -299,6 +311,41 @@ ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup) {
                       "Set all of them, or start with torchrun, or unset them to run one process.");
   }
   return {};
+}
+
+std::optional<SlurmJob> slurm_job(const EnvironmentLookup& lookup) {
+  const auto number = lookup("SLURM_JOB_ID");
+  if (!number || is_interactive_slurm(lookup)) return std::nullopt;
+  SlurmJob job{*number};
+  const auto array = lookup("SLURM_ARRAY_JOB_ID");
+  const auto task = lookup("SLURM_ARRAY_TASK_ID");
+  if (array && task) job.number = *array + "_" + *task;
+  const std::string restarts = lookup("SLURM_RESTART_COUNT").value_or("0");
+  std::from_chars(restarts.data(), restarts.data() + restarts.size(), job.restarts);
+  return job;
+}
+
+void requeue_slurm_job(const std::string& number, std::chrono::milliseconds patience) {
+  const auto fail = [&](const std::string& why) {
+    throw IoError(format("job {} could not be put back into Slurm's queue: scontrol requeue {}", number, why));
+  };
+  if (number.find_first_not_of("0123456789_") != std::string::npos) fail("takes a job's number");
+  const double seconds = std::chrono::duration<double>(patience).count();
+  // timeout ends it with all that it has started.
+  FILE* const output = popen(format("timeout -s KILL {} scontrol requeue {} 2>&1", seconds, number).c_str(), "re");
+  if (output == nullptr) fail(std::strerror(errno));
+  std::string said;
+  std::array<char, 512> bytes{};
+  while (std::feof(output) == 0) {
+    // Signals, of which there are some while a job ends, interrupt it.
+    std::clearerr(output);
+    said.append(bytes.data(), std::fread(bytes.data(), 1, bytes.size(), output));
+  }
+  const int status = pclose(output);
+  const bool is_killed = WIFSIGNALED(status) || WEXITSTATUS(status) == 128 + SIGKILL;
+  if (is_killed) fail(format("has not ended within {} s", seconds));
+  while (!said.empty() && said.back() == '\n') said.pop_back();
+  if (status != 0) fail(said.empty() ? "failed" : "says: " + said);
 }
 
 }  // namespace levin

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,19 +25,12 @@ struct ClusterEnvironment {
   std::optional<std::string> agent_store_key;  ///< set: the launcher serves the rendezvous store, and this is our key prefix
   std::optional<int> shared_memory_fd;         ///< kLevin: the inherited segment of this host's ranks
   std::optional<int> inputs_fd;                ///< kLevin: the inherited file of RunInputs, where the launcher read any
-  std::optional<int> store_fd;  ///< kLevin: this rank's end of the inherited StoreSockets; unset: ranks meet at MASTER_PORT
-  std::optional<int> notes_fd;  ///< kLevin: the inherited AttemptNotes, where failed runs are started again
-  int device = 0;               ///< kLevin: which of this host's devices
-  int restarts = 0;             ///< how often all ranks have been started again
-  int max_restarts = 0;         ///< kLevin
+  std::optional<int>
+      store_fd;    ///< kLevin: this rank's end of inherited sockets, see inherited_address(); unset: ranks meet at MASTER_PORT
+  int device = 0;  ///< kLevin: which of this host's devices
+  int restarts = 0;                     ///< how often all ranks have been started again
+  int max_restarts = 0;                 ///< kLevin
   std::optional<int> local_world_size;  ///< how many ranks each host has, where the launcher says it
-};
-
-/// Where one of several hosts stands that each start ranks of their own, as Lightning's variables tell.
-struct HostEnvironment {
-  int node_rank = 0;
-  std::string master_address;
-  int master_port = 0;
 };
 
 /// The value of an environment variable; unset when it is not set or empty.
@@ -50,12 +44,30 @@ std::optional<std::string> process_environment(const char* name);
 /// the variables, when they are set by half, contradict one another or are no numbers in range.
 ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup = process_environment);
 
-/// What NODE_RANK (or GROUP_RANK), MASTER_ADDR and MASTER_PORT say for a run on `hosts` hosts with `local_ranks` ranks on each,
-/// where no launcher started this process. Throws ConfigError, naming the variables, when one is missing, they contradict what
-/// is asked for, or are no numbers in range.
-HostEnvironment detect_host_environment(int hosts, int local_ranks, const EnvironmentLookup& lookup = process_environment);
+/// The same for who does not need it; nothing when the variables make no sense, which whoever needs them says.
+std::optional<ClusterEnvironment> find_cluster_environment();
+/// A job that a person works in, as Slurm names it: its variables do not tell of ranks, and it is not put back into its queue.
+bool is_interactive_slurm(const EnvironmentLookup& lookup);
+
+/// Which host this is of `hosts` that each start `local_ranks` ranks, where no launcher started this process, as NODE_RANK (or
+/// GROUP_RANK), MASTER_ADDR and MASTER_PORT say with Lightning too. Throws ConfigError, naming the variables, when one is
+/// missing, they contradict what is asked for, or are no numbers in range.
+int detect_node_rank(int hosts, int local_ranks, const EnvironmentLookup& lookup = process_environment);
 
 /// The first host of a Slurm node list: "node[07-09,12],login" gives "node07".
 std::string first_slurm_host(const std::string& node_list);
+
+/// A job of Slurm's.
+struct SlurmJob {
+  std::string number;  ///< "123", or "123_4" of an array
+  int restarts = 0;    ///< how often it has come out of the queue again
+};
+
+/// The job that this process belongs to; nothing outside of Slurm and in an interactive job, which is not put back.
+std::optional<SlurmJob> slurm_job(const EnvironmentLookup& lookup = process_environment);
+
+/// Puts the job back into its queue with `scontrol requeue`; Slurm then ends its processes. Throws IoError with what scontrol
+/// says, or when it has not ended within `patience`: it is killed then.
+void requeue_slurm_job(const std::string& number, std::chrono::milliseconds patience = std::chrono::seconds(30));
 
 }  // namespace levin

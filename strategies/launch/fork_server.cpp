@@ -7,32 +7,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
-#include "levin/core/base/error.h"
 #include "levin/strategies/failure/process_state.h"
-#include "levin/strategies/host/descriptor_message.h"
+#include "levin/strategies/host/shared_file.h"
 #include "levin/strategies/launch/cluster_environment.h"
 
 namespace levin {
 
 namespace {
 
-constexpr int kRankMilliseconds = 10'000;  // until the next rank has said that it is there
+constexpr auto kRankPatience = std::chrono::seconds(10);  // until the next rank has said that it is there
 
-/// What a rank is to become. Its files come with it: the segment, and those of store, notes and inputs that there are.
+/// What a rank is to become. Its files come with it: the segment, and those of store and inputs that there are.
 struct Request {
   RankPlace place;
   std::int32_t launcher = 0;
   bool has_store = false;
-  bool has_notes = false;
   bool has_inputs = false;
 };
 
@@ -49,24 +48,18 @@ bool has_one_thread() {
 }
 
 bool is_started_by_a_person() {
-  try {
-    return detect_cluster_environment().kind == ClusterKind::kNone;
-  } catch (const ConfigError&) {
-    return false;  // who needs the variables says what is wrong with them
-  }
+  const auto environment = find_cluster_environment();
+  return environment && environment->kind == ClusterKind::kNone;
 }
 
 /// In a process that the server has made: becomes a rank, or ends.
-void become_forked_rank(int socket, pid_t maker, const Request& request, const std::vector<int>& files) {
+void become_forked_rank(int socket, pid_t maker, const Request& request, std::vector<Descriptor>& files) {
   // Its maker ends at once, and it becomes the launcher's child.
   while (getppid() == maker) usleep(100);
   if (!tie_to_launcher(request.launcher)) _exit(1);
   auto next = files.begin();
-  const auto take = [&](bool has) { return has ? std::optional(*next++) : std::nullopt; };
-  InheritedFiles inherited{.segment = *next++, .store = {}, .notes = {}, .inputs = {}};
-  inherited.store = take(request.has_store);
-  inherited.notes = take(request.has_notes);
-  inherited.inputs = take(request.has_inputs);
+  const auto take = [&](bool has) { return has ? (next++)->release() : -1; };
+  const InheritedFiles inherited{.segment = take(true), .store = take(request.has_store), .inputs = take(request.has_inputs)};
   for (const std::string& change : rank_environment(request.place, request.launcher, inherited)) {
     const std::size_t equals = change.find('=');
     if (equals == std::string::npos) {
@@ -77,16 +70,15 @@ void become_forked_rank(int socket, pid_t maker, const Request& request, const s
   }
   const Arrival arrival{request.place.local_rank, getpid()};
   if (send(socket, &arrival, sizeof(arrival), MSG_NOSIGNAL) != sizeof(arrival)) _exit(1);
-  close(socket);
 }
 
 /// False when no more requests come.
-bool receive_request(int socket, Request& request, std::vector<int>& files) {
+bool receive_request(int socket, Request& request, std::vector<Descriptor>& files) {
   ssize_t received = 0;
   do {
     received = receive_descriptors(socket, std::as_writable_bytes(std::span(&request, 1)), files, 0);
   } while (received < 0 && errno == EINTR);
-  const int expected = 1 + request.has_store + request.has_notes + request.has_inputs;
+  const int expected = 1 + request.has_store + request.has_inputs;
   return received == sizeof(request) && files.size() == static_cast<std::size_t>(expected);
 }
 
@@ -98,7 +90,7 @@ void serve(int socket, pid_t program) {
   setpgid(0, 0);
   while (true) {
     Request request;
-    std::vector<int> files;
+    std::vector<Descriptor> files;
     if (!receive_request(socket, request, files)) _exit(0);
     // A child of this process that ends at once leaves its own child to the launcher, which takes in orphans meanwhile.
     const pid_t maker = fork();
@@ -108,7 +100,6 @@ void serve(int socket, pid_t program) {
       if (rank == 0) return become_forked_rank(socket, self, request, files);
       _exit(rank > 0 ? 0 : 1);
     }
-    for (const int file : files) close(file);
     int status = 1;
     while (maker > 0 && waitpid(maker, &status, 0) < 0 && errno == EINTR) {
     }
@@ -117,20 +108,17 @@ void serve(int socket, pid_t program) {
 }
 
 bool ask_for(int socket, const RankPlace& place, const InheritedFiles& inherited) {
-  std::vector<int> files = {inherited.segment};
-  for (const auto& file : {inherited.store, inherited.notes, inherited.inputs}) {
-    if (file) files.push_back(*file);
-  }
-  const Request request{place, getpid(), inherited.store.has_value(), inherited.notes.has_value(),
-                        inherited.inputs.has_value()};
+  std::vector<int> files = {inherited.segment, inherited.store, inherited.inputs};
+  std::erase(files, -1);
+  const Request request{place, getpid(), inherited.store >= 0, inherited.inputs >= 0};
   return send_descriptors(socket, std::as_bytes(std::span(&request, 1)), files, 0) == sizeof(request);
 }
 
 /// False when none has come in time.
 bool await_rank(int socket, std::vector<pid_t>& processes) {
-  pollfd entry{socket, POLLIN, 0};
   Arrival arrival;
-  if (poll(&entry, 1, kRankMilliseconds) != 1 || recv(socket, &arrival, sizeof(arrival), 0) != sizeof(arrival)) return false;
+  if (!is_ready_by(std::chrono::steady_clock::now() + kRankPatience, socket, POLLIN)) return false;
+  if (recv(socket, &arrival, sizeof(arrival), 0) != sizeof(arrival)) return false;
   processes.at(static_cast<std::size_t>(arrival.local_rank)) = arrival.process;
   return true;
 }
@@ -158,32 +146,30 @@ ForkServer& ForkServer::instance() {
 }
 
 bool ForkServer::start() {
-  std::array<int, 2> ends{};
-  if (socket_ >= 0 || !is_started_by_a_person() || !has_one_thread()) return false;
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
+  if (socket_.is_open() || !is_started_by_a_person() || !has_one_thread()) return false;
+  auto [mine, theirs] = connected_sockets(SOCK_SEQPACKET);
+  if (!mine.is_open()) return false;
   const pid_t program = getpid();
-  const pid_t process = fork();
-  if (process == 0) {
-    close(ends[0]);
-    serve(ends[1], program);
+  process_ = fork();
+  if (process_ == 0) {
+    mine = Descriptor();
+    serve(theirs.number(), program);
     return true;
   }
-  close(ends[1]);
-  socket_ = ends[0];
-  process_ = process;
-  if (process < 0) end();
+  socket_ = std::move(mine);
+  if (process_ < 0) end();
   return false;
 }
 
 std::optional<std::vector<pid_t>> ForkServer::make_ranks(const std::vector<RankPlace>& places,
                                                          const std::function<InheritedFiles(const RankPlace&)>& files_of) {
-  if (socket_ < 0) return std::nullopt;
+  if (!socket_.is_open()) return std::nullopt;
   std::vector<pid_t> processes(places.size(), 0);
   bool all = true;
   {
     const OrphanParent takes_in_orphans;
-    for (std::size_t i = 0; i < places.size() && all; ++i) all = ask_for(socket_, places[i], files_of(places[i]));
-    for (std::size_t i = 0; i < places.size() && all; ++i) all = await_rank(socket_, processes);
+    for (std::size_t i = 0; i < places.size() && all; ++i) all = ask_for(socket_.number(), places[i], files_of(places[i]));
+    for (std::size_t i = 0; i < places.size() && all; ++i) all = await_rank(socket_.number(), processes);
   }
   if (all) return processes;
   end();
@@ -192,8 +178,7 @@ std::optional<std::vector<pid_t>> ForkServer::make_ranks(const std::vector<RankP
 }
 
 void ForkServer::end() {
-  if (socket_ >= 0) close(socket_);
-  socket_ = -1;
+  socket_ = Descriptor();
   // It has nothing that could be lost.
   kill_processes({process_});
   process_ = 0;

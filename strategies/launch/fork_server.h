@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "levin/strategies/launch/rank_setup.h"
+#include "levin/core/files/descriptor.h"
+#include "levin/strategies/launch/rank_process.h"
 
 namespace levin {
 
@@ -33,7 +34,7 @@ class ForkServer {
  private:
   ForkServer() = default;
 
-  int socket_ = -1;
+  Descriptor socket_;
   pid_t process_ = 0;
 };
 

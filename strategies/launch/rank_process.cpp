@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,15 +19,17 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/strategies/failure/process_state.h"
+#include "levin/strategies/host/shared_file.h"
 #include "levin/strategies/launch/fork_server.h"
-#include "levin/strategies/launch/rank_setup.h"
 #include "levin/strategies/launch/rank_start.h"
-#include "levin/strategies/launch/store_sockets.h"
 
 namespace levin {
 
 namespace {
+
+std::string with_descriptor(const char* name, int number) { return number >= 0 ? format("{}={}", name, number) : name; }
 
 [[noreturn]] void throw_not_started(const std::string& what) {
   throw IoError(format("the ranks cannot be started: {} failed: {}", what, std::strerror(errno)));
@@ -86,10 +91,7 @@ struct ChildPlan {
 
 [[noreturn]] void become_rank(const ChildPlan& plan) {
   if (!tie_to_launcher(plan.launcher)) _exit(1);
-  fcntl(plan.files.segment, F_SETFD, 0);
-  if (plan.files.store) fcntl(*plan.files.store, F_SETFD, 0);
-  if (plan.files.notes) fcntl(*plan.files.notes, F_SETFD, 0);
-  if (plan.files.inputs) fcntl(*plan.files.inputs, F_SETFD, 0);
+  for (const int file : {plan.files.segment, plan.files.store, plan.files.inputs}) fcntl(file, F_SETFD, 0);
   // The launcher's handlers write into its pipe; between here and exec, which resets them, none may run.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD}) {
     struct sigaction action {};
@@ -140,34 +142,58 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-/// The file that RunInputs are handed down in, where there is one.
-class InputsFile {
- public:
-  InputsFile() : number_(RunInputs::instance().to_file()) {}
-  ~InputsFile() {
-    if (number_) close(*number_);
-  }
-  InputsFile(const InputsFile&) = delete;
-  InputsFile& operator=(const InputsFile&) = delete;
-  std::optional<int> number() const { return number_; }
-
- private:
-  std::optional<int> number_;
-};
-
 }  // namespace
 
-StartedRanks start_ranks(const std::vector<RankPlace>& places, std::optional<int> notes) {
+std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher, const InheritedFiles& files) {
+  std::vector<std::string> changes = {format("RANK={}", place.rank()),
+                                      format("LOCAL_RANK={}", place.local_rank),
+                                      format("WORLD_SIZE={}", place.world_size()),
+                                      format("LOCAL_WORLD_SIZE={}", place.local_ranks),
+                                      format("GROUP_RANK={}", place.host),
+                                      format("LEVIN_LAUNCHED={}", launcher),
+                                      format("LEVIN_DEVICE={}", place.device),
+                                      format("LEVIN_RESTARTS={}", place.restarts),
+                                      format("LEVIN_MAX_RESTARTS={}", place.max_restarts),
+                                      format("LEVIN_LAUNCH_CALL={}", place.call),
+                                      format("LEVIN_SHM_FD={}", files.segment),
+                                      with_descriptor("LEVIN_STORE_FD", files.store),
+                                      with_descriptor("LEVIN_INPUTS_FD", files.inputs)};
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    changes.push_back(format("OMP_NUM_THREADS={}", std::max(1, usable_cores() / place.local_ranks)));
+  }
+  if (!has_openmp_waits()) changes.push_back(format("{}={}", kOpenMpSpinsVariable, kOpenMpSpins));
+  return changes;
+}
+
+bool tie_to_launcher(pid_t launcher) noexcept {
+  // When it died before this call, the parent has changed.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) return false;
+  // A group of its own: Ctrl-C in the terminal reaches the launcher alone, which passes it on, once.
+  setpgid(0, 0);
+  // A background group must not read from the terminal: it would be stopped.
+  Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (nothing.number() == STDIN_FILENO) {
+    nothing.release();
+  } else {
+    dup2(nothing.number(), STDIN_FILENO);
+  }
+  return true;
+}
+
+StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view kept) {
   StartedRanks started{RunSegment::create(static_cast<int>(places.size()), places.front().rank()), {}};
   started.segment->set_launcher(ProcessId::self());
+  started.segment->header().kept.write(kept);
   // Ranks of several hosts meet at a port.
-  std::optional<StoreSockets> store_sockets;
-  if (places.front().hosts == 1) store_sockets.emplace();
-  const InputsFile inputs;
-  const auto files_of = [&](const RankPlace& place) {
-    InheritedFiles files{.segment = started.segment->descriptor(), .store = {}, .notes = notes, .inputs = inputs.number()};
-    if (store_sockets) files.store = store_sockets->of(place.rank());
-    return files;
+  const bool one_host = places.front().hosts == 1;
+  const auto [server, clients] = one_host ? connected_sockets(SOCK_SEQPACKET) : std::pair<Descriptor, Descriptor>();
+  if (one_host && !server.is_open()) throw_not_started("socketpair");
+  const Descriptor inputs(RunInputs::instance().to_file().value_or(-1));
+  const auto files_of = [&, store_of_zero = server.number(), store = clients.number()](const RankPlace& place) {
+    return InheritedFiles{.segment = started.segment->descriptor(),
+                          .store = place.rank() == 0 ? store_of_zero : store,
+                          .inputs = inputs.number()};
   };
   const BlockedSignals blocked;
   try {

@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 
-#include "levin/core/base/error.h"
 #include "levin/core/console/console.h"
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/launch/fork_server.h"
@@ -22,21 +21,14 @@ bool start_ranks_here() {
 
 std::optional<int> launch_of_this_rank() {
   const char* const call = std::getenv("LEVIN_LAUNCH_CALL");
-  try {
-    if (call == nullptr || detect_cluster_environment().kind != ClusterKind::kLevin) return std::nullopt;
-  } catch (const ConfigError&) {
-    return std::nullopt;  // the Trainer says it, when it needs them
-  }
+  const auto environment = find_cluster_environment();
+  if (call == nullptr || !environment || environment->kind != ClusterKind::kLevin) return std::nullopt;
   return std::atoi(call);
 }
 
 void introduce_rank() {
-  try {
-    const ClusterEnvironment environment = detect_cluster_environment();
-    Console::instance().configure({.rank = environment.rank, .world_size = environment.world_size});
-  } catch (const ConfigError&) {
-    // The Trainer says it, when it needs them.
-  }
+  const auto environment = find_cluster_environment();
+  if (environment) Console::instance().configure({.rank = environment->rank, .world_size = environment->world_size});
 }
 
 }  // namespace levin

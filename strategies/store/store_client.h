@@ -1,15 +1,59 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "levin/core/files/descriptor.h"
 #include "levin/strategies/store/store_message.h"
-#include "levin/strategies/store/store_socket.h"
 
 namespace levin {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// Where a run's store can be reached.
+struct StoreAddress {
+  std::string text;                               ///< "127.0.0.1:29500", for errors
+  std::function<Descriptor(Deadline)> connect{};  ///< one try; throws LostConnection, or DesyncError where another is no use
+};
+
+/// Nobody listens, or who listened has closed the connection: a moment later it may be different. what() is a part of a
+/// sentence: "Connection refused".
+class LostConnection : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A store at a TCP port, between hosts.
+StoreAddress tcp_address(const std::string& host, int port);
+/// A store that is reached over one of two connected sockets that carry messages (SOCK_SEQPACKET), which stays the caller's: a
+/// new connection is handed over to who has the other. So do the ranks of levin's launcher, who inherit them; only who has one
+/// can use it.
+StoreAddress inherited_address(int socket, const std::string& text = "the socket of levin's launcher");
+
+/// Listens at the addresses of `host` only, or, where none of them is this machine's own (as behind a router), or they cannot
+/// be reached from elsewhere although the name is not "localhost", at all. Throws DesyncError: the port is taken, here or
+/// where the address leads to. Looks the name up until the deadline.
+std::vector<Descriptor> listen_at(const std::string& host, int port,
+                                  Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30));
+/// The address of this host from which it reaches another: that of the interface to it. "" when there is no way. Sends nothing.
+std::string own_address_towards(const std::string& host, int port, Deadline deadline);
+/// The next connection that was handed over on such a socket; not open when there is none now.
+Descriptor take_handed_over(int socket);
+/// "10.0.0.7:51234", or "this host".
+std::string peer_text(int socket);
+
+/// Sends all of it, or throws LostConnection. Nothing has been said in time: false.
+bool send_until(int socket, std::string_view bytes, Deadline deadline);
+/// What has arrived, at least a byte; empty when nothing has in time. Throws LostConnection.
+std::string receive_until(int socket, Deadline deadline);
 
 /// Who asks for a place in a run.
 struct StoreMember {

@@ -5,9 +5,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "levin/core/base/hook.h"
+#include "levin/strategies/failure/failure_record.h"
+
 namespace levin {
+
+/// Bytes of a message before its sender is known to be of the run: a hello with a token.
+inline constexpr std::size_t kLargestHello = 1024;
+/// Of any other. Gloo's addresses of N ranks are values of some 200 N bytes; an error text has up to 16 KiB.
+inline constexpr std::size_t kLargestMessage = std::size_t{256} << 20;
 
 /// What a connection to the run's store asks for, or is told.
 enum class StoreCall : std::uint8_t {
@@ -18,7 +27,6 @@ enum class StoreCall : std::uint8_t {
   kCheck,       ///< are all keys there?
   kAdd,         ///< number is added to what the key holds as text; no key: 0
   kCompareSet,  ///< values: what it must hold to be replaced (of a new key: empty), and by what
-  kAppend,      ///< values[i] at the end of what keys[i] holds
   kRemove,      ///< the key is gone; number of the answer: whether it was there
   kCount,       ///< how many keys are there
   kDone = 64,   ///< an answer: number and values are what was asked for
@@ -48,5 +56,43 @@ class StoreMessageReader {
  private:
   std::string bytes_;
 };
+
+/// The keys and values of a run's store.
+class StoreTable {
+ public:
+  /// Answers every call but kHello, kGet and kWait. Throws DesyncError where a message does not fit its call.
+  StoreMessage answer(const StoreMessage& request);
+  bool has(const std::string& key) const { return values_.contains(key); }
+  /// Of keys that are there.
+  std::vector<std::string> values(const std::vector<std::string>& keys) const;
+
+ private:
+  std::int64_t add(const std::string& key, std::int64_t number);
+
+  std::unordered_map<std::string, std::string> values_;
+};
+
+// What ranks on several hosts tell one another under the keys of the run's store, as JSON. Whoever can write to the store may
+// have put anything there: what is no such value is not there.
+
+/// The longest value that is looked at, in bytes.
+inline constexpr std::size_t kLongestStoreValue = 256 << 10;
+
+/// Where a rank is, as it last posted it.
+struct RankPost {
+  std::int64_t number = 0;  ///< counts up; 0: nothing yet
+  Whereabouts where;
+  bool waits = false;
+  std::int64_t reduction = 0;  ///< the gradient reduction it is in, counted from 1; 0 outside
+  std::string line;            ///< for a person
+};
+
+std::string to_text(const RankPost& post);
+std::optional<RankPost> post_from_text(const std::string& text);
+
+/// An error is cut where it is too long to be looked at.
+std::string to_text(const FailureRecord& failure);
+/// Of a run of `ranks` ranks.
+std::optional<FailureRecord> failure_from_text(const std::string& text, int ranks);
 
 }  // namespace levin

@@ -10,14 +10,16 @@
 #include <cstring>
 #include <iterator>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/console/table.h"
-#include "levin/strategies/failure/print_report.h"
-#include "levin/strategies/store/store_limits.h"
+#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/host/shared_file.h"
+#include "levin/strategies/store/store_message.h"
 
 namespace levin {
 
@@ -26,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kNever = Clock::time_point::max();
-constexpr auto kPauseWithoutDescriptors = std::chrono::milliseconds(100);
+constexpr auto kPauseWithoutResources = std::chrono::milliseconds(100);
 constexpr auto kTimeToTell = std::chrono::seconds(1);
 
 /// Takes as long whatever differs.
@@ -35,11 +37,6 @@ bool same_token(const std::string& left, const std::string& right) {
   unsigned char different = 0;
   for (std::size_t i = 0; i < left.size(); ++i) different |= static_cast<unsigned char>(left[i] ^ right[i]);
   return different == 0;
-}
-
-bool is_power_of_ten(std::int64_t number) {
-  while (number % 10 == 0) number /= 10;
-  return number == 1;
 }
 
 }  // namespace
@@ -61,13 +58,11 @@ StoreServer::StoreServer(Settings settings, std::vector<Descriptor> listeners, D
       listeners_(std::move(listeners)),
       inherited_(std::move(inherited)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      table_(largest_store(settings_.world_size)),
-      connections_of_(static_cast<std::size_t>(settings_.world_size)),
       process_of_(static_cast<std::size_t>(settings_.world_size)) {
-  if (!wake_.is_open()) throw IoError("the run's store cannot start: " + std::generic_category().message(errno));
-  if (!settings_.print) {
-    settings_.print = print_report;
-  }
+  std::tie(own_, own_clients_) = connected_sockets(SOCK_SEQPACKET);
+  if (!wake_.is_open() || !own_.is_open())
+    throw IoError("the run's store cannot start: " + std::generic_category().message(errno));
+  if (!settings_.print) settings_.print = print_report;
   thread_ = quiet_thread([this] { run(); });
 }
 
@@ -83,19 +78,6 @@ StoreServer::~StoreServer() {
 void StoreServer::wake() const {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_.number(), &one, sizeof(one));
-}
-
-StoreAddress StoreServer::address() {
-  const auto connect = [this](Deadline) {
-    auto [mine, theirs] = connected_pair();
-    {
-      const std::lock_guard lock(mutex_);
-      own_.push_back(std::move(theirs));
-    }
-    wake();
-    return std::move(mine);
-  };
-  return {"this process", connect};
 }
 
 void StoreServer::end(const std::string& reason) {
@@ -114,7 +96,7 @@ void StoreServer::run() {
 }
 
 Deadline StoreServer::next_deadline() const {
-  Deadline next = no_accept_before_ > Clock::now() ? no_accept_before_ : kNever;
+  Deadline next = kNever;
   for (const Connection& connection : connections_) {
     if (!connection.rank || connection.wait) next = std::min(next, connection.deadline);
   }
@@ -122,10 +104,8 @@ Deadline StoreServer::next_deadline() const {
 }
 
 void StoreServer::poll_once() {
-  std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}};
-  const bool accepts = Clock::now() >= no_accept_before_;
-  if (inherited_.is_open()) entries.push_back({accepts ? inherited_.number() : -1, POLLIN, 0});
-  for (const Descriptor& listener : listeners_) entries.push_back({accepts ? listener.number() : -1, POLLIN, 0});
+  std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}, {own_.number(), POLLIN, 0}, {inherited_.number(), POLLIN, 0}};
+  for (const Descriptor& listener : listeners_) entries.push_back({listener.number(), POLLIN, 0});
   const std::size_t first = entries.size();
   for (const Connection& connection : connections_) {
     // Who does not take an answer is not listened to. Who waits for one is, since it may close its connection.
@@ -138,50 +118,45 @@ void StoreServer::poll_once() {
                                              0, std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count());
   if (poll(entries.data(), entries.size(), static_cast<int>(std::min<std::int64_t>(left, 60'000))) < 0 && errno != EINTR) {
     // Out of memory in the kernel: a moment later there may be some.
-    std::this_thread::sleep_for(kPauseWithoutDescriptors);
+    std::this_thread::sleep_for(kPauseWithoutResources);
     return;
   }
 
   std::size_t index = first;
-  for (auto connection = connections_.begin(); connection != connections_.end(); ++index) {
-    const auto next = std::next(connection);
-    if (!serve(*connection, entries[index].revents)) drop(connection);
-    connection = next;
-  }
+  std::erase_if(connections_, [&](Connection& connection) { return !serve(connection, entries[index++].revents); });
   look_after_waits();
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t bytes = read(wake_.number(), &count, sizeof(count));
-  std::vector<Descriptor> own;
-  {
-    const std::lock_guard lock(mutex_);
-    own.swap(own_);
-    // Who has been told closes its connection. A rank that is between two calls has yet to ask.
-    const bool left = std::none_of(connections_.begin(), connections_.end(),
-                                   [](const Connection& connection) { return connection.rank.value_or(0) != 0; });
-    if (!end_reason_.empty() && left && !all_told_) {
-      all_told_ = true;
-      told_.notify_all();
-    }
-  }
-  for (Descriptor& connection : own) welcome(std::move(connection));
-  for (std::size_t i = 1; i < first; ++i) {
-    if (entries[i].revents != 0) accept_new(entries[i].fd);
+  tell_end();
+  if (entries[1].revents != 0) accept_new(own_, /*hands_over=*/true);
+  if (entries[2].revents != 0) accept_new(inherited_, /*hands_over=*/true);
+  for (std::size_t i = 3; i < first; ++i) {
+    if (entries[i].revents != 0) accept_new(listeners_[i - 3], /*hands_over=*/false);
   }
 }
 
-void StoreServer::accept_new(int listener) {
-  if (listener == inherited_.number()) {
-    Descriptor connection = take_handed_over(listener);
-    if (connection.is_open()) return welcome(std::move(connection));
-    // The launcher and all other ranks are gone, and with them their end; otherwise there would be a byte, or an error.
-    char byte = 0;
-    if (recv(listener, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) inherited_ = Descriptor();
-    return;
-  }
-  Descriptor connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+void StoreServer::tell_end() {
+  const std::lock_guard lock(mutex_);
+  // Who has been told closes its connection. A rank that is between two calls has yet to ask.
+  const bool left = std::none_of(connections_.begin(), connections_.end(),
+                                 [](const Connection& connection) { return connection.rank.value_or(0) != 0; });
+  if (end_reason_.empty() || !left || all_told_) return;
+  all_told_ = true;
+  told_.notify_all();
+}
+
+void StoreServer::accept_new(Descriptor& listener, bool hands_over) {
+  Descriptor connection = hands_over ? take_handed_over(listener.number())
+                                     : Descriptor(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (connection.is_open()) return welcome(std::move(connection));
-  if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
-  no_accept_before_ = Clock::now() + kPauseWithoutDescriptors;
+  char byte = 0;
+  if (!hands_over) {
+    // No descriptors are left, perhaps.
+    if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) std::this_thread::sleep_for(kPauseWithoutResources);
+  } else if (recv(listener.number(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+    // The launcher and all other ranks are gone, and with them their end; otherwise there would be a byte, or an error.
+    listener = Descriptor();
+  }
 }
 
 void StoreServer::welcome(Descriptor socket) {
@@ -194,12 +169,7 @@ void StoreServer::welcome(Descriptor socket) {
   const int number = socket.number();
   connections_.push_back({std::move(socket), peer_text(number), std::nullopt, Clock::now() + settings_.patience});
   // What has come with it is read at once, before others can take its place.
-  if (!serve(connections_.back(), POLLIN)) drop(std::prev(connections_.end()));
-}
-
-void StoreServer::drop(Connections::iterator connection) {
-  if (connection->rank) --connections_of_[static_cast<std::size_t>(*connection->rank)];
-  connections_.erase(connection);
+  if (!serve(connections_.back(), POLLIN)) connections_.pop_back();
 }
 
 bool StoreServer::serve(Connection& connection, short events) {
@@ -226,7 +196,7 @@ void StoreServer::receive(Connection& connection) {
   const std::string part = receive_until(connection.socket.number(), Clock::now());
   if (part.empty()) return;
   connection.reader.add(part);
-  const std::size_t limit = connection.rank ? largest_request(settings_.world_size) : kLargestHello;
+  const std::size_t limit = connection.rank ? kLargestMessage : kLargestHello;
   // A rank asks one thing at a time, and waits for the answer.
   if (auto message = connection.reader.next(limit)) {
     if (connection.wait) throw DesyncError("it asks while it waits for an answer");
@@ -284,10 +254,6 @@ void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
     return;
   }
   process_of_[rank] = process;
-  if (connections_of_[rank] >= kMostOfARank) {
-    return refuse(format("rank {} has {} connections already", rank, kMostOfARank), "this rank has too many connections");
-  }
-  ++connections_of_[rank];
   connection.rank = static_cast<int>(rank);
   answer(connection, {});
 }
@@ -371,12 +337,9 @@ void StoreServer::send_rest(Connection& connection) {
 }
 
 void StoreServer::note_stranger(const Connection& connection, const std::string& why) {
-  ++strangers_;
-  if (!is_power_of_ten(strangers_)) return;
+  if (std::exchange(had_stranger_, true)) return;
   const std::string who = connection.rank ? format("rank {}", *connection.rank) : connection.peer;
-  std::string text = format("levin: a connection from {} to the run's store was dropped: {}", who, why);
-  if (strangers_ > 1) text += format(" ({} so far)", strangers_);
-  settings_.print(text);
+  settings_.print(format("levin: a connection from {} to the run's store was dropped: {}", who, why));
 }
 
 }  // namespace levin

@@ -9,16 +9,17 @@
 #include <vector>
 
 #include "levin/strategies/store/store_client.h"
-#include "levin/strategies/store/store_table.h"
+#include "levin/strategies/store/store_message.h"
 
 namespace levin {
 
 /// The run's store: serves the ranks from a thread of rank 0. Nothing that a connection says is believed before it has said
 /// that it is of this run, in a short message, within seconds; until then it costs a kilobyte, and there are at most
-/// kMostUnknown of them. A connection that is not of this run is dropped, with a line on stderr for the first, tenth, hundredth
-/// … of them.
+/// kMostUnknown of them. A connection that is not of this run is dropped, with a line on stderr for the first of them.
 class StoreServer {
  public:
+  /// Connections that have not said yet who they are.
+  static constexpr std::size_t kMostUnknown = 64;
   struct Settings {
     int world_size = 1;
     std::string token{};                              ///< what a connection must know; empty: nothing
@@ -28,15 +29,15 @@ class StoreServer {
     std::function<void(const std::string&)> print{};  ///< takes what is said of strangers; default: a line on stderr
   };
 
-  /// Serves whoever connects at `listeners`, and whose connection comes over `inherited` (see StoreSockets), where there is
-  /// one.
+  /// Serves whoever connects at `listeners`, and whose connection is handed over on `inherited` (see inherited_address()),
+  /// where there is one.
   StoreServer(Settings settings, std::vector<Descriptor> listeners, Descriptor inherited);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
   /// How this process itself reaches it. The server outlives what connects here.
-  StoreAddress address();
+  StoreAddress address() const { return inherited_address(own_clients_.number(), "this process"); }
   /// The run is over before it has begun: whoever waits, or asks later, is told why. Returns when they have been told and are
   /// gone, or after a second.
   void end(const std::string& reason);
@@ -48,9 +49,10 @@ class StoreServer {
   void run();
   void poll_once();
   Deadline next_deadline() const;
-  void accept_new(int listener);
+  /// Lets end() come back once all have been told.
+  void tell_end();
+  void accept_new(Descriptor& listener, bool hands_over);
   void welcome(Descriptor connection);
-  void drop(Connections::iterator connection);
   /// False: the connection is to be closed.
   bool serve(Connection& connection, short events);
   void receive(Connection& connection);
@@ -72,17 +74,16 @@ class StoreServer {
   Settings settings_;
   std::vector<Descriptor> listeners_;
   Descriptor inherited_;
+  Descriptor own_;          ///< over which this process hands its own connections over
+  Descriptor own_clients_;  ///< the other end of it
   Descriptor wake_;
   StoreTable table_;
   Connections connections_;
-  std::vector<int> connections_of_;      ///< by rank
   std::vector<std::string> process_of_;  ///< by rank: who came first
-  Deadline no_accept_before_{};          ///< no descriptors are left
-  std::int64_t strangers_ = 0;
+  bool had_stranger_ = false;
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable told_;
-  std::vector<Descriptor> own_;  ///< connections of this process that have not been taken in yet
   std::string end_reason_;
   bool all_told_ = false;
   bool stop_ = false;

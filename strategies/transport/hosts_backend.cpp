@@ -2,14 +2,182 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <mutex>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/unfinished_work.h"
-#include "levin/strategies/transport/tensor_values.h"
+#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/transport/shared_memory_backend.h"
 
 namespace levin {
+
+namespace {
+
+/// Up to here every rank of a host exchanges everything with other hosts: shares would save less than their two meetings take.
+constexpr std::size_t kWholeBytes = std::size_t{4} << 10;
+/// Up to here every host combines a share by itself, which is one exchange in place of two.
+constexpr std::size_t kAtOnceBytes = std::size_t{16} << 10;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+
+std::size_t parts_of(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
+
+/// At least so many bytes; what it held is lost when it grows.
+std::byte* room(at::Tensor& buffer, std::size_t bytes) {
+  const auto length = static_cast<std::int64_t>(bytes);
+  if (!buffer.defined() || buffer.numel() < length) buffer = torch::empty({length}, torch::kUInt8);
+  return static_cast<std::byte*>(buffer.mutable_data_ptr());
+}
+
+at::Tensor front(const at::Tensor& buffer, std::size_t bytes) { return buffer.narrow(0, 0, static_cast<std::int64_t>(bytes)); }
+
+/// Values in equal shares, one for each place: behind their end zeros stand for what the last shares lack.
+class Shares {
+ public:
+  Shares(std::span<std::byte> values, std::size_t share_bytes, int places)
+      : values_(values),
+        share_bytes_(share_bytes),
+        first_in_rest_(values.size() / share_bytes),
+        rest_((static_cast<std::size_t>(places) - first_in_rest_) * share_bytes) {
+    const std::span<std::byte> tail = tail_of_values();
+    std::copy(tail.begin(), tail.end(), rest_.begin());
+    for (std::size_t place = 0; place < static_cast<std::size_t>(places); ++place) {
+      shares_.push_back(place < first_in_rest_ ? values.data() + place * share_bytes
+                                               : rest_.data() + (place - first_in_rest_) * share_bytes);
+    }
+  }
+  std::span<std::byte* const> all() { return shares_; }
+  std::vector<const std::byte*> sources() const { return {shares_.begin(), shares_.end()}; }
+  void write_back() { std::copy_n(rest_.begin(), tail_of_values().size(), tail_of_values().begin()); }
+
+ private:
+  std::span<std::byte> tail_of_values() const { return values_.subspan(first_in_rest_ * share_bytes_); }
+
+  std::span<std::byte> values_;
+  std::size_t share_bytes_;
+  std::size_t first_in_rest_;
+  std::vector<std::byte> rest_;
+  std::vector<std::byte*> shares_;
+};
+
+/// Gloo's destructor waits for calls that are under way, and those for other hosts.
+void keep_to_the_end(c10::intrusive_ptr<c10d::Backend> backend) {
+  static auto& kept = *new std::vector<c10::intrusive_ptr<c10d::Backend>>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(backend));
+}
+
+}  // namespace
+
+std::optional<HostLayout> host_layout(const std::vector<std::string>& host_of_rank) {
+  const int ranks = static_cast<int>(host_of_rank.size());
+  const std::set<std::string> names(host_of_rank.begin(), host_of_rank.end());
+  const int hosts = static_cast<int>(names.size());
+  if (ranks == 0 || ranks % hosts != 0) return std::nullopt;
+  const HostLayout layout{.hosts = hosts, .ranks_per_host = ranks / hosts};
+  // As many blocks as names: where each block has one name, no two have the same.
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int first = layout.first_rank_of(layout.host_of(rank));
+    if (host_of_rank[static_cast<std::size_t>(rank)] != host_of_rank[static_cast<std::size_t>(first)]) return std::nullopt;
+  }
+  return layout;
+}
+
+HostsReduction::~HostsReduction() {
+  if (is_abandoned_) keep_to_the_end(std::move(links_.between));
+}
+
+void HostsReduction::give_up() noexcept {
+  is_given_up_ = true;
+  links_.within->give_up();
+}
+
+void HostsReduction::all_reduce(const Values& values, const std::string& what) {
+  const std::size_t bytes = values.bytes.size();
+  if (bytes > kWholeBytes) return reduce_by_shares(values, what.c_str());
+  links_.within->all_reduce(values, what.c_str());
+  if (bytes == 0) return;
+  std::memcpy(room(share_, bytes), values.bytes.data(), bytes);
+  tell_other_hosts(bytes);
+  values.combine(values.bytes.data(), by_host_, bytes / values.element_bytes);
+}
+
+void HostsReduction::reduce_by_shares(const Values& values, const char* what) {
+  const auto places = static_cast<std::size_t>(links_.within->size());
+  const auto pieces = static_cast<std::size_t>(hosts());
+  // Each host may have to combine a piece of it.
+  const std::size_t unit = pieces * values.element_bytes;
+  const std::size_t share_bytes = parts_of(parts_of(values.bytes.size(), places), unit) * unit;
+  Shares shares(values.bytes, share_bytes, links_.within->size());
+  const std::span<std::byte> mine(room(share_, share_bytes), share_bytes);
+  links_.within->reduce_scatter(shares.sources(), {mine, values.element_bytes, values.combine}, what);
+  links_.within->all_gather(combine_shares(share_bytes, values), shares.all(), what);
+  shares.write_back();
+}
+
+std::span<std::byte> HostsReduction::combine_shares(std::size_t bytes, const Values& values) {
+  if (hosts() > 2 && bytes > kAtOnceBytes) return combine_by_pieces(bytes, values);
+  tell_other_hosts(bytes);
+  std::byte* const result = room(combined_, bytes);
+  values.combine(result, by_host_, bytes / values.element_bytes);
+  return {result, bytes};
+}
+
+std::span<std::byte> HostsReduction::combine_by_pieces(std::size_t bytes, const Values& values) {
+  const auto pieces = static_cast<std::size_t>(hosts());
+  const std::size_t piece_bytes = bytes / pieces;
+  const std::byte* const parts = room(received_, bytes);
+  at::Tensor sent = front(share_, bytes);
+  at::Tensor received = front(received_, bytes);
+  std::vector<std::int64_t> equal;
+  std::vector<std::int64_t> equal_too;
+  finish(links_.between->alltoall_base(received, sent, equal, equal_too, {}));
+  by_host_.resize(pieces);
+  for (std::size_t host = 0; host < pieces; ++host) by_host_[host] = parts + host * piece_bytes;
+  values.combine(room(share_, piece_bytes), by_host_, piece_bytes / values.element_bytes);
+  tell_other_hosts(piece_bytes);
+  std::byte* const result = room(combined_, bytes);
+  for (std::size_t host = 0; host < pieces; ++host) std::memcpy(result + host * piece_bytes, by_host_[host], piece_bytes);
+  return {result, bytes};
+}
+
+void HostsReduction::tell_other_hosts(std::size_t bytes) {
+  const auto others = static_cast<std::size_t>(hosts() - 1);
+  at::Tensor sent = front(share_, bytes);
+  if (others > 1) sent = sent.repeat({static_cast<std::int64_t>(others)});
+  const std::byte* part = room(received_, others * bytes);
+  at::Tensor received = front(received_, others * bytes);
+  std::vector<std::int64_t> sizes(others + 1, static_cast<std::int64_t>(bytes));
+  sizes[static_cast<std::size_t>(host())] = 0;
+  std::vector<std::int64_t> same_sizes = sizes;  // Gloo takes both away
+  finish(links_.between->alltoall_base(received, sent, sizes, same_sizes, {}));
+  by_host_.resize(others + 1);
+  for (std::size_t index = 0; index < by_host_.size(); ++index) {
+    const bool is_own = static_cast<int>(index) == host();
+    by_host_[index] = is_own ? room(share_, bytes) : part;
+    if (!is_own) part += bytes;
+  }
+}
+
+void HostsReduction::finish(const c10::intrusive_ptr<c10d::Work>& work) {
+  const std::future<void> end = end_of(*work);
+  is_abandoned_ = true;
+  while (end.wait_for(kBetweenLooks) == std::future_status::timeout) {
+    if (is_given_up_) throw DesyncError("a gradient reduction has been given up");
+    if (const auto failure = links_.board->failure()) throw RecordedFailure(failure->str());
+  }
+  is_abandoned_ = false;
+  work->wait();
+}
 
 /// An all-reduce that ends when end() says so.
 class HostsBackend::CallWork final : public c10d::Work {
@@ -44,8 +212,8 @@ struct HostsBackend::Call {
   std::shared_ptr<UnfinishedWork> unfinished;
 };
 
-HostsBackend::HostsBackend(HostsReduction::Links links, c10::intrusive_ptr<c10d::Backend> flat)
-    : Backend(flat->getRank(), flat->getSize()), reduction_(std::move(links)), flat_(std::move(flat)) {
+HostsBackend::HostsBackend(HostsReduction::Links links, const GlooBackend& flat)
+    : GlooBackend(flat), reduction_(std::move(links)) {
   thread_ = quiet_thread([this] { make_calls(); });
 }
 
@@ -63,15 +231,16 @@ HostsBackend::~HostsBackend() {
   } catch (...) {
     // What calls back when a call ends has failed: there is nobody left to tell.
   }
+  // First those that no all-reduce waits in: others may still be about to learn from the board why theirs end.
+  release();
 }
 
-c10::intrusive_ptr<c10d::Work> HostsBackend::allreduce(std::vector<at::Tensor>& tensors,
-                                                       const c10d::AllreduceOptions& options) {
+GlooBackend::Work HostsBackend::allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
   const auto op = find_combine_op(options.reduceOp);
   const bool is_dense = tensors.size() == 1 && tensors[0].layout() == at::kStrided && tensors[0].device().is_cpu();
   const auto combine = op && is_dense ? find_combine(*op, tensors[0].scalar_type()) : nullptr;
   // What this one cannot do, that one does, or says why not.
-  if (combine == nullptr) return flat_->allreduce(tensors, options);
+  if (combine == nullptr) return GlooBackend::allreduce(tensors, options);
   const at::NoGradGuard no_grad;
   const ContiguousTensor tensor(tensors[0]);
   const SharedMemoryCollectives::Values values{bytes_of(tensor.get()), static_cast<std::size_t>(tensor.get().element_size()),
@@ -110,30 +279,5 @@ void HostsBackend::make(Call& call) {
   }
   call.work->end(broken_);
 }
-
-c10::intrusive_ptr<c10d::Work> HostsBackend::broadcast(std::vector<at::Tensor>& tensors,
-                                                       const c10d::BroadcastOptions& options) {
-  return flat_->broadcast(tensors, options);
-}
-
-c10::intrusive_ptr<c10d::Work> HostsBackend::allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
-                                                       const c10d::AllgatherOptions& options) {
-  return flat_->allgather(all, mine, options);
-}
-
-c10::intrusive_ptr<c10d::Work> HostsBackend::alltoall_base(at::Tensor& received, at::Tensor& sent,
-                                                           std::vector<std::int64_t>& received_sizes,
-                                                           std::vector<std::int64_t>& sent_sizes,
-                                                           const c10d::AllToAllOptions& options) {
-  return flat_->alltoall_base(received, sent, received_sizes, sent_sizes, options);
-}
-
-c10::intrusive_ptr<c10d::Work> HostsBackend::reduce_scatter(std::vector<at::Tensor>& mine,
-                                                            std::vector<std::vector<at::Tensor>>& all,
-                                                            const c10d::ReduceScatterOptions& options) {
-  return flat_->reduce_scatter(mine, all, options);
-}
-
-c10::intrusive_ptr<c10d::Work> HostsBackend::barrier(const c10d::BarrierOptions& options) { return flat_->barrier(options); }
 
 }  // namespace levin

@@ -1,41 +1,108 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "levin/strategies/transport/hosts_reduction.h"
+#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/host/shared_memory_collectives.h"
+#include "levin/strategies/transport/gloo.h"
 
 namespace levin {
 
+/// Hosts with as many ranks each: host h has ranks [h * ranks_per_host, (h + 1) * ranks_per_host).
+struct HostLayout {
+  int hosts = 1;
+  int ranks_per_host = 1;
+
+  int host_of(int rank) const { return rank / ranks_per_host; }
+  /// Among the ranks of its host, counted from 0.
+  int place_of(int rank) const { return rank % ranks_per_host; }
+  int first_rank_of(int host) const { return host * ranks_per_host; }
+  bool operator==(const HostLayout&) const = default;
+};
+
+/// From what each rank calls its host. Nothing where hosts have different numbers of ranks, or the ranks of one do not follow
+/// one another.
+std::optional<HostLayout> host_layout(const std::vector<std::string>& host_of_rank);
+
+/// All-reduces of ranks on several hosts with as many ranks each. Within a host values are combined through shared memory; of
+/// the result each rank exchanges one share with the ranks at its place on other hosts, and the host puts the shares together
+/// again. So between hosts no value travels more than once for each host. Gloo moves bytes and combines nothing: types,
+/// operations and rounding are those of combine_values() everywhere. Values are combined in the order of ranks within a host,
+/// then in the order of hosts: results are the same bits on every rank, and in every run.
+///
+/// Ranks: all, in the same order of calls. Errors are those of SharedMemoryCollectives, and ConnectionLost; after one, no call
+/// may follow. Threading: used by one thread at a time.
+class HostsReduction {
+ public:
+  struct Links {
+    /// The ranks of this host, whose waits are WaitingThread::kBeside.
+    std::unique_ptr<SharedMemoryCollectives> within;
+    /// The ranks at this place on all hosts, in the order of hosts. Its errors are typed (see GlooBackend).
+    c10::intrusive_ptr<c10d::Backend> between;
+    std::shared_ptr<StatusBoard> board;
+  };
+  explicit HostsReduction(Links links) : links_(std::move(links)) {}
+  ~HostsReduction();
+  HostsReduction(const HostsReduction&) = delete;
+  HostsReduction& operator=(const HostsReduction&) = delete;
+
+  /// Every rank's values become those of all, combined. An average is that of the hosts' averages. `what`: as
+  /// SharedMemoryCollectives has it.
+  void all_reduce(const SharedMemoryCollectives::Values& values, const std::string& what);
+  /// Ends the call that a thread is in with DesyncError, within milliseconds. Threading: any thread.
+  void give_up() noexcept;
+
+ private:
+  using Values = SharedMemoryCollectives::Values;
+  int hosts() const { return links_.between->getSize(); }
+  int host() const { return links_.between->getRank(); }
+  void reduce_by_shares(const Values& values, const char* what);
+  /// Combines what share_ holds with the other hosts'; gives where the result lies.
+  std::span<std::byte> combine_shares(std::size_t bytes, const Values& values);
+  /// The same where each host combines a piece of it.
+  std::span<std::byte> combine_by_pieces(std::size_t bytes, const Values& values);
+  /// Sends the first bytes of share_ to every other host, and receives as many from each: by_host_.
+  void tell_other_hosts(std::size_t bytes);
+  /// Makes a call between hosts, and waits until it is done.
+  void finish(const c10::intrusive_ptr<c10d::Work>& work);
+
+  Links links_;
+  at::Tensor share_;     ///< what this rank sends to other hosts
+  at::Tensor received_;  ///< from them
+  at::Tensor combined_;
+  std::vector<const std::byte*> by_host_;
+  std::atomic<bool> is_given_up_{false};
+  bool is_abandoned_ = false;  ///< a call between hosts was under way when this rank gave up
+};
+
 /// Tensors on the CPU between ranks on several hosts, with several ranks on each: an all-reduce of one dense tensor goes the
-/// way of HostsReduction, and everything else over a backend that knows no hosts. A thread makes the all-reduces in their
+/// way of HostsReduction, and everything else over Gloo among all ranks. A thread makes the all-reduces in their
 /// order, so that calls come back at once, and a work and its future end when its all-reduce has; what ends one of them ends
 /// all that follow. Ranks: all, in the same order of calls of either kind.
-class HostsBackend final : public c10d::Backend {
+class HostsBackend final : public GlooBackend {
  public:
-  /// `flat`: among all ranks. Its errors are typed (see GlooBackend).
-  HostsBackend(HostsReduction::Links links, c10::intrusive_ptr<c10d::Backend> flat);
+  /// `flat`: among all ranks.
+  HostsBackend(HostsReduction::Links links, const GlooBackend& flat);
   /// Ends all-reduces that are under way with a DesyncError.
   ~HostsBackend() override;
 
   const std::string getBackendName() const override { return "hosts"; }
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
-                                           const c10d::AllgatherOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& received, at::Tensor& sent,
-                                               std::vector<std::int64_t>& received_sizes, std::vector<std::int64_t>& sent_sizes,
-                                               const c10d::AllToAllOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor>& mine, std::vector<std::vector<at::Tensor>>& all,
-                                                const c10d::ReduceScatterOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
+  Work allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
 
  private:
   class CallWork;
@@ -46,7 +113,6 @@ class HostsBackend final : public c10d::Backend {
   void make(Call& call);
 
   HostsReduction reduction_;
-  c10::intrusive_ptr<c10d::Backend> flat_;
   std::exception_ptr broken_;  ///< the thread alone uses it
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -10,7 +10,7 @@
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/world/process_world.h"
-#include "levin/strategies/world/user_collectives.h"
+#include "levin/strategies/world/rank_groups.h"
 
 namespace levin {
 namespace {

@@ -13,7 +13,7 @@
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/launch/fork_server.h"
 #include "levin/strategies/launch/launcher.h"
-#include "levin/strategies/world/process_rank_group.h"
+#include "levin/strategies/world/rank_groups.h"
 
 namespace levin {
 
@@ -23,7 +23,7 @@ namespace {
 LaunchPlan plan_for(const LaunchRequest& request) {
   LaunchPlan plan{.local_ranks = request.ranks_per_host(), .hosts = request.num_nodes, .max_restarts = request.max_restarts};
   plan.min_devices = request.min_devices;
-  plan.host = detect_host_environment(request.num_nodes, plan.local_ranks).node_rank;
+  plan.host = detect_node_rank(request.num_nodes, plan.local_ranks);
   if (plan.min_devices && *plan.min_devices > plan.local_ranks) {
     throw ConfigError(format("min_devices: {} is above devices, which are {}", *plan.min_devices, plan.local_ranks));
   }

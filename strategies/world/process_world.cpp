@@ -3,11 +3,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <sstream>
 #include <string_view>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
@@ -15,19 +16,15 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
-#include "levin/strategies/host/attempt_notes.h"
-#include "levin/strategies/host/share_memory.h"
+#include "levin/strategies/host/run_segment.h"
 #include "levin/strategies/host/shared_memory_collectives.h"
 #include "levin/strategies/host/shared_memory_group.h"
-#include "levin/strategies/host/shared_memory_vote_channel.h"
 #include "levin/strategies/store/store_server.h"
-#include "levin/strategies/transport/bucket_vote_channel.h"
-#include "levin/strategies/transport/failure_report.h"
-#include "levin/strategies/transport/gloo_control_group.h"
+#include "levin/strategies/transport/gloo.h"
 #include "levin/strategies/transport/hosts_backend.h"
+#include "levin/strategies/world/rank_groups.h"
 #include "levin/strategies/world/rendezvous.h"
 #include "levin/strategies/world/store_status_board.h"
-#include "levin/strategies/world/store_text.h"
 
 namespace levin {
 
@@ -78,16 +75,16 @@ std::shared_ptr<RunSegment> meet_in_segment_of_rank_zero(c10d::Store& store, con
     if (environment.rank == 0) {
       segment = RunSegment::create(environment.world_size);
       const SharedFilePlace place = segment->place();
-      set_text(store, "segment", format("{} {} {}", place.process, place.descriptor, place.inode));
+      store.set("segment", format("{} {} {}", place.process, place.descriptor, place.inode));
     } else {
-      std::istringstream text(get_text(store, "segment"));
+      std::istringstream text(store.get_to_str("segment"));
       SharedFilePlace place;
       if (text >> place.process >> place.descriptor >> place.inode) segment = RunSegment::open_at(place);
     }
   } catch (const IoError&) {
-    if (environment.rank == 0) set_text(store, "segment", "none");
+    if (environment.rank == 0) store.set("segment", std::string("none"));
   }
-  set_text(store, format("attached/{}", environment.rank), segment ? "yes" : "no");
+  store.set(format("attached/{}", environment.rank), std::string(segment ? "yes" : "no"));
   std::vector<std::string> keys;
   for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(format("attached/{}", rank));
   const auto answers = store.multiGet(keys);
@@ -126,7 +123,7 @@ ProcessWorld::ProcessWorld(const ClusterEnvironment& environment, const Options&
     store_ = joined.store;
     notes_ = joined.notes;
     const bool has_met = environment.world_size == 1 || board_ != nullptr;
-    if (!has_met) host_layout_ = host_layout(hosts_of_ranks(*store_, environment, host_segment_.get()));
+    if (!has_met) host_layout_ = host_layout(hosts_of_ranks(*store_, environment, launched_.get()));
     const bool one_host = has_met || (host_layout_ && host_layout_->hosts == 1);
     if (options.control_group == ControlTransport::kSharedMemory && !one_host) {
       throw ConfigError("strategy ddp: control_group: shared_memory needs all ranks on one host; leave it out, or use gloo");
@@ -155,13 +152,13 @@ void ProcessWorld::learn_cores() {
 }
 
 void ProcessWorld::join_launcher(const std::shared_ptr<RunSegment>& segment, const Options& options) {
+  launched_ = segment;
   if (segment->ranks() == environment_.world_size) return meet_in_segment(segment, options);
-  host_segment_ = segment;
   host_board_ = std::make_shared<SharedMemoryStatusBoard>(segment, environment_.rank);
   warn_once_in(segment);
 }
 
-c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_gloo(const std::string& name, bool one_host) const {
+c10::intrusive_ptr<GlooBackend> ProcessWorld::make_gloo(const std::string& name, bool one_host) const {
   return make_gloo_backend(store_, name, environment_, one_host, times_);
 }
 
@@ -172,13 +169,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> ProcessWorld::make_gloo_group(const std::
 }
 
 std::string ProcessWorld::kept_for_restarts() const {
-  if (environment_.notes_fd) return AttemptNotes(*environment_.notes_fd).read();
-  return notes_ && notes_->check({kNotesKey}) ? get_text(*notes_, kNotesKey) : "";
+  if (launched_) return launched_->header().kept.read();
+  return notes_ && notes_->check({kNotesKey}) ? notes_->get_to_str(kNotesKey) : "";
 }
 
 void ProcessWorld::keep_for_restarts(const std::string& text) const {
-  if (environment_.notes_fd) return AttemptNotes(*environment_.notes_fd).write(text);
-  if (notes_) set_text(*notes_, kNotesKey, text);
+  if (launched_) return launched_->header().kept.write(text);
+  if (notes_) notes_->set(kNotesKey, text);
 }
 
 void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options) {
@@ -235,7 +232,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_gradient_backend(const Opti
     return shared_gradients_;
   }
   const auto flat = make_gloo("gradients", one_host);
-  if (const auto by_host = may_share && !options.own_backend ? make_hosts_backend(flat) : nullptr) {
+  if (const auto by_host = may_share && !options.own_backend ? make_hosts_backend(*flat) : nullptr) {
     gradient_transport_ = "shared memory within hosts and gloo between";
     return by_host;
   }
@@ -243,13 +240,13 @@ c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_gradient_backend(const Opti
   return flat;
 }
 
-c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_hosts_backend(const c10::intrusive_ptr<c10d::Backend>& flat) {
+c10::intrusive_ptr<c10d::Backend> ProcessWorld::make_hosts_backend(const GlooBackend& flat) {
   if (!host_layout_ || host_layout_->hosts == 1 || host_layout_->ranks_per_host == 1) return nullptr;
   const int host = host_layout_->host_of(environment_.rank);
   const int first_rank = host_layout_->first_rank_of(host);
   const int ranks = host_layout_->ranks_per_host;
   std::string failure;
-  const auto segment = share_segment(*control_group_, first_rank, ranks, host_segment_, failure);
+  const auto segment = share_segment(*control_group_, first_rank, ranks, launched_, failure);
   auto memory =
       segment ? share_memory(*control_group_, first_rank, SharedMemoryCollectives::memory_bytes(ranks), failure) : std::nullopt;
   if (!memory) {

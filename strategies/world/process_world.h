@@ -8,11 +8,10 @@
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/strategy.h"
-#include "levin/strategies/failure/failure_watch.h"
 #include "levin/strategies/failure/status_board.h"
-#include "levin/strategies/host/host_cores.h"
+#include "levin/strategies/host/run_segment.h"
 #include "levin/strategies/launch/cluster_environment.h"
-#include "levin/strategies/transport/host_layout.h"
+#include "levin/strategies/transport/hosts_backend.h"
 #include "levin/strategies/transport/shared_memory_backend.h"
 #include "levin/strategies/world/join_ranks.h"
 #include "levin/strategies/world/rendezvous.h"
@@ -85,18 +84,18 @@ class ProcessWorld {
   void join_process_group(const Options& options, bool one_host);
   c10::intrusive_ptr<c10d::Backend> make_gradient_backend(const Options& options, bool one_host);
   void join_over_network(const Options& options, bool one_host);
-  c10::intrusive_ptr<c10d::Backend> make_gloo(const std::string& name, bool one_host) const;
+  c10::intrusive_ptr<GlooBackend> make_gloo(const std::string& name, bool one_host) const;
   /// Null, with a warning, where the ranks of one host cannot share that much memory.
   c10::intrusive_ptr<SharedMemoryBackend> make_shared_memory_backend(const Options& options);
   /// Null, on all ranks, where hosts differ or have one rank each, and, with a warning, where one cannot share that much
   /// memory.
-  c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const c10::intrusive_ptr<c10d::Backend>& flat);
+  c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const GlooBackend& flat);
 
   ClusterEnvironment environment_;
   std::shared_ptr<StoreServer> store_server_;  ///< rank 0's, where no launcher serves the store
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Store> notes_;                ///< torchrun's agent's, where it serves one
-  std::shared_ptr<RunSegment> host_segment_;             ///< of this host's ranks, where its launcher made it for them alone
+  std::shared_ptr<RunSegment> launched_;                 ///< what the launcher of this host's ranks has made
   std::shared_ptr<SharedMemoryStatusBoard> host_board_;  ///< the same, for the launcher
   std::optional<HostLayout> host_layout_;                ///< where ranks have met in the store
   std::shared_ptr<RunSegment> segment_;                  ///< where all ranks have met in one

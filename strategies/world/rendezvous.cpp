@@ -2,18 +2,18 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <torch/version.h>
 #include <unistd.h>
 
-#include <torch/version.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
@@ -22,14 +22,29 @@
 #include "levin/core/base/text.h"
 #include "levin/core/version.h"
 #include "levin/strategies/host/run_segment.h"
-#include "levin/strategies/transport/gloo_backend.h"
-#include "levin/strategies/world/limited_store.h"
-#include "levin/strategies/world/run_store.h"
-#include "levin/strategies/world/store_text.h"
+#include "levin/strategies/transport/gloo.h"
 
 namespace levin {
 
 namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using Clock = std::chrono::steady_clock;
+
+/// The server ends a wait in time, unless it cannot do anything any more.
+constexpr auto kServerGrace = std::chrono::seconds(2);
+constexpr auto kForEver = std::chrono::hours(24 * 30);
+
+std::string to_text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
+Bytes to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+/// c10d's way to say that there is no limit.
+std::chrono::milliseconds limit_of(std::chrono::milliseconds timeout) {
+  return timeout == c10d::Store::kNoTimeout ? kForEver : timeout;
+}
+
+/// What the store's own limits, which say more, get to be first.
+constexpr auto kStoreGrace = std::chrono::seconds(1);
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -111,6 +126,125 @@ std::string missing_ranks(c10d::Store& store, const std::vector<std::string>& ke
 
 }  // namespace
 
+RunStore::RunStore(StoreAddress address, StoreMember member, std::shared_ptr<StoreServer> server,
+                   std::chrono::milliseconds timeout)
+    : Store(timeout),
+      server_(std::move(server)),
+      client_(std::move(address), std::move(member), Clock::now() + limit_of(timeout)) {}
+
+c10::intrusive_ptr<c10d::Store> RunStore::clone() {
+  return c10::make_intrusive<RunStore>(client_.address(), client_.member(), server_, timeout_);
+}
+
+StoreMessage RunStore::ask(const StoreMessage& request) { return client_.ask(request, Clock::now() + limit_of(timeout_)); }
+
+StoreMessage RunStore::wait_for(StoreCall call, const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
+  const auto limit = limit_of(timeout);
+  StoreMessage answer = client_.ask({call, limit.count(), keys, {}}, Clock::now() + limit + kServerGrace);
+  if (answer.call != StoreCall::kMissing) return answer;
+  std::string text = format("waited {} s in the run's store for", limit.count() / 1000);
+  for (std::size_t i = 0; i < answer.keys.size() && i < 3; ++i) text += format(" '{}'", answer.keys[i]);
+  if (answer.keys.size() > 3) text += format(" and {} more", answer.keys.size() - 3);
+  throw DesyncError(text);
+}
+
+void RunStore::set(const std::string& key, const Bytes& value) { ask({StoreCall::kSet, 0, {key}, {to_text(value)}}); }
+
+Bytes RunStore::compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) {
+  return to_bytes(ask({StoreCall::kCompareSet, 0, {key}, {to_text(expected), to_text(wanted)}}).values.at(0));
+}
+
+Bytes RunStore::get(const std::string& key) { return multiGet({key}).at(0); }
+
+std::int64_t RunStore::add(const std::string& key, std::int64_t number) {
+  return ask({StoreCall::kAdd, number, {key}, {}}).number;
+}
+
+bool RunStore::deleteKey(const std::string& key) { return ask({StoreCall::kRemove, 0, {key}, {}}).number != 0; }
+bool RunStore::check(const std::vector<std::string>& keys) { return ask({StoreCall::kCheck, 0, keys, {}}).number != 0; }
+std::int64_t RunStore::getNumKeys() { return ask({StoreCall::kCount}).number; }
+
+void RunStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
+  wait_for(StoreCall::kWait, keys, timeout);
+}
+
+std::vector<Bytes> RunStore::multiGet(const std::vector<std::string>& keys) {
+  const StoreMessage answer = wait_for(StoreCall::kGet, keys, timeout_);
+  if (answer.values.size() != keys.size()) {
+    throw DesyncError(format("the run's store answered with {} values for {} keys: do all ranks run the same build of levin?",
+                             answer.values.size(), keys.size()));
+  }
+  std::vector<Bytes> values;
+  values.reserve(keys.size());
+  for (const std::string& value : answer.values) values.push_back(to_bytes(value));
+  return values;
+}
+
+template <class Call>
+auto LimitedStore::limited(std::chrono::milliseconds limit, const Call& call) const {
+  if constexpr (std::is_void_v<std::invoke_result_t<Call>>) {
+    limited(limit, [call] {
+      call();
+      return true;
+    });
+  } else {
+    auto result = thread_->call_until(std::chrono::steady_clock::now() + limit + kStoreGrace, std::move(call));
+    if (!result) {
+      throw DesyncError(format("who listens at {} did not answer within {} s: it is stopped, or another program has the port",
+                               place_, limit.count() / 1000));
+    }
+    return *std::move(result);
+  }
+}
+
+LimitedStore::LimitedStore(const Connect& connect, std::string place, std::chrono::milliseconds timeout)
+    : Store(timeout), place_(std::move(place)), store_(limited(timeout, connect)) {}
+
+c10::intrusive_ptr<c10d::Store> LimitedStore::clone() {
+  return c10::make_intrusive<LimitedStore>([store = store_] { return store->clone(); }, place_, timeout_);
+}
+
+void LimitedStore::setTimeout(const std::chrono::milliseconds& timeout) {
+  Store::setTimeout(timeout);
+  store_->setTimeout(timeout);
+}
+
+void LimitedStore::set(const std::string& key, const Bytes& value) {
+  limited(timeout_, [=, store = store_] { store->set(key, value); });
+}
+
+Bytes LimitedStore::compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) {
+  return limited(timeout_, [=, store = store_] { return store->compareSet(key, expected, wanted); });
+}
+
+Bytes LimitedStore::get(const std::string& key) {
+  return limited(timeout_, [=, store = store_] { return store->get(key); });
+}
+
+std::int64_t LimitedStore::add(const std::string& key, std::int64_t number) {
+  return limited(timeout_, [=, store = store_] { return store->add(key, number); });
+}
+
+bool LimitedStore::deleteKey(const std::string& key) {
+  return limited(timeout_, [=, store = store_] { return store->deleteKey(key); });
+}
+
+bool LimitedStore::check(const std::vector<std::string>& keys) {
+  return limited(timeout_, [=, store = store_] { return store->check(keys); });
+}
+
+std::int64_t LimitedStore::getNumKeys() {
+  return limited(timeout_, [store = store_] { return store->getNumKeys(); });
+}
+
+void LimitedStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
+  limited(timeout, [=, store = store_] { store->wait(keys, timeout); });
+}
+
+std::vector<Bytes> LimitedStore::multiGet(const std::vector<std::string>& keys) {
+  return limited(timeout_, [=, store = store_] { return store->multiGet(keys); });
+}
+
 JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds) {
   // Programs that this rank starts must not keep it open.
   if (environment.store_fd) fcntl(*environment.store_fd, F_SETFD, FD_CLOEXEC);
@@ -132,7 +266,7 @@ JoinedStore join_store(const ClusterEnvironment& environment, double timeout_sec
 std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnvironment& environment, const RunSegment* launched) {
   std::string mine = host_identity();
   if (launched != nullptr) mine += format(" ranks {} to {}", launched->first_rank(), launched->end_rank() - 1);
-  set_text(store, host_key(environment.rank), mine);
+  store.set(host_key(environment.rank), mine);
   std::vector<std::string> keys;
   for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(host_key(rank));
   try {
@@ -147,9 +281,9 @@ std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnviron
   }
 }
 
-c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
-                                                    const ClusterEnvironment& environment, bool one_host,
-                                                    const MeetingTimes& times) {
+c10::intrusive_ptr<GlooBackend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
+                                                  const ClusterEnvironment& environment, bool one_host,
+                                                  const MeetingTimes& times) {
   const auto connect_timeout = milliseconds(times.connect_seconds);
   auto options = c10d::ProcessGroupGloo::Options::create(connect_timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");

@@ -5,8 +5,8 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/strategies/failure/print_report.h"
-#include "levin/strategies/world/store_text.h"
+#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/world/rendezvous.h"
 
 namespace levin {
 
@@ -30,11 +30,6 @@ std::string seconds_since(std::chrono::steady_clock::time_point since) {
 /// Where a launcher of ours sees this host's ranks, it is told here once.
 void announce(const std::shared_ptr<SharedMemoryStatusBoard>& host, const FailureRecord& record) {
   host ? host->report_failure(record) : print_failure(record);
-}
-
-/// Whoever writes such a value is no rank of this build, and the run goes on without it.
-void note_unreadable(const std::string& key) {
-  print_report(format("levin: what the run's store holds under '{}' cannot be read, and is left out", key));
 }
 
 }  // namespace
@@ -116,7 +111,7 @@ std::optional<std::vector<RankPost>> StoreStatusBoard::posts() const {
     for (std::size_t rank = 0; rank < read->size(); ++rank) {
       const std::string key = post_key(static_cast<int>(rank));
       if (!store.check({key})) continue;
-      (*read)[rank] = post_from_text(get_text(store, key)).value_or(RankPost{});
+      (*read)[rank] = post_from_text(store.get_to_str(key)).value_or(RankPost{});
     }
   });
   if (!answered) return std::nullopt;
@@ -209,7 +204,7 @@ void StoreStatusBoard::publish(const FailureRecord& record) const {
     *first = store.add(kClaimKey, 1) == 1;
     if (!*first) return;
     announce(host, record);
-    set_text(store, kFailureKey, to_text(record));
+    store.set(kFailureKey, to_text(record));
   });
   // The store went with its process: this rank still knows what it has seen itself.
   if (!answered && !*first) announce(host_, record);
@@ -257,17 +252,14 @@ void StoreStatusBoard::post_and_look() const {
   const auto answer = std::make_shared<Answer>();
   const RankPost post = own_post();
   const bool answered = ask([answer, post, rank = rank_](c10d::Store& store) {
-    set_text(store, post_key(rank), to_text(post));
-    if (store.check({kFailureKey})) answer->failure = get_text(store, kFailureKey);
-    if (store.check({post_key(0)})) answer->rank_zero = get_text(store, post_key(0));
+    store.set(post_key(rank), to_text(post));
+    if (store.check({kFailureKey})) answer->failure = store.get_to_str(kFailureKey);
+    if (store.check({post_key(0)})) answer->rank_zero = store.get_to_str(post_key(0));
   });
   // Without an answer, a wait for a rank that is gone notices by its connection.
   if (!answered) return;
-  if (const auto failure = failure_from_text(answer->failure, size_)) {
-    keep(*failure);
-  } else if (!answer->failure.empty() && !unreadable_noted_.exchange(true)) {
-    note_unreadable(kFailureKey);
-  }
+  // What is no failure is none of a rank of this build's.
+  if (const auto failure = failure_from_text(answer->failure, size_)) keep(*failure);
   const auto rank_zero = post_from_text(answer->rank_zero);
   if (!rank_zero) return;
   const std::lock_guard lock(mutex_);

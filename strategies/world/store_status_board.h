@@ -10,7 +10,7 @@
 
 #include "levin/strategies/host/shared_memory_status_board.h"
 #include "levin/strategies/store/call_thread.h"
-#include "levin/strategies/store/store_values.h"
+#include "levin/strategies/store/store_message.h"
 
 namespace levin {
 
@@ -82,8 +82,7 @@ class StoreStatusBoard final : public StatusBoard {
   bool in_reduction_ = false;
   std::int64_t reductions_ = 0;
   Clock::time_point stall_reported_{};
-  mutable Clock::time_point last_exchange_{};  ///< the watch's thread alone uses it
-  mutable std::atomic<bool> unreadable_noted_{false};
+  mutable Clock::time_point last_exchange_{};             ///< the watch's thread alone uses it
   mutable Whereabouts rank_zero_was_ = kBeforeFirstHook;  ///< as last read
   mutable std::optional<FailureRecord> failure_;
 };

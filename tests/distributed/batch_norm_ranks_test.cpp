@@ -38,10 +38,8 @@ TEST_CASE("BatchNorm over ranks is that of one process over the whole batch, for
   const std::string rows = GENERATE("rows=4,3", "rows=3,0,5");
   const std::string control = GENERATE("control=auto", "control=gloo");
   const Run one(1, {layer, dimensions, cumulative, rows});
-  INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());
   const Run several(rows == "rows=4,3" ? 2 : 3, {layer, dimensions, cumulative, rows, control});
-  INFO(several.outcome.text());
   REQUIRE(several.outcome.ok());
   const auto ranks = static_cast<double>(several.by_rank.size());
   CHECK(one.has(0, "output_3"));
@@ -66,7 +64,6 @@ TEST_CASE("a rank that leaves a synchronized layer out ends all with an error th
   const auto [how, message] =
       GENERATE(table<std::string, std::string>({{"skip=1", ""}, {"detach=1", " in backward"}, {"fewer=1", ""}}));
   const Run run(2, {layer, "dimensions=2", "rows=4,3", how, how == "fewer=1" ? "unused=0" : "unused=1"});
-  INFO(how << "\n" << run.outcome.text());
   CHECK(run.outcome.status != 0);
   CHECK_THAT(run.outcome.err,
              Catch::Contains(how == "fewer=1" ? "this rank has no batch, while others have one" : name + message));
@@ -76,7 +73,6 @@ TEST_CASE("a rank that leaves a synchronized layer out ends all with an error th
 
 TEST_CASE("fewer than two values a channel on all ranks together are an error on all") {
   const Run run(2, {"layer=sync_batch_norm", "dimensions=2", "rows=1,0"});
-  INFO(run.outcome.text());
   CHECK(run.outcome.status != 0);
   CHECK_THAT(run.outcome.err, Catch::Contains("the batches of all ranks together have 1 values a channel"));
 }

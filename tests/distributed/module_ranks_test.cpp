@@ -17,7 +17,6 @@ struct Run : levin::test::RankRun {
 
 TEST_CASE("a part that is frozen in one epoch and taken back in the next trains alike on any number of ranks") {
   const Run one("frozen_part", 1);
-  INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());
   const std::vector<std::string> expected = one.by_rank[0].at("weights");
   REQUIRE(expected.size() == 3);
@@ -30,7 +29,6 @@ TEST_CASE("a part that is frozen in one epoch and taken back in the next trains 
   CHECK(second(1) != Approx(second(0)));
   const int ranks = GENERATE(2, 4);
   const Run several("frozen_part", ranks);
-  INFO(several.outcome.text());
   REQUIRE(several.outcome.ok());
   for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
     CHECK(several.text(rank, "modes") == one.text(0, "modes"));
@@ -43,7 +41,6 @@ TEST_CASE("a part that is frozen in one epoch and taken back in the next trains 
 TEST_CASE("every rank loads weights, and rank 0 says so") {
   const std::string by = GENERATE("setup", "init_from");
   const Run run("loads_weights", 2, {"by=" + by});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   for (std::size_t rank = 0; rank < 2; ++rank) CHECK(run.text(rank, "weights") == "2,0.5");
   const std::string line = "Weights from '" + (run.folder.path() / "weights.safetensors").string() +
@@ -55,7 +52,6 @@ TEST_CASE("every rank loads weights, and rank 0 says so") {
 TEST_CASE("generators of a rank's own differ and shared ones agree, also in a run that resumes on as many ranks or others") {
   const int ranks = GENERATE(1, 2, 4);
   Run saves("draws", ranks, {"part=saves"});
-  INFO(saves.outcome.text());
   REQUIRE(saves.outcome.ok());
   const auto whole = saves.by_rank;
   std::set<std::string> own;
@@ -68,7 +64,6 @@ TEST_CASE("generators of a rank's own differ and shared ones agree, also in a ru
 
   const int others = GENERATE(1, 2, 4);
   saves.start("module_program", "draws", others, {"part=resumes"});
-  INFO(saves.outcome.text());
   REQUIRE(saves.outcome.ok());
   for (std::size_t rank = 0; rank < saves.by_rank.size(); ++rank) {
     CHECK(saves.text(rank, "shared") == whole[0].at("shared").back());
@@ -82,7 +77,6 @@ TEST_CASE("generators of a rank's own differ and shared ones agree, also in a ru
 TEST_CASE("samples of all ranks are known under manual optimization too") {
   const int ranks = GENERATE(1, 2, 4);
   const Run run("manual_samples", ranks);
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   const std::string all = std::to_string(ranks * (ranks + 1) / 2);
   for (const auto& facts : run.by_rank) CHECK(facts.at("samples") == std::vector<std::string>(3, all));

@@ -87,7 +87,6 @@ TEST_CASE("each rank's views, results and rows are those of Lightning, but for w
   const std::string name = GENERATE("even", "accumulated", "rare", "loaders");
   const nlohmann::json& recorded = reference().at(name);
   const RankRun run = run_like(recorded["settings"]);
-  INFO(name << "\n" << run.outcome.text());
   REQUIRE(run.outcome.ok());
   int compared = 0;
   for (std::size_t rank = 0; rank < recorded["ranks"].size(); ++rank) {

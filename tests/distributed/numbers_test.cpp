@@ -138,9 +138,6 @@ TEST_CASE("every metric is what a list of all values gives, on every rank and in
   const Division division = GENERATE(Division{1, 26, 8}, Division{2, 26, 4}, Division{4, 26, 2}, Division{4, 26, 5},
                                      Division{2, 7, 3, 2}, Division{4, 3, 2}, Division{4, 9, 1, 2});
   const RankRun run("numbers_program", "logs", division.ranks, division.settings());
-  INFO(division.ranks << " ranks, " << division.samples << " samples, batches of " << division.batch << ", " << division.loaders
-                      << " loaders\n"
-                      << run.outcome.text());
   REQUIRE(run.outcome.ok());
   // What every rank logs needs no warning, also where some ranks have no batch.
   CHECK(run.outcome.err.find("log(") == std::string::npos);

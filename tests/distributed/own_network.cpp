@@ -22,21 +22,22 @@ std::string new_name() {
 
 }  // namespace
 
-OwnNetwork::OwnNetwork(const LinkQuality& quality) : name_(new_name()), hindrance_(make(quality)) {}
+OwnNetwork::OwnNetwork() : name_(new_name()), hindrance_(make()) {}
 
 OwnNetwork::~OwnNetwork() {
   if (!has_program("ip")) return;
   for (const int host : {0, 1}) ip({"netns", "del", name(host)});
 }
 
-std::string OwnNetwork::make(const LinkQuality& quality) {
+std::string OwnNetwork::make() const {
   if (!has_program("ip")) return "ip is not installed";
   for (const int host : {0, 1}) {
     const Outcome made = ip({"netns", "add", name(host)});
     if (!made.ok()) return "this user may make no network: " + made.err;
   }
-  link_.emplace(std::array{name(0), name(1)}, kDevice, quality);
-  if (!link_->hindrance().empty()) return "no link can be made between networks: " + link_->hindrance();
+  const Outcome link =
+      ip({"link", "add", kDevice, "netns", name(0), "type", "veth", "peer", "name", kDevice, "netns", name(1)});
+  if (!link.ok()) return "no link can be made between networks: " + link.err;
   for (const int host : {0, 1}) {
     for (const auto& arguments :
          std::vector<std::vector<std::string>>{{"-n", name(host), "addr", "add", address(host) + "/24", "dev", kDevice},

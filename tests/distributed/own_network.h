@@ -1,10 +1,8 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "distributed/start_run.h"
-#include "support/relayed_link.h"
 
 namespace levin::test {
 
@@ -12,7 +10,7 @@ namespace levin::test {
 /// object.
 class OwnNetwork {
  public:
-  explicit OwnNetwork(const LinkQuality& quality = {});
+  OwnNetwork();
   ~OwnNetwork();
   OwnNetwork(const OwnNetwork&) = delete;
   OwnNetwork& operator=(const OwnNetwork&) = delete;
@@ -26,11 +24,10 @@ class OwnNetwork {
   bool cut() const;
 
  private:
-  std::string make(const LinkQuality& quality);
+  std::string make() const;
   std::string name(int host) const { return name_ + std::to_string(host); }
 
   std::string name_;
-  std::optional<RelayedLink> link_;
   std::string hindrance_;
 };
 

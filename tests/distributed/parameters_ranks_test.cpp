@@ -17,10 +17,8 @@ TEST_CASE("ranks whose hooks change parameters train on with equal weights, whic
   const std::string strategy = change == "freeze_alone" ? GENERATE("auto", "ddp_find_unused_parameters_true") : "auto";
   const int ranks = change == "unfreeze" ? 3 : 2;
   const Run one(1, {"change=" + change, manner});
-  INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());
   const Run several(ranks, {"change=" + change, manner, "strategy=" + strategy});
-  INFO(several.outcome.text());
   REQUIRE(several.outcome.ok());
   CHECK(one.by_rank[0].size() >= 15);
   for (const auto& [hook, weights] : one.by_rank[0]) {
@@ -39,10 +37,8 @@ TEST_CASE("what a step's losses have in common, and freeze by turns, is reduced 
   const std::string unused = frozen == "both" ? GENERATE("unused=0", "unused=1") : "unused=1";
   const int ranks = GENERATE(1, 2, 3);
   levin::test::RankRun one("parameters_program", "two_losses", 1, {"frozen=" + frozen});
-  INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());
   const levin::test::RankRun several("parameters_program", "two_losses", ranks, {"frozen=" + frozen, unused});
-  INFO(frozen << " frozen, " << unused << ", " << ranks << " ranks\n" << several.outcome.text());
   REQUIRE(several.outcome.ok());
   const std::vector<double> expected = levin::test::numbers_in(one.text(0, "weights"));
   for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
@@ -56,14 +52,11 @@ TEST_CASE("toggled optimizers train by turns to the weights of one process, and 
   const int ranks = GENERATE(2, 3);
   const std::string how = GENERATE("unused=0", "unused=1", "counted=1", "tied=1");
   levin::test::RankRun one("parameters_program", "two_losses", 1, {"frozen=both"});
-  INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());
   levin::test::RankRun alone("parameters_program", "two_losses", 1, {"frozen=toggled"});
-  INFO(alone.outcome.text());
   REQUIRE(alone.outcome.ok());
   CHECK(alone.text(0, "weights") == one.text(0, "weights"));
   const levin::test::RankRun several("parameters_program", "two_losses", ranks, {"frozen=toggled", how});
-  INFO(how << ", " << ranks << " ranks\n" << several.outcome.text());
   REQUIRE(several.outcome.ok());
   const std::vector<double> expected = levin::test::numbers_in(one.text(0, "weights"));
   for (std::size_t rank = 0; rank < several.by_rank.size(); ++rank) {
@@ -82,12 +75,10 @@ TEST_CASE("a check of gradients names what differs, on which rank and by how muc
        {"local", "before step 2 of SGD, ranks do not have the same as rank 0:\n  gradient of first: rank 1 by up to 0.5"},
        {"no_gradient", "before step 2 of SGD, ranks do not have the same as rank 0:\n  gradient of second: rank 2 has none"}}));
   const levin::test::RankRun error("parameters_program", "watched", 3, {"what=" + what});
-  INFO(error.outcome.text());
   CHECK(error.outcome.status != 0);
   CHECK_THAT(error.outcome.err, Catch::Contains("GradientSyncCheck: " + message));
   CHECK(!error.has(0, "steps"));
   const levin::test::RankRun warning("parameters_program", "watched", 3, {"what=" + what, "on=warn"});
-  INFO(warning.outcome.text());
   REQUIRE(warning.outcome.ok());
   CHECK_THAT(warning.outcome.err, Catch::Contains("warning: GradientSyncCheck: " + message));
   CHECK(warning.number(2, "steps") == 5);
@@ -96,11 +87,9 @@ TEST_CASE("a check of gradients names what differs, on which rank and by how muc
 TEST_CASE("a check of gradients is content with equal ranks, and names parameters without a gradient once") {
   const int ranks = GENERATE(1, 3);
   const levin::test::RankRun good("parameters_program", "watched", ranks, {"what=nothing"});
-  INFO(good.outcome.text());
   REQUIRE(good.outcome.ok());
   CHECK_THAT(good.outcome.err, !Catch::Contains("GradientSyncCheck"));
   const levin::test::RankRun unused("parameters_program", "watched", ranks, {"what=unused"});
-  INFO(unused.outcome.text());
   REQUIRE(unused.outcome.ok());
   const std::string text = "GradientSyncCheck: SGD steps without a gradient of second.";
   CHECK_THAT(unused.outcome.err, Catch::Contains(text));
@@ -116,7 +105,6 @@ TEST_CASE("parameters that change on one rank alone end all ranks with an error 
        {"replace", "Rank 0 has `parameter first [1] Float`, rank 1 has `parameter first [1] Float new`"},
        {"unused", "rank 1 has `optimizer 0, group 1: 1 parameters"}}));
   const Run run(2, {"change=" + change, "hook=" + hook, "rank=1"});
-  INFO(change << " in " << hook << "\n" << run.outcome.text());
   CHECK(run.outcome.status != 0);
   CHECK_THAT(run.outcome.err, Catch::Contains(message));
   CHECK(!run.has(0, hook));

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -19,7 +21,8 @@ inline std::vector<double> numbers_in(const std::string& text) {
   return numbers;
 }
 
-/// A scenario of a program on so many ranks, and what each rank reported (Report), in the order in which it did.
+/// A scenario of a program on so many ranks, and what each rank reported (Report), in the order in which it did. What the
+/// program has said is shown with whatever fails as long as this lives.
 class RankRun {
  public:
   RankRun(const std::string& program, const std::string& scenario, int ranks, const std::vector<std::string>& settings = {}) {
@@ -34,6 +37,10 @@ class RankRun {
     command.limit = std::chrono::seconds(60);
     command.copied = true;
     outcome = run(command);
+    std::string how = scenario + " on " + std::to_string(ranks) + " ranks";
+    for (const std::string& setting : settings) how += ", " + setting;
+    said_.emplace(Catch::MessageBuilder("INFO", CATCH_INTERNAL_LINEINFO, Catch::ResultWas::Info) << how << "\n"
+                                                                                                 << outcome.text());
     by_rank.clear();
     for (int rank = 0; rank < ranks; ++rank) {
       std::ifstream file(folder.path() / ("rank_" + std::to_string(rank)));
@@ -50,6 +57,9 @@ class RankRun {
   TemporaryFolder folder;
   Outcome outcome;
   std::vector<std::map<std::string, std::vector<std::string>>> by_rank;
+
+ private:
+  std::optional<Catch::ScopedMessage> said_;
 };
 
 }  // namespace levin::test

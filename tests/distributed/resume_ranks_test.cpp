@@ -20,7 +20,6 @@ TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of gener
   const std::string stride = whole ? "1" : "11";
   for (const int seed : seeds) {
     const levin::test::RankRun run("resume_program", "resume", ranks, {"seed=" + std::to_string(seed), "stride=" + stride});
-    INFO("seed " << seed << " on " << ranks << " ranks\n" << run.outcome.text());
     REQUIRE(run.outcome.ok());
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(run.number(rank, "equal") == 1);
   }

@@ -15,7 +15,6 @@ struct Run : levin::test::RankRun {
 
 /// The weights that all ranks have.
 std::vector<double> weights(const Run& run) {
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   for (std::size_t rank = 1; rank < run.by_rank.size(); ++rank) CHECK(run.text(rank, "weights") == run.text(0, "weights"));
   return levin::test::numbers_in(run.text(0, "weights"));
@@ -118,7 +117,6 @@ TEST_CASE("a run of shares that a signal ends is saved whole, and goes on as if 
   Run run(2, {"strategy=ddp_sharded"});
   const std::vector<double> expected = weights(run);
   run.again(2, {"strategy=ddp_sharded", "signal=1", "on_exception=1"});
-  INFO(run.outcome.text());
   CHECK(run.outcome.status == 128 + 15);
   REQUIRE(std::filesystem::exists(run.folder.path() / "on_exception.ckpt"));
   run.again(2, {"strategy=ddp_sharded", "resume=on_exception.ckpt"});

@@ -41,12 +41,14 @@ TrainerOptions options_for(const Settings& settings) {
   return options;
 }
 
-void report_run(Report& report, const Trainer& trainer, const OneWeight& module) {
+Report report_run(const Settings& settings, const Trainer& trainer, const OneWeight& module) {
+  Report report(settings.text("folder"), trainer.rank());
   report.add("weight", module.weight());
   report.add("global_step", trainer.global_step());
   report.add("epoch", trainer.current_epoch());
   report.add("steps", module.steps);
   report.add_all("metric", trainer.callback_metrics());
+  return report;
 }
 
 /// samples=, in all, which a DataLoader divides over ranks; batch=, of all ranks
@@ -61,8 +63,7 @@ void samples(const Settings& settings) {
   const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", values}});
   const DataLoaderOptions loader{.batch_size = settings.number("batch") / settings.number("ranks"), .shuffle = true};
   trainer.fit(module, std::make_shared<DataLoader>(dataset, loader), {std::make_shared<DataLoader>(dataset, loader)});
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  report_run(settings, trainer, module);
 }
 
 /// Data of other sizes on the last rank: more=, of which; shared=1, divided over ranks by levin, or 0
@@ -114,8 +115,7 @@ void accumulates(const Settings& settings) {
   module.from_epoch = settings.text("when") == "epoch";
   std::vector<Batch> ones(6, Batch{{"x", torch::ones({1})}});
   trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(ones), settings.number("knows_size") == 1));
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  report_run(settings, trainer, module);
 }
 
 /// part=saves; or resumes: each rank goes on from a file of its own under one name, and other= from one that says something
@@ -139,8 +139,7 @@ void own_checkpoints(const Settings& settings) {
   }
   trainer.fit(module, numbers(2, 1), {}, run);
   if (!resumes) trainer.save_checkpoint(folder / "saved.ckpt");
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  report_run(settings, trainer, module);
 }
 
 /// Each rank has a batch more than the one before it, or its part of samples=, as uneven= says, in batches of 2. A schedule
@@ -180,8 +179,7 @@ void length_of_training(const Settings& settings) {
         std::make_shared<DataLoader>(std::make_shared<TensorDataset>(Batch{{"x", values}}), DataLoaderOptions{.batch_size = 2});
   }
   trainer.fit(module, loader);
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  Report report = report_run(settings, trainer, module);
   report.add("before", module.before);
   report.add("agreed", module.agreed);
   report.add("bias", module.bias.item<double>());
@@ -216,8 +214,7 @@ void resumes(const Settings& settings) {
   RunOptions run;
   if (part == "resumed") run.ckpt_path = settings.text("folder") + "/on_exception.ckpt";
   trainer.fit(module, std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true}), {}, run);
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  Report report = report_run(settings, trainer, module);
   report.add("random", torch::rand({1}).item<double>());
 }
 
@@ -268,8 +265,7 @@ void own_accelerator(const Settings& settings) {
   options.devices = settings.text("devices").c_str();
   Trainer trainer(options);
   trainer.fit(module, numbers(2, trainer.rank()));
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  Report report = report_run(settings, trainer, module);
   report.add("device", dynamic_cast<Toy&>(trainer.strategy().accelerator()).selected);
   report.add("drawn", module.drawn);
 }
@@ -296,8 +292,7 @@ void shards(const Settings& settings) {
   trainer.fit(module, numbers(2, trainer.rank()));
   trainer.save_checkpoint(file);
   trainer.validate(module, {numbers(1, 1)}, {.ckpt_path = file});
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  Report report = report_run(settings, trainer, module);
   report.add("shard", strategy->own);
 }
 
@@ -326,8 +321,7 @@ void loss_is_nan(const Settings& settings) {
   options.on_nan = OptionType<OnNan>::read(Value(settings.text("on_nan")));
   Trainer trainer(options);
   trainer.fit(module, numbers(4, 1));
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  report_run(settings, trainer, module);
 }
 
 /// signal=, which the last rank raises in its second step
@@ -350,8 +344,7 @@ void stops(const Settings& settings) {
     if (trainer.rank() == settings.number("rank") && batch_idx == settings.number("step")) trainer.stop("enough");
   };
   trainer.fit(module, numbers(100, trainer.rank()));
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  report_run(settings, trainer, module);
 }
 
 /// rank=, which logs a key of its own
@@ -368,8 +361,7 @@ void different_keys(const Settings& settings) {
     self.log("rank_" + std::to_string(rank) + "_own", rank * 10.0, {.on_step = false, .on_epoch = true});
   };
   trainer.fit(module, numbers(4, 1));
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  report_run(settings, trainer, module);
 }
 
 /// backend=, of gradients; rank 1 ends its step when rank 0 has its gradient
@@ -423,8 +415,7 @@ void skips_epoch(const Settings& settings) {
   options.max_epochs = 2;
   Trainer trainer(options);
   trainer.fit(module, numbers(5, 1), {numbers(1, 1)});
-  Report report(settings.text("folder"), trainer.rank());
-  report_run(report, trainer, module);
+  report_run(settings, trainer, module);
 }
 
 }  // namespace

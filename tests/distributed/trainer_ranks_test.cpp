@@ -26,13 +26,10 @@ struct Run : levin::test::RankRun {
 TEST_CASE("a run that a signal stopped in an epoch ends, resumed, with the bits of one that was not") {
   const int ranks = GENERATE(2, 4);
   const Run whole("resumes", ranks, {"part=whole"});
-  INFO(whole.outcome.text());
   REQUIRE(whole.outcome.ok());
   Run stopped("resumes", ranks, {"part=interrupted"});
-  INFO(stopped.outcome.text());
   REQUIRE(stopped.outcome.status == 128 + 15);
   stopped.start("trainer_program", "resumes", ranks, {"part=resumed"});
-  INFO(stopped.outcome.text());
   REQUIRE(stopped.outcome.ok());
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
     INFO("rank " << rank);
@@ -48,7 +45,6 @@ TEST_CASE("a run resumed inside an epoch on other ranks, with other batches, see
   const auto [ranks, batch, steps, other_ranks, other_batch] =
       GENERATE(table<int, int, int, int, int>({{2, 4, 3, 4, 4}, {4, 4, 1, 2, 4}, {2, 3, 5, 1, 7}, {1, 5, 7, 2, 3}}));
   Run run("resumes_elsewhere", ranks, {"part=saves", "batch=" + std::to_string(batch), "steps=" + std::to_string(steps)});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   std::multiset<int> seen;
   const auto add = [&seen, &run] {
@@ -62,7 +58,6 @@ TEST_CASE("a run resumed inside an epoch on other ranks, with other batches, see
   add();
   REQUIRE(seen.size() == static_cast<std::size_t>(ranks * batch * steps));
   run.start("trainer_program", "resumes_elsewhere", other_ranks, {"part=resumes", "batch=" + std::to_string(other_batch)});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   add();
   std::multiset<int> each_once;
@@ -73,7 +68,6 @@ TEST_CASE("a run resumed inside an epoch on other ranks, with other batches, see
 TEST_CASE("a schedule takes all of training, the same on all ranks, whichever has the most batches") {
   const int ranks = GENERATE(1, 2, 4);
   const Run run("length_of_training", ranks);
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   const double steps = 3 * (4 + ranks - 1);
   for (const char* name : {"T_max", "agreed", "global_step"}) run.check_everywhere(name, steps);
@@ -90,11 +84,9 @@ TEST_CASE("a schedule takes all of training, the same on all ranks, whichever ha
 TEST_CASE("the length of training counts the samples that a rank has, padded or dropped as the options say") {
   const auto [uneven, steps] = GENERATE(table<std::string, int>({{"pad", 3 * 4}, {"drop", 3 * 3}}));
   const Run run("length_of_training", 4, {"samples=26", "uneven=" + uneven});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   for (const char* name : {"before", "T_max", "agreed", "global_step"}) run.check_everywhere(name, steps);
   const Run kept("length_of_training", 4, {"samples=26", "uneven=keep"});
-  INFO(kept.outcome.text());
   REQUIRE(kept.outcome.ok());
   for (const char* name : {"T_max", "agreed", "global_step"}) kept.check_everywhere(name, 3 * 4);
   CHECK(kept.number(0, "before") == 3 * 4);
@@ -104,13 +96,11 @@ TEST_CASE("the length of training counts the samples that a rank has, padded or 
 TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 ranks") {
   // 26 samples in global batches of 8: the last batch of 2 leaves two of four ranks without any.
   const Run one("samples", 1, {"samples=26", "batch=8"});
-  INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());
   // ddp, and a strategy of the program's own.
   const auto [strategy, ranks] =
       GENERATE(table<std::string, int>({{"auto", 2}, {"auto", 4}, {"MeanGradients", 2}, {"MeanGradients", 4}}));
   const Run many("samples", ranks, {"samples=26", "batch=8", "strategy=" + strategy});
-  INFO(many.outcome.text());
   REQUIRE(many.outcome.ok());
   for (const char* name : {"weight", "global_step", "metric:input_epoch", "metric:val_input"}) {
     many.check_everywhere(name, one.number(0, name));
@@ -119,28 +109,23 @@ TEST_CASE("uneven samples train to the same weights and means on 1, 2 and 4 rank
 
 TEST_CASE("data that ranks share and that has another size on one of them is an error; data that they do not share is not") {
   const Run train("uneven_data", 3, {"more=train", "shared=1"});
-  INFO(train.outcome.text());
   CHECK(train.outcome.status == 1);
   CHECK_THAT(train.outcome.err, Catch::Contains("Ranks share the training data, but it has 8 samples on rank 0 (") &&
                                     Catch::Contains(") and 10 on rank 2 ("));
   const Run validation("uneven_data", 3, {"more=val", "shared=1"});
-  INFO(validation.outcome.text());
   CHECK(validation.outcome.status == 1);
   CHECK_THAT(validation.outcome.err,
              Catch::Contains("data, loader 1, but it has 8 samples on rank 0 (") && Catch::Contains(") and 10 on rank 2 ("));
   const Run own("uneven_data", 3, {"more=train", "shared=0"});
-  INFO(own.outcome.text());
   CHECK(own.outcome.ok());
 }
 
 TEST_CASE("data that ranks of one host share and that holds other values on one of them is a warning that names it") {
   const Run train("uneven_data", 3, {"more=", "other=train", "shared=1"});
-  INFO(train.outcome.text());
   CHECK(train.outcome.ok());
   CHECK_THAT(train.outcome.text(), Catch::Contains("Ranks share the training data, but it holds something else on rank 2 (" +
                                                    levin::host_name() + ") than on rank 0 (" + levin::host_name() + ")"));
   const Run own("uneven_data", 3, {"more=", "other=train", "shared=0"});
-  INFO(own.outcome.text());
   CHECK(own.outcome.ok());
 }
 
@@ -155,7 +140,6 @@ TEST_CASE("ranks that all read the same are an error on each, unless it is meant
 TEST_CASE("ranks that read equal batches of samples that nobody knows are warned, unless it is meant") {
   const char* const warning = "All 3 ranks begin epoch 0 with equal training batches. Unless their values are made up, ";
   const Run same("same_batches", 3, {"allow=0", "differs=0", "samples=own"});
-  INFO(same.outcome.text());
   CHECK(same.outcome.ok());
   CHECK_THAT(same.outcome.text(), Catch::Contains(warning) && Catch::Contains("trainer.allow_same_batches: true"));
   for (const std::string setting : {"differs=1", "allow=1"}) {
@@ -174,13 +158,11 @@ TEST_CASE("a number of batches for a step that one rank alone has set ends all r
     return Run("accumulates", 3, {"rank=" + std::to_string(rank), "when=" + when, knows_size, "strategy=" + strategy});
   };
   const Run alone = run(who);
-  INFO(alone.outcome.text());
   CHECK_FALSE(alone.outcome.ok());
   CHECK_THAT(alone.outcome.text(),
              Catch::Contains(who == 0 ? "different numbers of batches for a step: 1 on ranks 1, 2; 2 on rank 0"
                                       : "different numbers of batches for a step: 1 on ranks 0, 1; 2 on rank 2"));
   const Run all = run(-1);
-  INFO(all.outcome.text());
   REQUIRE(all.outcome.ok());
   // Of six batches; within an epoch of unknown length the step after the change still is one of a single batch.
   const int steps = when == "epoch" ? 3 : knows_size == "knows_size=1" ? 4 : 5;
@@ -190,11 +172,9 @@ TEST_CASE("a number of batches for a step that one rank alone has set ends all r
 
 TEST_CASE("ranks that go on from other files of one name are an error that names ranks, hosts and files") {
   Run run("own_checkpoints", 3, {"part=saves"});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   const int other = GENERATE(-1, 0, 2);
   run.start("trainer_program", "own_checkpoints", 3, {"part=resumes", "other=" + std::to_string(other)});
-  INFO(run.outcome.text());
   if (other == -1) {
     REQUIRE(run.outcome.ok());
     return run.check_everywhere("global_step", 4);
@@ -208,7 +188,6 @@ TEST_CASE("ranks that go on from other files of one name are an error that names
 
 TEST_CASE("a broken pipe does not end a rank, and ends a program that a rank has started") {
   const Run run("starts_programs", 2);
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   run.check_everywhere("signal_of_the_program", 13);
 }
@@ -217,7 +196,6 @@ TEST_CASE("stop() on one rank ends all ranks at the same step") {
   const auto [strategy, ranks, who, when] = GENERATE(
       table<std::string, int, int, int>({{"auto", 2, 0, 0}, {"auto", 2, 1, 3}, {"auto", 4, 3, 7}, {"MeanGradients", 2, 1, 3}}));
   const Run run("stops", ranks, {"rank=" + std::to_string(who), "step=" + std::to_string(when), "strategy=" + strategy});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   run.check_everywhere("global_step", when + 1);
   const std::string why = who == 0 ? "enough" : "rank " + std::to_string(who) + " asked for it";
@@ -228,7 +206,6 @@ TEST_CASE("a crash says in which hook and step it happened, with the calls that 
   const int ranks = GENERATE(1, 2);
   const auto [signal, name] = GENERATE(table<int, std::string>({{11, "SIGSEGV"}, {6, "SIGABRT"}, {8, "SIGFPE"}}));
   const Run run("crashes", ranks, {"signal=" + std::to_string(signal)});
-  INFO(run.outcome.text());
   CHECK(run.outcome.status == 128 + signal);
   CHECK_THAT(run.outcome.err, Catch::Contains("rank " + std::to_string(ranks - 1) + " crashed with " + name +
                                               " in training_step (train, epoch 0, step 1)"));
@@ -239,19 +216,16 @@ TEST_CASE("what follows a loss that is NaN on one rank, follows on all") {
   const int ranks = GENERATE(1, 2, 3);
   const std::string place = "in training_step (train, epoch 0, step 1) on rank " + std::to_string(ranks - 1);
   const Run warned("loss_is_nan", ranks, {"on_nan=warn"});
-  INFO(warned.outcome.text());
   REQUIRE(warned.outcome.ok());
   warned.check_everywhere("weight", -(1 + 2 + 3 + 4));
   CHECK_THAT(warned.outcome.err, Catch::Contains("The loss is nan " + place));
 
   const Run skipped("loss_is_nan", ranks, {"on_nan=skip"});
-  INFO(skipped.outcome.text());
   REQUIRE(skipped.outcome.ok());
   skipped.check_everywhere("weight", -(1 + 3 + 4));
   CHECK_THAT(skipped.outcome.err, Catch::Contains("Epoch 0: 1 step was skipped"));
 
   const Run stopped("loss_is_nan", ranks, {"on_nan=stop"});
-  INFO(stopped.outcome.text());
   CHECK(stopped.outcome.status == 1);
   CHECK_THAT(stopped.outcome.err,
              Catch::Contains("The loss is NaN or infinite") && Catch::Contains("on_nan: stop ends the run"));
@@ -260,7 +234,6 @@ TEST_CASE("what follows a loss that is NaN on one rank, follows on all") {
 
 TEST_CASE("ranks may log different keys, in another order, at other steps") {
   const Run run("different_keys", 3, {"rank=1"});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   run.check_everywhere("metric:a", 1);
   run.check_everywhere("metric:b", 1);
@@ -273,7 +246,6 @@ TEST_CASE("ranks may log different keys, in another order, at other steps") {
 
 TEST_CASE("skip_epoch() on one rank ends the epoch on all of them") {
   const Run run("skips_epoch", 2, {"rank=1", "batch=2"});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   run.check_everywhere("global_step", 6);  // the step of batch 2 is made of rank 0's batch alone
   run.check_everywhere("epoch", 2);
@@ -282,11 +254,9 @@ TEST_CASE("skip_epoch() on one rank ends the epoch on all of them") {
 
 TEST_CASE("each rank has a device of an accelerator of the program's own, or is refused before it starts") {
   const Run one("own_accelerator", 1, {"devices=1,"});
-  INFO(one.outcome.text());
   REQUIRE(one.outcome.ok());
   CHECK(one.number(0, "device") == 1);
   const Run two("own_accelerator", 2, {"devices=0,2"});
-  INFO(two.outcome.text());
   REQUIRE(two.outcome.ok());
   CHECK(two.number(0, "device") == 0);
   CHECK(two.number(1, "device") == 2);
@@ -299,14 +269,12 @@ TEST_CASE("each rank has a device of an accelerator of the program's own, or is 
 
 TEST_CASE("a strategy gathers what a checkpoint holds from all ranks, and gives each its part back") {
   const Run run("shards", 3);
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   for (std::size_t rank = 0; rank < 3; ++rank) CHECK(run.number(rank, "shard") == 10.0 + static_cast<double>(rank));
 }
 
 TEST_CASE("a profiler is told of reductions when each rank came, and that all left after the last") {
   const Run run("waits", 2, {"backend=" + GENERATE(as<std::string>(), "shared_memory", "gloo")});
-  INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   run.check_everywhere("reductions", 5);
   int late = 0;

@@ -7,16 +7,13 @@
 
 #include "levin/core/base/error.h"
 #include "levin/strategies/store/store_message.h"
-#include "levin/strategies/store/store_table.h"
-#include "levin/strategies/store/store_values.h"
 
 namespace {
 
 using namespace levin;
 
 constexpr int kRanks = 4;
-constexpr std::size_t kLargestMessage = 64 << 10;
-constexpr std::size_t kLargestTable = 1 << 20;
+constexpr std::size_t kLargestRequest = 64 << 10;
 
 void read_values(const std::string& text) {
   if (const auto post = post_from_text(text)) {
@@ -30,14 +27,14 @@ void read_values(const std::string& text) {
 /// As a server reads a connection, whose bytes come in pieces of `step`.
 void read_messages(std::string_view bytes, std::size_t step) {
   StoreMessageReader reader;
-  StoreTable table(kLargestTable);
+  StoreTable table;
   for (; !bytes.empty(); bytes.remove_prefix(std::min(step, bytes.size()))) {
     reader.add(bytes.substr(0, step));
-    while (const auto message = reader.next(kLargestMessage)) {
+    while (const auto message = reader.next(kLargestRequest)) {
       const StoreMessage answer = table.answer(*message);
       StoreMessageReader again;
       again.add(encode(answer));
-      if (!again.next(2 * kLargestTable)) std::abort();
+      if (!again.next(kLargestMessage)) std::abort();
     }
   }
 }

@@ -28,8 +28,8 @@ const std::vector<Rule>& rules() {
        "joins words by itself: use join() of core/base/text.h"},
       {std::regex(R"(& 0xc0\b)"), {"core/base/"}, "decodes UTF-8 by itself: use core/base/text.h"},
       {std::regex(R"(\bSCM_RIGHTS\b)"),
-       {"strategies/host/descriptor_message.cpp"},
-       "passes descriptors by itself: use strategies/host/descriptor_message.h"},
+       {"strategies/host/shared_file.cpp"},
+       "passes descriptors by itself: use strategies/host/shared_file.h"},
   };
   return kRules;
 }

@@ -35,7 +35,7 @@ TEST_CASE("formatting, joining and decoding of a file's own are found") {
   CHECK(count_of("loggers/csv_text.cpp", "  return line.empty() ? \"\" : line + \", \";\n") == 0);
   CHECK(count_of("loggers/csv_text.cpp", "  if ((byte & 0xc0) == 0x80) ++count;\n") == 1);
   CHECK(count_of("core/base/utf8.cpp", "  if ((byte & 0xc0) == 0x80) ++count;\n") == 0);
-  CHECK(count_of("strategies/store/store_socket.cpp", "  header->cmsg_type = SCM_RIGHTS;\n") == 1);
+  CHECK(count_of("strategies/store/store_client.cpp", "  header->cmsg_type = SCM_RIGHTS;\n") == 1);
 }
 
 }  // namespace

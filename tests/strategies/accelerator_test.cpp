@@ -14,7 +14,7 @@
 #include "levin/core/module.h"
 #include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
-#include "levin/strategies/devices/cpu_accelerator.h"
+#include "levin/strategies/devices/accelerators.h"
 #include "support/fixed_loader.h"
 #include "support/temporary_folder.h"
 #include "support/toy_accelerator.h"

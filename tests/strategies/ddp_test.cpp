@@ -70,7 +70,6 @@ TEST_CASE("users' collectives give the values of all ranks, small and large") {
   for (const int ranks : {1, 2, 3}) {
     Distributed program("collectives", ranks);
     CHECK(program.wait(kLimit) == 0);
-    INFO(program.output());
     CHECK(program.count("good ") == 21 * ranks);
     CHECK(program.count("WRONG") == 0);
   }
@@ -81,7 +80,6 @@ TEST_CASE("users' collectives give the same values for any size and type") {
   for (const int ranks : {2, 3}) {
     Distributed program("small_as_large", ranks, control_group);
     CHECK(program.wait(kLimit) == 0);
-    INFO(control_group << ", " << ranks << " ranks:\n" << program.output());
     CHECK(program.count("good ") == 58 * ranks);
     CHECK(program.count("WRONG") == 0);
   }
@@ -91,7 +89,6 @@ TEST_CASE("ranks in different collectives all end with both call sites") {
   for (const char* control_group : {"shared_memory", "gloo"}) {
     Distributed program("different_collectives", 2, control_group);
     CHECK(program.wait(std::chrono::seconds(15)) == 1);
-    INFO(program.output());
     for (const char* rank : {"rank 0 throws: ", "rank 1 throws: "}) {
       CHECK(program.count(std::string(rank) +
                           "ranks met in different calls:\n  rank 0: barrier 'alone' at distributed_program.cpp:") == 1);
@@ -112,35 +109,20 @@ TEST_CASE("one collective with different tensors is an error on every rank") {
 TEST_CASE("a collective on one rank while another is in backward ends both") {
   Distributed program("barrier_against_backward", 2);
   CHECK(program.wait(std::chrono::seconds(15)) == 1);
-  INFO(program.output());
   CHECK(program.count("rank 0: barrier 'alone' at distributed_program.cpp:") >= 1);
   CHECK(program.count("rank 1: the gradient reduction of training_step (train, epoch 0, step 4)") >= 1);
 }
 
-TEST_CASE("a rank that fails or dies while others are in backward is the one that is named") {
-  Distributed failing("fail_in_backward", 2);
-  CHECK(failing.wait(std::chrono::seconds(15)) == 1);
-  CHECK(failing.count("levin: rank 1 failed in training_step (train, epoch 0, step 4): bad batch") == 1);
-  Distributed dying("die_in_backward", 4);
-  CHECK(dying.wait(std::chrono::seconds(15)) == 128 + SIGABRT);
-  INFO(dying.output());
-  CHECK(dying.count("levin: rank 1 failed in training_step (train, epoch 0, step 4): its process was killed by signal 6") == 1);
-}
-
 TEST_CASE("a program that ends while a reduction travels lets it come to its end") {
   Distributed program("exits_in_flight", 2, "gloo");
-  const int status = program.wait(kLimit);
-  INFO(program.output());
-  CHECK(status == 0);
+  CHECK(program.wait(kLimit) == 0);
   CHECK(program.count("exit() waited") == 2);
 }
 
 TEST_CASE("a backward pass that ends with an error while a bucket travels leaves nothing behind that the bucket's end needs") {
   const std::string scenario = GENERATE("throws_in_flight", "throws_in_flight_in_16_bits");
   Distributed program(scenario, 2, "gloo");
-  const int status = program.wait(kLimit);
-  INFO(program.output());
-  CHECK(status == 0);
+  CHECK(program.wait(kLimit) == 0);
   CHECK(program.count("has votes") == 2);
   CHECK(program.count("WRONG") == 0);
 }
@@ -156,7 +138,6 @@ TEST_CASE("gather and broadcast of the control group over Gloo give what they pr
   for (const int ranks : {2, 3}) {
     Distributed program("group_calls", ranks, "gloo");
     CHECK(program.wait(kLimit) == 0);
-    INFO(program.output());
     CHECK(program.count("good calls") == ranks);
   }
 }
@@ -166,7 +147,6 @@ TEST_CASE("ranks in different operations of the control group all end with an er
     for (const char* scenario : {"other_operation", "other_root", "other_what", "too_long"}) {
       Distributed program(scenario, 3, control_group);
       CHECK(program.wait(std::chrono::seconds(15)) == 1);
-      INFO(control_group << " " << scenario << "\n" << program.output());
       for (const char* rank : {"rank 0 has", "rank 1 has", "rank 2 has"})
         CHECK(program.count(std::string(rank) + " the error") == 1);
       CHECK(program.count("LACKS") == 0);
@@ -178,7 +158,6 @@ TEST_CASE("a rank that dies while others gather is the one that is named") {
   for (const char* control_group : {"shared_memory", "gloo"}) {
     Distributed dying("dies_before_a_call", 3, control_group);
     CHECK(dying.wait(std::chrono::seconds(15)) == 128 + SIGABRT);
-    INFO(dying.output());
     CHECK(dying.count("levin: rank 1 failed in training_step (train, epoch 0, step 4): its process was killed by signal 6") ==
           1);
   }
@@ -199,7 +178,6 @@ TEST_CASE("ranks that a torchrun-like launcher started find one another, and sha
   }
   for (const auto& rank : ranks) {
     CHECK(rank->wait(kLimit) == 0);
-    INFO(rank->output());
     CHECK(rank->count("good ") == 21);
   }
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -225,7 +203,6 @@ TEST_CASE("a seed that comes before CUDA is loaded does not keep LibTorch from f
   if (!std::filesystem::exists(LEVIN_CUDA_LIBRARY)) return;  // levin is built without CUDA
   Distributed program("seeded_before_cuda", 1);
   CHECK(program.wait(kLimit) == 0);
-  INFO(program.output());
   // Compiled with a toolkit's headers, where LibTorch's part for CPUs alone was downloaded.
   if (program.count("cannot open shared object file") == 1) {
     WARN("not tested: CUDA's libraries are not here");

@@ -133,26 +133,6 @@ const levin::test::Scenarios kScenarios = {
        synchronizer.before_backward(loss);
        loss.backward();
      }},
-    {"fail_in_backward",
-     [](Context& context) {
-       Net net;
-       ModuleSynchronizer synchronizer(context.world, net, true, {});
-       context.strategy.post_whereabouts({levin::Stage::kTrain, levin::Hook::kTrainingStep, 0, 4});
-       if (context.rank() == 1) throw levin::MisuseError("bad batch");
-       const auto loss = net.forward(torch::ones({2, 4}), true).sum();
-       synchronizer.before_backward(loss);
-       loss.backward();
-     }},
-    {"die_in_backward",
-     [](Context& context) {
-       Net net;
-       ModuleSynchronizer synchronizer(context.world, net, true, {});
-       context.strategy.post_whereabouts({levin::Stage::kTrain, levin::Hook::kTrainingStep, 0, 4});
-       if (context.rank() == 1) std::abort();
-       const auto loss = net.forward(torch::ones({2, 4}), true).sum();
-       synchronizer.before_backward(loss);
-       loss.backward();
-     }},
     // Works until the file that LEVIN_TEST_END names is there.
     {"stay",
      [](Context& context) {
@@ -242,7 +222,8 @@ int main(int argc, char** argv) {
   levin::test::become_copy(argc, argv);
   levin::start_ranks_here();
   const levin::OwnProcess own;
-  if (argc >= 3 && std::string(argv[1]) == "agent") serve_agent_store(std::atoi(argv[2]), argc > 3);
+  if (argc >= 3 && std::string(argv[1]) == "agent")
+    serve_agent_store(std::atoi(argv[2]), argc > 3 && std::string(argv[3]) == "garbage");
   if (argc < 4) return 2;
   torch::set_num_threads(1);
   levin::DdpOptions options;

@@ -1,4 +1,4 @@
-#include "levin/strategies/transport/failure_report.h"
+#include "levin/strategies/world/rank_groups.h"
 
 #include <c10/util/Exception.h>
 
@@ -7,11 +7,13 @@
 #include <future>
 #include <memory>
 #include <stdexcept>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
-#include "levin/strategies/failure/failure_watch.h"
-#include "levin/strategies/failure/peer_errors.h"
+#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/world/store_status_board.h"
 #include "support/patience.h"
 
 namespace levin {
@@ -68,7 +70,7 @@ TEST_CASE("an error of the user's own is its rank's failure at once, whatever it
 
 TEST_CASE("a lost connection is the echo of a rank that has ended") {
   SmallBoard board;
-  const auto error = std::make_exception_ptr(ConnectionLost("no more bytes", /*closed_by_peer=*/true));
+  const auto error = std::make_exception_ptr(ConnectionLost("no more bytes"));
   CHECK(report_own_failure(board, kStep, error) ==
         std::string("rank 1 ended ") + kPlace + ", because rank 0 failed between hooks" + " (train, epoch 0, step 0)");
   CHECK(board.first->error == "its process ended in the middle of the run");
@@ -88,7 +90,7 @@ TEST_CASE("after another rank's failure a rank says how its own error is related
   };
   const std::string place = kPlace;
   CHECK(said(RecordedFailure("any")) == "rank 1 ended " + place + ", because rank 0 failed " + place);
-  CHECK(said(ConnectionLost("any", false)) == "rank 1 ended " + place + ", because rank 0 failed " + place);
+  CHECK(said(ConnectionLost("any")) == "rank 1 ended " + place + ", because rank 0 failed " + place);
   CHECK(said(std::runtime_error("boom")) == "rank 1 failed alike " + place);
   CHECK(said(std::runtime_error("gloo")) == "rank 1 failed too, " + place + ": gloo (before it, rank 0 failed " + place + ")");
   CHECK(said(42) == "rank 1 failed too, " + place +
@@ -125,6 +127,20 @@ TEST_CASE("an error of LibTorch's is known as told, though it is told without it
     CHECK(board.first->error == error.what_without_backtrace());
     CHECK(Console::instance().was_told(std::current_exception()));
   }
+}
+
+TEST_CASE("a failure that a rank sees on its host, while another rank writes it down for all, ends the search for it") {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  store->add("failure_claimed", 1);  // by the other rank, which has not come further
+  const auto segment = RunSegment::create(2);
+  const auto host = std::make_shared<SharedMemoryStatusBoard>(segment, 0);
+  const StoreStatusBoard board(store, 0, 4, /*rank_zero_serves=*/false, host);
+  REQUIRE(record_failure(*segment, {1, kBeforeFirstHook, "its process was killed"}));
+
+  board.wait_for_failure(std::chrono::milliseconds(0));
+  REQUIRE(board.failure().has_value());
+  CHECK(board.failure()->rank == 1);
+  CHECK(board.failure()->error == "its process was killed");
 }
 
 }  // namespace levin

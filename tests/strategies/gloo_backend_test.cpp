@@ -1,11 +1,11 @@
-#include "levin/strategies/transport/gloo_backend.h"
+#include "levin/strategies/transport/gloo.h"
 
 #include <torch/types.h>
 
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "levin/strategies/failure/peer_errors.h"
+#include "levin/strategies/failure/failure_record.h"
 
 namespace levin {
 namespace {
@@ -44,13 +44,13 @@ c10::intrusive_ptr<c10d::Backend> failing_with(const Failure& error) {
   return c10::make_intrusive<GlooBackend>(c10::make_intrusive<FailingBackend>(std::make_exception_ptr(error)));
 }
 
-/// "ConnectionLost: text", with "!" where the other host has closed the connection; "other: text" for another type.
+/// "ConnectionLost: text"; "other: text" for another type.
 template <class Call>
 std::string error_of(Call call) {
   try {
     call();
   } catch (const ConnectionLost& lost) {
-    return std::string("ConnectionLost: ") + lost.what() + (lost.closed_by_peer() ? "!" : "");
+    return std::string("ConnectionLost: ") + lost.what();
   } catch (const std::exception& error) {
     return std::string("other: ") + error.what();
   }
@@ -68,7 +68,7 @@ std::vector<std::string> errors_of(const c10::intrusive_ptr<c10d::Backend>& back
 
 TEST_CASE("what Gloo throws because of a connection is typed wherever it comes out") {
   CHECK(errors_of(failing_with(std::runtime_error("[pair.cc:553] Connection closed by peer [127.0.0.1]:1"))) ==
-        std::vector<std::string>(3, "ConnectionLost: [pair.cc:553] Connection closed by peer [127.0.0.1]:1!"));
+        std::vector<std::string>(3, "ConnectionLost: [pair.cc:553] Connection closed by peer [127.0.0.1]:1"));
   CHECK(errors_of(failing_with(std::runtime_error("Timed out waiting 6000ms for recv operation to complete"))) ==
         std::vector<std::string>(3, "ConnectionLost: Timed out waiting 6000ms for recv operation to complete"));
 }

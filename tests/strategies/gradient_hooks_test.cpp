@@ -24,9 +24,7 @@ std::vector<double> numbers_in(const std::string& text) {
 /// The gradients that rank 0 has, step by step.
 std::vector<std::vector<double>> gradients(const std::string& scenario, const std::string& control_group = "auto") {
   Distributed program(scenario, 2, control_group);
-  const int status = program.wait(kLimit);
-  INFO(scenario << ":\n" << program.output());
-  REQUIRE(status == 0);
+  REQUIRE(program.wait(kLimit) == 0);
   CHECK(program.count("WRONG") == 0);
   std::vector<std::vector<double>> found;
   for (const std::string& text : program.values("gradients")) found.push_back(numbers_in(text));
@@ -36,9 +34,7 @@ std::vector<std::vector<double>> gradients(const std::string& scenario, const st
 /// By kind and manner the sum of the weights, which all ranks have to the bit.
 std::map<std::string, double> odd_weights(int ranks, const std::string& control_group) {
   Distributed program("odd_weights", ranks, control_group);
-  const int status = program.wait(2 * kLimit);
-  INFO(ranks << " ranks:\n" << program.output());
-  REQUIRE(status == 0);
+  REQUIRE(program.wait(2 * kLimit) == 0);
   std::map<std::string, std::set<std::string>> found;
   std::map<std::string, double> sums;
   for (const std::string& text : program.values("trained")) {
@@ -75,7 +71,6 @@ TEST_CASE("tied, shared, sparse and complex weights train to those of one proces
 TEST_CASE("a sparse gradient that nobody could know of is an error that says what to do") {
   Distributed program("sparse_function", 2);
   CHECK(program.wait(kLimit) == 1);
-  INFO(program.output());
   CHECK(program.count("the gradient of rows is sparse") >= 1);
   CHECK(program.count("Use one of these with sparse(true)") >= 1);
 }
@@ -99,7 +94,6 @@ TEST_CASE("a graph that is called static and changes, or differs between ranks, 
        {"static_differs", "all ranks must use the same parameters, but spare.weight was used on some ranks only"}}));
   Distributed program(scenario, 2);
   CHECK(program.wait(kLimit) == 1);
-  INFO(program.output());
   CHECK(program.count(message) >= 1);
 }
 

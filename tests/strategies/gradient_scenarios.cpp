@@ -2,12 +2,15 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/strategies/gradients/apart_gradients.h"
+#include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/gradients/module_synchronizer.h"
 #include "levin/strategies/gradients/power_sgd.h"
 #include "strategies/distributed_scenarios.h"
@@ -61,6 +64,7 @@ struct TrainingOptions {
   bool lacks_first = false;      ///< from the first on
   std::int64_t hidden = 5;
   double learning_rate = 0.1;
+  std::optional<levin::PowerSgdOptions> power_sgd = std::nullopt;
 };
 
 /// A weight in several places, or whose gradient is sparse or complex.
@@ -133,7 +137,12 @@ void train(Context& context, const TrainingOptions& options, torch::nn::Module& 
 }
 
 /// Every rank says the bits and the sum of its weights.
-void train(Context& context, const TrainingOptions& options) {
+void train(Context& context, TrainingOptions options) {
+  std::optional<levin::PowerSgd> power_sgd;
+  if (options.power_sgd) {
+    options.reducer.comm_hook = levin::CommHook::kPowerSgd;
+    options.reducer.power_sgd = &power_sgd.emplace(*options.power_sgd);
+  }
   torch::manual_seed(7 + context.rank());  // ranks start apart
   Net net(options.hidden, options.use_norm);
   train(context, options, net, [&](const torch::Tensor& data, int) { return net.forward(data, options.use_spare); });
@@ -144,29 +153,23 @@ void train(Context& context, const TrainingOptions& options) {
 
 /// Each kind of weights in each manner: every rank says kind, manner, sum and bits of its weights.
 void train_odd_weights(Context& context) {
-  using Manner = std::function<void(TrainingOptions&)>;
-  const std::map<std::string, Manner> manners = {
-      {"plain", [](TrainingOptions&) {}},
-      {"static", [](TrainingOptions& options) { options.reducer.static_graph = true; }},
-      {"unused", [](TrainingOptions& options) { options.reducer.find_unused_parameters = true; }},
-      {"views", [](TrainingOptions& options) { options.reducer.gradient_as_bucket_view = true; }},
-      {"small_buckets", [](TrainingOptions& options) { options.reducer.bucket_cap_mb = 0.00001; }},
-      {"accumulate", [](TrainingOptions& options) { options.accumulate = 2; }},
-      {"fp16", [](TrainingOptions& options) { options.reducer.comm_hook = levin::CommHook::kFp16Compress; }},
-      {"power_sgd", [](TrainingOptions& options) { options.reducer.comm_hook = levin::CommHook::kPowerSgd; }},
-      {"power_sgd_views",
-       [](TrainingOptions& options) {
-         options.reducer.comm_hook = levin::CommHook::kPowerSgd;
-         options.reducer.gradient_as_bucket_view = true;
-       }},
-      {"uneven", [](TrainingOptions& options) { options.rank_1_has_half = true; }},
-      {"by_turns", [](TrainingOptions& options) { options.reducer.find_unused_parameters = true; }},
+  const std::map<std::string, TrainingOptions> manners = {
+      {"plain", {}},
+      {"static", {.reducer = {.static_graph = true}}},
+      {"unused", {.reducer = {.find_unused_parameters = true}}},
+      {"views", {.reducer = {.gradient_as_bucket_view = true}}},
+      {"small_buckets", {.reducer = {.bucket_cap_mb = 0.00001}}},
+      {"accumulate", {.accumulate = 2}},
+      {"fp16", {.reducer = {.comm_hook = levin::CommHook::kFp16Compress}}},
+      {"power_sgd", {.reducer = {.comm_hook = levin::CommHook::kPowerSgd}}},
+      {"power_sgd_views", {.reducer = {.gradient_as_bucket_view = true, .comm_hook = levin::CommHook::kPowerSgd}}},
+      {"uneven", {.rank_1_has_half = true}},
+      {"by_turns", {.reducer = {.find_unused_parameters = true}}},
   };
   for (const char* kind : {"tied", "shared", "sparse", "sparse_and_dense", "complex"}) {
-    for (const auto& [name, set_manner] : manners) {
+    for (const auto& [name, of_manner] : manners) {
       const std::string manner = name;
-      TrainingOptions options;
-      set_manner(options);
+      TrainingOptions options = of_manner;
       levin::PowerSgd power_sgd({.matrix_approximation_rank = 4, .start_power_sgd_iter = 2, .min_compression_rate = 0.1});
       options.reducer.power_sgd = &power_sgd;
       torch::manual_seed(7 + context.rank());
@@ -250,15 +253,13 @@ void compressed_gradient(Context& context, levin::CommHook hook) {
   say("gradients" + numbers.str());
 }
 
-/// Two steps, one of which uses `spare`: the first, or the second.
-void static_changes(Context& context, bool uses_first) {
+/// Steps of a graph that is called static, of which some use `spare`.
+void static_steps(Context& context, int steps, const std::function<bool(int step)>& uses_spare) {
   torch::manual_seed(1);
   Net net(5, false);
-  levin::GradientReducer::Options options;
-  options.static_graph = true;
-  ModuleSynchronizer synchronizer(context.world, net, true, options);
-  for (int step = 0; step < 2; ++step) {
-    const auto loss = net.forward(torch::ones({2, 4}), (step == 0) == uses_first).sum();
+  ModuleSynchronizer synchronizer(context.world, net, true, {.static_graph = true});
+  for (int step = 0; step < steps; ++step) {
+    const auto loss = net.forward(torch::ones({2, 4}), uses_spare(step)).sum();
     synchronizer.before_backward(loss);
     loss.backward();
     synchronizer.finish_reduction();
@@ -292,150 +293,62 @@ void allocations_of_a_step(Context& context) {
 }  // namespace
 
 Scenarios gradient_scenarios() {
-  return {
+  const PowerSgdOptions exact{.matrix_approximation_rank = 4, .start_power_sgd_iter = 2, .min_compression_rate = 0.1};
+  const std::map<std::string, TrainingOptions> trainings = {
+      {"train", {}},
+      // Buckets that hosts share out, some while the backward pass goes on, of a length that no number of ranks divides; many
+      // numbers, which grow at a higher rate.
+      {"train_wide", {.reducer = {.bucket_cap_mb = 0.01}, .hidden = 801, .learning_rate = 0.0001}},
+      // A bucket that lies in memory of all ranks.
+      {"train_large", {.hidden = 30'001, .learning_rate = 0.0001}},
+      {"train_large_views", {.reducer = {.gradient_as_bucket_view = true}, .hidden = 30'001, .learning_rate = 0.0001}},
+      {"train_views", {.reducer = {.gradient_as_bucket_view = true, .bucket_cap_mb = 0.001}}},
+      {"train_static", {.reducer = {.static_graph = true}}},
+      {"unused_static", {.reducer = {.static_graph = true}, .use_spare = false, .accumulate = 2}},
+      {"uneven_static", {.reducer = {.static_graph = true}, .use_spare = false, .rank_1_has_half = true}},
+      {"late_static", {.reducer = {.static_graph = true}, .use_spare = false, .rank_1_has_half = true, .lacks_first = true}},
+      {"power_sgd", {.reducer = {.bucket_cap_mb = 0.0001}, .power_sgd = exact}},
+      {"power_sgd_uneven",
+       {.reducer = {.find_unused_parameters = true},
+        .use_spare = false,
+        .rank_1_has_half = true,
+        .power_sgd = PowerSgdOptions{.start_power_sgd_iter = 0, .min_compression_rate = 0.1}}},
+      {"accumulate", {.accumulate = 3}},
+      {"norm", {.use_norm = true}},
+      {"unused", {.reducer = {.find_unused_parameters = true}, .use_spare = false}},
+      {"unused_by_mistake", {.use_spare = false}},
+      {"uneven", {.rank_1_has_half = true}},
+      {"uneven_unused", {.reducer = {.find_unused_parameters = true}, .use_spare = false, .rank_1_has_half = true}},
+  };
+  const std::map<std::string, PowerSgdOptions> approximations = {
+      {"rank_1", {.start_power_sgd_iter = 2, .min_compression_rate = 1}},
+      {"rank_2", {.matrix_approximation_rank = 2, .start_power_sgd_iter = 2, .min_compression_rate = 1}},
+      {"cold", {.start_power_sgd_iter = 2, .min_compression_rate = 1, .warm_start = false}},
+      {"without_feedback",
+       {.matrix_approximation_rank = 2, .start_power_sgd_iter = 2, .min_compression_rate = 1, .use_error_feedback = false}},
+  };
+  Scenarios scenarios = {
       {"allocations_of_a_step", allocations_of_a_step},
-      {"train", [](Context& context) { train(context, {}); }},
       {"odd_weights", train_odd_weights},
       {"sparse_function",
        [](Context& context) {
          OddNet net("sparse_function");
          train(context, {}, net, [&](const torch::Tensor& data, int) { return net.forward(data, true); });
        }},
-      // Buckets that hosts share out, some while the backward pass goes on, of a length that no number of ranks divides.
-      {"train_wide",
-       [](Context& context) {
-         TrainingOptions options;
-         options.hidden = 801;
-         options.learning_rate = 0.0001;  // many numbers, which grow otherwise
-         options.reducer.bucket_cap_mb = 0.01;
-         train(context, options);
-       }},
-      // A bucket that lies in memory of all ranks.
-      {"train_large", [](Context& context) { train(context, {.hidden = 30'001, .learning_rate = 0.0001}); }},
-      {"train_large_views",
-       [](Context& context) {
-         TrainingOptions options;
-         options.hidden = 30'001;
-         options.learning_rate = 0.0001;
-         options.reducer.gradient_as_bucket_view = true;
-         train(context, options);
-       }},
-      {"train_views",
-       [](Context& context) {
-         TrainingOptions options;
-         options.reducer.gradient_as_bucket_view = true;
-         options.reducer.bucket_cap_mb = 0.001;
-         train(context, options);
-       }},
-      {"train_static",
-       [](Context& context) {
-         TrainingOptions options;
-         options.reducer.static_graph = true;
-         train(context, options);
-       }},
-      {"unused_static",
-       [](Context& context) {
-         TrainingOptions options;
-         options.use_spare = false;
-         options.reducer.static_graph = true;
-         options.accumulate = 2;
-         train(context, options);
-       }},
-      {"uneven_static",
-       [](Context& context) {
-         TrainingOptions options;
-         options.rank_1_has_half = true;
-         options.use_spare = false;
-         options.reducer.static_graph = true;
-         train(context, options);
-       }},
-      {"static_uses_less", [](Context& context) { static_changes(context, /*uses_first=*/true); }},
-      {"static_uses_more", [](Context& context) { static_changes(context, /*uses_first=*/false); }},
-      {"late_static",
-       [](Context& context) {
-         TrainingOptions options;
-         options.rank_1_has_half = true;
-         options.lacks_first = true;
-         options.use_spare = false;
-         options.reducer.static_graph = true;
-         train(context, options);
-       }},
-      {"static_differs",
-       [](Context& context) {
-         Net net(5, false);
-         levin::GradientReducer::Options options;
-         options.static_graph = true;
-         ModuleSynchronizer synchronizer(context.world, net, true, options);
-         const auto loss = net.forward(torch::ones({2, 4}), context.rank() == 0).sum();
-         synchronizer.before_backward(loss);
-         loss.backward();
-         synchronizer.finish_reduction();
-       }},
-      {"gradient_none", [](Context& context) { compressed_gradient(context, levin::CommHook::kNone); }},
-      {"gradient_fp16", [](Context& context) { compressed_gradient(context, levin::CommHook::kFp16Compress); }},
-      {"gradient_bf16", [](Context& context) { compressed_gradient(context, levin::CommHook::kBf16Compress); }},
-      {"power_sgd",
-       [](Context& context) {
-         levin::PowerSgd power_sgd({.matrix_approximation_rank = 4, .start_power_sgd_iter = 2, .min_compression_rate = 0.1});
-         TrainingOptions options;
-         options.reducer.comm_hook = levin::CommHook::kPowerSgd;
-         options.reducer.power_sgd = &power_sgd;
-         options.reducer.bucket_cap_mb = 0.0001;
-         train(context, options);
-       }},
-      {"power_sgd_uneven",
-       [](Context& context) {
-         levin::PowerSgd power_sgd({.matrix_approximation_rank = 1, .start_power_sgd_iter = 0, .min_compression_rate = 0.1});
-         TrainingOptions options;
-         options.reducer.comm_hook = levin::CommHook::kPowerSgd;
-         options.reducer.power_sgd = &power_sgd;
-         options.reducer.find_unused_parameters = true;
-         options.use_spare = false;
-         options.rank_1_has_half = true;
-         train(context, options);
-       }},
-      {"power_sgd_rank_1",
-       [](Context& context) { power_sgd_numbers(context, {.start_power_sgd_iter = 2, .min_compression_rate = 1}); }},
-      {"power_sgd_rank_2",
-       [](Context& context) {
-         power_sgd_numbers(context, {.matrix_approximation_rank = 2, .start_power_sgd_iter = 2, .min_compression_rate = 1});
-       }},
-      {"power_sgd_cold",
-       [](Context& context) {
-         power_sgd_numbers(context, {.start_power_sgd_iter = 2, .min_compression_rate = 1, .warm_start = false});
-       }},
-      {"power_sgd_without_feedback",
-       [](Context& context) {
-         power_sgd_numbers(context, {.matrix_approximation_rank = 2,
-                                     .start_power_sgd_iter = 2,
-                                     .min_compression_rate = 1,
-                                     .use_error_feedback = false});
-       }},
-      {"accumulate", [](Context& context) { train(context, {.accumulate = 3}); }},
-      {"norm", [](Context& context) { train(context, {.use_norm = true}); }},
-      {"unused",
-       [](Context& context) {
-         TrainingOptions options;
-         options.use_spare = false;
-         options.reducer.find_unused_parameters = true;
-         train(context, options);
-       }},
-      {"unused_by_mistake", [](Context& context) { train(context, {.use_spare = false}); }},
-      {"uneven",
-       [](Context& context) {
-         TrainingOptions options;
-         options.rank_1_has_half = true;
-         train(context, options);
-       }},
-      {"uneven_unused",
-       [](Context& context) {
-         TrainingOptions options;
-         options.rank_1_has_half = true;
-         options.use_spare = false;
-         options.reducer.find_unused_parameters = true;
-         train(context, options);
-       }},
+      {"static_uses_less", [](Context& context) { static_steps(context, 2, [](int step) { return step == 0; }); }},
+      {"static_uses_more", [](Context& context) { static_steps(context, 2, [](int step) { return step == 1; }); }},
+      {"static_differs", [](Context& context) { static_steps(context, 1, [&](int) { return context.rank() == 0; }); }},
+      {"gradient_none", [](Context& context) { compressed_gradient(context, CommHook::kNone); }},
+      {"gradient_fp16", [](Context& context) { compressed_gradient(context, CommHook::kFp16Compress); }},
+      {"gradient_bf16", [](Context& context) { compressed_gradient(context, CommHook::kBf16Compress); }},
   };
+  for (const auto& [name, options] : trainings) {
+    scenarios[name] = [options = options](Context& context) { train(context, options); };
+  }
+  for (const auto& [name, options] : approximations) {
+    scenarios["power_sgd_" + name] = [options = options](Context& context) { power_sgd_numbers(context, options); };
+  }
+  return scenarios;
 }
 
 }  // namespace levin::test

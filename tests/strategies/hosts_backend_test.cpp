@@ -8,16 +8,15 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "levin/core/base/error.h"
-#include "levin/strategies/failure/peer_errors.h"
+#include "levin/strategies/failure/failure_record.h"
 #include "levin/strategies/host/shared_memory_status_board.h"
-#include "levin/strategies/transport/gloo_backend.h"
-#include "levin/strategies/transport/host_layout.h"
+#include "levin/strategies/transport/gloo.h"
+#include "strategies/support/rank_threads.h"
 #include "strategies/support/reduced_values.h"
 
 namespace levin {
@@ -40,7 +39,7 @@ struct Run {
     }
   }
   int ranks() const { return layout.hosts * layout.ranks_per_host; }
-  Backend gloo(const std::string& name, int rank, int size) const {
+  c10::intrusive_ptr<GlooBackend> gloo(const std::string& name, int rank, int size) const {
     const auto options = c10d::ProcessGroupGloo::Options::create(kLimit);
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
     const auto own_store = c10::make_intrusive<c10d::PrefixStore>(name, store);
@@ -57,26 +56,16 @@ struct Run {
                                                              board(rank), /*timeout_seconds=*/60, WaitingThread::kBeside);
     links.between = gloo("between" + std::to_string(layout.place_of(rank)), layout.host_of(rank), layout.hosts);
     links.board = board(rank);
-    return c10::make_intrusive<HostsBackend>(std::move(links), gloo("flat", rank, ranks()));
+    return c10::make_intrusive<HostsBackend>(std::move(links), *gloo("flat", rank, ranks()));
   }
   /// Runs `body` on each rank; gives what each threw, empty for nothing.
   std::vector<std::string> run_all(const std::function<void(int rank, Backend& backend)>& body) const {
-    std::vector<std::string> errors(static_cast<std::size_t>(ranks()));
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks(); ++rank) {
-      threads.emplace_back([&, rank] {
-        try {
-          Backend backend = join(rank);
-          body(rank, backend);
-        } catch (const std::exception& error) {
-          errors[static_cast<std::size_t>(rank)] = error.what();
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return errors;
+    return test::on_threads(ranks(), [&](int rank) {
+      Backend backend = join(rank);
+      body(rank, backend);
+    });
   }
-  std::vector<std::string> no_errors() const { return std::vector<std::string>(static_cast<std::size_t>(ranks())); }
+  std::vector<std::string> no_errors() const { return test::no_errors(ranks()); }
 
   HostLayout layout;
   std::shared_ptr<RunSegment> all;
@@ -131,6 +120,26 @@ std::string kind_of_error(const Call& call) {
 }
 
 }  // namespace
+
+TEST_CASE("hosts with as many ranks each, one host's after the other's, are told") {
+  CHECK(host_layout({"a", "a", "b", "b"}) == HostLayout{.hosts = 2, .ranks_per_host = 2});
+  CHECK(host_layout({"b", "b", "a", "a", "c", "c"}) == HostLayout{.hosts = 3, .ranks_per_host = 2});
+  CHECK(host_layout({"a", "a", "a"}) == HostLayout{.hosts = 1, .ranks_per_host = 3});
+  CHECK(host_layout({"a", "b"}) == HostLayout{.hosts = 2, .ranks_per_host = 1});
+  const HostLayout layout{.hosts = 3, .ranks_per_host = 4};
+  CHECK(layout.host_of(7) == 1);
+  CHECK(layout.place_of(7) == 3);
+  CHECK(layout.first_rank_of(2) == 8);
+}
+
+TEST_CASE("hosts with other numbers of ranks, or whose ranks are mixed, have no layout") {
+  CHECK_FALSE(host_layout({"a", "a", "b"}));
+  CHECK_FALSE(host_layout({"a", "b", "a", "b"}));
+  CHECK_FALSE(host_layout({"a", "b", "b", "b"}));
+  CHECK_FALSE(host_layout({"a", "a", "b", "b", "a", "a"}));
+  CHECK_FALSE(host_layout({"a", "b", "b", "a"}));
+  CHECK_FALSE(host_layout({}));
+}
 
 TEST_CASE("hosts reduce each type with each operation as numbers of 64 bits would, to their own precision") {
   const HostLayout layout = GENERATE(kTwoOfTwo, kThreeOfTwo, kTwoOfThree);

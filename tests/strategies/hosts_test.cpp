@@ -107,9 +107,7 @@ struct Trained {
 /// All ranks must end with the same bits.
 Trained train(const std::string& scenario, int hosts, int ranks_per_host, const std::string& gradients) {
   Hosts run(scenario, hosts, ranks_per_host, {{"LEVIN_TEST_GRADIENTS", gradients}});
-  const auto statuses = run.wait();
-  INFO(scenario << " on " << hosts << " hosts with " << ranks_per_host << " ranks\n" << run.output());
-  REQUIRE(statuses == good(run.programs.size()));
+  REQUIRE(run.wait() == good(run.programs.size()));
   const auto bits = run.values("bits");
   REQUIRE(bits.size() == static_cast<std::size_t>(hosts * ranks_per_host));
   CHECK(std::set<std::string>(bits.begin(), bits.end()).size() == 1);
@@ -117,9 +115,7 @@ Trained train(const std::string& scenario, int hosts, int ranks_per_host, const 
 }
 
 void check_transports(Hosts& run, const std::string& expected, std::size_t ranks) {
-  const auto statuses = run.wait();
-  INFO(run.output());
-  CHECK(statuses == good(run.programs.size()));
+  CHECK(run.wait() == good(run.programs.size()));
   CHECK(run.values("transports") == std::vector<std::string>(ranks, expected));
 }
 
@@ -148,9 +144,7 @@ TEST_CASE("every kind of reduction and collective gives on hosts what it gives w
     CHECK(train(scenario, 2, 2, "auto").sum == Approx(train(scenario, 2, 2, "gloo").sum).epsilon(1e-5));
   }
   Hosts collectives("collectives", 2, 2);
-  const auto statuses = collectives.wait();
-  INFO(collectives.output());
-  CHECK(statuses == good(2));
+  CHECK(collectives.wait() == good(2));
   CHECK(collectives.count("good ") == 21 * 4);
   CHECK(collectives.count("WRONG") == 0);
 }
@@ -158,9 +152,7 @@ TEST_CASE("every kind of reduction and collective gives on hosts what it gives w
 TEST_CASE("gradients in 16 bits carry votes between hosts") {
   for (const char* scenario : {"gradient_fp16", "gradient_bf16"}) {
     Hosts run(scenario, 2, 2);
-    const auto statuses = run.wait();
-    INFO(run.output());
-    CHECK(statuses == good(2));
+    CHECK(run.wait() == good(2));
     CHECK(run.count("WRONG") == 0);
     const auto gradients = run.values("gradients");
     REQUIRE(gradients.size() == 4);
@@ -173,7 +165,6 @@ TEST_CASE("gradients in 16 bits carry votes between hosts") {
 TEST_CASE("a rank that is killed while others wait for its share ends all hosts, and is named") {
   Hosts run("killed_in_backward", 2, 2);
   const auto statuses = run.wait(kFailureLimit);
-  INFO(run.output());
   CHECK(statuses[0] > 0);
   CHECK(statuses[1] == 128 + SIGKILL);
   CHECK(run.programs[1]->count(
@@ -190,7 +181,6 @@ TEST_CASE("ranks of several hosts that somebody else started share gradients wit
   Hosts run("train_wide", {"apollo", "apollo", "bacchus", "bacchus"});
   const auto statuses = run.wait();
   if (!run.may_have_names()) return;
-  INFO(run.output());
   CHECK(statuses == good(4));
   const auto bits = run.values("bits");
   REQUIRE(bits.size() == 4);
@@ -207,7 +197,6 @@ TEST_CASE("a rank without a launcher that is killed while others wait for its sh
   Hosts run("killed_in_backward", {"apollo", "apollo", "bacchus", "bacchus"});
   const auto statuses = run.wait(kFailureLimit);
   if (!run.may_have_names()) return;
-  INFO(run.output());
   CHECK(statuses == std::vector<int>{1, 1, 1, 128 + SIGKILL});
   // Where it was is posted twice a second only.
   CHECK(run.count("levin: rank 3 failed ") == 1);
@@ -228,7 +217,6 @@ TEST_CASE("where one host cannot share memory, gradients of all travel over Gloo
     Hosts started("transports", names, {{2, {{"LEVIN_TEST_FILE_BYTES", bytes}}}});
     const auto statuses = started.wait();
     if (!started.may_have_names()) return;
-    INFO(started.output());
     CHECK(statuses == good(4));
     CHECK(started.values("transports") == std::vector<std::string>(4, kFlat));
     CHECK(started.count(warning) == 1);

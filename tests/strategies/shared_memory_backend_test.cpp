@@ -5,10 +5,10 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <mutex>
-#include <thread>
 
 #include "levin/core/base/error.h"
 #include "levin/strategies/host/shared_memory_status_board.h"
+#include "strategies/support/rank_threads.h"
 #include "strategies/support/reduced_values.h"
 
 namespace levin {
@@ -23,22 +23,12 @@ using test::given;
 std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, Backend& backend)>& body) {
   const auto segment = RunSegment::create(ranks);
   const SharedFile memory = SharedFile::create(SharedMemoryCollectives::memory_bytes(ranks));
-  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        Backend backend = c10::make_intrusive<SharedMemoryBackend>(std::make_unique<SharedMemoryCollectives>(
-            SharedFile::open_at(memory.place()), segment, std::make_shared<SharedMemoryStatusBoard>(segment, rank),
-            /*timeout_seconds=*/60));
-        body(rank, backend);
-      } catch (const std::exception& error) {
-        errors[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
+  return test::on_threads(ranks, [&](int rank) {
+    Backend backend = c10::make_intrusive<SharedMemoryBackend>(std::make_unique<SharedMemoryCollectives>(
+        SharedFile::open_at(memory.place()), segment, std::make_shared<SharedMemoryStatusBoard>(segment, rank),
+        /*timeout_seconds=*/60));
+    body(rank, backend);
+  });
 }
 
 std::unique_ptr<SharedMemoryBackend::Buckets> take_buckets(Backend& backend) {
@@ -69,7 +59,7 @@ TEST_CASE("shared memory reduces each type with each operation as numbers of 64 
         }
       }
     });
-    CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+    CHECK(errors == test::no_errors(ranks));
   }
 }
 
@@ -141,7 +131,7 @@ TEST_CASE("tensors that do not lie in one piece are gathered, scattered, sent an
     }
     CHECK(torch::equal(part[0], torch::full({3}, rank == 0 ? 3.0F : 21.0F)));
   });
-  CHECK(errors == std::vector<std::string>(2));
+  CHECK(errors == test::no_errors(2));
 }
 
 TEST_CASE("sparse tensors are summed, with as many numbers as each rank has") {
@@ -156,7 +146,7 @@ TEST_CASE("sparse tensors are summed, with as many numbers as each rank has") {
     CHECK(sum.is_sparse());
     CHECK(torch::equal(sum.to_dense(), wanted));
   });
-  CHECK(errors == std::vector<std::string>(3));
+  CHECK(errors == test::no_errors(3));
 }
 
 TEST_CASE("what shared memory cannot carry is an error that says what it is") {
@@ -203,7 +193,7 @@ TEST_CASE("the first bucket's gradients lie where the other ranks read them, fro
       for (std::size_t step = first; step < first + 7; ++step) CHECK(places[step + 2] == places[step]);
     }
   });
-  CHECK(errors == std::vector<std::string>(3));
+  CHECK(errors == test::no_errors(3));
 }
 
 TEST_CASE("large buckets are averaged where they lie, also under views that outlive them") {
@@ -237,7 +227,7 @@ TEST_CASE("large buckets are averaged where they lie, also under views that outl
     CHECK(torch::equal(view, torch::arange(1000, 1008).remainder(64).to(type) + 3));
     kept.push_back(view);
   });
-  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+  CHECK(errors == test::no_errors(ranks));
   // Nobody else has that memory any more.
   for (const at::Tensor& view : kept) CHECK(torch::equal(view, torch::arange(1000, 1008).remainder(64).to(type) + 3));
 }

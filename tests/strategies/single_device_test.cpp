@@ -6,7 +6,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
-#include "levin/strategies/gradients/auto_strategy.h"
+#include "levin/strategies/gradients/ddp.h"
 
 using levin::LaunchRequest;
 

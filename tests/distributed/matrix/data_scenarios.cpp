@@ -39,7 +39,6 @@ void uneven_batches(Scenario& scenario) {
   scenario.expect("training steps of this rank", module.steps, 2 * own);
   scenario.expect_metric(trainer, "input_epoch", expected.mean);
   scenario.expect_metric(trainer, "val_input", expected.mean);
-  scenario.report(rank);
 }
 
 /// parameters: batches of each rank, "known" or "unknown", of the validation alone; training has two on each rank.
@@ -63,7 +62,6 @@ void uneven_validation(Scenario& scenario) {
   }
   scenario.expect("on_validation_epoch_end calls, the sanity check's included", ends, 2);
   scenario.expect_metric(trainer, "val_input", sum / count);
-  scenario.report(rank);
 }
 
 /// parameters: batches of each rank in validation, "known" or "unknown". Monitors and a ModelCheckpoint decide where ranks
@@ -86,7 +84,6 @@ void monitored_uneven_validation(Scenario& scenario) {
   // The first value is the best, and the third that is no better is seen at the second epoch's first validation.
   scenario.expect("global_step", trainer.global_step(), stopping.strict ? 8 : 12);
   scenario.expect("validates", trainer.validates(), stopping.strict || scenario.text(1) != "known");
-  scenario.report(trainer.rank());
 }
 
 /// parameters: "known" or "unknown"; "2" or "00:00:00:00". val_check_interval counts batches or goes by time, and ranks have
@@ -109,7 +106,6 @@ void validation_inside_epoch(Scenario& scenario) {
   trainer.fit(module, numbers(7 - rank, rank, known), {numbers(1, rank)});
   scenario.expect("validated at steps", validated_at, std::string(by_time ? "1 2 3 4 5 6 7 " : "2 4 6 "));
   scenario.expect("global_step", trainer.global_step(), 7);
-  scenario.report(rank);
 }
 
 /// parameters: "known" or "unknown"; batches of each rank. A module that optimizes by hand: an epoch ends with the rank that
@@ -137,7 +133,6 @@ void manual_optimization(Scenario& scenario) {
   for (int step = 0; step < fewest; ++step) weight -= step + 10.0 * (scenario.ranks() - 1) / 2.0;
   scenario.expect("weight", module.weight(), 2 * weight);
   scenario.expect("global_step", trainer.global_step(), 2 * fewest);
-  scenario.report(rank);
 }
 
 /// parameters: "known" or "unknown"; the rank that skips the rest of the first epoch, in the training_step of this batch;
@@ -169,7 +164,6 @@ void skip_in_training_step(Scenario& scenario) {
   scenario.expect("global_step", trainer.global_step(), when + 1 + 4 + 4);
   scenario.expect("epochs with validation", validated, std::string("12"));
   scenario.expect("epochs", trainer.current_epoch(), 3);
-  scenario.report(trainer.rank());
 }
 
 /// parameters: samples in all, global batch size. A DataLoader divides them; the last batch is not full, and some ranks may
@@ -199,7 +193,6 @@ void uneven_samples(Scenario& scenario) {
   scenario.expect("global_step", trainer.global_step(), (samples + global_batch - 1) / global_batch);
   scenario.expect_metric(trainer, "input_epoch", sum / samples);
   scenario.expect_metric(trainer, "val_input", sum / samples);
-  scenario.report(trainer.rank());
 }
 
 /// parameters: the rank whose step returns no loss, at every second batch. It takes part with weight 0.
@@ -228,7 +221,6 @@ void step_without_loss(Scenario& scenario) {
   }
   scenario.expect("weight", module.weight(), weight);
   scenario.expect("global_step", trainer.global_step(), 4);
-  scenario.report(rank);
 }
 
 /// parameters: find_unused_parameters. At one step, rank 1's loss leaves a parameter out. Without the option that is an error
@@ -252,7 +244,6 @@ void unused_parameter(Scenario& scenario) {
   const double ranks = scenario.ranks();
   scenario.expect("first", module.first.item<double>(), -6);
   scenario.expect("second", module.second.item<double>(), -(1 + 2 * (ranks - 1) / ranks + 3));
-  scenario.report(trainer.rank());
 }
 
 /// parameters: none. test(), validate() and predict() with uneven ranks, one of them without any batch.
@@ -286,7 +277,6 @@ void uneven_evaluation(Scenario& scenario) {
   scenario.expect("val_input", validated.at(0).at("val_input"), sum / count);
   const auto predicted = trainer.predict(module, {loader()});
   scenario.expect("predictions of this rank", predicted.at(0).size(), static_cast<std::size_t>(last - rank));
-  scenario.report(rank);
 }
 
 }  // namespace

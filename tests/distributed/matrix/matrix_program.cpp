@@ -15,5 +15,7 @@ int main(int argc, char** argv) {
   run_program([&] {
     Scenario scenario(std::stoi(argv[2]), argv[3], {argv + 4, argv + argc});
     scenarios.at(argv[1])(scenario);
+    const char* const rank = std::getenv("RANK");
+    scenario.report(rank == nullptr ? 0 : std::stoi(rank));
   });
 }

@@ -28,6 +28,11 @@ struct Case {
   int limit = 60;                       ///< seconds
 };
 
+std::vector<std::string> words_in(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 /// What is wrong with a finished run; empty when nothing is.
 std::string verdict(const Case& tested, const levin::test::Outcome& outcome, const std::filesystem::path& folder) {
   if (outcome.timed_out) return "did not end within " + std::to_string(tested.limit) + " s";
@@ -225,35 +230,17 @@ void add_data(Cases& cases) {
 }
 
 void add_stopping(Cases& cases) {
-  const std::vector<std::string> hooks = {"on_train_epoch_start",
-                                          "on_before_batch_transfer",
-                                          "transfer_batch_to_device",
-                                          "on_after_batch_transfer",
-                                          "on_train_batch_start",
-                                          "training_step",
-                                          "on_before_zero_grad",
-                                          "optimizer_zero_grad",
-                                          "on_before_backward",
-                                          "backward",
-                                          "on_after_backward",
-                                          "on_before_optimizer_step",
-                                          "configure_gradient_clipping",
-                                          "optimizer_step",
-                                          "on_train_batch_end",
-                                          "on_train_epoch_end",
-                                          "on_validation_model_zero_grad",
-                                          "on_validation_model_eval",
-                                          "on_validation_start",
-                                          "on_validation_epoch_start",
-                                          "on_validation_batch_start",
-                                          "validation_step",
-                                          "on_validation_batch_end",
-                                          "on_validation_epoch_end",
-                                          "on_validation_end"};
-  const std::vector<std::string> of_callbacks = {
-      "on_train_epoch_start", "on_train_batch_start",     "on_before_zero_grad",     "on_before_backward",
-      "on_after_backward",    "on_before_optimizer_step", "on_train_batch_end",      "on_train_epoch_end",
-      "on_validation_start",  "on_validation_batch_end",  "on_validation_epoch_end", "on_validation_end"};
+  const std::vector<std::string> hooks = words_in(
+      "on_train_epoch_start on_before_batch_transfer transfer_batch_to_device on_after_batch_transfer "
+      "on_train_batch_start training_step on_before_zero_grad optimizer_zero_grad on_before_backward backward "
+      "on_after_backward on_before_optimizer_step configure_gradient_clipping optimizer_step on_train_batch_end "
+      "on_train_epoch_end on_validation_model_zero_grad on_validation_model_eval on_validation_start "
+      "on_validation_epoch_start on_validation_batch_start validation_step on_validation_batch_end "
+      "on_validation_epoch_end on_validation_end");
+  const std::vector<std::string> of_callbacks = words_in(
+      "on_train_epoch_start on_train_batch_start on_before_zero_grad on_before_backward on_after_backward "
+      "on_before_optimizer_step on_train_batch_end on_train_epoch_end on_validation_start on_validation_batch_end "
+      "on_validation_epoch_end on_validation_end");
   std::size_t turn = 0;
   for (const std::string& hook : hooks) {
     cases.add({.row = "stop() on one rank in " + hook, .scenario = "stop_in_hook", .parameters = {"M." + hook, "1"}},

@@ -34,7 +34,6 @@ void stop_in_hook(Scenario& scenario) {
   scenario.expect("should_stop()", trainer.should_stop(), true);
   const auto group = trainer.strategy().all_gather(torch::tensor({trainer.global_step()}));
   scenario.expect("ranks stopped at the same step", (group == trainer.global_step()).all().item<bool>(), true);
-  scenario.report(trainer.rank());
 }
 
 /// parameters: none. A stop costs no collective: as many as in a run of the same length that max_steps ends.
@@ -54,8 +53,6 @@ void stop_is_free(Scenario& scenario) {
   };
   const std::int64_t voted = collectives_of(true);
   scenario.expect("collectives of a run that stops", voted, collectives_of(false));
-  Trainer trainer(scenario.options());
-  scenario.report(trainer.rank());
 }
 
 /// parameters: the rank whose callback skips the rest of the epoch with its validation, "known" or "unknown" lengths.
@@ -77,7 +74,6 @@ void callback_skips_validation(Scenario& scenario) {
   scenario.expect("epochs with validation", validated, std::string("02"));
   scenario.expect("epochs", trainer.current_epoch(), 3);
   scenario.expect("global_step", trainer.global_step(), 13);
-  scenario.report(trainer.rank());
 }
 
 /// parameters: none. A stop that min_steps holds up, taken back by the rank that asked for it.
@@ -95,7 +91,6 @@ void stop_taken_back(Scenario& scenario) {
   trainer.fit(module, numbers(5, 1));
   scenario.expect("global_step", trainer.global_step(), 10);
   scenario.expect("epochs", trainer.current_epoch(), 2);
-  scenario.report(trainer.rank());
 }
 
 /// parameters: none. Each rank asks to stop at another step: the first wish counts.
@@ -107,7 +102,6 @@ void stops_of_all(Scenario& scenario) {
   };
   trainer.fit(module, numbers(100, 1));
   scenario.expect("global_step", trainer.global_step(), 10 - (scenario.ranks() - 1) + 1);
-  scenario.report(trainer.rank());
 }
 
 }  // namespace

@@ -14,18 +14,17 @@ using levin::ClusterEnvironment;
 using levin::ClusterKind;
 using Variables = std::map<std::string, std::string>;
 
-ClusterEnvironment detect(const Variables& variables) {
-  return levin::detect_cluster_environment([&](const char* name) -> std::optional<std::string> {
+levin::EnvironmentLookup lookup_in(const Variables& variables) {
+  return [&variables](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
-  });
+  };
 }
 
-levin::HostEnvironment detect_host(const Variables& variables, int hosts, int local_ranks) {
-  return levin::detect_host_environment(hosts, local_ranks, [&](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
-  });
+ClusterEnvironment detect(const Variables& variables) { return levin::detect_cluster_environment(lookup_in(variables)); }
+
+int node_rank(const Variables& variables, int hosts, int local_ranks) {
+  return levin::detect_node_rank(hosts, local_ranks, lookup_in(variables));
 }
 
 Variables with(Variables variables, const Variables& changes) {
@@ -147,10 +146,9 @@ TEST_CASE("levin's variables count in a child of the launcher, and nowhere else"
   CHECK(environment.store_fd == 10);
   CHECK(environment.device == 1);
   CHECK(environment.restarts == 0);
-  Variables started_again = with(variables, {{"LEVIN_RESTARTS", "2"}, {"LEVIN_DEVICE", "3"}, {"LEVIN_NOTES_FD", "11"}});
+  Variables started_again = with(variables, {{"LEVIN_RESTARTS", "2"}, {"LEVIN_DEVICE", "3"}});
   CHECK(detect(started_again).restarts == 2);
   CHECK(detect(started_again).device == 3);
-  CHECK(detect(started_again).notes_fd == 11);
   // Between hosts ranks meet at a port.
   variables["LEVIN_STORE_FD"] = "";
   CHECK_THAT(error_of(variables), Catch::Contains("MASTER_ADDR, MASTER_PORT not set"));
@@ -161,31 +159,28 @@ TEST_CASE("levin's variables count in a child of the launcher, and nowhere else"
 
 TEST_CASE("a host of several that starts its own ranks is told its place as Lightning tells it") {
   const Variables variables = {{"NODE_RANK", "1"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29400"}, {"WORLD_SIZE", "6"}};
-  const auto host = detect_host(variables, 3, 2);
-  CHECK(host.node_rank == 1);
-  CHECK(host.master_address == "node-a");
-  CHECK(host.master_port == 29400);
+  CHECK(node_rank(variables, 3, 2) == 1);
   CHECK(detect(variables).kind == ClusterKind::kNone);
-  CHECK(detect_host(with(variables, {{"NODE_RANK", ""}, {"GROUP_RANK", "2"}}), 3, 2).node_rank == 2);
+  CHECK(node_rank(with(variables, {{"NODE_RANK", ""}, {"GROUP_RANK", "2"}}), 3, 2) == 2);
   // One host needs none of them, and may have them.
-  CHECK(detect_host({}, 1, 4).node_rank == 0);
-  CHECK(detect_host({{"NODE_RANK", "0"}, {"MASTER_ADDR", "node-a"}}, 1, 4).node_rank == 0);
+  CHECK(node_rank({}, 1, 4) == 0);
+  CHECK(node_rank({{"NODE_RANK", "0"}, {"MASTER_ADDR", "node-a"}}, 1, 4) == 0);
 }
 
 TEST_CASE("a host's variables that say too little or something else are an error that names them") {
   const Variables whole = {{"NODE_RANK", "1"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29400"}};
   for (const char* missing : {"NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
-    CHECK_THROWS_WITH(detect_host(with(whole, {{missing, ""}}), 2, 1),
+    CHECK_THROWS_WITH(node_rank(with(whole, {{missing, ""}}), 2, 1),
                       Catch::Contains(std::string("not set is ") + missing + ". Start levin on each host"));
   }
-  CHECK_THROWS_WITH(detect_host(with(whole, {{"NODE_RANK", "2"}}), 2, 1),
+  CHECK_THROWS_WITH(node_rank(with(whole, {{"NODE_RANK", "2"}}), 2, 1),
                     Catch::Contains("NODE_RANK=2 contradicts num_nodes: 2"));
-  CHECK_THROWS_WITH(detect_host(with(whole, {{"NODE_RANK", "x"}}), 2, 1), Catch::Contains("NODE_RANK='x'"));
-  CHECK_THROWS_WITH(detect_host(with(whole, {{"MASTER_PORT", "0"}}), 2, 1), Catch::Contains("MASTER_PORT='0'"));
-  CHECK_THROWS_WITH(detect_host(with(whole, {{"WORLD_SIZE", "2"}}), 2, 2),
+  CHECK_THROWS_WITH(node_rank(with(whole, {{"NODE_RANK", "x"}}), 2, 1), Catch::Contains("NODE_RANK='x'"));
+  CHECK_THROWS_WITH(node_rank(with(whole, {{"MASTER_PORT", "0"}}), 2, 1), Catch::Contains("MASTER_PORT='0'"));
+  CHECK_THROWS_WITH(node_rank(with(whole, {{"WORLD_SIZE", "2"}}), 2, 2),
                     Catch::Contains("WORLD_SIZE=2 contradicts num_nodes: 2 with 2 ranks on each, which are 4"));
-  CHECK_THROWS_WITH(detect_host(with(whole, {{"GROUP_RANK", "0"}}), 2, 1), Catch::Contains("GROUP_RANK=0 but NODE_RANK=1"));
-  CHECK_THROWS_WITH(detect_host(whole, 1, 1), Catch::Contains("NODE_RANK=1 contradicts num_nodes: 1"));
+  CHECK_THROWS_WITH(node_rank(with(whole, {{"GROUP_RANK", "0"}}), 2, 1), Catch::Contains("GROUP_RANK=0 but NODE_RANK=1"));
+  CHECK_THROWS_WITH(node_rank(whole, 1, 1), Catch::Contains("NODE_RANK=1 contradicts num_nodes: 1"));
 }
 
 TEST_CASE("variables that are set by half are an error that names them") {

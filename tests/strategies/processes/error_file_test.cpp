@@ -1,4 +1,4 @@
-#include "levin/strategies/failure/error_file.h"
+#include "levin/strategies/failure/failure_record.h"
 
 #include <unistd.h>
 

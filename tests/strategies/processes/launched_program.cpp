@@ -15,8 +15,8 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
-#include "levin/strategies/failure/failure_watch.h"
 #include "levin/strategies/failure/process_state.h"
+#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/launch/fork_server.h"
@@ -205,7 +205,7 @@ int cannot_start() {
     setrlimit(RLIMIT_NOFILE, &limit);
     try {
       const std::vector<levin::RankPlace> places = {{.local_ranks = 2}, {.local_rank = 1, .local_ranks = 2}};
-      levin::kill_processes(levin::start_ranks(places, std::nullopt).processes);
+      levin::kill_processes(levin::start_ranks(places).processes);
       return 0;
     } catch (const levin::IoError& error) {
       std::fprintf(stderr, "not started: %s\n", error.what());

@@ -18,7 +18,6 @@ TEST_CASE("the launcher starts so many ranks, which find one another, and ends w
     Launched program("sum", ranks, environment);
     REQUIRE(program.wait() == 0);
     const std::string sum = std::to_string(ranks * (ranks + 1) / 2);
-    INFO(program.output());
     CHECK(program.count(" of " + std::to_string(ranks) + ": sum " + sum + ", threads 7") == ranks);
     CHECK(program.count(", reaches the store by a socket") == ranks);
     CHECK(program.count(", loaded by its launcher") == (with_fork_server() ? ranks : 0));
@@ -35,7 +34,6 @@ TEST_CASE("ranks are started anew where the fork server is gone") {
 TEST_CASE("a launcher that cannot start its ranks has no process, no open file and no blocked signal more than before") {
   Launched program("cannot_start", 2, {});
   CHECK(program.wait() == 0);
-  INFO(program.output());
   CHECK(program.count("not started: ") >= 4);  // for want of memory's file, of sockets and of what its ranks' plan reads
   CHECK(program.count("reading /proc/self/cmdline") >= 1);
   CHECK(program.count("LEFT") == 0);

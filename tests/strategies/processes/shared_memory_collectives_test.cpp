@@ -13,8 +13,10 @@
 
 #include "levin/core/base/error.h"
 #include "levin/strategies/host/shared_memory_status_board.h"
+#include "strategies/support/rank_threads.h"
 
 using namespace levin;
+using test::no_errors;
 
 namespace {
 
@@ -56,23 +58,11 @@ struct Rank {
 std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank&)>& body, double timeout_seconds = 60) {
   const auto segment = RunSegment::create(ranks);
   const SharedFile memory = SharedFile::create(SharedMemoryCollectives::memory_bytes(ranks));
-  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < ranks; ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        Rank rank(segment, memory.place(), i, timeout_seconds);
-        body(rank);
-      } catch (const DesyncError& error) {
-        errors[static_cast<std::size_t>(i)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
+  return test::on_threads(ranks, [&](int number) {
+    Rank rank(segment, memory.place(), number, timeout_seconds);
+    body(rank);
+  });
 }
-
-std::vector<std::string> no_errors(int ranks) { return std::vector<std::string>(static_cast<std::size_t>(ranks)); }
 
 /// What a rank gives in a call.
 std::int32_t given(int rank, std::size_t call, std::size_t index) {
@@ -299,19 +289,7 @@ struct OnHost {
   }
   /// Runs `body` on each; gives what each threw, from rank 2 on.
   std::vector<std::string> run_all(const std::function<void(int rank, SharedMemoryCollectives& collectives)>& body) const {
-    std::vector<std::string> errors(kOnHost);
-    std::vector<std::thread> threads;
-    for (int place = 0; place < kOnHost; ++place) {
-      threads.emplace_back([&, place] {
-        try {
-          body(kFirst + place, *join(kFirst + place));
-        } catch (const DesyncError& error) {
-          errors[static_cast<std::size_t>(place)] = error.what();
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return errors;
+    return test::on_threads(kOnHost, [&](int place) { body(kFirst + place, *join(kFirst + place)); });
   }
 };
 

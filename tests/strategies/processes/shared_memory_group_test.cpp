@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
-#include "levin/strategies/failure/failure_watch.h"
-#include "levin/strategies/failure/peer_errors.h"
-#include "levin/strategies/host/shared_memory_vote_channel.h"
+#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
+#include "strategies/support/rank_threads.h"
 #include "support/group_program.h"
 
 using namespace levin;
@@ -41,20 +41,10 @@ struct Rank {
 /// Runs `body` on each rank; gives what each threw, empty for nothing.
 std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank&)>& body, double timeout_seconds = 20) {
   const auto segment = RunSegment::create(ranks);
-  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < ranks; ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        Rank rank(segment, i, timeout_seconds);
-        body(rank);
-      } catch (const DesyncError& error) {
-        errors[static_cast<std::size_t>(i)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
+  return test::on_threads(ranks, [&](int number) {
+    Rank rank(segment, number, timeout_seconds);
+    body(rank);
+  });
 }
 
 std::byte content(int rank, std::size_t round, std::size_t index) {
@@ -81,7 +71,7 @@ TEST_CASE("all_gather gives every rank's bytes in the order of ranks, of any siz
       }
     });
     CHECK(wrong == 0);
-    CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+    CHECK(errors == test::no_errors(ranks));
   }
 }
 
@@ -115,7 +105,7 @@ TEST_CASE("gather and broadcast give what they promise, with parts of any length
       for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         const GroupProgram program(seed, ranks, GroupFault::kNone, unit);
         const auto errors = run_ranks(ranks, [&](Rank& rank) { program.run(rank.group); });
-        CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+        CHECK(errors == test::no_errors(ranks));
       }
     }
   }
@@ -230,7 +220,7 @@ TEST_CASE("a rank that is still in a reduction which this rank has already ended
     rank.gather(mine);
     in_reduction += rank.segment->slot(rank.group.rank()).in_reduction != 0;  // a later wait would be taken for it
   });
-  CHECK(errors == std::vector<std::string>(2));
+  CHECK(errors == test::no_errors(2));
   CHECK(in_reduction == 0);
 }
 
@@ -293,7 +283,7 @@ TEST_CASE("votes of each reduction are read by all ranks, and another reduction'
     }
   });
   CHECK(wrong == 0);
-  CHECK(errors == std::vector<std::string>(3));
+  CHECK(errors == test::no_errors(3));
   errors = run_ranks(2, [](Rank& rank) {
     rank.votes.publish(rank.group.rank() == 0 ? 2 : 1, {});
     const std::byte reduction{};

@@ -1,4 +1,4 @@
-#include "levin/strategies/launch/slurm_job.h"
+#include "levin/strategies/launch/cluster_environment.h"
 
 #include <signal.h>
 #include <sys/time.h>

@@ -1,4 +1,4 @@
-#include "levin/strategies/store/store_values.h"
+#include "levin/strategies/store/store_message.h"
 
 #include <catch2/catch.hpp>
 

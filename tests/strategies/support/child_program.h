@@ -26,12 +26,13 @@ namespace levin_test {
 enum class How { kExecuted, kCopied };
 
 /// A program started by a test, with its output in a file. It is killed when it does not end in time, and when the test ends.
-/// One that calls become_copy() may be a copy of a loaded one.
+/// What it has said is shown with whatever fails after wait(). One that calls become_copy() may be a copy of a loaded one.
 class ChildProgram {
  public:
   using Environment = std::vector<std::pair<std::string, std::string>>;
 
   ChildProgram(std::vector<std::string> arguments, const Environment& environment = {}, How how = How::kExecuted) {
+    for (const std::string& argument : arguments) command_ += argument + " ";
     char name[] = "/tmp/levin_child_XXXXXX";
     const int output = mkstemp(name);
     path_ = name;
@@ -81,6 +82,8 @@ class ChildProgram {
   int wait(std::chrono::seconds limit = std::chrono::seconds(30)) {
     const auto most = levin::test::patience(limit);
     const std::optional<int> ended = copy_ ? copy_->wait(most) : wait_for_child(most);
+    said_.emplace(Catch::MessageBuilder("INFO", CATCH_INTERNAL_LINEINFO, Catch::ResultWas::Info) << command_ << "\n"
+                                                                                                 << output());
     if (!ended) return -1;
     ended_ = true;
     const int status = *ended;
@@ -136,6 +139,8 @@ class ChildProgram {
   std::optional<levin::test::CopiedProgram> copy_;
   pid_t process_ = 0;
   bool ended_ = false;
+  std::optional<Catch::ScopedMessage> said_;
+  std::string command_;
   std::string path_;
 };
 

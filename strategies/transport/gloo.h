@@ -1,15 +1,62 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <cstdint>
 #include <exception>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/failure/status_board.h"
 
 namespace levin {
+
+/// Another backend, Gloo's, whose errors say what they are: where a call ends because of a connection, it, its work and its
+/// future throw ConnectionLost. What levin does not call is not handed on, and throws.
+class GlooBackend : public c10d::Backend {
+ public:
+  using Work = c10::intrusive_ptr<c10d::Work>;
+  explicit GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo);
+
+  const std::string getBackendName() const override { return gloo_->getBackendName(); }
+  Work broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
+  Work allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
+  Work allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
+                 const c10d::AllgatherOptions& options) override;
+  Work alltoall_base(at::Tensor& received, at::Tensor& sent, std::vector<std::int64_t>& received_sizes,
+                     std::vector<std::int64_t>& sent_sizes, const c10d::AllToAllOptions& options) override;
+  Work reduce_scatter(std::vector<at::Tensor>& mine, std::vector<std::vector<at::Tensor>>& all,
+                      const c10d::ReduceScatterOptions& options) override;
+
+ protected:
+  /// Ends the connections of this group.
+  void release() { gloo_.reset(); }
+
+ private:
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+};
+
+/// Ready when the call under way has ended, well or not: to wait for it and look at other things meanwhile.
+std::future<void> end_of(c10d::Work& work);
+
+/// Throws the exception that is being handled, as ConnectionLost where Gloo has thrown it because of a connection.
+[[noreturn]] void rethrow_from_gloo();
+
+/// Makes a call to Gloo; what it throws because of a connection becomes ConnectionLost.
+template <class Call>
+auto call_gloo(Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (...) {
+    rethrow_from_gloo();
+  }
+}
 
 /// The control group of ranks on several hosts. Every call begins with an all-gather of as many bytes, by which ranks know that
 /// all are in the same one: what each contributes travels in it where it is up to 3 KiB (0.5 KiB on many ranks). What is longer
@@ -66,6 +113,31 @@ class GlooVoteChannel final : public VoteChannel {
   std::vector<at::Tensor> mine_;
   std::vector<std::vector<at::Tensor>> all_;
   c10::intrusive_ptr<c10d::Work> work_;
+};
+
+/// Votes between hosts: they travel as a few more elements of the first bucket of gradients, so they cost no message.
+/// Each rank has 16 elements, the bytes of its sequence and of its votes, and contributes zeros to those of the others: the sum
+/// that the reduction makes holds every rank's, exactly, in any floating-point type (no byte needs more than 8 bits).
+class BucketVoteChannel final : public VoteChannel {
+ public:
+  explicit BucketVoteChannel(std::shared_ptr<StatusBoard> board) : board_(std::move(board)) {}
+
+  void publish(std::int64_t sequence, const Votes& votes) override;
+  /// Throws DesyncError when a rank was in another reduction.
+  std::vector<Votes> read(std::int64_t sequence) override;
+
+  /// What this rank adds to its bucket: elements like those of `bucket`.
+  at::Tensor elements(const at::Tensor& bucket) const;
+  /// The sum of all ranks' elements. Called by the thread that ends a reduction.
+  void take(const at::Tensor& sum);
+  /// In place of a reduction, when there is nothing to reduce. Ranks: all. One collective.
+  void exchange(ControlGroup& group);
+
+ private:
+  std::shared_ptr<StatusBoard> board_;
+  PublishedVotes mine_;
+  mutable std::mutex mutex_;
+  std::vector<PublishedVotes> all_;
 };
 
 }  // namespace levin

@@ -1,24 +1,79 @@
-#include "levin/strategies/transport/gloo_control_group.h"
+#include "levin/strategies/transport/gloo.h"
 
+#include <c10/util/Exception.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <future>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/unfinished_work.h"
 #include "levin/core/protocol/boundary_exchange.h"
-#include "levin/strategies/failure/peer_errors.h"
-#include "levin/strategies/transport/gloo_backend.h"
+#include "levin/strategies/failure/failure_record.h"
 
 namespace levin {
 
 namespace {
+
+/// A call of Gloo's that is under way.
+class GlooWork final : public c10d::Work {
+ public:
+  explicit GlooWork(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
+
+  bool isCompleted() override { return work_->isCompleted(); }
+  bool isSuccess() const override { return work_->isSuccess(); }
+  std::exception_ptr exception() const override { return work_->exception(); }
+  std::vector<at::Tensor> result() override { return work_->result(); }
+  void synchronize() override { work_->synchronize(); }
+  void abort() override { work_->abort(); }
+  bool wait(std::chrono::milliseconds timeout) override {
+    return call_gloo([&] { return work_->wait(timeout); });
+  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    const auto future = work_->getFuture();
+    return future->then([](c10::ivalue::Future& done) { return call_gloo([&] { return done.value(); }); },
+                        future->elementType());
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+};
+
+/// exit() waits for the call: LibTorch keeps a list of those that are under way, which goes with its static objects.
+template <class Call>
+c10::intrusive_ptr<c10d::Work> start(Call call) {
+  const auto unfinished = std::make_shared<UnfinishedWork>();
+  const c10::intrusive_ptr<c10d::Work> work = call_gloo(call);
+  work->getFuture()->addCallback([unfinished](c10::ivalue::Future&) {});
+  return c10::make_intrusive<GlooWork>(work);
+}
+
+/// Gloo makes it of other calls, and gives no future: it has ended for exit() when somebody has waited for it, or nobody will.
+class GlooReduceScatter final : public c10d::Work {
+ public:
+  template <class Call>
+  explicit GlooReduceScatter(Call call) : unfinished_(std::make_unique<UnfinishedWork>()), work_(call_gloo(call)) {}
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool is_done = call_gloo([&] { return work_->wait(timeout); });
+    unfinished_.reset();
+    return is_done;
+  }
+
+ private:
+  std::unique_ptr<UnfinishedWork> unfinished_;
+  c10::intrusive_ptr<c10d::Work> work_;
+};
 
 /// The first part of a rank's frame: which call it is in. Behind it stand the bytes that it contributes, where they fit.
 struct FrameHead {
@@ -58,6 +113,55 @@ at::Tensor tensor_of(std::string_view bytes) {
 std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}; }
 
 }  // namespace
+
+std::future<void> end_of(c10d::Work& work) {
+  const auto ended = std::make_shared<std::promise<void>>();
+  std::future<void> end = ended->get_future();
+  work.getFuture()->addCallback([ended](c10::ivalue::Future&) { ended->set_value(); });
+  return end;
+}
+
+void rethrow_from_gloo() {
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;  // the run's store, say, knows better what has happened
+  } catch (const c10::DistError& error) {
+    throw ConnectionLost(error.what_without_backtrace());
+  } catch (const c10::Error&) {
+    throw;  // LibTorch refuses the call
+  } catch (const std::logic_error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw ConnectionLost(error.what());
+  }
+}
+
+GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo)
+    : Backend(gloo->getRank(), gloo->getSize()), gloo_(std::move(gloo)) {}
+
+GlooBackend::Work GlooBackend::broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) {
+  return start([&] { return gloo_->broadcast(tensors, options); });
+}
+
+GlooBackend::Work GlooBackend::allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
+  return start([&] { return gloo_->allreduce(tensors, options); });
+}
+
+GlooBackend::Work GlooBackend::allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
+                                         const c10d::AllgatherOptions& options) {
+  return start([&] { return gloo_->allgather(all, mine, options); });
+}
+
+GlooBackend::Work GlooBackend::alltoall_base(at::Tensor& received, at::Tensor& sent, std::vector<std::int64_t>& received_sizes,
+                                             std::vector<std::int64_t>& sent_sizes, const c10d::AllToAllOptions& options) {
+  return start([&] { return gloo_->alltoall_base(received, sent, received_sizes, sent_sizes, options); });
+}
+
+GlooBackend::Work GlooBackend::reduce_scatter(std::vector<at::Tensor>& mine, std::vector<std::vector<at::Tensor>>& all,
+                                              const c10d::ReduceScatterOptions& options) {
+  return c10::make_intrusive<GlooReduceScatter>([&] { return gloo_->reduce_scatter(mine, all, options); });
+}
 
 /// The frames of all ranks in one call.
 class GlooControlGroup::Frames {
@@ -204,7 +308,7 @@ void GlooControlGroup::finish(const char* what, const std::function<c10::intrusi
     work->wait();
   } catch (const ConnectionLost& error) {
     // Not reported yet: its cause is looked for first (see report_own_failure).
-    end_with(ConnectionLost(format("lost the other ranks in {}: {}", what, error.what()), error.closed_by_peer()));
+    end_with(ConnectionLost(format("lost the other ranks in {}: {}", what, error.what())));
   }
 }
 
@@ -258,6 +362,47 @@ std::vector<Votes> GlooVoteChannel::read(std::int64_t sequence) {
     by_rank.push_back({word[0], static_cast<std::uint64_t>(word[1])});
   }
   return unpack_votes(by_rank, sequence, board_->rank());
+}
+
+void BucketVoteChannel::publish(std::int64_t sequence, const Votes& votes) {
+  mine_ = {sequence, pack(votes)};
+  const std::lock_guard lock(mutex_);
+  all_.clear();
+}
+
+std::vector<Votes> BucketVoteChannel::read(std::int64_t sequence) {
+  board_->end_reduction();
+  const std::lock_guard lock(mutex_);
+  if (all_.empty()) {
+    throw MisuseError(
+        format("votes of gradient reduction {} are read, but no reduction has ended since they were published", sequence));
+  }
+  return unpack_votes(all_, sequence, board_->rank());
+}
+
+at::Tensor BucketVoteChannel::elements(const at::Tensor& bucket) const {
+  std::array<std::uint8_t, sizeof(PublishedVotes)> bytes{};
+  std::memcpy(bytes.data(), &mine_, bytes.size());
+  const auto width = static_cast<std::int64_t>(bytes.size());
+  const at::Tensor own = torch::from_blob(bytes.data(), {width}, torch::kUInt8).to(bucket.scalar_type());
+  at::Tensor elements = torch::zeros({board_->size() * width}, bucket.options());
+  elements.narrow(0, board_->rank() * width, width).copy_(own);
+  return elements;
+}
+
+void BucketVoteChannel::take(const at::Tensor& sum) {
+  const at::Tensor bytes = sum.to(torch::kUInt8).contiguous();
+  std::vector<PublishedVotes> all(static_cast<std::size_t>(board_->size()));
+  std::memcpy(all.data(), bytes.const_data_ptr(), all.size() * sizeof(PublishedVotes));
+  const std::lock_guard lock(mutex_);
+  all_ = std::move(all);
+}
+
+void BucketVoteChannel::exchange(ControlGroup& group) {
+  std::vector<PublishedVotes> all(static_cast<std::size_t>(group.size()));
+  group.all_gather(std::as_bytes(std::span(&mine_, 1)), std::as_writable_bytes(std::span(all)), "a step without gradients");
+  const std::lock_guard lock(mutex_);
+  all_ = std::move(all);
 }
 
 }  // namespace levin

@@ -1,18 +1,24 @@
-#include "levin/strategies/host/share_memory.h"
+// What lies in the memory of a run, how ranks come to share memory, and what they learn of one another's cores.
+#include "levin/strategies/host/run_segment.h"
 
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <initializer_list>
+#include <memory>
 #include <thread>
 #include <vector>
 
+#include "levin/core/base/process.h"
 #include "levin/strategies/host/shared_memory_group.h"
+#include "strategies/support/rank_threads.h"
 
-using namespace levin;
-
+namespace levin::test {
 namespace {
 
 constexpr int kRanks = 6;
@@ -22,14 +28,11 @@ int maker_of(int rank) { return rank / kOnHost * kOnHost; }
 
 /// Runs `body` on ranks that are threads, with a control group of all.
 void on_ranks(const std::shared_ptr<RunSegment>& segment, const std::function<void(int rank, ControlGroup& group)>& body) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      SharedMemoryGroup group(segment, std::make_shared<SharedMemoryStatusBoard>(segment, rank), /*timeout_seconds=*/30);
-      body(rank, group);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const auto errors = on_threads(kRanks, [&](int rank) {
+    SharedMemoryGroup group(segment, std::make_shared<SharedMemoryStatusBoard>(segment, rank), /*timeout_seconds=*/30);
+    body(rank, group);
+  });
+  CHECK(errors == no_errors(kRanks));
 }
 
 /// As long as this lives, no file may be longer.
@@ -49,7 +52,73 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
+RankCores rank_on(std::uint64_t host, std::initializer_list<int> cores) {
+  RankCores rank{.host = host};
+  for (const int core : cores) CPU_SET(core, &rank.cores);
+  return rank;
+}
+
+void check(const HostCores& found, int ranks, int cores, int share) {
+  CHECK(found.ranks == ranks);
+  CHECK(found.cores == cores);
+  CHECK(found.share == share);
+}
+
 }  // namespace
+
+TEST_CASE("a key is new once, whoever inserts it") {
+  const auto keys = std::make_unique<SharedKeySet>();
+  constexpr int kRanks = 4;
+  constexpr std::uint64_t kKeys = 200;
+  std::atomic<int> firsts = 0;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&] {
+      for (std::uint64_t key = 0; key < kKeys; ++key) firsts += keys->insert(key * 0x9e3779b97f4a7c15) ? 1 : 0;
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(firsts == static_cast<int>(kKeys));
+}
+
+TEST_CASE("when there is no more room every key is new") {
+  const auto keys = std::make_unique<SharedKeySet>();
+  for (std::uint64_t key = 1; key <= 256; ++key) CHECK(keys->insert(key));
+  CHECK_FALSE(keys->insert(256));
+  CHECK(keys->insert(257));
+  CHECK(keys->insert(257));
+}
+
+TEST_CASE("the text that was kept last is read") {
+  const auto segment = RunSegment::create(1);
+  KeptText& kept = segment->header().kept;
+  CHECK(kept.read().empty());
+  for (const std::string text : {"one", "a longer one", "", "last"}) {
+    kept.write(text);
+    CHECK(kept.read() == text);
+  }
+  kept.write(std::string(KeptText::kLongest, 'x'));
+  kept.write(std::string(KeptText::kLongest + 1, 'y'));
+  CHECK(kept.read() == std::string(KeptText::kLongest, 'x'));
+}
+
+TEST_CASE("a process that is killed while it keeps a text leaves the one before, or the new one, whole") {
+  const auto segment = RunSegment::create(1);
+  KeptText& kept = segment->header().kept;
+  kept.write(std::string(1000, 'a'));
+  for (int round = 0; round < 50; ++round) {
+    const pid_t writer = fork();
+    if (writer == 0) {
+      for (int number = 0;; ++number)
+        kept.write(std::string(static_cast<std::size_t>(number % 3000), static_cast<char>('b' + number % 20)));
+    }
+    usleep(200);
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    const std::string text = kept.read();
+    CHECK(text.find_first_not_of(text.substr(0, 1)) == std::string::npos);
+  }
+}
 
 TEST_CASE("ranks that name one maker have one memory, and those of another host another") {
   std::vector<std::optional<SharedFile>> memories(kRanks);
@@ -123,3 +192,37 @@ TEST_CASE("where one host has no memory to share, no rank has any, and all know 
   CHECK_THAT(of_segments[0], Catch::StartsWith("rank 3: shared memory of the run: fallocate of "));
   CHECK(of_segments == std::vector<std::string>(kRanks, of_segments[0]));
 }
+
+TEST_CASE("ranks that may run on the same cores divide them") {
+  const std::vector<RankCores> two = {rank_on(1, {0, 1}), rank_on(1, {0, 1})};
+  check(cores_of_host(two, 0), 2, 2, 1);
+  const std::vector<RankCores> three(3, rank_on(1, {0, 1, 2, 3, 4, 5, 6}));
+  check(cores_of_host(three, 2), 3, 7, 2);
+  const std::vector<RankCores> many(4, rank_on(1, {0, 1}));
+  check(cores_of_host(many, 3), 4, 2, 1);
+}
+
+TEST_CASE("ranks that are bound to cores of their own have those") {
+  const std::vector<RankCores> bound = {rank_on(1, {0}), rank_on(1, {1}), rank_on(1, {2, 3, 4, 5})};
+  check(cores_of_host(bound, 0), 3, 6, 1);
+  check(cores_of_host(bound, 2), 3, 6, 4);
+  // Two of them in one socket, one in another.
+  const std::vector<RankCores> sockets = {rank_on(1, {0, 1, 2, 3}), rank_on(1, {0, 1, 2, 3}), rank_on(1, {4, 5, 6, 7})};
+  check(cores_of_host(sockets, 1), 3, 8, 2);
+  check(cores_of_host(sockets, 2), 3, 8, 4);
+}
+
+TEST_CASE("ranks of other hosts have cores of the same numbers") {
+  const std::vector<RankCores> hosts = {rank_on(1, {0, 1, 2}), rank_on(2, {0, 1, 2}), rank_on(2, {0, 1, 2})};
+  check(cores_of_host(hosts, 0), 1, 3, 3);
+  check(cores_of_host(hosts, 1), 2, 3, 1);
+}
+
+TEST_CASE("a process knows where it may run") {
+  const RankCores own = RankCores::own();
+  CHECK(CPU_COUNT(&own.cores) == usable_cores());
+  CHECK(RankCores::own().host == own.host);
+  check(cores_of_host({own}, 0), 1, usable_cores(), usable_cores());
+}
+
+}  // namespace levin::test

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+namespace levin {
+
+/// A file descriptor, closed with its owner.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  /// A negative number is none.
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (is_open()) close(number_);
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  /// Its number, which is the caller's to close from here on.
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_ = -1;
+};
+
+/// Waits for events as poll() has them, whatever signals come meanwhile. False when none has happened by the deadline.
+bool is_ready_by(std::chrono::steady_clock::time_point deadline, int descriptor, short events);
+
+}  // namespace levin

@@ -1,0 +1,97 @@
+#include "levin/strategies/devices/accelerators.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
+#include "levin/strategies/cuda/cuda_api.h"
+
+namespace levin {
+
+namespace {
+
+constexpr const char* kLibrary = "liblevin_cuda.so";
+
+/// The CUDA library lies beside the library that this code is in.
+std::string library_path() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&has_gpu), &info) == 0 || info.dli_fname == nullptr) return kLibrary;
+  return (std::filesystem::path(info.dli_fname).parent_path() / kLibrary).string();
+}
+
+const CudaApi* load() {
+  const std::string path = library_path();
+  if (!std::filesystem::exists(path)) {
+    throw ConfigError("a GPU is asked for, but this levin was built without CUDA (" + std::string(kLibrary) +
+                      " is missing): build with -DLEVIN_CUDA=ON, or use accelerator: cpu");
+  }
+  // Global: LibTorch's CUDA code registers itself with the CPU part.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) throw ConfigError(format("a GPU is asked for, but CUDA cannot be loaded: {}", dlerror()));
+  const auto entry = reinterpret_cast<CudaApiEntry>(dlsym(library, "levin_cuda_api"));
+  if (entry == nullptr) throw ConfigError(path + " is no CUDA library of this levin");
+  return entry();
+}
+
+}  // namespace
+
+bool has_gpu() {
+  // The second is the device of Windows' Linux subsystem.
+  return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
+}
+
+const CudaApi& cuda_api() {
+  if (!has_gpu())
+    throw ConfigError("a GPU is asked for, but this machine has none (no /dev/nvidiactl); use accelerator: cpu or auto");
+  static const CudaApi* const api = load();
+  return *api;
+}
+
+std::string CpuAccelerator::describe(const at::Device&) const {
+  return format("cpu ({})", counted(static_cast<std::size_t>(at::get_num_threads()), "thread"));
+}
+
+std::vector<int> CpuAccelerator::devices_of_ranks(const Devices& devices) const {
+  if (devices.is_auto()) return {0};
+  if (devices.is_all() || !devices.indices().empty()) {
+    throw ConfigError("devices: on the CPU this is the number of processes, such as 4; -1 and indices choose among GPUs");
+  }
+  if (devices.count() < 1) throw ConfigError("devices: at least 1 is needed; leave it out for one process");
+  return std::vector<int>(static_cast<std::size_t>(devices.count()));
+}
+
+at::Device CpuAccelerator::choose(const Devices&, int) const { return at::kCPU; }
+
+int CudaAccelerator::device_count() const { return cuda_api().device_count(); }
+
+at::Device CudaAccelerator::select(int index) const {
+  cuda_api().select_device(index);
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+}
+
+void CudaAccelerator::synchronize(const at::Device& device) const { cuda_api().synchronize(device.index()); }
+
+std::optional<DeviceMemory> CudaAccelerator::memory(const at::Device& device) const {
+  return cuda_api().memory(device.index());
+}
+
+void CudaAccelerator::clear_memory(const at::Device& device) const { cuda_api().clear_memory(device.index()); }
+
+std::optional<at::Generator> CudaAccelerator::generator(const at::Device& device) const {
+  return cuda_api().generator(device.index());
+}
+
+std::unique_ptr<DeviceGraph> CudaAccelerator::make_graph(const at::Device& device, const DeviceGraph* before) const {
+  return cuda_api().make_graph(device.index(), before);
+}
+
+c10::intrusive_ptr<c10d::Backend> CudaAccelerator::make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                                int size, double timeout_seconds) const {
+  return cuda_api().make_nccl_backend(store, rank, size, timeout_seconds);
+}
+
+}  // namespace levin
