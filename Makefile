@@ -24,7 +24,7 @@ configure: setup
 build: configure ## Build everything: the program is then build/bin/levin
 	@cmake --build $(BUILD) -j $(JOBS)
 
-demo: configure ## Train the digits example on two ranks, and say where the results lie
+demo: configure ## Train the digits example on two ranks, and say where the results are
 	@cmake --build $(BUILD) -j $(JOBS) --target levin_program digits
 	@scripts/demo.sh $(BUILD)
 
