@@ -10,8 +10,10 @@
 #include <optional>
 #include <sstream>
 
+#include "levin/cli/config_file.h"
 #include "levin/cli/config_keys.h"
 #include "levin/cli/load_config.h"
+#include "levin/cli/references.h"
 #include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -314,7 +316,7 @@ std::string resume_command(const std::vector<std::string>& words, const std::fil
       command.push_back(shell_quoted(word));
     }
   }
-  command.push_back(shell_quoted(kOption + "=" + checkpoint.string()));
+  command.push_back(shell_quoted(kOption + "=" + scalar_text(escaped(Value(checkpoint.string())))));
   if (has_init_from) command.push_back(kInitFrom + "=null");
   return join(command, " ");
 }

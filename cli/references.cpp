@@ -74,7 +74,9 @@ class Walk {
     if (option != options_.end() && !option->required) return option->default_value;
     if (option != options_.end()) throw ConfigError(mark_, format("{} is not given, and has no default", quoted_text(key_)));
     std::vector<std::string> known = names_of(options_);
-    for (const auto& entry : node_.is_map() ? node_.as_map() : Value::Map{}) known.push_back(entry.first);
+    for (const auto& entry : node_.is_map() ? node_.as_map() : Value::Map{}) {
+      if (std::find(known.begin(), known.end(), entry.first) == known.end()) known.push_back(entry.first);
+    }
     throw ConfigError(mark_, format("there is no {} to take a value from{}", quoted_text(key_),
                                     known.empty() ? "" : did_you_mean(part, known, "keys")));
   }

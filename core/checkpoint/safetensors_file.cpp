@@ -44,7 +44,7 @@ std::uint64_t read_length(std::string_view file) {
   if (file.size() < kLengthBytes) fail(format("it has only {} bytes", file.size()));
   std::uint64_t length = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | static_cast<unsigned char>(file[i]);
-  if (length > kMaxSafetensorsHeader) fail(format("its header claims to have {} bytes", length));
+  if (length > kMaxSafetensorsHeader) fail("its first 8 bytes are not the length of a header");
   if (length > file.size() - kLengthBytes) fail("it ends within its header");
   return length;
 }

@@ -109,14 +109,15 @@ void TorchWriter::write(const PickleValue& root, const std::filesystem::path& fi
   const std::string pickle = write_pickle(root);
   AtomicFile output(file);
   std::exception_ptr failure;
-  // Between here and there is code in C, which no exception may pass.
+  // Between here and there is code in C, which no exception may pass. The archive is never told: its destructor would write
+  // again, and throw.
   const auto write_bytes = [&](const void* bytes, std::size_t size) {
     try {
       if (!failure) output.write({static_cast<const char*>(bytes), size});
     } catch (const IoError&) {
       failure = std::current_exception();
     }
-    return failure ? 0 : size;
+    return size;
   };
   try {
     caffe2::serialize::PyTorchStreamWriter archive(write_bytes);

@@ -107,8 +107,6 @@ ResumePlan random_resume_plan(std::uint64_t seed, int ranks) {
   plan.precision = pick(Format::kFloat32, Format::kFloat32, Format::kFloat64, Format::kBfloat16);
   plan.tied = pick(0, 0, 1) == 1;
   plan.odd_weights = pick("", "", "sparse", "complex");
-  // Module::to() knows no complex type of another precision.
-  if (plan.odd_weights == "complex") plan.precision = Format::kFloat32;
   plan.sequential = pick(0, 0, 1) == 1;
   plan.bad_losses = pick(0, 0, 1) == 1;
   plan.local = pick(0, 1) == 1;

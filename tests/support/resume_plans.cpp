@@ -291,7 +291,7 @@ class Run {
     const auto loader = [&](std::int64_t samples, bool shuffle) {
       return std::make_shared<DataLoader>(
           std::make_shared<NoisyDataset>(samples, noise),
-          DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = shuffle, .num_workers = plan_.workers, .seed = 3});
+          DataLoaderOptions{.batch_size = plan_.batch_size, .shuffle = shuffle, .num_workers = plan_.workers});
     };
     LoaderList validation;
     if (plan_.validation_samples > 0) validation.push_back(loader(plan_.validation_samples, false));

@@ -23,7 +23,7 @@ void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven) {
     shard.world_size = setup.world_size();
   }
   shard.uneven = uneven;
-  shard.default_seed = static_cast<std::int64_t>(global_seed().value_or(0));
+  shard.default_seed = setup.data_seed;
   shard.force_sequential = takes_batches(setup.options.overfit_batches);
   loader.set_shard(shard);
   loader.set_pin_memory(setup.strategy->accelerator().pins_memory());

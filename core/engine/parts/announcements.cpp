@@ -66,10 +66,17 @@ void announce_checkpoint(Stage stage, const std::filesystem::path& file, const s
   rank_zero_info(who, does, " ", as_typed(file), summary.empty() ? "" : " (" + summary + ")");
 }
 
-void announce_resume(const std::filesystem::path& checkpoint,
+void announce_resume(const std::filesystem::path& checkpoint, std::int64_t lost,
                      const std::function<std::string(const std::filesystem::path&)>& command) {
   const std::string file = as_typed(checkpoint);
-  detail::print_parts(LogLevel::kInfo, Console::instance().rank() == 0 ? Speaker::kRun : Speaker::kRank,
+  const Speaker speaker = Console::instance().rank() == 0 ? Speaker::kRun : Speaker::kRank;
+  if (lost > 0) {
+    detail::print_parts(
+        LogLevel::kInfo, speaker,
+        format("{} since the newest checkpoint {} lost; save_on_exception of the callback that saves keeps them.",
+               counted(static_cast<std::size_t>(lost), "step"), lost == 1 ? "is" : "are"));
+  }
+  detail::print_parts(LogLevel::kInfo, speaker,
                       command ? "The run goes on with: " + command(file)
                               : "The run goes on from its newest checkpoint when that is given as ckpt_path: " + file);
 }

@@ -26,7 +26,8 @@ void warn_of_few_cores(const Strategy& strategy);
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
 
 /// How a run that ended early goes on, as this rank knows it. `command` as of RunOptions::resume_command.
-void announce_resume(const std::filesystem::path& checkpoint,
+/// `lost`: steps since that checkpoint.
+void announce_resume(const std::filesystem::path& checkpoint, std::int64_t lost,
                      const std::function<std::string(const std::filesystem::path&)>& command);
 
 /// A loader of a stage, and how much of it is used.

@@ -18,6 +18,7 @@
 #include "levin/core/options/value_json.h"
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/random/seed.h"
 
 namespace levin {
 
@@ -101,6 +102,13 @@ std::string describe_optimizers(const RunParts& parts) {
 
 void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage) {
   if (setup.world_size() > 1) require_same(setup, stage, "options", describe_setup(setup, parts, run));
+}
+
+std::int64_t agreed_seed(const RunSetup& setup) {
+  const auto own = static_cast<std::int64_t>(global_seed().value_or(0));
+  if (setup.world_size() == 1) return own;
+  return RankExchange(setup.strategy->control_group())
+      .broadcast_value(own, {"telling the seed of data", "every entry point begins with it"});
 }
 
 void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& file) {

@@ -22,6 +22,10 @@ void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOpt
 /// Ranks: all. Throws ConfigError on every rank, which names ranks and hosts.
 void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& file);
 
+/// Rank 0's seed_everything(), 0 without one: ranks that were seeded otherwise, each for its own random numbers, still divide
+/// one order of samples. Ranks: all.
+std::int64_t agreed_seed(const RunSetup& setup);
+
 /// Compares the optimizers that configure_optimizers gave, as check_same_setup() does: with different ones the weights of ranks
 /// would drift apart.
 void check_same_optimizers(const RunSetup& setup, const RunParts& parts);

@@ -38,6 +38,8 @@ struct RunSetup {
   std::vector<std::shared_ptr<Logger>> loggers;
   std::shared_ptr<Profiler> profiler;                ///< null for none
   std::vector<std::shared_ptr<Callback>> callbacks;  ///< the options' own, without those of a module
+  /// By which loaders order their samples: rank 0's seed_everything(), or that of the fit which a checkpoint goes on with.
+  std::int64_t data_seed = 0;
 
   int world_size() const { return strategy->world_size(); }
   bool is_global_zero() const { return strategy->rank() == 0; }

@@ -86,6 +86,7 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
   manifest["epoch"] = run.progress.epoch;
   manifest["global_step"] = run.progress.global_step;
   manifest["loops"] = loops_state(run);
+  manifest["data_seed"] = run.setup.data_seed;
   manifest["logger_rows"] = logger_rows(run);
   const Value hyperparams = hyperparams_of(run.parts);
   manifest["hyper_parameters"] = hyperparams.at("model");
@@ -258,6 +259,7 @@ void bring_rows_to_disk(TrainerState& run) {
 /// A whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
 void note_written(TrainerState& run, const std::filesystem::path& file, bool alone) {
   run.resume.newest_file = file;
+  run.resume.saved_step = run.progress.global_step;
   if (run.progress.fitting) run.resume.notes->note_checkpoint(file, alone);
 }
 
@@ -287,11 +289,14 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
       // Whether rank 0 has written a file is not known here; once it is there, it is whole.
       std::error_code ignored;
       if (std::filesystem::exists(run.resume.begun_file, ignored)) run.resume.newest_file = run.resume.begun_file;
-      if (!weights_only) run.resume.begun_file = file;
+      if (weights_only) return;
+      run.resume.begun_file = file;
+      run.resume.saved_step = run.progress.global_step;
       return;
     }
     run.files.write(std::move(checkpoint), file);
     if (weights_only) return;
+    run.resume.saved_step = run.progress.global_step;
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.
     if (run.progress.fitting) run.files.then([&run, file] { run.resume.notes->note_checkpoint(file, /*alone=*/false); });
     run.files.when_done([&run, file] { run.resume.newest_file = file; });
@@ -378,6 +383,7 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   Progress& progress = run.progress;
   progress.epoch = count(manifest.at("loops"), "epochs_done");
   progress.global_step = count(manifest, "global_step");
+  run.resume.saved_step = progress.global_step;
   progress.logging_step = count(manifest.at("loops"), "logging_step");
   progress.total_batch_idx = count(manifest.at("loops"), "total_batches_done");
   run.resume.position.epochs_done = progress.epoch;

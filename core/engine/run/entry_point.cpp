@@ -170,6 +170,7 @@ void EntryPoint::set_up() {
     run_.parts.callbacks = in_hook_order(merge_callbacks(run_.setup.callbacks, module.configure_callbacks()));
   }
   check_same_setup(run_.setup, run_.parts, options_, stage_);
+  agree_on_data_seed();
   check_state_keys(run_.parts.callbacks);
   if (fitting() && options_.ckpt_path && options_.init_from) {
     throw ConfigError(
@@ -181,6 +182,7 @@ void EntryPoint::set_up() {
   prepare_data();
   open_loggers();
   set_up_parts();
+  agree_on_data_seed();  // setup() may have set another
   precision_.emplace(run_.options().precision, run_.strategy().accelerator(), run_.strategy().device(),
                      run_.options().channels_last);
   if (checkpoint_) name_file_in_errors([&] { restore_module(run_, *precision_, *checkpoint_); });
@@ -199,10 +201,18 @@ void EntryPoint::set_up() {
   checkpoint_.reset();
   // Last, so that a start that fails leaves no folder behind.
   log_hyperparams();
-  if (run_.is_global_zero() && run_.entry.save_config && !run_.options().fast_dev_run) {
+  const bool has_log_folder = std::any_of(run_.setup.loggers.begin(), run_.setup.loggers.end(),
+                                          [](const auto& logger) { return !logger->log_dir().empty(); });
+  if (run_.is_global_zero() && run_.entry.save_config && has_log_folder && !run_.options().fast_dev_run) {
     std::exchange(run_.entry.save_config, nullptr)(run_.trainer.log_dir(), checkpoint_file_);
   }
   set_up_done_ = true;
+}
+
+void EntryPoint::agree_on_data_seed() {
+  run_.setup.data_seed = agreed_seed(run_.setup);
+  const Value* saved = checkpoint_ && fitting() ? checkpoint_->manifest.find("data_seed") : nullptr;
+  if (saved != nullptr) run_.setup.data_seed = saved->as_int();
 }
 
 void EntryPoint::load_checkpoint() {
@@ -307,7 +317,9 @@ void EntryPoint::announce_how_to_resume() const {
   if (!fitting() || !set_up_done_ || run_.strategy().rank() != speaker) return;
   std::error_code ignored;
   for (const std::filesystem::path& file : {run_.resume.begun_file, run_.resume.newest_file, checkpoint_file_}) {
-    if (!file.empty() && std::filesystem::exists(file, ignored)) return announce_resume(file, options_.resume_command);
+    if (!file.empty() && std::filesystem::exists(file, ignored)) {
+      return announce_resume(file, run_.progress.global_step - run_.resume.saved_step, options_.resume_command);
+    }
   }
 }
 
@@ -459,7 +471,8 @@ void EntryPoint::fail(const std::exception& error, const std::string& status) {
     try {
       hook();
     } catch (...) {
-      Console::instance().error(format("While handling an error, {} failed too: {}", hook_name(run_.tracker.hook()),
+      Console::instance().error(format("While handling an error, {} failed too: {}",
+                                       run_.tracker.hook() == Hook::kNone ? "the run's end" : hook_name(run_.tracker.hook()),
                                        error_text(std::current_exception())));
     }
   };

@@ -68,6 +68,8 @@ class EntryPoint {
   void explain(c10::Error& error) const;
   void fail(const std::exception& error, const std::string& status);
   void tear_down_hooks();
+  /// Before loaders are asked for. Ranks: all.
+  void agree_on_data_seed();
   bool fitting() const { return stage_ == Stage::kTrain; }
 
   WorkingThread working_;

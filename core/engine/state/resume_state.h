@@ -74,6 +74,7 @@ struct ResumeState {
   std::map<std::string, std::filesystem::path> checkpoint_aliases;
   std::filesystem::path newest_file;    ///< the whole checkpoint that was written last
   std::filesystem::path begun_file;     ///< on other ranks than 0: what rank 0 has begun to write since
+  std::int64_t saved_step = 0;          ///< of the run's newest checkpoint that is written or begun, or that it goes on from
   std::shared_ptr<RestartNotes> notes;  ///< of this fit and those before, for attempts after this one; null before the first
   std::string queued_job;               ///< set: the checkpoint that is written is for this job's way through its queue
 

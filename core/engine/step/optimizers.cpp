@@ -180,7 +180,7 @@ std::optional<std::pair<std::string, std::int64_t>> furthest(const Value& state)
   const auto look_at = [&](const std::string& name, const Value& step) {
     if (step.is_int() && (!found || step.as_int() > found->second)) found.emplace(name, step.as_int());
   };
-  for (const char* name : {"total_steps", "T_max", "total_iters"}) {
+  for (const char* name : {"total_steps", "T_max", "total_iters", "step_size"}) {
     if (const Value* steps = state.find(name)) look_at(name, *steps);
   }
   const Value* epochs = state.find("epochs");
@@ -204,14 +204,23 @@ void warn_of_unreached_schedules(const RunParts& parts, const TrainingLength& le
     const Value state = config.scheduler->state_dict();
     const auto end = state.is_map() ? furthest(state) : std::nullopt;
     const auto steps = end ? length.schedule_steps(config.interval, config.frequency) : std::nullopt;
-    if (!steps || *steps <= 0 || end->second <= *steps) continue;
+    if (!steps || *steps <= 0) continue;
+    const LrScheduler& scheduler = *config.scheduler;
+    const std::string name = class_name_of(typeid(scheduler));
+    const bool ends_for_good = end->first == "total_steps" || end->first.starts_with("epochs");
+    if (ends_for_good && end->second < *steps) {
+      rank_zero_warn(
+          format("{} ends before training does, and a step after that is an error: its {} is {}, and training has {} "
+                 "of its steps, one after every {}. Set it to {}.",
+                 name, end->first, end->second, *steps, interval_text(config), *steps));
+    }
+    if (end->second <= *steps) continue;
     const bool by_epochs = config.interval == Interval::kEpoch;
     const auto by_step = length.schedule_steps(Interval::kStep, config.frequency);
     const bool means_steps = by_epochs && by_step && end->second <= *by_step;
-    const LrScheduler& scheduler = *config.scheduler;
     rank_zero_warn(
-        format("{} will not come to its end: its {} is {}, and training has {} of its steps, one after every {}. {}.",
-               class_name_of(typeid(scheduler)), end->first, end->second, *steps, interval_text(config),
+        format("{} will not come to its end: its {} is {}, and training has {} of its steps, one after every {}. {}.", name,
+               end->first, end->second, *steps, interval_text(config),
                means_steps ? "Set the scheduler's interval to step" : format("Train longer, or set it to {} at most", *steps)));
   }
 }

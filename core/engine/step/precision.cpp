@@ -26,13 +26,11 @@ void bring_channels_last(const std::vector<at::Tensor>& tensors) {
   }
 }
 
-/// As Python's Module.to(): what counts or tells true from false keeps its type. LibTorch's casts all buffers.
+/// As Python's Module.double(): what counts, tells true from false or is complex keeps its type. LibTorch's casts all buffers.
 void cast_weights(const std::vector<at::Tensor>& tensors, at::ScalarType type) {
   const at::NoGradGuard no_grad;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.is_floating_point()) tensor.set_data(tensor.to(type));
-    // There are no complex numbers of two bfloat16.
-    if (tensor.is_complex() && type == at::kDouble) tensor.set_data(tensor.to(at::kComplexDouble));
   }
 }
 
