@@ -39,9 +39,6 @@ std::string visible_devices(const Accelerator& accelerator) {
 }  // namespace
 
 Accelerator::~Accelerator() = default;
-std::string Accelerator::device_noun() const { return name() + " device"; }
-std::string Accelerator::visibility_variable() const { return ""; }
-std::string Accelerator::describe(const at::Device& device) const { return device.str(); }
 
 int Accelerator::device_count() const { return c10::impl::VirtualGuardImpl(device_type()).deviceCount(); }
 
@@ -85,16 +82,10 @@ void Accelerator::synchronize(const at::Device& device) const {
   c10::impl::VirtualGuardImpl(device_type()).synchronizeDevice(device.index());
 }
 
-std::optional<DeviceMemory> Accelerator::memory(const at::Device&) const { return std::nullopt; }
-
-void Accelerator::clear_memory(const at::Device&) const {}
-
 std::optional<at::Generator> Accelerator::generator(const at::Device& device) const {
   if (device.is_cpu()) return std::nullopt;
   return at::globalContext().defaultGenerator(device);
 }
-
-std::string Accelerator::backend_name() const { return "gloo"; }
 
 c10::intrusive_ptr<c10d::Backend> Accelerator::make_backend(const c10::intrusive_ptr<c10d::Store>&, int, int, double) const {
   throw MisuseError("accelerator " + name() + " says that gradients travel over '" + backend_name() +
@@ -106,8 +97,6 @@ std::optional<at::ScalarType> Accelerator::autocast_type(PrecisionFormat format)
 }
 
 std::unique_ptr<DeviceGraph> Accelerator::make_graph(const at::Device&, const DeviceGraph*) const { return nullptr; }
-
-bool Accelerator::pins_memory() const { return device_type() != at::kCPU; }
 
 }  // namespace levin
 

@@ -54,13 +54,13 @@ class LEVIN_API Accelerator {
   /// Where tensors are: at::kCUDA.
   virtual at::DeviceType device_type() const = 0;
   /// One device, in messages: "GPU". By default "<name> device".
-  virtual std::string device_noun() const;
+  virtual std::string device_noun() const { return name() + " device"; }
   /// A device, for the line that says what a rank runs on: "cuda:1".
-  virtual std::string describe(const at::Device& device) const;
+  virtual std::string describe(const at::Device& device) const { return device.str(); }
 
   /// The environment variable that chooses which devices this process can see, for messages: "CUDA_VISIBLE_DEVICES"; "" for
   /// none.
-  virtual std::string visibility_variable() const;
+  virtual std::string visibility_variable() const { return ""; }
   /// How many devices this process can see. Throws ConfigError that says what is missing when it cannot use them at all.
   virtual int device_count() const;
   /// The devices of the ranks of this host, by local rank, as `trainer.devices` asks for them; `auto` is one. Throws
@@ -74,16 +74,16 @@ class LEVIN_API Accelerator {
   /// Waits until the device has done all that it was given.
   virtual void synchronize(const at::Device& device) const;
   /// Unset where nobody counts it.
-  virtual std::optional<DeviceMemory> memory(const at::Device& device) const;
+  virtual std::optional<DeviceMemory> memory(const at::Device& /*device*/) const { return std::nullopt; }
   /// Gives what LibTorch keeps for later tensors back to the device. By default nothing is kept. Called: by clear_memory().
-  virtual void clear_memory(const at::Device& device) const;
+  virtual void clear_memory(const at::Device& /*device*/) const {}
   /// The device's own random numbers: seeded by seed_everything(), and kept in checkpoints. Unset where there are only the
   /// CPU's.
   virtual std::optional<at::Generator> generator(const at::Device& device) const;
 
   /// What tensors of this device travel over from rank to rank: "nccl". By default "gloo", which levin makes itself, and which
   /// moves what is in the CPU's memory.
-  virtual std::string backend_name() const;
+  virtual std::string backend_name() const { return "gloo"; }
   /// Makes the backend of that name among all ranks, which meet in `store`. Not called for "gloo". Ranks: all.
   virtual c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                          double timeout_seconds) const;
@@ -95,7 +95,7 @@ class LEVIN_API Accelerator {
   /// What forward passes compute in under a mixed precision (bf16-mixed or 16-mixed); unset: not on this kind of device.
   virtual std::optional<at::ScalarType> autocast_type(PrecisionFormat format) const;
   /// Batches are read into memory from which they can be copied to the device while it computes.
-  virtual bool pins_memory() const;
+  virtual bool pins_memory() const { return device_type() != at::kCPU; }
 };
 
 /// Memory that this process has, in bytes.

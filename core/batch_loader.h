@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "levin/core/base/error.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/batch.h"
 #include "levin/core/options/option_type.h"
@@ -31,7 +32,7 @@ struct LEVIN_API SampleShare {
 /// Threading: called by the training thread only.
 class LEVIN_API BatchLoader {
  public:
-  virtual ~BatchLoader();
+  virtual ~BatchLoader() = default;
   /// Batches an epoch gives on this rank, after set_shard; nullopt when that is not known before the end.
   virtual std::optional<std::int64_t> size() const = 0;
   /// Samples in a full batch, the same for every batch but the last; nullopt when there is no such number. Ranks that all give
@@ -49,7 +50,9 @@ class LEVIN_API BatchLoader {
   virtual std::optional<std::int64_t> batches_from(std::int64_t /*samples*/) const { return std::nullopt; }
   /// start_epoch() at such a place: what comes is the rest of the epoch's samples, each once. Called: only when batches_from()
   /// gives a number. Takes no time for what lies before.
-  virtual void start_epoch_at(std::int64_t epoch, std::int64_t samples);
+  virtual void start_epoch_at(std::int64_t /*epoch*/, std::int64_t /*samples*/) {
+    throw MisuseError("this loader cannot begin inside an epoch: override start_epoch_at() with batches_from()");
+  }
   /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.
   virtual std::optional<Batch> next() = 0;
   /// Dataset indices of the samples in the first `batches` batches of the epoch that runs, in their order; -1 for a sample

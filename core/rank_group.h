@@ -39,10 +39,10 @@ class LEVIN_API RankGroup {
   virtual int node_rank() const = 0;
   /// How many ranks are on this host, and on how many cores one or another of them may run: a launcher may bind each to its
   /// own.
-  virtual int ranks_of_host() const;
+  virtual int ranks_of_host() const { return 1; }
   virtual int cores_of_host() const;
   /// What the ranks talk over: "metrics over shared memory, gradients over shared memory"; "" for one rank.
-  virtual std::string description() const;
+  virtual std::string description() const { return ""; }
 
   /// For metrics and decisions.
   virtual ControlGroup& control_group() = 0;
@@ -65,25 +65,25 @@ class LEVIN_API RankGroup {
   virtual void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept = 0;
   /// What happened, when another rank was the first to fail: "rank 1 failed in training_step (…): …". This rank's own error is
   /// then a consequence. Never waits.
-  virtual std::optional<std::string> failure_elsewhere() const;
+  virtual std::optional<std::string> failure_elsewhere() const { return std::nullopt; }
 
   /// The rank that was the first to fail, where its process has ended without a word of its own. Never waits.
-  virtual std::optional<int> lost_rank() const;
+  virtual std::optional<int> lost_rank() const { return std::nullopt; }
 
   /// How often the launcher has started all ranks again after a failure; 0 in the first attempt.
-  virtual int restarts() const;
+  virtual int restarts() const { return 0; }
   /// What earlier attempts of this run have kept for later ones: the last text; "" where there is none, or nobody keeps it.
   /// Ranks: all may read; rank 0 keeps.
-  virtual std::string kept_for_restarts() const;
-  virtual void keep_for_restarts(const std::string& text);
+  virtual std::string kept_for_restarts() const { return ""; }
+  virtual void keep_for_restarts(const std::string& /*text*/) {}
   /// The job that this run is part of; unset where no scheduler runs it. Ranks: all have the same.
-  virtual std::optional<BatchJob> batch_job() const;
+  virtual std::optional<BatchJob> batch_job() const { return std::nullopt; }
   /// Puts that job back into its queue, which ends this process soon. Called: on rank 0, once the run's state is saved. Throws
   /// IoError when the scheduler refuses.
   virtual void requeue(const BatchJob& job);
 
   /// Called: at the end of an entry point. From here to the first hook of the next, a process may end without having failed.
-  virtual void end_entry_point() noexcept;
+  virtual void end_entry_point() noexcept {}
 };
 
 }  // namespace levin

@@ -14,7 +14,6 @@ namespace levin {
 int LaunchRequest::ranks_per_host() const { return static_cast<int>(accelerator.get()->devices_of_ranks(devices).size()); }
 
 Strategy::~Strategy() = default;
-std::shared_ptr<Strategy> Strategy::resolve(const LaunchRequest&) { return nullptr; }
 void Strategy::launch(const LaunchRequest& request) {
   launched_ = join(request);
   set_current_device({launched_.accelerator, launched_.device});
@@ -54,19 +53,6 @@ void Strategy::report_failure(const Whereabouts& whereabouts, const std::excepti
 std::optional<std::string> Strategy::failure_elsewhere() const {
   return launched_.ranks ? launched_.ranks->failure_elsewhere() : std::nullopt;
 }
-
-VoteChannel& Strategy::vote_channel() { return ranks().vote_channel(); }
-
-void Strategy::observe_waits(const WaitObserver&) {}
-
-void Strategy::parameters_changed(Module& module, bool) { setup_module(module, /*training=*/true); }
-void Strategy::before_backward(const at::Tensor&, bool) {}
-void Strategy::after_backward(Module&) {}
-void Strategy::synchronize_buffers(Module&) {}
-void Strategy::before_optimizer_step(torch::optim::Optimizer&) {}
-void Strategy::after_optimizer_step(torch::optim::Optimizer&) {}
-void Strategy::keep_optimizer(const torch::optim::Optimizer&, std::size_t) {}
-void Strategy::release_module() noexcept {}
 
 void Strategy::backward_without_batch(Module& module) {
   for (at::Tensor& parameter : module.parameters()) {

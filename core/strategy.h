@@ -52,7 +52,7 @@ class LEVIN_API Strategy {
 
   virtual std::string name() const = 0;
   /// The strategy that this one stands for, given a request and the environment; itself when null. `auto` uses it.
-  virtual std::shared_ptr<Strategy> resolve(const LaunchRequest& request);
+  virtual std::shared_ptr<Strategy> resolve(const LaunchRequest& /*request*/) { return nullptr; }
   /// Called: first, by the Trainer's constructor. From here on this process is one rank of the run. Throws as join() does.
   void launch(const LaunchRequest& request);
   /// Called: at the end of an entry point. Releases what setup_module made; the processes stay for the next entry point.
@@ -93,11 +93,11 @@ class LEVIN_API Strategy {
 
   /// Votes are published before a reduction of gradients and read after it. By default the processes' own, where reading is a
   /// meeting; a strategy whose reductions end on no rank before they have begun on all can let votes travel with them.
-  virtual VoteChannel& vote_channel();
+  virtual VoteChannel& vote_channel() { return ranks().vote_channel(); }
 
   /// Called: before setup_module(). From here on `observer`, if there is one, is to be told of reductions of gradients in
   /// backward passes: as often on every rank, in the same order. By default it is told of none. Ranks: all, or none.
-  virtual void observe_waits(const WaitObserver& observer);
+  virtual void observe_waits(const WaitObserver& /*observer*/) {}
   /// Called: after the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's), and, for training,
   /// prepares the reduction of gradients. A second call replaces the first.
   virtual void setup_module(Module& module, bool training) = 0;
@@ -106,12 +106,12 @@ class LEVIN_API Strategy {
   /// one has just ended that worked with those known before, and gradients that it lacked become the mean over ranks here;
   /// false, at an epoch's start: gradients stay as they are. By default setup_module() again. Throws DesyncError on every rank
   /// when they have changed differently.
-  virtual void parameters_changed(Module& module, bool after_reduction);
+  virtual void parameters_changed(Module& module, bool /*after_reduction*/) { setup_module(module, /*training=*/true); }
   /// Called: before a backward pass. `synchronize` false: gradients stay local (accumulation).
-  virtual void before_backward(const at::Tensor& loss, bool synchronize);
+  virtual void before_backward(const at::Tensor& /*loss*/, bool /*synchronize*/) {}
   /// Called: after a backward pass that synchronizes, where there are several ranks. When it is done, gradients are the mean
   /// over ranks.
-  virtual void after_backward(Module& module);
+  virtual void after_backward(Module& /*module*/) {}
   /// Takes part in the reduction of a step for which this rank has no batch: contributes zero gradients. By default parameters
   /// without a gradient get one of zeros, and after_backward() follows.
   virtual void backward_without_batch(Module& module);
@@ -121,13 +121,13 @@ class LEVIN_API Strategy {
   /// layers that cannot.
   virtual void synchronize_batch_norms(const torch::nn::Module& module);
   /// Buffers (running statistics) of all ranks become rank 0's, before a forward pass in training.
-  virtual void synchronize_buffers(Module& module);
+  virtual void synchronize_buffers(Module& /*module*/) {}
   /// Called: in training, before an optimizer steps, when gradients are complete and clipped, and when it has stepped. An
   /// optimizer passes over parameters without a gradient: a strategy that divides its state over ranks takes the gradients of
   /// other ranks' parameters away before, and brings the new weights to all after. Under automatic optimization a step may be
   /// begun anew before it has ended, when optimizer_step() calls its closure twice.
-  virtual void before_optimizer_step(torch::optim::Optimizer& optimizer);
-  virtual void after_optimizer_step(torch::optim::Optimizer& optimizer);
+  virtual void before_optimizer_step(torch::optim::Optimizer& /*optimizer*/) {}
+  virtual void after_optimizer_step(torch::optim::Optimizer& /*optimizer*/) {}
 
   /// What a checkpoint holds of the module and of optimizer number `index`, and takes back. By default the module's and the
   /// optimizer's own, whole on every rank. A strategy that leaves parts to ranks gathers them here: rank 0 writes the file.
@@ -137,7 +137,7 @@ class LEVIN_API Strategy {
                               bool all_ranks);
   /// All ranks end alike, for a signal, and from here on rank 0 alone saves: what other ranks have of the optimizer's state,
   /// and save_optimizer() will need, is gathered here.
-  virtual void keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index);
+  virtual void keep_optimizer(const torch::optim::Optimizer& /*optimizer*/, std::size_t /*index*/) {}
   /// Throw ConfigError when the checkpoint does not fit.
   virtual void load_module(Module& module, const Checkpoint& checkpoint);
   virtual void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint);
@@ -148,7 +148,7 @@ class LEVIN_API Strategy {
   /// ConfigError when devices or environment variables make no sense.
   virtual Launched join(const LaunchRequest& request) = 0;
   /// Called: by teardown().
-  virtual void release_module() noexcept;
+  virtual void release_module() noexcept {}
 
  private:
   Launched launched_;

@@ -14,78 +14,83 @@ enum class Stage : std::uint8_t { kTrain, kSanityCheck, kValidate, kTest, kPredi
 /// "train", "sanity_check", "validate", "test", "predict".
 LEVIN_API std::string_view stage_name(Stage stage);
 
+// Every hook: its number, the name of the function that a user overrides, and what log() may do in it (see hook.cpp).
+#define LEVIN_HOOKS(HOOK)                                                      \
+  HOOK(kNone, "none", kNoLog)                                                  \
+  HOOK(kPrepareData, "prepare_data", kNoLog)                                   \
+  HOOK(kSetup, "setup", kNoLog)                                                \
+  HOOK(kConfigureCallbacks, "configure_callbacks", kNoLog)                     \
+  HOOK(kConfigureModel, "configure_model", kNoLog)                             \
+  HOOK(kConfigureOptimizers, "configure_optimizers", kNoLog)                   \
+  HOOK(kTrainDataloader, "train_dataloader", kNoLog)                           \
+  HOOK(kValDataloaders, "val_dataloaders", kNoLog)                             \
+  HOOK(kTestDataloaders, "test_dataloaders", kNoLog)                           \
+  HOOK(kPredictDataloaders, "predict_dataloaders", kNoLog)                     \
+  HOOK(kOnFitStart, "on_fit_start", kNoLog)                                    \
+  HOOK(kOnSanityCheckStart, "on_sanity_check_start", kNoLog)                   \
+  HOOK(kOnSanityCheckEnd, "on_sanity_check_end", kNoLog)                       \
+  HOOK(kOnTrainStart, "on_train_start", kOnceAnEpoch)                          \
+  HOOK(kOnTrainEpochStart, "on_train_epoch_start", kOnceAnEpoch)               \
+  HOOK(kOnBeforeBatchTransfer, "on_before_batch_transfer", kNoLog)             \
+  HOOK(kTransferBatchToDevice, "transfer_batch_to_device", kNoLog)             \
+  HOOK(kOnAfterBatchTransfer, "on_after_batch_transfer", kNoLog)               \
+  HOOK(kOnTrainBatchStart, "on_train_batch_start", kTrainBatch)                \
+  HOOK(kTrainingStep, "training_step", kTrainBatch)                            \
+  HOOK(kOnBeforeZeroGrad, "on_before_zero_grad", kTrainBatch)                  \
+  HOOK(kOptimizerZeroGrad, "optimizer_zero_grad", kTrainBatch)                 \
+  HOOK(kOnBeforeBackward, "on_before_backward", kTrainBatch)                   \
+  HOOK(kBackward, "backward", kTrainBatch)                                     \
+  HOOK(kOnAfterBackward, "on_after_backward", kTrainBatch)                     \
+  HOOK(kOnBeforeOptimizerStep, "on_before_optimizer_step", kTrainBatch)        \
+  HOOK(kConfigureGradientClipping, "configure_gradient_clipping", kTrainBatch) \
+  HOOK(kOptimizerStep, "optimizer_step", kTrainBatch)                          \
+  HOOK(kLrSchedulerStep, "lr_scheduler_step", kNoLog)                          \
+  HOOK(kOnTrainBatchEnd, "on_train_batch_end", kTrainBatch)                    \
+  HOOK(kOnTrainEpochEnd, "on_train_epoch_end", kOnceAnEpoch)                   \
+  HOOK(kOnTrainEnd, "on_train_end", kNoLog)                                    \
+  HOOK(kOnFitEnd, "on_fit_end", kNoLog)                                        \
+  HOOK(kOnValidationModelZeroGrad, "on_validation_model_zero_grad", kNoLog)    \
+  HOOK(kOnValidationModelEval, "on_validation_model_eval", kNoLog)             \
+  HOOK(kOnValidationModelTrain, "on_validation_model_train", kNoLog)           \
+  HOOK(kOnValidationStart, "on_validation_start", kOnceAnEpoch)                \
+  HOOK(kOnValidationEpochStart, "on_validation_epoch_start", kOnceAnEpoch)     \
+  HOOK(kOnValidationBatchStart, "on_validation_batch_start", kEvalBatch)       \
+  HOOK(kValidationStep, "validation_step", kEvalBatch)                         \
+  HOOK(kOnValidationBatchEnd, "on_validation_batch_end", kEvalBatch)           \
+  HOOK(kOnValidationEpochEnd, "on_validation_epoch_end", kOnceAnEpoch)         \
+  HOOK(kOnValidationEnd, "on_validation_end", kNoLog)                          \
+  HOOK(kOnTestModelEval, "on_test_model_eval", kNoLog)                         \
+  HOOK(kOnTestModelTrain, "on_test_model_train", kNoLog)                       \
+  HOOK(kOnTestStart, "on_test_start", kOnceAnEpoch)                            \
+  HOOK(kOnTestEpochStart, "on_test_epoch_start", kOnceAnEpoch)                 \
+  HOOK(kOnTestBatchStart, "on_test_batch_start", kEvalBatch)                   \
+  HOOK(kTestStep, "test_step", kEvalBatch)                                     \
+  HOOK(kOnTestBatchEnd, "on_test_batch_end", kEvalBatch)                       \
+  HOOK(kOnTestEpochEnd, "on_test_epoch_end", kOnceAnEpoch)                     \
+  HOOK(kOnTestEnd, "on_test_end", kNoLog)                                      \
+  HOOK(kOnPredictModelEval, "on_predict_model_eval", kNoLog)                   \
+  HOOK(kOnPredictModelTrain, "on_predict_model_train", kNoLog)                 \
+  HOOK(kOnPredictStart, "on_predict_start", kNoLog)                            \
+  HOOK(kOnPredictEpochStart, "on_predict_epoch_start", kNoLog)                 \
+  HOOK(kOnPredictBatchStart, "on_predict_batch_start", kNoLog)                 \
+  HOOK(kPredictStep, "predict_step", kNoLog)                                   \
+  HOOK(kOnPredictBatchEnd, "on_predict_batch_end", kNoLog)                     \
+  HOOK(kOnPredictEpochEnd, "on_predict_epoch_end", kNoLog)                     \
+  HOOK(kOnPredictEnd, "on_predict_end", kNoLog)                                \
+  HOOK(kTeardown, "teardown", kNoLog)                                          \
+  HOOK(kOnRankMetrics, "on_rank_metrics", kNoLog)                              \
+  HOOK(kLogMetrics, "log_metrics", kNoLog)                                     \
+  HOOK(kOnException, "on_exception", kNoLog)                                   \
+  HOOK(kOnSaveCheckpoint, "on_save_checkpoint", kNoLog)                        \
+  HOOK(kOnLoadCheckpoint, "on_load_checkpoint", kNoLog)                        \
+  HOOK(kStateDict, "state_dict", kNoLog)                                       \
+  HOOK(kLoadStateDict, "load_state_dict", kNoLog)
+
 /// Every place at which user code runs, in the names of Lightning.
 enum class Hook : std::uint8_t {
-  kNone,
-  kPrepareData,
-  kSetup,
-  kConfigureCallbacks,
-  kConfigureModel,
-  kConfigureOptimizers,
-  kTrainDataloader,
-  kValDataloaders,
-  kTestDataloaders,
-  kPredictDataloaders,
-  kOnFitStart,
-  kOnSanityCheckStart,
-  kOnSanityCheckEnd,
-  kOnTrainStart,
-  kOnTrainEpochStart,
-  kOnBeforeBatchTransfer,
-  kTransferBatchToDevice,
-  kOnAfterBatchTransfer,
-  kOnTrainBatchStart,
-  kTrainingStep,
-  kOnBeforeZeroGrad,
-  kOptimizerZeroGrad,
-  kOnBeforeBackward,
-  kBackward,
-  kOnAfterBackward,
-  kOnBeforeOptimizerStep,
-  kConfigureGradientClipping,
-  kOptimizerStep,
-  kLrSchedulerStep,
-  kOnTrainBatchEnd,
-  kOnTrainEpochEnd,
-  kOnTrainEnd,
-  kOnFitEnd,
-  kOnValidationModelZeroGrad,
-  kOnValidationModelEval,
-  kOnValidationModelTrain,
-  kOnValidationStart,
-  kOnValidationEpochStart,
-  kOnValidationBatchStart,
-  kValidationStep,
-  kOnValidationBatchEnd,
-  kOnValidationEpochEnd,
-  kOnValidationEnd,
-  kOnTestModelEval,
-  kOnTestModelTrain,
-  kOnTestStart,
-  kOnTestEpochStart,
-  kOnTestBatchStart,
-  kTestStep,
-  kOnTestBatchEnd,
-  kOnTestEpochEnd,
-  kOnTestEnd,
-  kOnPredictModelEval,
-  kOnPredictModelTrain,
-  kOnPredictStart,
-  kOnPredictEpochStart,
-  kOnPredictBatchStart,
-  kPredictStep,
-  kOnPredictBatchEnd,
-  kOnPredictEpochEnd,
-  kOnPredictEnd,
-  kTeardown,
-  kOnRankMetrics,
-  kLogMetrics,
-  kOnException,
-  kOnSaveCheckpoint,
-  kOnLoadCheckpoint,
-  kStateDict,
-  kLoadStateDict,
-  kCount
+#define LEVIN_HOOK_NUMBER(number, name, policy) number,
+  LEVIN_HOOKS(LEVIN_HOOK_NUMBER) kCount
+#undef LEVIN_HOOK_NUMBER
 };
 
 /// "training_step", "on_train_epoch_end", …: the name of the function that the user overrides.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace levin {
@@ -19,13 +20,29 @@ class SharedInterval {
   explicit SharedInterval(double seconds) : seconds_(seconds) {}
 
   /// Training starts. `now`: seconds of a steady clock; only rank 0's matters.
-  void start(double now);
+  void start(double now) {
+    training_start_ = span_start_ = now;
+    batches_ = 0;
+    next_meeting_ = 1;
+  }
   /// Call once a batch, on every rank. True: all ranks meet in this batch.
-  bool batch_done();
+  bool batch_done() { return ++batches_ >= next_meeting_; }
   /// What rank 0 proposes at a meeting.
-  Proposal propose(double now) const;
+  Proposal propose(double now) const {
+    const bool passed = now - span_start_ >= seconds_;
+    const double left = passed ? seconds_ : seconds_ - (now - span_start_);
+    const double seconds_per_batch = (now - training_start_) / static_cast<double>(std::max<std::int64_t>(batches_, 1));
+    // The bound keeps a run that slows down by a lot from overshooting by hours.
+    constexpr double kMost = 10000;
+    const double half_way = seconds_per_batch > 0 ? left / 2 / seconds_per_batch : 1;
+    return {passed, static_cast<std::int64_t>(std::clamp(half_way, 1.0, kMost))};
+  }
   /// Every rank takes rank 0's proposal. True: the span is over, and a new one starts.
-  bool accept(const Proposal& proposal, double now);
+  bool accept(const Proposal& proposal, double now) {
+    next_meeting_ = batches_ + std::max<std::int64_t>(proposal.batches_on, 1);
+    if (proposal.passed != 0) span_start_ = now;
+    return proposal.passed != 0;
+  }
 
  private:
   double seconds_;

@@ -51,11 +51,6 @@ namespace {
 
 bool is_control(char32_t point) { return point < 0x20 || (point >= 0x7f && point < 0xa0); }
 
-std::string escaped(unsigned char byte) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  return {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-}
-
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -66,7 +61,8 @@ std::string printable(std::string_view text) {
     if (is_break || (length > 0 && !is_control(utf8_code_point(text, length)))) {
       shown += text.substr(0, length);
     } else {
-      for (const char byte : text.substr(0, length > 0 ? length : 1)) shown += escaped(static_cast<unsigned char>(byte));
+      for (const char byte : text.substr(0, length > 0 ? length : 1))
+        shown += format("\\x{:02x}", static_cast<unsigned char>(byte));
     }
     text.remove_prefix(length > 0 ? length : 1);
   }

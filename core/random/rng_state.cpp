@@ -5,11 +5,13 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <array>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/random/seed.h"
 
 namespace levin {
 
@@ -52,6 +54,8 @@ NamedStreams& named_streams() {
   return streams;
 }
 
+std::optional<std::uint64_t> last_seed;
+
 void begin_anew(const std::pair<const RandomStream, at::Generator>& stream) {
   seed(stream.second, stream_seed(named_streams().seed, stream.first));
 }
@@ -88,6 +92,15 @@ void seed_generators(std::uint64_t number) {
   named_streams().seed = number;
   for (const auto& stream : named_streams().generators) begin_anew(stream);
 }
+
+std::uint64_t seed_everything(std::uint64_t seed) {
+  seed_generators(seed);
+  std::srand(static_cast<unsigned>(seed));
+  last_seed = seed;
+  return seed;
+}
+
+std::optional<std::uint64_t> global_seed() { return last_seed; }
 
 std::uint64_t stream_seed(std::uint64_t seed, RandomStream stream) {
   // An odd number, so that it takes 2^32 streams to come back to the seed; and one whose multiples spread evenly.
