@@ -1,27 +1,78 @@
 #include "levin/core/files/atomic_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/files/paths.h"
 
 namespace levin {
+namespace {
+
+/// False, with errno set, when they cannot be written.
+bool write_all(int descriptor, std::int64_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    offset += written;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+OutputFile OutputFile::make(std::filesystem::path path) {
+  OutputFile file(std::move(path), -1);
+  file.descriptor_ = ::open(file.path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file.descriptor_ < 0) file.fail("make");
+  return file;
+}
+
+OutputFile::OutputFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+void OutputFile::write_at(std::int64_t offset, std::string_view text) {
+  if (!write_all(descriptor_, offset, text)) fail("write");
+}
+
+void OutputFile::resize(std::int64_t size) {
+  if (::ftruncate(descriptor_, size) != 0) fail("resize");
+}
+
+bool OutputFile::is_in_place() const {
+  struct stat named {
+  }, open{};
+  if (::stat(path_.c_str(), &named) != 0 || ::fstat(descriptor_, &open) != 0) return false;
+  return named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+void OutputFile::fail(const char* what) const { throw IoError(format("cannot {} {}: {}", what, path_, std::strerror(errno))); }
 
 AtomicFile::AtomicFile(std::filesystem::path file, MissingFolder missing) : file_(std::move(file)) {
   std::error_code error;
@@ -58,23 +109,12 @@ void AtomicFile::make_temporary() {
 }
 
 void AtomicFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    // Linux writes at most 2 GiB at once.
-    const ssize_t written = ::write(descriptor_, bytes.data(), std::min<std::size_t>(bytes.size(), std::size_t(1) << 30));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("write it", errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+  write_at(size_, bytes);
+  size_ += static_cast<std::int64_t>(bytes.size());
 }
 
 void AtomicFile::write_at(std::int64_t offset, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("write it", errno);
-    offset += written;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (!write_all(descriptor_, offset, bytes)) fail("write it", errno);
 }
 
 // A file system that cannot do it leaves all to commit().
@@ -128,60 +168,35 @@ void replace_link(const std::filesystem::path& link, const std::filesystem::path
 
 namespace {
 
-constexpr std::time_t kForeignAge = 24L * 60 * 60;
-
-struct Descriptor {
-  explicit Descriptor(int number) : number(number) {}
-  ~Descriptor() {
-    if (number >= 0) close(number);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  const int number;
-};
-
-// Names of temporaries in the folder, with the host that made each.
-std::vector<std::pair<std::string, std::string>> temporaries_in(int folder) {
-  std::vector<std::pair<std::string, std::string>> found;
-  const int copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : fdopendir(copy), closedir);
-  if (!entries) {
-    if (copy >= 0) close(copy);
-    return found;
-  }
-  while (const dirent* entry = readdir(entries.get())) {
-    if (const auto host = host_of_temporary(entry->d_name)) found.emplace_back(entry->d_name, *host);
-  }
-  return found;
+bool is_old(const struct stat& file) {
+  constexpr std::time_t kForeignAge = 24L * 60 * 60;
+  return file.st_mtime + kForeignAge < std::time(nullptr);
 }
 
-bool is_old(const struct stat& file, std::time_t now) { return file.st_mtime + kForeignAge < now; }
-
-void remove_if_abandoned(int folder, const std::string& name, bool made_here, std::time_t now) {
+void remove_if_abandoned(const std::filesystem::path& path, bool made_here) {
   struct stat named {};
-  if (fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 || named.st_uid != geteuid()) return;
+  if (lstat(path.c_str(), &named) != 0 || named.st_uid != geteuid()) return;
   // A link has no lock of its own, and exists for an instant only.
-  if (S_ISLNK(named.st_mode) && is_old(named, now)) unlinkat(folder, name.c_str(), 0);
-  if (!S_ISREG(named.st_mode) || !(made_here || is_old(named, now))) return;
+  if (S_ISLNK(named.st_mode) && is_old(named)) unlink(path.c_str());
+  if (!S_ISREG(named.st_mode) || !(made_here || is_old(named))) return;
   // For writing, since a network file system may keep the lock as one of a range that is written to.
-  const Descriptor file(openat(folder, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (file.number < 0 || flock(file.number, LOCK_EX | LOCK_NB) != 0) return;
+  const int file = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return;
   struct stat locked {};
-  if (fstat(file.number, &locked) != 0 || locked.st_ino != named.st_ino || locked.st_dev != named.st_dev) return;
-  unlinkat(folder, name.c_str(), 0);
+  const bool is_free = flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &locked) == 0;
+  if (is_free && locked.st_ino == named.st_ino && locked.st_dev == named.st_dev) unlink(path.c_str());
+  close(file);
 }
 
 }  // namespace
 
-void remove_abandoned(const std::filesystem::path& path) {
-  const Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.number < 0) return;
-  const auto temporaries = temporaries_in(folder.number);
-  if (temporaries.empty()) return;
-  const std::time_t now = std::time(nullptr);
+void remove_abandoned(const std::filesystem::path& folder) {
+  std::error_code ignored;
   const std::string here = temporary_host();
-  for (const auto& [name, host] : temporaries) remove_if_abandoned(folder.number, name, host == here, now);
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    const auto host = host_of_temporary(entry->path().filename().string());
+    if (host) remove_if_abandoned(entry->path(), *host == here);
+  }
 }
 
 void remove_abandoned_once(const std::filesystem::path& folder) {

@@ -5,9 +5,30 @@
 #include <string>
 #include <string_view>
 
-#include "levin/core/files/output_file.h"
-
 namespace levin {
+
+/// A file that is open for writing at places of the writer's choice. Every failure is an IoError with path and reason.
+class OutputFile {
+ public:
+  /// Makes a file and opens it. Throws IoError when anything of that name is there, a link included.
+  static OutputFile make(std::filesystem::path path);
+  /// Takes over an open descriptor.
+  OutputFile(std::filesystem::path path, int descriptor);
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+
+  void write_at(std::int64_t offset, std::string_view text);
+  void resize(std::int64_t size);
+  /// The path still leads to this file. False: another file has taken its place, or there is none.
+  bool is_in_place() const;
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+
+  std::filesystem::path path_;
+  int descriptor_;
+};
 
 /// Writes a file such that at any instant its name leads to the old file or to the whole new one: the bytes go to a temporary
 /// file in the same folder, which takes the name when it is complete and on disk. The temporary has a name that nobody can
@@ -48,6 +69,7 @@ class AtomicFile {
   std::filesystem::path file_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
+  std::int64_t size_ = 0;
   bool committed_ = false;    ///< there is no temporary file, or none any more
   bool is_in_place_ = false;  ///< the new file has the name
 };

@@ -3,56 +3,34 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <random>
+#include <regex>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 
 namespace levin {
-namespace {
-
-constexpr std::string_view kPrefix = ".levin-";
-constexpr std::string_view kSuffix = ".tmp";
-constexpr std::size_t kMaxHost = 64;
-
-// Takes a number and the '-' behind it, which may be missing at the end.
-bool take_number(std::string_view& text) {
-  const std::size_t end = text.find_first_not_of("0123456789");
-  if (text.empty() || end == 0) return false;
-  text.remove_prefix(std::min(end, text.size()));
-  if (text.empty()) return true;
-  if (text.front() != '-') return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-}  // namespace
 
 std::string temporary_host() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  std::string host(name.data());
-  host.resize(std::min(host.size(), kMaxHost));
-  std::replace_if(
-      host.begin(), host.end(), [](unsigned char character) { return std::isalnum(character) == 0 && character != '-'; }, '_');
-  return host.empty() ? "unknown" : host;
+  constexpr std::size_t kMaxHost = 64;
+  std::string host = host_name().substr(0, kMaxHost);
+  const auto is_other = [](unsigned char character) { return std::isalnum(character) == 0 && character != '-'; };
+  std::replace_if(host.begin(), host.end(), is_other, '_');
+  return host;
 }
 
 // Not derived from the file's own name, which may be as long as a name can be.
 std::filesystem::path temporary_in(const std::filesystem::path& folder) {
   std::random_device random;
-  return folder / format("{}{}-{}-{}{}", kPrefix, getpid(), random(), temporary_host(), kSuffix);
+  return folder / format(".levin-{}-{}-{}.tmp", getpid(), random(), temporary_host());
 }
 
-std::optional<std::string> host_of_temporary(std::string_view name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) || name.size() < kPrefix.size() + kSuffix.size()) {
-    return std::nullopt;
-  }
-  name.remove_prefix(kPrefix.size());
-  name.remove_suffix(kSuffix.size());
-  if (!take_number(name) || !take_number(name)) return std::nullopt;
-  return std::string(name);
+std::optional<std::string> host_of_temporary(const std::string& name) {
+  // Never destroyed: files may be written when static objects have gone.
+  static const auto& form = *new std::regex(R"(\.levin-\d+-\d+(?:-(.*))?\.tmp)");
+  std::smatch parts;
+  return std::regex_match(name, parts, form) ? std::optional(parts[1].str()) : std::nullopt;
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {

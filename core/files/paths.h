@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 
 namespace levin {
@@ -31,7 +30,7 @@ inline std::string working_folder_of(const std::filesystem::path& path) {
 std::filesystem::path temporary_in(const std::filesystem::path& folder);
 
 /// Of a name as temporary_in() makes it: the host that made it ("" of a version that did not say). Unset for any other name.
-std::optional<std::string> host_of_temporary(std::string_view name);
+std::optional<std::string> host_of_temporary(const std::string& name);
 
 /// This machine as temporary_in() writes it.
 std::string temporary_host();
