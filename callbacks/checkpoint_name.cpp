@@ -1,6 +1,6 @@
 #include "levin/callbacks/checkpoint_name.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <string_view>

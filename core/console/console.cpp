@@ -1,22 +1,27 @@
 #include "levin/core/console/console.h"
 
-#include <spdlog/logger.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <mutex>
+#include <regex>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/console/log_file.h"
 #include "levin/core/console/table.h"
 #include "levin/core/console/terminal.h"
 
@@ -51,21 +56,58 @@ void for_each_line(std::string_view text, Function function) {
 }
 
 std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int rank, int world_size) {
-  std::string text = pattern.string();
-  const std::string number = std::to_string(rank);
-  const std::string_view placeholder = "{rank}";
-  std::size_t place = text.find(placeholder);
-  if (place == std::string::npos) {
-    if (world_size <= 1) return pattern;
-    std::filesystem::path file = pattern.parent_path() / pattern.stem();
-    file += format(".rank_{}{}", number, pattern.extension());
-    return file;
+  static const std::regex placeholder(R"(\{rank\})");
+  const std::string text = pattern.string();
+  if (world_size <= 1 || std::regex_search(text, placeholder)) {
+    return std::regex_replace(text, placeholder, std::to_string(rank));
   }
-  for (; place != std::string::npos; place = text.find(placeholder, place + number.size())) {
-    text.replace(place, placeholder.size(), number);
-  }
-  return text;
+  std::filesystem::path file = pattern.parent_path() / pattern.stem();
+  file += format(".rank_{}{}", rank, pattern.extension());
+  return file;
 }
+
+int open_for_appending(const std::filesystem::path& path, int rank) {
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (descriptor >= 0) return descriptor;
+  const std::string reason = errno == ELOOP ? "it is a symbolic link. Name the file that it leads to" : std::strerror(errno);
+  throw IoError(format("log_file: rank {} cannot open {}: {}", rank, path, reason));
+}
+
+/// "2026-11-24 23:55:01.042"
+std::string time_of_day() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  localtime_r(&now.tv_sec, &parts);
+  std::array<char, 32> text{};
+  strftime(text.data(), text.size(), "%F %T", &parts);
+  return format("{}.{:03}", text.data(), now.tv_nsec / 1000000);
+}
+
+/// A rank's log file, to which lines are appended.
+class LogFile {
+ public:
+  /// Makes it and its folder when missing. A symbolic link in the file's place is refused: in a folder of another user it may
+  /// lead to any file of this one's. `error_fd`: where to say, once, that writing failed. Throws: IoError.
+  LogFile(std::filesystem::path path, int rank, int error_fd)
+      : path_(std::move(path)), error_fd_(error_fd), descriptor_(open_for_appending(path_, rank)) {}
+  ~LogFile() { ::close(descriptor_); }
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  void write(const std::string& line) {
+    if (write_whole(descriptor_, format("{} {}\n", time_of_day(), line)) || std::exchange(told_, true)) return;
+    write_whole(error_fd_, format("error: cannot write {}: {}\n", path_, std::strerror(errno)));
+  }
+
+ private:
+  std::filesystem::path path_;
+  int error_fd_;
+  int descriptor_;
+  bool told_ = false;
+};
 
 }  // namespace
 
@@ -129,7 +171,7 @@ struct Console::Impl {
   void record(LogLevel level, std::string_view message, Speaker speaker) {
     if (!file) return;
     const std::string label = format("{}: ", choice_name(level));
-    for_each_line(message, [&](std::string_view line) { file->info(prefix(speaker) + label + std::string(line)); });
+    for_each_line(message, [&](std::string_view line) { file->write(prefix(speaker) + label + std::string(line)); });
   }
 
   std::size_t live_width() const { return static_cast<std::size_t>(std::max(terminal_width(live_fd) - 1, 1)); }
@@ -142,7 +184,7 @@ struct Console::Impl {
 
   mutable std::mutex mutex;
   ConsoleOptions options;
-  std::shared_ptr<spdlog::logger> file;
+  std::shared_ptr<LogFile> file;
   std::set<std::string, std::less<>> warned;
   FirstInRun is_first_in_run;
   std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
@@ -165,9 +207,10 @@ Console::Console(int output_fd, int error_fd) : impl_(std::make_unique<Impl>(out
 Console::~Console() = default;
 
 void Console::configure(const ConsoleOptions& options) {
-  std::shared_ptr<spdlog::logger> file;
+  std::shared_ptr<LogFile> file;
   if (options.log_file) {
-    file = open_log_file(file_of_rank(*options.log_file, options.rank, options.world_size), options.rank, impl_->error);
+    const auto path = file_of_rank(*options.log_file, options.rank, options.world_size);
+    file = std::make_shared<LogFile>(path, options.rank, impl_->error);
   }
   const std::lock_guard lock(impl_->mutex);
   impl_->options = options;

@@ -91,7 +91,7 @@ int terminal_width(int fd, int fallback) {
   return size.ws_col;
 }
 
-void write_whole(int fd, std::string_view text) {
+bool write_whole(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written >= 0) {
@@ -100,9 +100,10 @@ void write_whole(int fd, std::string_view text) {
       pollfd ready{fd, POLLOUT, 0};
       ::poll(&ready, 1, -1);
     } else if (errno != EINTR) {
-      return;
+      return false;
     }
   }
+  return true;
 }
 
 bool locale_is_utf8() {

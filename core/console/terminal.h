@@ -25,8 +25,8 @@ int terminal_width(int fd, int fallback = 80);
 bool locale_is_utf8();
 
 /// Writes a text, waiting where the other end is slow. A console that is gone (a closed pipe, a terminal that hung up) must not
-/// end a training run: an error ends the attempt only.
-void write_whole(int fd, std::string_view text);
+/// end a training run: an error ends the attempt only, and gives false with errno set.
+bool write_whole(int fd, std::string_view text);
 
 /// Columns that a UTF-8 text takes on a terminal: 2 for wide characters, 0 for combining ones. Bytes that are no UTF-8 and
 /// control characters count as 1.

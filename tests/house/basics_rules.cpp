@@ -19,7 +19,7 @@ const std::vector<Rule>& rules() {
       {std::regex(R"(\+\s*std::to_string\(|std::to_string\((?:[^()]|\([^()]*\))*\)\s*\+)"),
        {"core/base/"},
        "puts a number into a text with +: use format() of core/base/format.h"},
-      {std::regex(R"(#\s*include\s*<(?:spdlog/)?fmt/|\bsnprintf\(|\bstd::setprecision\()"),
+      {std::regex(R"(#\s*include\s*<fmt/|\bsnprintf\(|\bstd::setprecision\()"),
        // What a user writes into a checkpoint's name is fmt's language; a path of /proc is made without memory.
        {"core/base/", "callbacks/checkpoint_name.cpp", "strategies/failure/process_state.cpp"},
        "formats by itself: use format() of core/base/format.h"},

@@ -26,14 +26,16 @@ using levin::test::TemporaryFolder;
 
 namespace {
 
-// Two files in place of standard output and error.
+// Two files in place of standard output and error, and a console on them.
 class Files {
  public:
-  Files() : output_(descriptor("out")), error_(descriptor("err")) {}
+  Files() : output_(descriptor("out")), error_(descriptor("err")), console(output_, error_) {}
   ~Files() {
     close(output_);
     close(error_);
   }
+  Files(const Files&) = delete;
+  Files& operator=(const Files&) = delete;
   int output_fd() const { return output_; }
   int error_fd() const { return error_; }
   std::string output() const { return read_text(folder_.path() / "out"); }
@@ -46,6 +48,9 @@ class Files {
   TemporaryFolder folder_;
   int output_;
   int error_;
+
+ public:
+  Console console;
 };
 
 ConsoleOptions options_of_rank(int rank, int world_size) {
@@ -57,21 +62,18 @@ ConsoleOptions options_of_rank(int rank, int world_size) {
 
 }  // namespace
 
-TEST_CASE("information goes to standard output, warnings and errors to standard error, without colour in a file") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files,
+                 "information goes to standard output, warnings and errors to standard error, without colour in a file") {
   console.debug("hidden");
   console.info("hello");
   console.warn("careful");
   console.error("broken\n");
-  CHECK(files.output() == "hello\n");
-  CHECK(files.error() == "warning: careful\nerror: broken\n");
+  CHECK(output() == "hello\n");
+  CHECK(error() == "warning: careful\nerror: broken\n");
   CHECK_FALSE(console.has_live_line());
 }
 
-TEST_CASE("the level hides what is below it") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files, "the level hides what is below it") {
   ConsoleOptions options;
   options.level = LogLevel::kError;
   console.configure(options);
@@ -82,19 +84,21 @@ TEST_CASE("the level hides what is below it") {
   options.level = LogLevel::kDebug;
   console.configure(options);
   console.debug("d");
-  CHECK(files.output() == "debug: d\n");
-  CHECK(files.error() == "error: c\n");
   CHECK(console.shows(LogLevel::kDebug));
+  options.level = LogLevel::kNone;
+  console.configure(options);
+  console.error("not even this");
+  CHECK(output() == "debug: d\n");
+  CHECK(error() == "error: c\n");
 }
 
-TEST_CASE("with several ranks each line of a rank carries it, those of a longer message too; blank lines stay blank") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files,
+                 "with several ranks each line of a rank carries it, those of a longer message too; blank lines stay blank") {
   console.configure(options_of_rank(1, 4));
   console.warn("first\nsecond\n\nfourth\n");
-  CHECK(files.error() == "[rank 1] warning: first\n[rank 1] second\n\n[rank 1] fourth\n");
+  CHECK(error() == "[rank 1] warning: first\n[rank 1] second\n\n[rank 1] fourth\n");
   console.warn("\nafter a blank line");
-  CHECK(files.error().ends_with("fourth\n[rank 1] warning: \n[rank 1] after a blank line\n"));
+  CHECK(error().ends_with("fourth\n[rank 1] warning: \n[rank 1] after a blank line\n"));
 }
 
 TEST_CASE("what speaks for the run is printed by rank 0 alone, without a rank, as in a run of one process") {
@@ -115,36 +119,30 @@ TEST_CASE("what speaks for the run is printed by rank 0 alone, without a rank, a
   }
 }
 
-TEST_CASE("what is only recorded goes to the log file alone") {
-  const Files files;
+TEST_CASE_METHOD(Files, "what is only recorded goes to the log file alone") {
   const TemporaryFolder folder;
-  Console console(files.output_fd(), files.error_fd());
   ConsoleOptions options = options_of_rank(1, 2);
   options.level = LogLevel::kWarning;
   options.log_file = folder.path() / "log";
   console.configure(options);
   console.record(LogLevel::kError, "one\ntwo");
   console.record(LogLevel::kInfo, "below the level");
-  CHECK(files.output() + files.error() == "");
+  CHECK(output() + error() == "");
   const std::string log = read_text(folder.path() / "log.rank_1");
   CHECK(std::regex_match(log, std::regex(R"([-\d :.]+ \[rank 1\] error: one\n[-\d :.]+ \[rank 1\] error: two\n)")));
 }
 
-TEST_CASE("a warning given once per key") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files, "a warning given once per key") {
   console.warn_once("a");
   console.warn_once("a");
   console.warn_once("b 1", "b");
   console.warn_once("b 2", "b");
-  CHECK(files.error() == "warning: a\nwarning: b 1\n");
+  CHECK(error() == "warning: a\nwarning: b 1\n");
 }
 
-TEST_CASE("what other ranks have warned of goes to the log file alone") {
-  const Files files;
+TEST_CASE_METHOD(Files, "what other ranks have warned of goes to the log file alone") {
   const TemporaryFolder folder;
   std::set<std::string, std::less<>> said = {"known to others"};
-  Console console(files.output_fd(), files.error_fd());
   console.ask_before_warning([&](std::string_view key) { return said.emplace(key).second; });
   ConsoleOptions options = options_of_rank(1, 2);
   options.log_file = folder.path() / "log";
@@ -154,15 +152,14 @@ TEST_CASE("what other ranks have warned of goes to the log file alone") {
   console.warn_once("1 of many", "known to others too");
   console.ask_before_warning(nullptr);
   console.warn_once("unshared");
-  CHECK(files.error() == "[rank 1] warning: new\n[rank 1] warning: 1 of many\n[rank 1] warning: unshared\n");
+  CHECK(error() == "[rank 1] warning: new\n[rank 1] warning: 1 of many\n[rank 1] warning: unshared\n");
   CHECK(said.contains("known to others too"));
   CHECK_THAT(read_text(folder.path() / "log.rank_1"), Catch::Contains("warning: known to others\n"));
 }
 
-TEST_CASE("a sink gets messages in place of the descriptors, with level, rank and the place of the thread's run") {
-  const Files files;
+TEST_CASE_METHOD(Files,
+                 "a sink gets messages in place of the descriptors, with level, rank and the place of the thread's run") {
   const TemporaryFolder folder;
-  Console console(files.output_fd(), files.error_fd());
   ConsoleOptions options = options_of_rank(1, 2);
   options.log_file = folder / "log";
   console.configure(options);
@@ -197,16 +194,14 @@ TEST_CASE("a sink gets messages in place of the descriptors, with level, rank an
   CHECK_FALSE(messages[2].place.has_value());
   CHECK(messages[3].text == "from a watch");
   const std::string mine = "[rank 1] from the sink\n";
-  CHECK(files.output() == mine + mine + mine + mine + "[rank 1] here again\n");
-  CHECK(files.error() == "[rank 1] error: broken\n");  // which the sink could not keep
+  CHECK(output() == mine + mine + mine + mine + "[rank 1] here again\n");
+  CHECK(error() == "[rank 1] error: broken\n");  // which the sink could not keep
   const std::string log = read_text(folder / "log.rank_1");
   CHECK(log.find("warning: two") != std::string::npos);
   CHECK(log.find("error: broken") != std::string::npos);
 }
 
-TEST_CASE("threads tell a sink what they have to say one at a time, and nothing once it is gone") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files, "threads tell a sink what they have to say one at a time, and nothing once it is gone") {
   int told = 0;  // without a lock
   console.set_sink([&](const levin::Message&) { ++told; });
   std::vector<std::thread> threads;
@@ -219,25 +214,10 @@ TEST_CASE("threads tell a sink what they have to say one at a time, and nothing 
   console.set_sink(nullptr);
   console.info("hello");
   CHECK(told == 400);
-  CHECK(files.output() == "hello\n");
+  CHECK(output() == "hello\n");
 }
 
-TEST_CASE("with the level none nothing is shown") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
-  ConsoleOptions options;
-  options.level = LogLevel::kNone;
-  console.configure(options);
-  console.info("hello");
-  console.warn("careful");
-  console.error("broken");
-  CHECK(files.output().empty());
-  CHECK(files.error().empty());
-}
-
-TEST_CASE("an error is known as told by the object that was thrown, not by its text") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files, "an error is known as told by the object that was thrown, not by its text") {
   const auto throw_damaged = [] { throw std::runtime_error("the sample is damaged"); };
   std::exception_ptr caught;
   try {
@@ -261,10 +241,8 @@ TEST_CASE("an error is known as told by the object that was thrown, not by its t
   }
 }
 
-TEST_CASE("the log file of a rank receives every line with its time, also of the ones after a reopening") {
-  const Files files;
+TEST_CASE_METHOD(Files, "the log file of a rank receives every line with its time, also of the ones after a reopening") {
   const TemporaryFolder folder;
-  Console console(files.output_fd(), files.error_fd());
   ConsoleOptions options = options_of_rank(2, 3);
   options.log_file = folder.path() / "deep" / "levin.log";
   for (const char* message : {"one\ntwo", "three"}) {
@@ -282,24 +260,20 @@ TEST_CASE("the log file of a rank receives every line with its time, also of the
   CHECK(std::filesystem::exists(folder.path() / "of_2.txt"));
 }
 
-TEST_CASE("a log file that cannot be opened is an error that names it, and changes nothing") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files, "a log file that cannot be opened is an error that names it, and changes nothing") {
   ConsoleOptions options = options_of_rank(1, 2);
   options.log_file = "/proc/levin.log";
   options.level = LogLevel::kError;
   CHECK_THROWS_WITH(console.configure(options), Catch::Contains("/proc/levin.rank_1.log"));
   CHECK_THROWS_AS(console.configure(options), levin::IoError);
   console.info("still here");
-  CHECK(files.output() == "still here\n");
+  CHECK(output() == "still here\n");
 }
 
-TEST_CASE("a link in the log file's place is refused, and what it leads to stays") {
-  const Files files;
+TEST_CASE_METHOD(Files, "a link in the log file's place is refused, and what it leads to stays") {
   const TemporaryFolder folder;
   std::ofstream(folder / "victim") << "precious";
   std::filesystem::create_symlink(folder / "victim", folder / "log");
-  Console console(files.output_fd(), files.error_fd());
   ConsoleOptions options;
   options.log_file = folder / "log";
   CHECK_THROWS_WITH(console.configure(options), Catch::Contains("cannot open " + (folder / "log").string()) &&
@@ -308,17 +282,15 @@ TEST_CASE("a link in the log file's place is refused, and what it leads to stays
   CHECK(read_text(folder / "victim") == "precious");
 }
 
-TEST_CASE("a full disk under the log file is told once on standard error") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files, "a full disk under the log file is told once on standard error") {
   ConsoleOptions options;
   options.log_file = "/dev/full";
   console.configure(options);
   console.info("a");
   console.info("b");
-  CHECK(files.output() == "a\nb\n");
-  CHECK(files.error().find("error: cannot write /dev/full: ") == 0);
-  CHECK(files.error().find("error:", 1) == std::string::npos);
+  CHECK(output() == "a\nb\n");
+  CHECK(error().find("error: cannot write /dev/full: ") == 0);
+  CHECK(error().find("error:", 1) == std::string::npos);
 }
 
 TEST_CASE("labels are coloured on a terminal, and not with NO_COLOR") {
@@ -389,9 +361,7 @@ TEST_CASE("a rank without a live line takes another rank's away before it prints
   CHECK(terminal.read() == "\r\033[K[rank 1] i\n");
 }
 
-TEST_CASE("lines of several threads do not mix") {
-  const Files files;
-  Console console(files.output_fd(), files.error_fd());
+TEST_CASE_METHOD(Files, "lines of several threads do not mix") {
   constexpr int kThreads = 4;
   constexpr int kLines = 200;
   std::vector<std::thread> threads;
@@ -404,7 +374,7 @@ TEST_CASE("lines of several threads do not mix") {
   }
   for (std::thread& thread : threads) thread.join();
   std::multiset<std::string> seen, expected;
-  std::istringstream lines(files.output());
+  std::istringstream lines(output());
   for (std::string line; std::getline(lines, line);) seen.insert(line);
   for (int thread = 0; thread < kThreads; ++thread) {
     for (int line = 0; line < kLines; ++line) {
