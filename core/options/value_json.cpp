@@ -1,5 +1,6 @@
 #include "levin/core/options/value_json.h"
 
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -8,114 +9,84 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr char kFloatKey[] = "$float";
 constexpr char kHexKey[] = "$hex";
 constexpr char kHexKeyPrefix[] = "$hex:";
 
 std::string hex(std::string_view bytes) {
-  static constexpr char digits[] = "0123456789abcdef";
   std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
+  for (const char byte : bytes) text += format("{:02x}", static_cast<unsigned char>(byte));
   return text;
 }
 
 std::string bytes_from_hex(std::string_view text) {
-  const auto digit = [](char c) -> int {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    throw IoError("not a hexadecimal number");
-  };
-  if (text.size() % 2 != 0) throw IoError("not a hexadecimal number");
   std::string bytes;
-  for (std::size_t i = 0; i < text.size(); i += 2) bytes += static_cast<char>(digit(text[i]) * 16 + digit(text[i + 1]));
+  for (; !text.empty(); text.remove_prefix(2)) {
+    unsigned byte = 0;
+    const char* const first = text.data();
+    const bool is_byte = text.size() > 1 && std::from_chars(first, first + 2, byte, /*base=*/16).ptr == first + 2;
+    if (!is_byte) throw IoError("not a hexadecimal number");
+    bytes += static_cast<char>(byte);
+  }
   return bytes;
 }
 
-// The text in JSON's quotes, or nothing when it is not UTF-8.
-bool append_quoted(std::string& out, const std::string& text) {
-  try {
-    out += json(text).dump();
-    return true;
-  } catch (const json::type_error&) {
-    return false;
+bool is_utf8(std::string_view text) {
+  for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
+    length = utf8_length(text);
+    if (length == 0) return false;
   }
+  return true;
 }
 
 std::string too_many_values() { return format("more than {} values", kMaxJsonValues); }
 
+/// The values as nlohmann's, which writes them.
 class Writer {
  public:
-  std::string out;
-
-  void write(const Value& value, std::size_t depth) {
+  ordered_json json_of(const Value& value, std::size_t depth = 0) {
     if (depth > kMaxJsonDepth) throw IoError(format("values nested deeper than {} levels", kMaxJsonDepth));
     if (++values_ > kMaxJsonValues) throw IoError(too_many_values());
-    if (value.is_null()) {
-      out += "null";
-    } else if (value.is_bool()) {
-      out += value.as_bool() ? "true" : "false";
-    } else if (value.is_int()) {
-      out += std::to_string(value.as_int());
-    } else if (value.is_double()) {
-      write_double(value.as_double());
-    } else if (value.is_string()) {
-      write_string(value.as_string());
-    } else if (value.is_list()) {
-      write_list(value.as_list(), depth);
-    } else {
-      write_map(value.as_map(), depth);
+    if (value.is_bool()) return value.as_bool();
+    if (value.is_int()) return value.as_int();
+    if (value.is_double()) return json_of_float(value.as_double());
+    if (value.is_string()) return json_of_text(value.as_string());
+    if (value.is_list()) {
+      ordered_json list = ordered_json::array();
+      for (const Value& element : value.as_list()) list.push_back(json_of(element, depth + 1));
+      return list;
     }
+    if (value.is_map()) {
+      // Put to the end of its vector: looking each key up first would take the square of their number.
+      ordered_json::object_t map;
+      map.reserve(value.size());
+      for (const auto& [key, element] : value.as_map()) map.emplace_back(key_of(key), json_of(element, depth + 1));
+      return ordered_json(std::move(map));
+    }
+    return nullptr;
   }
 
  private:
-  void write_double(double number) {
-    if (std::isfinite(number)) {
-      out += json(number).dump();
-    } else {
-      const char* name = std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
-      out += format("{{\"{}\":\"{}\"}}", kFloatKey, name);
-    }
+  static ordered_json form(const char* key, const std::string& text) { return ordered_json::object({{key, text}}); }
+  static ordered_json json_of_text(const std::string& text) {
+    if (is_utf8(text)) return text;
+    return form(kHexKey, hex(text));
   }
-
-  void write_string(const std::string& text) {
-    if (!append_quoted(out, text)) out += format("{{\"{}\":\"{}\"}}", kHexKey, hex(text));
+  static ordered_json json_of_float(double number) {
+    if (std::isfinite(number)) return number;
+    return form(kFloatKey, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
   }
-
-  void write_key(const std::string& key) {
-    const std::string escaped = key.starts_with('$') ? "$" + key : key;
-    if (!append_quoted(out, escaped)) out += format("\"{}{}\"", kHexKeyPrefix, hex(key));
-  }
-
-  void write_list(const Value::List& list, std::size_t depth) {
-    out += '[';
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (i > 0) out += ',';
-      write(list[i], depth + 1);
-    }
-    out += ']';
-  }
-
-  void write_map(const Value::Map& map, std::size_t depth) {
-    out += '{';
-    bool first = true;
-    for (const auto& [key, element] : map) {
-      if (!first) out += ',';
-      first = false;
-      write_key(key);
-      out += ':';
-      write(element, depth + 1);
-    }
-    out += '}';
+  static std::string key_of(const std::string& key) {
+    if (!is_utf8(key)) return kHexKeyPrefix + hex(key);
+    return key.starts_with('$') ? "$" + key : key;
   }
 
   std::size_t values_ = 0;
@@ -225,11 +196,7 @@ class Reader final : public json::json_sax_t {
 
 }  // namespace
 
-std::string to_json(const Value& value) {
-  Writer writer;
-  writer.write(value, 0);
-  return std::move(writer.out);
-}
+std::string to_json(const Value& value) { return Writer().json_of(value).dump(); }
 
 Value parse_json(std::string_view text, const JsonLimits& limits) {
   Reader reader(limits);
