@@ -1,6 +1,7 @@
 #include "levin/core/protocol/boundary_exchange.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -8,7 +9,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/metric_recorder.h"
+#include "levin/core/protocol/metric_store.h"
 
 namespace levin::detail {
 
@@ -64,10 +65,10 @@ void BoundaryExchange::settle() {
     }
     values.read();
     for (const DueMetric& due : exchanged_.metrics)
-      due.level == Level::kStep ? settle_step(*due.entry) : settle_epoch(*due.entry, due.entry->options.reduce);
+      due.level == Level::kStep ? due.entry->settle_step() : due.entry->settle_epoch(due.entry->options.reduce);
     for (MetricEntry* entry : table_.new_entries()) {
-      settle_step(*entry);
-      settle_epoch(*entry, entry->options.reduce);
+      entry->settle_step();
+      entry->settle_epoch(entry->options.reduce);
     }
   } catch (const std::exception& error) {
     failure_ = std::current_exception();
@@ -179,7 +180,7 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
-std::string rank_prefix(std::int64_t rank) { return std::string("rank_").append(std::to_string(rank)).append("_"); }
+std::string rank_prefix(std::int64_t rank) { return format("rank_{}_", rank); }
 
 namespace {
 
@@ -275,12 +276,7 @@ class MetricResult {
   MetricResult(MetricEntry& entry, Level level, std::span<const Slot> by_rank)
       : entry_(entry), level_(level), by_rank_(by_rank) {}
 
-  bool is_logged() const {
-    for (const Slot& slot : by_rank_) {
-      if (slot.present()) return true;
-    }
-    return false;
-  }
+  bool is_logged() const { return std::any_of(by_rank_.begin(), by_rank_.end(), std::mem_fn(&Slot::present)); }
   bool is_logged_by(std::size_t rank) const { return by_rank_[rank].present(); }
   bool is_local() const { return !is_reduced() && !entry_.options.rank_zero_only; }
 
@@ -297,7 +293,7 @@ class MetricResult {
     while (!is_logged_by(rank)) ++rank;
     return own_value(rank);
   }
-  const std::string& row_name() const { return level_ == Level::kStep ? entry_.step_name : entry_.epoch_name; }
+  const std::string& row_name() const { return entry_.name_of(level_); }
 
  private:
   bool is_reduced() const {
@@ -311,18 +307,9 @@ class MetricResult {
 
 void update_views(MetricViews& views, MetricEntry& entry, Level level, const MetricResult& result, std::size_t rank) {
   const double decided = result.decided_value();
-  if (level == Level::kStep) {
-    views.decide_step(entry, decided);
-  } else {
-    views.decide_epoch(entry, decided);
-  }
+  views.decide(entry, level, decided);
   if (result.is_local() && !result.is_logged_by(rank)) return;
-  const double shown = result.is_local() ? result.own_value(rank) : decided;
-  if (level == Level::kStep) {
-    views.show_step(entry, shown);
-  } else {
-    views.show_epoch(entry, shown);
-  }
+  views.show(entry, level, result.is_local() ? result.own_value(rank) : decided);
 }
 
 void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, const MetricResult& result, std::size_t rank,

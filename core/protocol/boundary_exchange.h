@@ -12,9 +12,22 @@
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/metric_table.h"
-#include "levin/core/protocol/metric_views.h"
 
-namespace levin::detail {
+namespace levin {
+
+// What is believed of what another rank says before it has arrived.
+
+/// The most bytes of new metrics that a rank may announce: some hundred thousand keys.
+inline constexpr std::uint64_t kMostNewMetricsBytes = std::uint64_t{64} << 20;
+/// The text in a field of fixed size that another rank has filled: up to its end, or the field's.
+inline std::string_view text_in(std::span<const char> field) {
+  const std::string_view text(field.data(), field.size());
+  return text.substr(0, text.find('\0'));
+}
+
+namespace detail {
+
+class MetricViews;
 
 /// What all ranks told one another at a boundary. Identical on all ranks.
 struct Exchanged {
@@ -60,24 +73,6 @@ class BoundaryExchange {
   std::int64_t collectives_ = 0;
 };
 
-}  // namespace levin::detail
-
-namespace levin {
-
-// What is believed of what another rank says before it has arrived.
-
-/// The most bytes of new metrics that a rank may announce: some hundred thousand keys.
-inline constexpr std::uint64_t kMostNewMetricsBytes = std::uint64_t{64} << 20;
-/// The text in a field of fixed size that another rank has filled: up to its end, or the field's.
-inline std::string_view text_in(std::span<const char> field) {
-  const std::string_view text(field.data(), field.size());
-  return text.substr(0, text.find('\0'));
-}
-
-}  // namespace levin
-
-namespace levin::detail {
-
 /// "rank 3", "ranks 0, 2", "ranks 0-5, 9". The ranks ascend.
 std::string rank_list(const std::vector<int>& ranks);
 
@@ -103,4 +98,5 @@ struct BoundaryPolicy {
 BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, int rank, const BoundaryPolicy& policy,
                          MetricViews& views);
 
-}  // namespace levin::detail
+}  // namespace detail
+}  // namespace levin

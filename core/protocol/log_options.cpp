@@ -1,5 +1,6 @@
 #include "levin/core/protocol/log_options.h"
 
+#include <array>
 #include <string_view>
 
 #include "levin/core/base/format.h"
@@ -7,17 +8,9 @@
 namespace levin {
 
 const char* reduce_name(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::kMean:
-      return "mean";
-    case Reduce::kSum:
-      return "sum";
-    case Reduce::kMin:
-      return "min";
-    case Reduce::kMax:
-      return "max";
-  }
-  return "unknown";
+  constexpr std::array<const char*, kReductions> kNames = {"mean", "sum", "min", "max"};
+  const auto index = static_cast<std::size_t>(reduce);
+  return index < kNames.size() ? kNames[index] : "unknown";
 }
 
 std::string CallSite::str() const {

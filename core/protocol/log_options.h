@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@ namespace levin {
 
 /// How values of one key become one value: over the steps of an epoch, and over ranks.
 enum class Reduce : std::uint8_t { kMean, kSum, kMin, kMax };
+inline constexpr std::size_t kReductions = 4;
 
 /// "mean", "sum", "min", "max".
 LEVIN_API const char* reduce_name(Reduce reduce);

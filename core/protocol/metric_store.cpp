@@ -1,27 +1,185 @@
 #include "levin/core/protocol/metric_store.h"
 
+#include <algorithm>
+#include <array>
+#include <thread>
 #include <utility>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
 #include "levin/core/protocol/boundary_exchange.h"
-#include "levin/core/protocol/metric_recorder.h"
 
 namespace levin {
+namespace detail {
+
+namespace {
+
+constexpr std::array kMaps = {&MetricMaps::callback, &MetricMaps::logged, &MetricMaps::progress_bar, &MetricMaps::monitored};
+enum : std::size_t { kCallback, kLogged, kProgressBar, kMonitored };
+
+/// Callbacks see a training step's values; of an evaluation they see the epoch's alone, as in Lightning.
+bool is_for_callbacks(const MetricEntry& entry, Level level) {
+  return level == Level::kEpoch || entry.group == MetricGroup::kTrain;
+}
+
+}  // namespace
+
+void MetricViews::put(MetricEntry& entry, std::size_t map, Level name, double value, const Deferred& deferred) {
+  if (entry.cells.generation != generation_) entry.cells = {.generation = generation_};
+  double*& place = entry.cells.places[map][static_cast<std::size_t>(name)];
+  if (place == nullptr) place = &(maps_.*kMaps[map])[entry.name_of(name)];
+  *place = value;
+  if (deferred) {
+    waiting_[place] = deferred;
+  } else if (!waiting_.empty()) {
+    waiting_.erase(place);
+  }
+}
+
+void MetricViews::show(MetricEntry& entry, Level level, double value, const Deferred& deferred) {
+  if (is_for_callbacks(entry, level)) {
+    put(entry, kCallback, Level::kNone, value, deferred);
+    if (entry.options.forked()) put(entry, kCallback, level, value, deferred);
+  }
+  if (entry.options.logger) put(entry, kLogged, level, value, deferred);
+  if (entry.options.prog_bar) put(entry, kProgressBar, level, value, deferred);
+}
+
+void MetricViews::decide(MetricEntry& entry, Level level, double value) {
+  if (!is_for_callbacks(entry, level)) return;
+  put(entry, kMonitored, Level::kNone, value);
+  if (entry.options.forked()) put(entry, kMonitored, level, value);
+}
+
+void MetricViews::set(const std::string& name, double value) {
+  for (MetricMap* map : {&maps_.callback, &maps_.monitored}) {
+    double& place = (*map)[name];
+    place = value;
+    waiting_.erase(&place);
+  }
+}
+
+void MetricViews::restore(MetricMaps maps) {
+  maps_ = std::move(maps);
+  waiting_.clear();
+  ++generation_;
+}
+
+const MetricMaps& MetricViews::maps() {
+  if (waiting_.empty()) return maps_;
+  DeferredValues values;
+  for (const auto& [place, value] : waiting_) values.add(value);
+  values.read();
+  for (const auto& [place, value] : waiting_) *place = value->read();
+  waiting_.clear();
+  return maps_;
+}
+
+std::optional<double> MetricViews::monitored(std::string_view name) const {
+  const auto found = maps_.monitored.find(name);
+  return found == maps_.monitored.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace detail
+
+using detail::Level;
+using detail::MetricEntry;
+using detail::MetricGroup;
+using detail::MetricKey;
+using detail::MetricOptions;
+using detail::MetricRecord;
+using detail::Slot;
+
+namespace {
+
+[[noreturn]] void misuse(Hook hook, std::string_view name, CallSite where, const std::string& why) {
+  const std::string place = hook == Hook::kNone ? "outside of a hook" : format("in {}", hook_name(hook));
+  throw MisuseError(format("log(\"{}\") {} ({}): {}", name, place, where.str(), why));
+}
+
+void check_name(const MetricKey& key, CallSite where) {
+  const std::string_view name = key.name;
+  if (name.empty()) misuse(key.hook, name, where, "the name is empty");
+  const auto is_control = [](char character) { return static_cast<unsigned char>(character) < 0x20 || character == 0x7f; };
+  if (std::any_of(name.begin(), name.end(), is_control)) {
+    std::string visible(name);
+    std::replace_if(visible.begin(), visible.end(), is_control, '?');
+    misuse(key.hook, visible, where, "the name contains a line break or another control character");
+  }
+  if (name == "step" || name == "epoch") {
+    misuse(key.hook, name, where,
+           "this name is reserved: levin writes the step and the epoch of every row itself; choose another name");
+  }
+  if (name.find("/dataloader_idx_") != std::string_view::npos) {
+    misuse(key.hook, name, where,
+           "\"/dataloader_idx_\" is reserved: levin adds it when there are several loaders (see add_dataloader_idx)");
+  }
+}
+
+/// The epoch values of two ranks as one.
+Slot joined(Reduce reduce, const Slot& one, const Slot& other) {
+  if (!one.present() || !other.present()) return one.present() ? one : other;
+  return {detail::combine(reduce, one.value, other.value), one.weight + other.weight};
+}
+
+/// The step values of two ranks as one.
+Slot joined_step(Reduce reduce, const Slot& one, const Slot& other) {
+  if (!one.present() || !other.present()) return one.present() ? one : other;
+  const std::array<Slot, 2> both = {one, other};
+  return {detail::reduce_step(both, reduce), one.weight + other.weight};
+}
+
+[[noreturn]] void level_error(const MetricKey& key, const MetricOptions& options, CallSite where) {
+  if (!options.on_step && !options.on_epoch) {
+    misuse(key.hook, key.name, where, "on_step and on_epoch are both false, so that the value would go nowhere");
+  }
+  misuse(key.hook, key.name, where, "this hook runs once an epoch: on_step must be false and on_epoch true");
+}
+
+/// A stage, and the batch that it works on.
+struct StageInWork {
+  Stage stage = Stage::kTrain;
+  MetricGroup group = MetricGroup::kCount;
+  bool in_batch = false;
+  BatchScope batch;
+};
+
+struct BatchCounts {
+  std::int64_t run = 0;
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+};
+
+}  // namespace
 
 struct MetricStore::State {
   State(ControlGroup& its_group, Options its_options)
-      : group(its_group),
-        options(std::move(its_options)),
-        recorder(table, views, group.rank(), group.size()),
-        exchange(group, table) {}
+      : group(its_group), options(std::move(its_options)), exchange(group, table) {}
+
+  StageInWork& now() { return stages.back(); }
+  BatchCounts& counts(MetricGroup of) { return counts_by_group[static_cast<std::size_t>(of)]; }
+  void reset(MetricGroup of);
+  MetricEntry& entry_of(Hook hook, std::string_view name, const LogOptions& log_options, CallSite where);
+  double weight_of(const LogOptions& log_options, const MetricEntry& entry, CallSite where);
+  bool counts_here(const MetricEntry& entry) const { return group.rank() == 0 || !entry.options.rank_zero_only; }
+  /// `deferred`: the value itself, where it is still on a device.
+  void set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred = nullptr);
+  /// Called: before an entry changes.
+  void keep_marked(MetricEntry& entry);
+  /// Called: after a boundary, when what it carries has been exchanged.
+  void end_boundary(BoundaryKind kind);
+  void restore(const SavedMetric& saved);
 
   ControlGroup& group;
   Options options;
   detail::MetricTable table;
   detail::MetricViews views;
-  detail::MetricRecorder recorder;
   detail::BoundaryExchange exchange;
   std::size_t coverage_warnings = 0;
+  const std::thread::id thread = std::this_thread::get_id();
+  std::vector<StageInWork> stages{StageInWork{}};  ///< the outermost is no stage at all
+  std::array<BatchCounts, detail::kMetricGroups + 1> counts_by_group{};
+  std::int64_t mark = 1;
 };
 
 MetricStore::MetricStore(ControlGroup& group, Options options) : state_(std::make_unique<State>(group, std::move(options))) {}
@@ -32,70 +190,230 @@ void MetricStore::clear() {
   state_ = std::make_unique<State>(state_->group, std::move(state_->options));
 }
 
+void MetricStore::State::reset(MetricGroup of) {
+  if (of == MetricGroup::kCount) return;
+  table.reset(of);
+  counts(of).epoch = counts(of).step = 0;
+}
+
 void MetricStore::begin_stage(Stage stage) {
-  if (state_->recorder.is_idle()) state_->views.clear();
-  state_->recorder.begin_stage(stage);
+  if (state_->stages.size() == 1) state_->views.restore({});
+  state_->stages.push_back({.stage = stage, .group = detail::group_of(stage), .batch = {}});
+  state_->reset(detail::group_of(stage));
 }
 
 void MetricStore::end_stage() {
-  const Stage ended = state_->recorder.end_stage();
-  if (ended == Stage::kSanityCheck) state_->views.clear();
+  if (state_->stages.size() == 1) throw MisuseError("MetricStore::end_stage() without a stage that has begun");
+  const StageInWork ended = state_->now();
+  state_->stages.pop_back();
+  if (ended.stage != Stage::kSanityCheck) return;
+  state_->reset(ended.group);
+  state_->views.restore({});
 }
 
-void MetricStore::begin_batch(const BatchScope& scope) { state_->recorder.begin_batch(scope); }
-void MetricStore::end_batch() { state_->recorder.end_batch(); }
-void MetricStore::reset_epoch() { state_->recorder.reset_epoch(); }
-
-void MetricStore::mark() { state_->recorder.mark(); }
-
-MetricSnapshot MetricStore::save(MetricMoment moment) {
-  MetricSnapshot snapshot = state_->recorder.save(moment);
-  snapshot.maps = maps();
-  return snapshot;
+void MetricStore::begin_batch(const BatchScope& batch) {
+  state_->now().in_batch = true;
+  state_->now().batch = batch;
+  BatchCounts& count = state_->counts(state_->now().group);
+  ++count.run;
+  // A rank that is out of data takes part in the batch of the others, and has nothing to log.
+  if (batch.batch_size == 0) return;
+  ++count.epoch;
+  ++count.step;
 }
 
-MetricMaps MetricStore::maps() const { return state_->views.maps(); }
+void MetricStore::end_batch() { state_->now().in_batch = false; }
+void MetricStore::reset_epoch() { state_->reset(state_->now().group); }
 
-void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
-  if (by_rank.empty()) return;
-  state_->recorder.restore(by_rank);
-  state_->views.restore(by_rank.front().maps);
+MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, const LogOptions& log_options, CallSite where) {
+  const HookPolicy policy = hook_policy(hook);
+  if (std::this_thread::get_id() != thread) {
+    misuse(hook, name, where,
+           "another thread than the one that runs the hooks may not log; keep the value, and log it in the next hook");
+  }
+  if (!policy.may_log) misuse(hook, name, where, "metrics cannot be logged here; log in the hooks of a step or of an epoch");
+
+  MetricKey key{hook, name, -1};
+  if (now().in_batch && now().batch.num_dataloaders > 1 && log_options.add_dataloader_idx &&
+      detail::group_of(hook) != MetricGroup::kTrain) {
+    key.dataloader_idx = static_cast<std::int32_t>(now().batch.dataloader_idx);
+  }
+  const MetricOptions resolved = detail::resolve(log_options, policy);
+  if (policy.epoch_only ? resolved.on_step || !resolved.on_epoch : !resolved.on_step && !resolved.on_epoch) {
+    level_error(key, resolved, where);
+  }
+  MetricEntry* entry = table.find(key);
+  if (entry == nullptr) {
+    check_name(key, where);
+    return table.add(key, resolved, where.str(), group.rank());
+  }
+  if (!(entry->options == resolved)) {
+    misuse(hook, name, where,
+           format("its options are {} here, but {} at {} on rank {}: give one key the same options everywhere, or log under "
+                  "another name",
+                  resolved.str(), entry->options.str(), entry->site, entry->site_rank));
+  }
+  return *entry;
+}
+
+double MetricStore::State::weight_of(const LogOptions& log_options, const MetricEntry& entry, CallSite where) {
+  const std::int64_t weight = log_options.batch_size.value_or(now().in_batch ? now().batch.batch_size : 1);
+  if (weight < 0) misuse(entry.hook, entry.name, where, format("batch_size is {}; it must not be negative", weight));
+  return static_cast<double>(weight);
+}
+
+void MetricStore::State::keep_marked(MetricEntry& entry) {
+  if (entry.marked == mark) return;
+  entry.marked = mark;
+  entry.at_mark = entry;
+}
+
+void MetricStore::State::set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred) {
+  entry.step = slot;
+  entry.deferred_step = std::move(deferred);
+  entry.step_is_new = entry.step_is_unshared = true;
+  entry.step_batch = counts(entry.group).run;
+  // No boundary lies between the batches of an evaluation, so that its step values stay this rank's own.
+  const bool is_reduced = entry.group == MetricGroup::kTrain && entry.options.step_is_reduced();
+  if (group.size() == 1 || !is_reduced) views.show(entry, Level::kStep, slot.value, entry.deferred_step);
 }
 
 void MetricStore::log(std::string_view name, double value, const LogOptions& options, CallSite where) {
-  state_->recorder.log(hook_, name, value, options, where);
+  MetricEntry& entry = state_->entry_of(hook_, name, options, where);
+  const double weight = state_->weight_of(options, entry, where);
+  if (!state_->counts_here(entry)) return;
+  state_->keep_marked(entry);
+  if (entry.options.on_step) state_->set_step(entry, {value, weight});
+  if (entry.options.on_epoch) entry.epoch.accumulate(entry.options.reduce, value, weight);
 }
 
 void MetricStore::log(std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where) {
-  state_->recorder.log(hook_, name, std::move(value), options, where);
+  MetricEntry& entry = state_->entry_of(hook_, name, options, where);
+  const double weight = state_->weight_of(options, entry, where);
+  if (!state_->counts_here(entry)) return;
+  state_->keep_marked(entry);
+  const Reduce reduce = entry.options.reduce;
+  if (entry.options.on_epoch) {
+    // The weight is known here and now; the value follows when it is read.
+    entry.epoch.accumulate(reduce, detail::identity(reduce), weight);
+    if (reduce != Reduce::kMean || weight > 0) {
+      entry.deferred_epoch = value->added_to(entry.deferred_epoch, reduce, weight);
+    }
+  }
+  if (entry.options.on_step) {
+    value->keep();
+    state_->set_step(entry, {0, weight}, std::move(value));
+  }
 }
 
 BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, const BoundaryPayload& payload) {
   State& state = *state_;
-  const detail::Level level = detail::level_of(boundary.kind);
-  const detail::MetricGroup group = detail::group_of(boundary.stage);
-  const std::int64_t batches = state.recorder.batches(group, level);
+  const BatchCounts& count = state.counts(detail::group_of(boundary.stage));
+  const std::int64_t batches = detail::level_of(boundary.kind) == Level::kStep ? count.step : count.epoch;
   const detail::Exchanged& exchanged = state.exchange.meet(boundary, hook_, votes, payload, batches);
   BoundaryOutcome outcome =
       detail::conclude(boundary, exchanged, state.group.rank(),
                        {state.options.strict_logging, state.options.warn, state.coverage_warnings}, state.views);
-  state.recorder.end_boundary(boundary.kind);
+  state.end_boundary(boundary.kind);
   return outcome;
 }
 
-const MetricMap& MetricStore::callback_metrics() const { return state_->views.callback(); }
-const MetricMap& MetricStore::logged_metrics() const { return state_->views.logged(); }
-const MetricMap& MetricStore::progress_bar_metrics() const { return state_->views.progress_bar(); }
+void MetricStore::State::end_boundary(BoundaryKind kind) {
+  if (!detail::carries_steps(kind)) return;
+  const bool ends_step = kind == BoundaryKind::kTrainStep;
+  for (MetricEntry* entry : table.layout(MetricGroup::kTrain, Level::kStep)) {
+    if (!entry->step_is_unshared && !entry->step_is_new) continue;
+    keep_marked(*entry);
+    entry->step_is_unshared = false;
+    if (ends_step) entry->step_is_new = false;
+  }
+  if (ends_step) counts(MetricGroup::kTrain).step = 0;
+}
+
+MetricMap MetricStore::local_step_row() const {
+  MetricMap row;
+  const MetricGroup group = state_->now().group;
+  if (group == MetricGroup::kCount) return row;
+  std::vector<MetricEntry*> entries;
+  DeferredValues deferred;
+  for (MetricEntry& entry : state_->table.entries()) {
+    if (entry.group != group || !entry.options.logger || !entry.step.present() || entry.step_batch != state_->counts(group).run)
+      continue;
+    entries.push_back(&entry);
+    deferred.add(entry.deferred_step);
+  }
+  deferred.read();
+  for (MetricEntry* entry : entries) {
+    entry->settle_step();
+    row[entry->step_name] = entry->step.value;
+  }
+  return row;
+}
+
+void MetricStore::mark() { ++state_->mark; }
+
+MetricSnapshot MetricStore::save(MetricMoment moment) {
+  const BatchCounts& count = state_->counts(MetricGroup::kTrain);
+  MetricSnapshot snapshot{.training = {}, .epoch_batches = count.epoch, .step_batches = count.step, .maps = maps()};
+  const auto record_of = [&](MetricEntry& entry) -> MetricRecord& {
+    const bool changed = moment == MetricMoment::kMark && entry.marked == state_->mark;
+    return changed ? entry.at_mark : entry;
+  };
+  DeferredValues deferred;
+  for (MetricEntry& entry : state_->table.entries()) {
+    if (entry.group != MetricGroup::kTrain) continue;
+    deferred.add(record_of(entry).deferred_step);
+    deferred.add(record_of(entry).deferred_epoch);
+  }
+  deferred.read();
+  for (MetricEntry& entry : state_->table.entries()) {
+    MetricRecord& record = record_of(entry);
+    if (entry.group != MetricGroup::kTrain || (!record.epoch.present() && !record.step.present())) continue;
+    record.settle_step();
+    record.settle_epoch(entry.options.reduce);
+    snapshot.training.push_back(
+        {{entry.hook, entry.dataloader_idx, entry.name, entry.options, entry.site, record.step, record.epoch},
+         record.step_is_new,
+         record.step_is_unshared,
+         record.step_batch == count.run});
+  }
+  return snapshot;
+}
+
+void MetricStore::restore(const std::vector<MetricSnapshot>& by_rank) {
+  if (by_rank.empty()) return;
+  state_->reset(MetricGroup::kTrain);
+  BatchCounts& count = state_->counts(MetricGroup::kTrain);
+  for (const MetricSnapshot& snapshot : by_rank) {
+    count.epoch += snapshot.epoch_batches;
+    count.step += snapshot.step_batches;
+    for (const SavedMetric& saved : snapshot.training) state_->restore(saved);
+  }
+  state_->views.restore(by_rank.front().maps);
+}
+
+void MetricStore::State::restore(const SavedMetric& saved) {
+  const detail::NewMetric& metric = saved.metric;
+  const MetricKey key{metric.hook, metric.name, metric.dataloader_idx};
+  MetricEntry* entry = table.find(key);
+  if (entry == nullptr) entry = &table.add(key, metric.options, metric.site, group.rank());
+  if (!(entry->options == metric.options)) return;
+  entry->epoch = joined(metric.options.reduce, entry->epoch, metric.epoch);
+  entry->step = joined_step(metric.options.reduce, entry->step, metric.step);
+  entry->step_is_new |= saved.step_is_new;
+  entry->step_is_unshared |= saved.step_is_unshared;
+  if (saved.of_last_batch) entry->step_batch = counts(MetricGroup::kTrain).run;
+}
+
+const MetricMaps& MetricStore::maps() const { return state_->views.maps(); }
 
 std::optional<double> MetricStore::monitored(std::string_view name) const {
   if (state_->group.size() > 1) return state_->views.monitored(name);
-  const auto found = state_->views.callback().find(name);
-  if (found == state_->views.callback().end()) return std::nullopt;
-  return found->second;
+  const auto found = callback_metrics().find(name);
+  return found == callback_metrics().end() ? std::nullopt : std::optional(found->second);
 }
 
-MetricMap MetricStore::local_step_row() const { return state_->recorder.local_step_row(); }
-void MetricStore::set_callback_metric(std::string_view name, double value) { state_->views.set(name, value); }
+void MetricStore::set_callback_metric(std::string_view name, double value) { state_->views.set(std::string(name), value); }
 std::int64_t MetricStore::collectives() const { return state_->exchange.collectives(); }
 
 }  // namespace levin

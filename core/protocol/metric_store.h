@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "levin/core/base/hook.h"
@@ -13,6 +14,7 @@
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
 #include "levin/core/protocol/log_options.h"
+#include "levin/core/protocol/metric_row.h"
 #include "levin/core/protocol/metric_table.h"
 
 namespace levin {
@@ -24,6 +26,38 @@ struct MetricMaps {
   MetricMap progress_bar;
   MetricMap monitored;
 };
+
+namespace detail {
+
+/// The maps that users read. Values are written when they become known, so reading is pure, and free but for values that are
+/// still on a device: it waits for those.
+class MetricViews {
+ public:
+  /// A value of a step or an epoch, as this rank may show it; the plain name of a forked key follows whichever was shown last.
+  /// `deferred` takes the place of `value` when somebody reads it.
+  void show(MetricEntry& entry, Level level, double value, const std::shared_ptr<DeferredValue>& deferred = nullptr);
+  /// The value that monitors decide on: the same on all ranks.
+  void decide(MetricEntry& entry, Level level, double value);
+  /// A value that belongs to no log(): shown to callbacks and monitored.
+  void set(const std::string& name, double value);
+  /// Shows these values, and no others.
+  void restore(MetricMaps maps);
+
+  const MetricMaps& maps();
+  std::optional<double> monitored(std::string_view name) const;
+
+ private:
+  using Deferred = std::shared_ptr<DeferredValue>;
+
+  /// `map`: of MetricMaps, by its number.
+  void put(MetricEntry& entry, std::size_t map, Level name, double value, const Deferred& deferred = nullptr);
+
+  MetricMaps maps_;
+  std::uint64_t generation_ = 1;                   ///< cells of an older one point into maps that have been cleared
+  std::unordered_map<double*, Deferred> waiting_;  ///< values in the maps that are still on a device
+};
+
+}  // namespace detail
 
 /// A metric of the training epoch under way, with what one rank has recorded of it.
 struct SavedMetric {
@@ -40,9 +74,6 @@ struct MetricSnapshot {
   std::int64_t step_batches = 0;   ///< since the last one of a step
   MetricMaps maps;
 };
-
-struct MetricMaps;
-struct MetricSnapshot;
 
 /// Of which moment a snapshot is: now, or the last mark().
 enum class MetricMoment : std::uint8_t { kNow, kMark };
@@ -93,7 +124,6 @@ class MetricStore {
   /// What this rank has recorded of training, for a checkpoint, and the maps as they are now. Waits for values that are still
   /// on a device.
   MetricSnapshot save(MetricMoment moment);
-  MetricMaps maps() const;
   /// Puts a snapshot back, in place of all that has been recorded of training and shown: `by_rank` is what this rank, or
   /// several in place of which this one goes on, had. The maps are the first one's. A key whose options are others now starts
   /// anew. Nothing is restored from an empty list.
@@ -111,9 +141,10 @@ class MetricStore {
 
   /// The views of Lightning. Pure: reading them never communicates, on any rank, at any time. Waits for those values that are
   /// still on a device.
-  const MetricMap& callback_metrics() const;
-  const MetricMap& logged_metrics() const;
-  const MetricMap& progress_bar_metrics() const;
+  const MetricMaps& maps() const;
+  const MetricMap& callback_metrics() const { return maps().callback; }
+  const MetricMap& logged_metrics() const { return maps().logged; }
+  const MetricMap& progress_bar_metrics() const { return maps().progress_bar; }
   /// The value a monitor decides on, identical on all ranks: the reduced or rank-zero value, or, for a value kept local, rank
   /// 0's. On one rank it is the newest; on several as of the last boundary that carries it. Unset while no rank has logged the
   /// key.

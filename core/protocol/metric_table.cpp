@@ -8,7 +8,17 @@
 
 #include "levin/core/base/format.h"
 
-namespace levin::detail {
+namespace levin {
+
+void DeferredValue::read_with(std::span<DeferredValue* const>) {}
+
+void DeferredValues::read() {
+  std::sort(values_.begin(), values_.end());
+  values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
+  if (values_.size() > 1) values_.front()->read_with(values_);
+}
+
+namespace detail {
 
 double identity(Reduce reduce) {
   if (reduce == Reduce::kMin) return std::numeric_limits<double>::infinity();
@@ -114,6 +124,18 @@ std::size_t MetricKeyHash::operator()(const MetricKey& key) const {
   return std::hash<std::string_view>()(key.name) ^ place * 0x9e3779b97f4a7c15ull;
 }
 
+void MetricRecord::settle_step() {
+  if (!deferred_step) return;
+  step.value = deferred_step->read();
+  deferred_step.reset();
+}
+
+void MetricRecord::settle_epoch(Reduce reduce) {
+  if (!deferred_epoch) return;
+  epoch.value = combine(reduce, epoch.value, deferred_epoch->read());
+  deferred_epoch.reset();
+}
+
 MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options, std::string its_site, int its_site_rank)
     : hook(key.hook),
       name(key.name),
@@ -183,38 +205,6 @@ void MetricTable::reset(MetricGroup group) {
   }
 }
 
-}  // namespace levin::detail
-
-namespace levin {
-
-void DeferredValue::read_with(std::span<DeferredValue* const>) {}
-
-void DeferredValues::read() {
-  std::sort(values_.begin(), values_.end());
-  values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
-  if (values_.size() > 1) values_.front()->read_with(values_);
-}
-
-}  // namespace levin
-
-namespace levin::detail {
-
-namespace {
-
-// Two bits hold these four: of a fifth the compiler says that it is missing here.
-int code_of(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::kMean:
-    case Reduce::kSum:
-    case Reduce::kMin:
-    case Reduce::kMax:
-      return static_cast<int>(reduce);
-  }
-  return 0;
-}
-
-}  // namespace
-
 std::string MetricOptions::str() const {
   std::string text = format("on_step={}, on_epoch={}, reduce={}", on_step, on_epoch, reduce_name(reduce));
   if (prog_bar) text += ", prog_bar=true";
@@ -226,8 +216,9 @@ std::string MetricOptions::str() const {
 }
 
 std::uint16_t MetricOptions::pack() const {
+  static_assert(kReductions <= 4, "two bits hold it");
   const int bits = on_step | on_epoch << 1 | prog_bar << 2 | logger << 3 | rank_zero_only << 4 | per_rank << 5 |
-                   code_of(reduce) << 6 | static_cast<int>(sync) << 8;
+                   static_cast<int>(reduce) << 6 | static_cast<int>(sync) << 8;
   return static_cast<std::uint16_t>(bits);
 }
 
@@ -245,4 +236,5 @@ std::optional<MetricOptions> MetricOptions::unpack(std::uint16_t bits) {
   return options;
 }
 
-}  // namespace levin::detail
+}  // namespace detail
+}  // namespace levin

@@ -51,9 +51,7 @@ class DeferredValues {
   std::vector<DeferredValue*> values_;
 };
 
-}  // namespace levin
-
-namespace levin::detail {
+namespace detail {
 
 /// What sync_dist says: nothing, true or false.
 enum class SyncDist : std::uint8_t { kByLevel, kAlways, kNever };
@@ -145,19 +143,11 @@ struct MetricKeyHash {
   std::size_t operator()(const MetricKey& key) const;
 };
 
-/// Places in the views' maps that belong to one metric, so that writing them costs no search. See MetricViews.
+/// Places in the views' maps that belong to one metric, so that writing them costs no search: by map, and by name
+/// (Level::kNone: the plain one). See MetricViews.
 struct ViewCells {
   std::uint64_t generation = 0;
-  double* callback_plain = nullptr;
-  double* callback_step = nullptr;
-  double* callback_epoch = nullptr;
-  double* logged_step = nullptr;
-  double* logged_epoch = nullptr;
-  double* bar_step = nullptr;
-  double* bar_epoch = nullptr;
-  double* monitored_plain = nullptr;
-  double* monitored_step = nullptr;
-  double* monitored_epoch = nullptr;
+  std::array<std::array<double*, 3>, 4> places{};
 };
 
 /// What one rank has recorded of a metric.
@@ -169,6 +159,10 @@ struct MetricRecord {
   Slot epoch;                                     ///< everything since the epoch began
   std::shared_ptr<DeferredValue> deferred_step;   ///< takes the place of step.value
   std::shared_ptr<DeferredValue> deferred_epoch;  ///< still to be taken into epoch.value
+
+  /// Takes what is deferred into the slots, `reduce`d, and waits for it where nobody has read it before.
+  void settle_step();
+  void settle_epoch(Reduce reduce);
 };
 
 /// One metric: its identity, what this rank has recorded of it, and whether the ranks have agreed on it.
@@ -197,7 +191,13 @@ struct MetricEntry : MetricRecord {
 
   bool agreed = false;  ///< every rank knows it and it has a slot in the frames
   bool warned = false;  ///< the ranks that do not log it have been named
+
   ViewCells cells;
+
+  /// kNone: the plain name.
+  const std::string& name_of(Level level) const {
+    return level == Level::kNone ? plain_name : level == Level::kStep ? step_name : epoch_name;
+  }
 };
 
 /// A metric that a boundary carries, with what is due of it.
@@ -243,4 +243,5 @@ class MetricTable {
   Fnv1aHash agreed_hash_;
 };
 
-}  // namespace levin::detail
+}  // namespace detail
+}  // namespace levin

@@ -12,7 +12,6 @@ using levin::detail::Slot;
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Slot accumulated(Reduce reduce, const std::vector<std::pair<double, double>>& values) {
   Slot slot;
@@ -49,22 +48,6 @@ TEST_CASE("NaN shows in every reduction, wherever it stands") {
       CHECK(std::isnan(reduce_epoch(ranks, reduce)));
     }
   }
-}
-
-TEST_CASE("infinities are values") {
-  CHECK(epoch_value(accumulated(Reduce::kMin, {{kInfinity, 1}}), Reduce::kMin) == kInfinity);
-  CHECK(epoch_value(accumulated(Reduce::kMax, {{-kInfinity, 1}, {1, 1}}), Reduce::kMax) == 1);
-}
-
-TEST_CASE("over ranks, those that did not log take no part") {
-  const std::array<Slot, 4> ranks{accumulated(Reduce::kMean, {{1, 1}, {4, 2}}), Slot{}, accumulated(Reduce::kMean, {{10, 3}}),
-                                  Slot{}};
-  CHECK(reduce_epoch(ranks, Reduce::kMean) == Approx(39.0 / 6));
-  const std::array<Slot, 3> steps{Slot{2, 1}, Slot{}, Slot{8, 3}};
-  CHECK(reduce_step(steps, Reduce::kMean) == 6.5);
-  CHECK(reduce_step(steps, Reduce::kSum) == 10);
-  CHECK(reduce_step(steps, Reduce::kMin) == 2);
-  CHECK(reduce_step(steps, Reduce::kMax) == 8);
 }
 
 TEST_CASE("a step value that one rank logged comes out bit for bit") {

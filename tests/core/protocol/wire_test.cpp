@@ -13,6 +13,25 @@
 using namespace levin;
 using namespace levin::detail;
 
+namespace {
+
+/// Rank 1 of 2; rank 0 wishes to stop, in the reduction that it says.
+struct TwoRanks final : ControlGroup {
+  int rank() const override { return 1; }
+  int size() const override { return 2; }
+  std::vector<std::string> gather(std::string_view, std::uint64_t, const char*) override { return {}; }
+  std::string broadcast(std::string_view, int, std::uint64_t, const char*) override { return ""; }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override {
+    check_sizes(mine, all, what);
+    const PublishedVotes first{sequence, pack(Votes{.stop = true})};
+    std::memcpy(all.data(), &first, sizeof first);
+    std::memcpy(all.data() + sizeof first, mine.data(), mine.size());
+  }
+  std::int64_t sequence = 7;
+};
+
+}  // namespace
+
 TEST_CASE("new metrics arrive as they were packed") {
   NewMetrics new_metrics;
   new_metrics.failure = "no";
@@ -30,13 +49,15 @@ TEST_CASE("new metrics arrive as they were packed") {
   CHECK(copy.metrics[0].epoch.weight == 4);
 }
 
-TEST_CASE("new metrics cut short anywhere are refused, never read past their end") {
+TEST_CASE("new metrics cut short anywhere, or with more after their end, are refused") {
   NewMetrics new_metrics;
   new_metrics.metrics.push_back({Hook::kTrainingStep, -1, "loss", {.on_step = true}, "a.cpp:7", {}, {}});
-  const std::vector<std::byte> bytes = pack(new_metrics);
+  std::vector<std::byte> bytes = pack(new_metrics);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CHECK_THROWS_AS(unpack_new_metrics(std::span(bytes).first(size)), DesyncError);
   }
+  bytes.push_back(std::byte{0});
+  CHECK_THROWS_AS(unpack_new_metrics(bytes), DesyncError);
 }
 
 TEST_CASE("all options survive packing, and other bits are refused") {
@@ -86,30 +107,11 @@ TEST_CASE("lists of ranks are short") {
   CHECK(rank_list({3}) == "rank 3");
   CHECK(rank_list({0, 1}) == "ranks 0, 1");
   CHECK(rank_list({0, 1, 2, 3, 7, 9, 10}) == "ranks 0-3, 7, 9, 10");
-}
-
-TEST_CASE("the channel of one process gives back the last votes, and only those") {
-  SingleProcessGroup group;
-  GatheredVoteChannel board(group);
-  board.publish(4, {.stop = true, .signal = 15});
-  CHECK(board.read(4) == std::vector<Votes>{{.stop = true, .signal = 15}});
-  CHECK_THROWS_WITH(board.read(3), Catch::Contains("rank 0 is in gradient reduction 4, rank 0 in 3"));
+  CHECK(rank_prefix(12) == "rank_12_");
 }
 
 TEST_CASE("votes that travel by themselves are read by rank, and never for another reduction") {
-  /// Rank 1 of 2; rank 0 wishes to stop, in the reduction that it says.
-  struct TwoRanks : ControlGroup {
-    int rank() const override { return 1; }
-    int size() const override { return 2; }
-    std::vector<std::string> gather(std::string_view, std::uint64_t, const char*) override { return {}; }
-    std::string broadcast(std::string_view, int, std::uint64_t, const char*) override { return ""; }
-    void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char*) override {
-      const PublishedVotes first{sequence, pack(Votes{.stop = true})};
-      std::memcpy(all.data(), &first, sizeof first);
-      std::memcpy(all.data() + sizeof first, mine.data(), mine.size());
-    }
-    std::int64_t sequence = 7;
-  } group;
+  TwoRanks group;
   GatheredVoteChannel board(group);
   board.publish(7, Votes{.gradient_weight = 3});
   const std::vector<Votes> read = board.read(7);
@@ -143,12 +145,6 @@ TEST_CASE("headers that no rank can have written are named, however alike they a
              Contains("rank 1 is announcing 67108865 bytes of new metrics, where 67108864 are the most"));
 }
 
-TEST_CASE("new metrics with more after their end are refused") {
-  std::vector<std::byte> bytes = pack(NewMetrics{});
-  bytes.push_back(std::byte{0});
-  CHECK_THROWS_AS(unpack_new_metrics(bytes), DesyncError);
-}
-
 TEST_CASE("a text field without an end is read no further than it is long") {
   const std::array<char, 3> full = {'a', 'b', 'c'};
   const std::array<char, 4> ended = {'a', '\0', 'c', 'd'};
@@ -169,36 +165,10 @@ TEST_CASE("each vote travels by itself, and one rank's is everyone's") {
   }
 }
 
-TEST_CASE("votes that ranks published for a reduction are those of that reduction only") {
-  const Votes skip{.gradient_weight = 5};
-  const std::array<PublishedVotes, 2> same = {{{7, pack(Votes{})}, {7, pack(skip)}}};
-  const std::vector<Votes> votes = unpack_votes(same, 7, 0);
-  REQUIRE(votes.size() == 2);
-  CHECK(votes[0] == Votes{});
-  CHECK(votes[1] == skip);
-  const std::array<PublishedVotes, 2> different = {{{7, pack(Votes{})}, {8, pack(skip)}}};
-  CHECK_THROWS_WITH(unpack_votes(different, 7, 0),
-                    "rank 1 is in gradient reduction 8, rank 0 in 7: ranks do not call backward in the same order");
-}
-
 TEST_CASE("a buffer that is not for all ranks is refused") {
-  struct TwoRanks final : ControlGroup {
-    int rank() const override { return 0; }
-    int size() const override { return 2; }
-    std::vector<std::string> gather(std::string_view, std::uint64_t, const char*) override { return {}; }
-    std::string broadcast(std::string_view, int, std::uint64_t, const char*) override { return ""; }
-    void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override {
-      check_sizes(mine, all, what);
-    }
-  };
-  std::array<std::byte, 8> all{};
-  const std::array<std::byte, 4> mine{};
+  const std::array<std::byte, sizeof(PublishedVotes)> mine{};
+  std::array<std::byte, 2 * sizeof(PublishedVotes)> all{};
   TwoRanks().all_gather(mine, all, "a test");
   CHECK_THROWS_WITH(TwoRanks().all_gather(mine, std::span(all).first(7), "a test"),
-                    "all_gather in a test: the buffer for all ranks has 7 bytes instead of 4 a rank");
-}
-
-TEST_CASE("a rank's own keys begin with its number") {
-  CHECK(rank_prefix(0) == "rank_0_");
-  CHECK(rank_prefix(12) == "rank_12_");
+                    "all_gather in a test: the buffer for all ranks has 7 bytes instead of 16 a rank");
 }
