@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/optimizers/lr_scheduler.h"
@@ -31,29 +32,24 @@ std::vector<std::vector<std::string>> learning_rate_names(const std::vector<Moni
 }
 
 std::vector<NamedParameterGroup> named_parameter_groups(const Trainer& trainer) {
-  struct Watched {
-    torch::optim::Optimizer* optimizer;
-    const SchedulerConfig* scheduler;
-  };
-  std::vector<Watched> watched;
-  for (const SchedulerConfig& config : trainer.scheduler_configs())
-    watched.push_back({&config.scheduler->optimizer(), &config});
-  const std::vector<Watched> scheduled = watched;
-  for (const auto& optimizer : trainer.optimizers()) {
-    const bool seen = std::any_of(scheduled.begin(), scheduled.end(),
-                                  [&](const Watched& other) { return other.optimizer == optimizer.get(); });
-    if (!seen) watched.push_back({optimizer.get(), nullptr});
-  }
+  std::vector<std::pair<torch::optim::Optimizer*, const SchedulerConfig*>> watched;
   std::vector<MonitoredOptimizer> described;
-  for (const Watched& entry : watched) {
-    described.push_back({optimizer_class_name(*entry.optimizer), entry.optimizer->param_groups().size(),
-                         entry.scheduler == nullptr ? "" : entry.scheduler->name});
+  const auto watch = [&](torch::optim::Optimizer& optimizer, const SchedulerConfig* scheduler) {
+    watched.emplace_back(&optimizer, scheduler);
+    described.push_back(
+        {optimizer_class_name(optimizer), optimizer.param_groups().size(), scheduler == nullptr ? "" : scheduler->name});
+  };
+  for (const SchedulerConfig& config : trainer.scheduler_configs()) watch(config.scheduler->optimizer(), &config);
+  for (const auto& optimizer : trainer.optimizers()) {
+    const bool seen =
+        std::any_of(watched.begin(), watched.end(), [&](const auto& other) { return other.first == optimizer.get(); });
+    if (!seen) watch(*optimizer, nullptr);
   }
   const auto names = learning_rate_names(described);
   std::vector<NamedParameterGroup> groups;
   for (std::size_t i = 0; i < watched.size(); ++i) {
     for (std::size_t group = 0; group < names[i].size(); ++group)
-      groups.push_back({names[i][group], watched[i].optimizer, group, watched[i].scheduler});
+      groups.push_back({names[i][group], watched[i].first, group, watched[i].second});
   }
   return groups;
 }

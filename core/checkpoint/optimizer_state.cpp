@@ -18,7 +18,6 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_fields.h"
-#include "levin/core/optimizers/option_values.h"
 
 namespace levin {
 
@@ -58,6 +57,10 @@ std::optional<std::string> name_of_sparse_tensor(std::string_view part) {
 
 bool is_of_sparse_values(std::string_view part) { return part.ends_with(kValues); }
 
+namespace {
+
+/// The state of an optimizer whose class does not name it, as its save() writes it to LibTorch's archive, in bytes. Throws
+/// MisuseError when it has state that save() does not write.
 at::Tensor archive_optimizer(const torch::optim::Optimizer& optimizer) {
   torch::serialize::OutputArchive output;
   optimizer.save(output);
@@ -76,6 +79,7 @@ at::Tensor archive_optimizer(const torch::optim::Optimizer& optimizer) {
   return archive;
 }
 
+/// Hands such bytes to its load(). Throws ConfigError when they are no archive, or load() does not take it.
 void load_optimizer_archive(torch::optim::Optimizer& optimizer, const at::Tensor& archive) {
   try {
     torch::serialize::InputArchive input;
@@ -87,11 +91,10 @@ void load_optimizer_archive(torch::optim::Optimizer& optimizer, const at::Tensor
   }
 }
 
-namespace {
-
 using torch::optim::Optimizer;
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamState;
+
 // Writes the fields of one parameter's state: tensors to the checkpoint under `prefix`, the rest to `numbers`. A list of
 // tensors leaves a list in `numbers` that says which of its elements exist.
 struct FieldWriter {
@@ -152,10 +155,9 @@ struct FieldReader {
       return;
     }
     if (has_shape && saved->second.sizes() != parameter.sizes()) {
-      std::ostringstream message;
-      message << "The checkpoint's '" << prefix << name << "' has shape " << saved->second.sizes() << ", but its parameter has "
-              << parameter.sizes() << ": was it made by another module, or other options?";
-      throw ConfigError(message.str());
+      throw ConfigError(c10::str("The checkpoint's '", prefix, name, "' has shape ", saved->second.sizes(),
+                                 ", but its parameter has ", parameter.sizes(),
+                                 ": was it made by another module, or other options?"));
     }
     const at::TensorOptions options = parameter.options().dtype(saved->second.scalar_type());
     // In the parameter's order in memory, in which fused kernels go over both.

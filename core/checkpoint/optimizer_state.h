@@ -25,23 +25,6 @@ std::optional<std::string> name_of_sparse_tensor(std::string_view part);
 /// `part` is the values of a sparse tensor.
 bool is_of_sparse_values(std::string_view part);
 
-/// The state of an optimizer whose class does not name it, as its save() writes it to LibTorch's archive, in bytes. Throws
-/// MisuseError when it has state that save() does not write.
-at::Tensor archive_optimizer(const torch::optim::Optimizer& optimizer);
-
-/// Hands such bytes to its load(). Throws ConfigError when they are no archive, or load() does not take it.
-void load_optimizer_archive(torch::optim::Optimizer& optimizer, const at::Tensor& archive);
-
-}  // namespace levin
-
-namespace torch::optim {
-class Optimizer;
-}
-
-namespace levin {
-
-class Checkpoint;
-
 /// Puts the state of a run's optimizer number `index` into a checkpoint, in PyTorch's layout: tensors as
 /// `optimizer_states.<index>.state.<parameter>.<field>`, where parameters are counted through all groups; numbers and the
 /// groups' options in the manifest, under `optimizer_states`. Optimizers are saved in order, from 0. Tensors share memory with

@@ -14,7 +14,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/optimizers/optimizer_fields.h"
-#include "levin/core/optimizers/option_values.h"
 
 namespace levin {
 namespace {

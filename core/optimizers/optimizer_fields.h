@@ -8,12 +8,29 @@
 #include <torch/optim/sgd.h>
 
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 
 #include "levin/core/optimizers/described_optimizer.h"
 
 // What optimizers hold, field by field, under PyTorch's names. `visit(name, field)` gets a reference to each.
-namespace levin::detail {
+namespace levin {
+
+/// The options of a parameter group by PyTorch's names: those of LibTorch's optimizers, and of each DescribedOptimizer. An
+/// empty map for a class that does not tell them.
+Value option_values(const torch::optim::OptimizerOptions& options);
+
+/// Sets every option to its value. Throws ConfigError when one lacks a value, or cannot have it; others in `values` are left
+/// out.
+void set_option_values(torch::optim::OptimizerOptions& options, const Value& values);
+
+/// One of them; nothing when there is none of that name.
+std::optional<Value> option_value(const torch::optim::OptimizerOptions& options, std::string_view name);
+/// False when there is none of that name.
+bool set_option_value(torch::optim::OptimizerOptions& options, std::string_view name, const Value& value);
+
+namespace detail {
 
 template <class Options, class Visit>
 void visit_option_fields(Options& options, const Visit& visit) {
@@ -149,4 +166,5 @@ bool visit_optimizer_kind(const torch::optim::Optimizer& optimizer, const Visit&
          attempt.template operator()<optim::LBFGS, OptimizerKind<optim::LBFGSParamState>>();
 }
 
-}  // namespace levin::detail
+}  // namespace detail
+}  // namespace levin

@@ -1,10 +1,9 @@
-#include "levin/core/optimizers/parameter_group_options.h"
-
 #include <regex>
 #include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/optimizers/parameter_groups.h"
 #include "levin/core/options/registry.h"
 
 // What the configuration says of parameter groups, without torch: dividing a module's parameters is in parameter_groups.cpp.
@@ -31,12 +30,12 @@ NamePattern::NamePattern(std::string text, Mark place) : text_(std::move(text)),
   }
 }
 
-Value options_of_group(const Value& init_args, const ParameterGroup& group) {
-  Value options = init_args;
-  for (auto& entry : options.as_map()) entry.second.set_mark(group.options.mark());
-  for (const auto& [name, value] : group.options.as_map()) options[name] = value;
-  options.set_mark(group.options.mark());
-  return options;
+Value ParameterGroup::options_in(const Value& init_args) const {
+  Value all = init_args;
+  for (auto& entry : all.as_map()) entry.second.set_mark(options.mark());
+  for (const auto& [name, value] : options.as_map()) all[name] = value;
+  all.set_mark(options.mark());
+  return all;
 }
 
 void ParameterGroupOptions::declare(OptionList<ParameterGroupOptions>& options) {
@@ -58,7 +57,7 @@ void ParameterGroupOptions::check(const Value& class_path, const Value& init_arg
   for (const ParameterGroup& group : groups) {
     errors.run([&] {
       detail::naming("groups",
-                     [&] { Registry<OptimizerFactory>::instance().complete(class_path, options_of_group(init_args, group)); });
+                     [&] { Registry<OptimizerFactory>::instance().complete(class_path, group.options_in(init_args)); });
     });
   }
   errors.throw_if_any();

@@ -2,13 +2,19 @@
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
+#include <torch/optim/lbfgs.h>
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/console/console.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/optimizers/optimizer_factory.h"
+#include "levin/core/options/registry.h"
+#include "levin/core/options/value_json.h"
 
 namespace levin {
 namespace {
@@ -18,7 +24,7 @@ std::string texts_of(const NamePatterns& patterns) {
 }
 
 /// Names, and what they are made of.
-std::vector<std::string> parts_of(const std::vector<std::string>& names) {
+std::vector<std::string> name_parts(const std::vector<std::string>& names) {
   std::set<std::string> parts(names.begin(), names.end());
   for (const std::string& name : names) {
     for (std::size_t begin = 0; begin < name.size();) {
@@ -33,7 +39,7 @@ std::vector<std::string> parts_of(const std::vector<std::string>& names) {
 void check_matches_any(const NamePattern& pattern, const std::vector<std::string>& names) {
   if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return pattern.matches(name); })) return;
   constexpr std::size_t kMostNames = 10;
-  const std::string nearest = nearest_name(pattern.text(), parts_of(names));
+  const std::string nearest = nearest_name(pattern.text(), name_parts(names));
   const std::vector<std::string> some(names.begin(), names.begin() + std::min<std::ptrdiff_t>(std::ssize(names), kMostNames));
   const std::string help = nearest.empty() ? format("; there are {}{}", join(some), names.size() > kMostNames ? ", …" : "")
                                            : format("; did you mean {}?", quoted_text(nearest));
@@ -66,6 +72,98 @@ std::vector<std::vector<at::Tensor>> parameter_groups(const torch::nn::Module& m
                              texts_of(patterns[index])));
   }
   return groups;
+}
+
+namespace {
+
+using torch::optim::Optimizer;
+
+/// A group to be.
+struct Part {
+  std::vector<at::Tensor> parameters;
+  Value options;  ///< its own, of the optimizer's
+
+  std::string str() const {
+    std::int64_t numbers = 0;
+    for (const at::Tensor& parameter : parameters) numbers += parameter.numel();
+    std::string text = counted(parameters.size(), "tensor") + ", " + counted(static_cast<std::size_t>(numbers), "parameter");
+    for (const auto& [name, value] : options.as_map()) text += format(", {} {}", name, to_json(value));
+    return text;
+  }
+};
+
+std::vector<Part> parts_of(const torch::nn::Module& module, const ParameterGroupOptions& wanted) {
+  std::vector<NamePatterns> patterns;
+  for (const ParameterGroup& group : wanted.groups) patterns.push_back(group.parameters);
+  auto parameters = parameter_groups(module, patterns);
+  std::set<const at::TensorImpl*> without_decay;
+  if (!wanted.no_decay.empty()) {
+    const auto divided = parameter_groups(module, {wanted.no_decay});
+    for (const at::Tensor& parameter : divided.front()) without_decay.insert(parameter.unsafeGetTensorImpl());
+  }
+  std::vector<Part> parts;
+  const auto add = [&](std::vector<at::Tensor> all, const Value& options) {
+    Part decaying{{}, options}, other{{}, options};
+    other.options["weight_decay"] = 0.0;
+    for (at::Tensor& parameter : all) {
+      Part& part = without_decay.contains(parameter.unsafeGetTensorImpl()) ? other : decaying;
+      part.parameters.push_back(std::move(parameter));
+    }
+    if (!decaying.parameters.empty()) parts.push_back(std::move(decaying));
+    if (!other.parameters.empty()) parts.push_back(std::move(other));
+  };
+  add(std::move(parameters.back()), Value(Value::Map{}));
+  for (std::size_t index = 0; index < wanted.groups.size(); ++index)
+    add(std::move(parameters[index]), wanted.groups[index].options);
+  return parts;
+}
+
+class GroupedOptimizerFactory final : public OptimizerFactory {
+ public:
+  GroupedOptimizerFactory(Value class_path, Value init_args, ParameterGroupOptions groups)
+      : class_path_(std::move(class_path)), init_args_(std::move(init_args)), groups_(std::move(groups)) {}
+
+  /// With one group.
+  std::shared_ptr<Optimizer> make(std::vector<at::Tensor> parameters) const override {
+    return Registry<OptimizerFactory>::instance().make(class_path_, init_args_)->make(std::move(parameters));
+  }
+
+  std::shared_ptr<Optimizer> make_for(const torch::nn::Module& module) const override {
+    const std::vector<Part> parts = parts_of(module, groups_);
+    if (parts.empty()) return make({});
+    std::shared_ptr<Optimizer> whole;
+    for (const Part& part : parts) {
+      const Value options = ParameterGroup{{}, part.options}.options_in(init_args_);
+      const auto single = Registry<OptimizerFactory>::instance().make(class_path_, options)->make(part.parameters);
+      if (whole == nullptr) {
+        whole = single;
+        continue;
+      }
+      if (single->param_groups().size() != 1 || dynamic_cast<torch::optim::LBFGS*>(single.get()) != nullptr) {
+        throw ConfigError(class_path_.mark(),
+                          format("{} takes one group of parameters: leave out groups and no_decay", class_path_.as_string()));
+      }
+      // Not add_param_group(): it takes an option that has its class's default for one that is not set.
+      whole->param_groups().push_back(single->param_groups().front());
+      // What a constructor has given its parameters belongs to them.
+      for (auto& [parameter, state] : single->state()) whole->state()[parameter] = std::move(state);
+    }
+    std::string text = format("{} has {}:", class_path_.as_string(), counted(parts.size(), "parameter group"));
+    for (std::size_t index = 0; index < parts.size(); ++index) text += format("\n  pg{}: {}", index + 1, parts[index].str());
+    rank_zero_info(text);
+    return whole;
+  }
+
+ private:
+  Value class_path_;
+  Value init_args_;
+  ParameterGroupOptions groups_;
+};
+
+}  // namespace
+
+std::shared_ptr<OptimizerFactory> grouped_optimizer_factory(Value class_path, Value init_args, ParameterGroupOptions groups) {
+  return std::make_shared<GroupedOptimizerFactory>(std::move(class_path), std::move(init_args), std::move(groups));
 }
 
 }  // namespace levin

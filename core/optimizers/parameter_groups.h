@@ -54,6 +54,8 @@ LEVIN_API std::vector<std::vector<at::Tensor>> parameter_groups(const torch::nn:
 struct LEVIN_API ParameterGroup {
   NamePatterns parameters;
   Value options = Value(Value::Map{});  ///< by name, in place of those in init_args; marked with the group's place
+  /// All options of the group: `init_args` with its own in place of theirs. All have a place, for errors.
+  Value options_in(const Value& init_args) const;
 };
 
 /// What `optimizer:` in YAML may say beside class_path and init_args.

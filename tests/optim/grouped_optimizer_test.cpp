@@ -1,4 +1,4 @@
-#include "levin/core/optimizers/grouped_optimizer.h"
+#include "levin/core/optimizers/parameter_groups.h"
 
 #include <torch/torch.h>
 
@@ -8,7 +8,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/optimizers/parameter_groups.h"
+#include "levin/core/optimizers/optimizer_factory.h"
 #include "support/sign_descent.h"
 
 using namespace levin;
@@ -51,7 +51,7 @@ std::shared_ptr<torch::optim::Optimizer> made(const Network& network, const char
                                               ParameterGroupOptions groups) {
   const Value complete = Registry<OptimizerFactory>::instance().complete(class_path, Value(std::move(init_args)));
   groups.check(class_path, complete);
-  return GroupedOptimizerFactory(class_path, complete, std::move(groups)).make_for(network);
+  return grouped_optimizer_factory(class_path, complete, std::move(groups))->make_for(network);
 }
 
 template <class Options>

@@ -1,4 +1,4 @@
-#include "levin/core/optimizers/option_values.h"
+#include "levin/core/optimizers/optimizer_fields.h"
 
 #include <optional>
 #include <string>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
-#include "levin/core/optimizers/optimizer_fields.h"
 #include "levin/core/options/option_type.h"
 
 namespace levin {
@@ -50,34 +49,18 @@ void set_option_values(torch::optim::OptimizerOptions& options, const Value& val
 }
 
 std::optional<Value> option_value(const torch::optim::OptimizerOptions& options, std::string_view name) {
-  std::optional<Value> found;
-  if (const auto* described = dynamic_cast<const GroupOptions*>(&options)) {
-    const Value values = described->values();
-    if (const Value* value = values.find(name)) found = *value;
-    return found;
-  }
-  detail::visit_torch_options(options, [&](const char* each, const auto& option) {
-    if (each == name) found = write_option(option);
-  });
-  return found;
+  const Value all = option_values(options);
+  const Value* const value = all.find(name);
+  return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
 bool set_option_value(torch::optim::OptimizerOptions& options, std::string_view name, const Value& value) {
-  if (auto* described = dynamic_cast<GroupOptions*>(&options)) {
-    Value values = described->values();
-    Value* const option = values.find(name);
-    if (option == nullptr) return false;
-    *option = value;
-    described->set_values(values);
-    return true;
-  }
-  bool found = false;
-  detail::visit_torch_options(options, [&](const char* each, auto& option) {
-    if (each != name) return;
-    read_option(value, option);
-    found = true;
-  });
-  return found;
+  Value all = option_values(options);
+  Value* const place = all.find(name);
+  if (place == nullptr) return false;
+  *place = value;
+  set_option_values(options, all);
+  return true;
 }
 
 }  // namespace levin
