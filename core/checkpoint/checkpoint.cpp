@@ -3,10 +3,10 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/ScalarType.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -32,38 +32,10 @@ namespace fs = std::filesystem;
 constexpr char kManifestChecksumKey[] = "levin_manifest_crc32";
 constexpr char kDataChecksumKey[] = "levin_data_crc32";
 
-constexpr std::array<std::pair<at::ScalarType, std::string_view>, 19> kDtypes = {{{at::kBool, "BOOL"},
-                                                                                  {at::kByte, "U8"},
-                                                                                  {at::kChar, "I8"},
-                                                                                  {at::kShort, "I16"},
-                                                                                  {at::kInt, "I32"},
-                                                                                  {at::kLong, "I64"},
-                                                                                  {at::kHalf, "F16"},
-                                                                                  {at::kBFloat16, "BF16"},
-                                                                                  {at::kFloat, "F32"},
-                                                                                  {at::kDouble, "F64"},
-                                                                                  {at::kFloat8_e4m3fn, "F8_E4M3"},
-                                                                                  {at::kFloat8_e5m2, "F8_E5M2"},
-                                                                                  {at::kFloat8_e4m3fnuz, "F8_E4M3FNUZ"},
-                                                                                  {at::kFloat8_e5m2fnuz, "F8_E5M2FNUZ"},
-                                                                                  {at::kFloat8_e8m0fnu, "F8_E8M0"},
-                                                                                  {at::kUInt16, "U16"},
-                                                                                  {at::kUInt32, "U32"},
-                                                                                  {at::kUInt64, "U64"},
-                                                                                  {at::kComplexFloat, "C64"}}};
-
 std::string dtype_name(const std::string& tensor, at::ScalarType type) {
-  for (const auto& [known, name] : kDtypes) {
-    if (known == type) return std::string(name);
-  }
+  const ElementType* const known = element_type(&ElementType::torch, c10::getDtypeNames(type).first);
+  if (known != nullptr && !known->safetensors.empty()) return std::string(known->safetensors);
   throw IoError(format("Tensor '{}' has type {}, which a safetensors file cannot hold.", tensor, c10::toString(type)));
-}
-
-at::ScalarType scalar_type(const std::string& tensor, std::string_view dtype) {
-  for (const auto& [type, name] : kDtypes) {
-    if (name == dtype) return type;
-  }
-  throw IoError(format("tensor '{}' has dtype {}, which is not supported", tensor, dtype));
 }
 
 std::uint32_t checksum(std::uint32_t so_far, std::string_view bytes) {
@@ -152,16 +124,22 @@ struct LoadedFile {
   Value manifest;
 };
 
+bool holds(const SafetensorsHeader& header, const char* key, std::string_view covered) {
+  const auto expected = header.metadata.find(key);
+  return expected != header.metadata.end() && expected->second == std::to_string(checksum(0, covered));
+}
+
+/// What a file's checksums cover beside the data: of levin's checkpoints; null of other files.
+const std::string* manifest_of(const SafetensorsHeader& header) {
+  const auto manifest = header.metadata.find(kManifestKey);
+  return manifest == header.metadata.end() ? nullptr : &manifest->second;
+}
+
 std::vector<ChecksumReport> checks_of(std::string_view file, const SafetensorsHeader& header) {
-  const auto& metadata = header.metadata;
-  const auto manifest = metadata.find(kManifestKey);
-  if (manifest == metadata.end()) return {};
-  const auto holds = [&](const char* key, std::string_view covered) {
-    const auto expected = metadata.find(key);
-    return expected != metadata.end() && expected->second == std::to_string(checksum(0, covered));
-  };
-  return {{"manifest", holds(kManifestChecksumKey, manifest->second)},
-          {"tensor data", holds(kDataChecksumKey, file.substr(header.data_offset))}};
+  const std::string* const manifest = manifest_of(header);
+  if (manifest == nullptr) return {};
+  return {{"manifest", holds(header, kManifestChecksumKey, *manifest)},
+          {"tensor data", holds(header, kDataChecksumKey, file.substr(header.data_offset))}};
 }
 
 // Throws IoError that says what is wrong, without the file's name.
@@ -169,13 +147,10 @@ LoadedFile read_any(const fs::path& file) {
   LoadedFile loaded{std::make_shared<MappedFile>(file), {}, Value(Value::Map{})};
   const std::string_view bytes = loaded.mapping->bytes();
   loaded.header = parse_safetensors(bytes);
-  const auto& metadata = loaded.header.metadata;
-  const auto manifest = metadata.find(kManifestKey);
-  if (manifest == metadata.end()) return loaded;
   for (const ChecksumReport& check : checks_of(bytes, loaded.header)) {
     if (!check.holds) throw IoError(format("its checksum shows that its {} is damaged", check.what));
   }
-  loaded.manifest = parse_json(manifest->second);
+  if (const std::string* manifest = manifest_of(loaded.header)) loaded.manifest = parse_json(*manifest);
   if (!loaded.manifest.is_map()) throw IoError("its manifest is not a map");
   return loaded;
 }
@@ -183,14 +158,15 @@ LoadedFile read_any(const fs::path& file) {
 // The same, of a checkpoint.
 LoadedFile read_file(const fs::path& file) {
   LoadedFile loaded = read_any(file);
-  if (!loaded.header.metadata.contains(kManifestKey)) {
+  if (manifest_of(loaded.header) == nullptr) {
     throw IoError("it is a safetensors file, but no levin checkpoint: it has no manifest in its metadata");
   }
   return loaded;
 }
 
 at::Tensor mapped_tensor(const std::string& name, const SafetensorsEntry& entry, const LoadedFile& loaded) {
-  const auto options = at::TensorOptions().dtype(scalar_type(name, entry.dtype));
+  const ElementType& type = *element_type(&ElementType::safetensors, entry.dtype);
+  const auto options = at::TensorOptions().dtype(c10::getStringToDtypeMap().at(std::string(type.torch)));
   try {
     if (entry.begin == entry.end) return at::empty(entry.shape, options);
     char* data = loaded.mapping->data() + loaded.header.data_offset + entry.begin;
@@ -198,7 +174,7 @@ at::Tensor mapped_tensor(const std::string& name, const SafetensorsEntry& entry,
     const at::Tensor tensor = at::from_blob(
         data, entry.shape, [mapping = loaded.mapping](void*) {}, options);
     // Another program's file may be laid out without regard to alignment.
-    const bool aligned = reinterpret_cast<std::uintptr_t>(data) % safetensors_element_size(entry.dtype) == 0;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(data) % type.size == 0;
     return aligned ? tensor : tensor.clone();
   } catch (const c10::Error& error) {
     throw IoError(format("tensor '{}' cannot be made: {}", name, error.what_without_backtrace()));
@@ -237,12 +213,22 @@ std::optional<fs::path> newest_whole_file_beside(const fs::path& refused) {
   return std::nullopt;
 }
 
-std::string advice_beside(const fs::path& refused) {
-  const auto good = newest_whole_file_beside(refused);
-  return good ? format(" The newest whole checkpoint beside it is '{}'.", good->string()) : "";
+}  // namespace
+
+void throw_unreadable(const fs::path& file, const IoError& error) {
+  const auto good = newest_whole_file_beside(file);
+  throw IoError(format("Cannot load '{}': {}.", file, error.what()) +
+                (good ? format(" The newest whole checkpoint beside it is '{}'.", *good) : ""));
 }
 
-}  // namespace
+Checkpoint read_safetensors(const fs::path& file, std::vector<std::string>& names) {
+  LoadedFile loaded = read_any(file);
+  std::vector<std::pair<std::uint64_t, std::string>> placed;
+  for (const auto& [name, entry] : loaded.header.tensors) placed.emplace_back(entry.begin, name);
+  std::sort(placed.begin(), placed.end());
+  for (auto& [place, name] : placed) names.push_back(std::move(name));
+  return mapped(std::move(loaded));
+}
 
 std::vector<ChecksumReport> safetensors_checks(std::string_view file) { return checks_of(file, parse_safetensors(file)); }
 
@@ -314,26 +300,28 @@ Checkpoint Checkpoint::copy(Checkpoint memory) && {
 }
 
 Checkpoint Checkpoint::load(const fs::path& file) {
-  try {
-    return mapped(read_file(file));
-  } catch (const IoError& error) {
-    throw IoError(format("Cannot load checkpoint '{}': {}.", file, error.what()) + advice_beside(file));
-  }
+  return naming_file(file, [&] { return mapped(read_file(file)); });
 }
 
 Checkpoint Checkpoint::load_safetensors(const fs::path& file) {
-  try {
-    return mapped(read_any(file));
-  } catch (const IoError& error) {
-    throw IoError(format("Cannot load '{}': {}.", file, error.what()) + advice_beside(file));
-  }
+  return naming_file(file, [&] { return mapped(read_any(file)); });
 }
 
-bool Checkpoint::is_checkpoint(const std::filesystem::path& file) {
+Value Checkpoint::load_manifest(const fs::path& file) {
+  return naming_file(file, [&] {
+    const MappedFile mapping(file);
+    const SafetensorsHeader header = parse_safetensors(mapping.bytes());
+    const std::string* const manifest = manifest_of(header);
+    if (manifest == nullptr || !holds(header, kManifestChecksumKey, *manifest)) throw IoError("it has no whole manifest");
+    return parse_json(*manifest);
+  });
+}
+
+bool Checkpoint::is_checkpoint(const fs::path& file) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, error))) return false;
+  if (!fs::is_regular_file(fs::symlink_status(file, error))) return false;
   try {
-    return parse_safetensors(MappedFile(file).bytes()).metadata.contains(kManifestKey);
+    return manifest_of(parse_safetensors(MappedFile(file).bytes())) != nullptr;
   } catch (const IoError&) {
     return false;
   }

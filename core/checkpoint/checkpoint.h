@@ -39,6 +39,8 @@ class LEVIN_API Checkpoint {
   /// As load(), of any safetensors file: the manifest of one that is no checkpoint is empty. TensorFile opens files of other
   /// kinds, too.
   static Checkpoint load_safetensors(const std::filesystem::path& file);
+  /// The manifest of a checkpoint alone: what the tensors' checksum covers is not read.
+  static Value load_manifest(const std::filesystem::path& file);
   /// True for a regular file, not a link to one, that levin has written as a checkpoint: one that a callback may replace or
   /// remove. Reads its header only.
   static bool is_checkpoint(const std::filesystem::path& file);

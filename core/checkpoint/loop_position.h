@@ -1,12 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "levin/core/logger.h"
+#include "levin/core/options/option_type.h"
 #include "levin/core/protocol/metric_store.h"
 #include "levin/core/random/rng_state.h"
 
@@ -27,9 +28,15 @@ enum class Place : std::uint8_t {
   kEpochEnd,       ///< on_train_epoch_end is under way: then schedulers and the epoch's row
   kEpochDone       ///< the epoch's row is written; callbacks that save state have their turn in on_train_epoch_end
 };
-const char* place_name(Place place);
-/// Unset when no place has this name.
-std::optional<Place> place_from_name(std::string_view name);
+template <>
+inline constexpr std::array kChoices<Place> = {Choice{Place::kTrainStart, "train_start"},
+                                               Choice{Place::kEpochStart, "epoch_start"},
+                                               Choice{Place::kBatch, "batch"},
+                                               Choice{Place::kBatchEnd, "batch_end"},
+                                               Choice{Place::kValidation, "validation"},
+                                               Choice{Place::kValidationEnd, "validation_end"},
+                                               Choice{Place::kEpochEnd, "epoch_end"},
+                                               Choice{Place::kEpochDone, "epoch_done"}};
 
 /// One iteration of an epoch: a batch on every rank that still has one.
 struct Iteration {

@@ -14,7 +14,6 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/checkpoint/safetensors_file.h"
 #include "levin/core/files/paths.h"
 
 namespace levin {
@@ -87,13 +86,11 @@ bool is_text(std::string_view bytes) {
 
 }  // namespace
 
-FileContent file_content(std::string_view bytes) {
+void refuse_other_formats(std::string_view bytes) {
   if (bytes.empty()) throw IoError("it is empty");
-  if (bytes.starts_with("PK\x03\x04")) return FileContent::kTorch;
   for (const auto& [beginning, what] : kOthers) {
     if (bytes.starts_with(beginning)) throw IoError(what);
   }
-  if (looks_like_safetensors_index(bytes)) return FileContent::kIndex;
   // After the length of its header a safetensors file has a map.
   const bool has_header = bytes.size() > 8 && bytes[8] == '{';
   if (!has_header && is_pickle(bytes)) {
@@ -101,7 +98,6 @@ FileContent file_content(std::string_view bytes) {
         "it is a pickle that torch.save() has not written; load it and write its tensors with torch.save() in Python");
   }
   if (is_text(bytes)) throw IoError("it is a text, as a configuration is, and holds no tensors");
-  return FileContent::kSafetensors;
 }
 
 }  // namespace levin

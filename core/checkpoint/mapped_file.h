@@ -27,11 +27,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// What a file of tensors is, as far as its first bytes tell.
-enum class FileContent : std::uint8_t { kTorch, kIndex, kSafetensors };
-
-/// Throws IoError for whatever is no file of tensors that levin reads: empty files and texts, and formats of other programs,
-/// which it names with what to do about them.
-FileContent file_content(std::string_view bytes);
+/// Throws IoError for whatever is known to be no file of tensors that levin reads: empty files and texts, and formats of other
+/// programs, which it names with what to do about them.
+void refuse_other_formats(std::string_view bytes);
 
 }  // namespace levin

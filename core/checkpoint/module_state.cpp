@@ -4,8 +4,6 @@
 #include <ATen/ops/allclose.h>
 #include <torch/nn/module.h>
 
-#include <sstream>
-
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -24,9 +22,7 @@ std::map<std::string, at::Tensor> state_dict(const torch::nn::Module& module) {
 }
 
 std::string shape_change(const std::string& name, const at::Tensor& saved, const at::Tensor& own) {
-  std::ostringstream text;
-  text << name << " (" << saved.sizes() << " saved, " << own.sizes() << " in the module)";
-  return text.str();
+  return c10::str(name, " (", saved.sizes(), " saved, ", own.sizes(), " in the module)");
 }
 
 void append(std::string& text, const char* title, const std::vector<std::string>& names) {

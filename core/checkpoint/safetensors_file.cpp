@@ -18,25 +18,28 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kMaxDimensions = 64;  // LibTorch's
 
-constexpr std::array<std::pair<std::string_view, std::uint64_t>, 19> kElementSizes = {{{"BOOL", 1},
-                                                                                       {"U8", 1},
-                                                                                       {"I8", 1},
-                                                                                       {"F8_E4M3", 1},
-                                                                                       {"F8_E5M2", 1},
-                                                                                       {"F8_E8M0", 1},
-                                                                                       {"F8_E4M3FNUZ", 1},
-                                                                                       {"F8_E5M2FNUZ", 1},
-                                                                                       {"U16", 2},
-                                                                                       {"I16", 2},
-                                                                                       {"F16", 2},
-                                                                                       {"BF16", 2},
-                                                                                       {"U32", 4},
-                                                                                       {"I32", 4},
-                                                                                       {"F32", 4},
-                                                                                       {"U64", 8},
-                                                                                       {"I64", 8},
-                                                                                       {"F64", 8},
-                                                                                       {"C64", 8}}};
+constexpr std::array<ElementType, 20> kElementTypes = {{
+    {"BOOL", 1, "bool", "BoolStorage"},
+    {"U8", 1, "uint8", "ByteStorage"},
+    {"I8", 1, "int8", "CharStorage"},
+    {"F8_E4M3", 1, "float8_e4m3fn", ""},
+    {"F8_E5M2", 1, "float8_e5m2", ""},
+    {"F8_E8M0", 1, "float8_e8m0fnu", ""},
+    {"F8_E4M3FNUZ", 1, "float8_e4m3fnuz", ""},
+    {"F8_E5M2FNUZ", 1, "float8_e5m2fnuz", ""},
+    {"U16", 2, "uint16", ""},
+    {"I16", 2, "int16", "ShortStorage"},
+    {"F16", 2, "float16", "HalfStorage"},
+    {"BF16", 2, "bfloat16", "BFloat16Storage"},
+    {"U32", 4, "uint32", ""},
+    {"I32", 4, "int32", "IntStorage"},
+    {"F32", 4, "float32", "FloatStorage"},
+    {"U64", 8, "uint64", ""},
+    {"I64", 8, "int64", "LongStorage"},
+    {"F64", 8, "float64", "DoubleStorage"},
+    {"C64", 8, "complex64", "ComplexFloatStorage"},
+    {"", 16, "complex128", "ComplexDoubleStorage"},
+}};
 
 [[noreturn]] void fail(const std::string& problem) { throw IoError("not a whole safetensors file: " + problem); }
 
@@ -70,7 +73,9 @@ SafetensorsEntry read_entry(const Value& tensor, const std::string& where) {
     fail(where + " is not described by dtype, shape and data_offsets");
   }
   entry.dtype = dtype.as_string();
-  std::uint64_t bytes = safetensors_element_size(entry.dtype);
+  const ElementType* const type = element_type(&ElementType::safetensors, entry.dtype);
+  if (type == nullptr) throw IoError(format("safetensors has no dtype {} that is known here", quoted_text(entry.dtype)));
+  std::uint64_t bytes = type->size;
   for (const Value& size : shape.as_list()) {
     const std::uint64_t extent = unsigned_number(size, where + ": its shape");
     if (__builtin_mul_overflow(bytes, extent, &bytes)) fail(where + " is larger than any file");
@@ -126,11 +131,10 @@ Value entry_as_value(const SafetensorsEntry& entry) {
 
 }  // namespace
 
-std::uint64_t safetensors_element_size(std::string_view dtype) {
-  for (const auto& [name, size] : kElementSizes) {
-    if (name == dtype) return size;
-  }
-  throw IoError(format("safetensors has no dtype {} that is known here", quoted_text(dtype)));
+const ElementType* element_type(std::string_view ElementType::*name, std::string_view wanted) {
+  const auto found =
+      std::find_if(kElementTypes.begin(), kElementTypes.end(), [&](const ElementType& type) { return type.*name == wanted; });
+  return found == kElementTypes.end() || wanted.empty() ? nullptr : &*found;
 }
 
 SafetensorsHeader parse_safetensors(std::string_view file) {

@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "levin/core/base/error.h"
+#include "levin/core/base/fwd.h"
+
 namespace levin {
 
 /// One tensor of a safetensors file, as the file's header describes it.
@@ -29,8 +32,15 @@ struct SafetensorsHeader {
 /// The longest header that is read or written: the limit of the format's reference implementation.
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 
-/// Bytes of one element. Throws IoError on a dtype that is not known.
-std::uint64_t safetensors_element_size(std::string_view dtype);
+/// A type of elements, and what it is called.
+struct ElementType {
+  std::string_view safetensors;  ///< "F32"; empty: safetensors files do not have it
+  std::uint64_t size;            ///< in bytes
+  std::string_view torch;        ///< "float32"
+  std::string_view storage;      ///< "FloatStorage", as torch.save() calls memory of it; empty: without a type
+};
+/// The type that one of its names is of: `element_type(&ElementType::torch, "float32")`; nullptr for none.
+const ElementType* element_type(std::string_view ElementType::*name, std::string_view wanted);
 
 /// Reads the header of a file whose bytes are `file`. Trusts nothing: throws IoError, saying what is wrong, on a length beyond
 /// the file or the limit, JSON that is not strict, an unknown field or dtype, a negative or overflowing shape, a byte range
@@ -49,14 +59,6 @@ bool looks_like_safetensors_index(std::string_view bytes);
 /// as a file elsewhere.
 std::map<std::string, std::vector<std::string>> parse_safetensors_index(std::string_view text);
 
-}  // namespace levin
-
-namespace at {
-class Tensor;
-}
-
-namespace levin {
-
 /// A checksum of a file, and whether it is that of what it covers.
 struct ChecksumReport {
   std::string what;  ///< "tensor data"
@@ -66,6 +68,21 @@ struct ChecksumReport {
 /// The checksums of a safetensors file's bytes: those of levin's checkpoints, none in other files. Throws IoError when it is no
 /// whole safetensors file.
 std::vector<ChecksumReport> safetensors_checks(std::string_view file);
+
+/// A safetensors file, and the names of its tensors in its order. Throws IoError, without the file's name.
+Checkpoint read_safetensors(const std::filesystem::path& file, std::vector<std::string>& names);
+
+/// Throws IoError: "Cannot load '<file>': <error>.", with the newest whole checkpoint of the same folder if there is one.
+[[noreturn]] void throw_unreadable(const std::filesystem::path& file, const IoError& error);
+/// What `step` gives; an IoError becomes one of throw_unreadable().
+template <class Step>
+auto naming_file(const std::filesystem::path& file, const Step& step) {
+  try {
+    return step();
+  } catch (const IoError& error) {
+    throw_unreadable(file, error);
+  }
+}
 
 /// Writes tensors as any program reads them, without a manifest. Throws IoError.
 void save_safetensors(const std::filesystem::path& file, const std::map<std::string, at::Tensor>& tensors);

@@ -6,67 +6,15 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/base/text.h"
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
+#include "levin/core/formats/format_reader.h"
 #include "levin/core/formats/lightning_checkpoint.h"
-#include "levin/core/formats/tensor_file.h"
 #include "levin/core/formats/torch_file.h"
-#include "levin/core/formats/zip_archive.h"
 
 namespace levin {
-namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<FileReport::Check> zip_checks(std::string_view bytes) {
-  std::vector<FileReport::Check> checks;
-  const ZipArchive zip(bytes);
-  for (const ZipEntry& entry : zip.entries()) {
-    if (entry.crc32 != 0) checks.push_back({entry.name, zip.is_whole(entry)});
-  }
-  return checks;
-}
-
-std::vector<FileReport::Check> reported(const std::vector<ChecksumReport>& checksums) {
-  std::vector<FileReport::Check> checks;
-  for (const ChecksumReport& checksum : checksums) checks.push_back({checksum.what, checksum.holds});
-  return checks;
-}
-
-std::vector<FileReport::Check> index_checks(const fs::path& folder, std::string_view index) {
-  std::vector<FileReport::Check> checks;
-  for (const auto& [name, tensors] : parse_safetensors_index(index)) {
-    try {
-      // Whatever an index names is a safetensors file: not another index, or itself.
-      for (const ChecksumReport& check : safetensors_checks(MappedFile(folder / name).bytes())) {
-        checks.push_back({format("{} of {}", check.what, name), check.holds});
-      }
-    } catch (const IoError& error) {
-      throw IoError(format("its {}: {}", quoted_text(name), error.what()));
-    }
-  }
-  return checks;
-}
-
-std::vector<FileReport::Check> checks_of(const fs::path& file) {
-  try {
-    const MappedFile mapping(file);
-    switch (file_content(mapping.bytes())) {
-      case FileContent::kTorch:
-        return zip_checks(mapping.bytes());
-      case FileContent::kIndex:
-        return index_checks(file.parent_path(), mapping.bytes());
-      case FileContent::kSafetensors:
-        break;
-    }
-    return reported(safetensors_checks(mapping.bytes()));
-  } catch (const IoError& error) {
-    throw IoError(format("Cannot load '{}': {}.", file, error.what()));
-  }
-}
-
-}  // namespace
 
 bool FileReport::is_whole() const {
   return std::all_of(checks.begin(), checks.end(), [](const Check& check) { return check.holds; });
@@ -74,7 +22,13 @@ bool FileReport::is_whole() const {
 
 FileReport inspect_file(const fs::path& file, const std::string& key) {
   FileReport report;
-  report.checks = checks_of(TensorFile::place(file));
+  const fs::path place = TensorFile::place(file);
+  try {
+    const MappedFile mapping(place);
+    report.checks = reader_of(mapping.bytes()).checks(place, mapping.bytes());
+  } catch (const IoError& error) {
+    throw IoError(format("Cannot load '{}': {}.", place, error.what()));
+  }
   if (!report.is_whole()) return report;
   const TensorFile opened = TensorFile::open(file, {}, key);
   report.beside = opened.beside;
@@ -92,7 +46,7 @@ namespace {
 
 using Weights = std::vector<std::pair<std::string, at::Tensor>>;
 
-Weights renamed_weights(const TensorFile& file, const std::filesystem::path& place, const ExportOptions& options) {
+Weights renamed_weights(const TensorFile& file, const fs::path& place, const ExportOptions& options) {
   Weights weights;
   for (const auto& [name, tensor] : file.weights()) {
     if (name.starts_with(options.prefix)) weights.emplace_back(options.add_prefix + name.substr(options.prefix.size()), tensor);
@@ -107,9 +61,9 @@ Weights renamed_weights(const TensorFile& file, const std::filesystem::path& pla
 
 }  // namespace
 
-void export_file(const std::filesystem::path& file, const std::filesystem::path& output, const ExportOptions& options) {
+void export_file(const fs::path& file, const fs::path& output, const ExportOptions& options) {
   std::error_code ignored;
-  if (std::filesystem::equivalent(file, output, ignored)) {
+  if (fs::equivalent(file, output, ignored)) {
     throw ConfigError(format("'{}' would be written over itself: give another --output.", output));
   }
   const TensorFile opened = TensorFile::open(file, {}, options.key);

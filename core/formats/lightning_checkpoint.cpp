@@ -39,7 +39,7 @@ Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainV
   const std::int64_t processed = number_at(loops, "epoch_progress", "current", "processed");
   const bool is_under_way = ready > processed && !had_last_batch;
   Value own(Value::Map{});
-  own["place"] = place_name(Place::kEpochStart);
+  own["place"] = choice_name(Place::kEpochStart);
   own["epochs_done"] =
       fit_loop == nullptr ? manifest.at("epoch") : Value(ready > processed && had_last_batch ? ready : processed);
   own["batches_done"] = 0;
@@ -267,9 +267,9 @@ Value lightning_loops(const Value& manifest) {
   const Value* own = manifest.find("loops");
   const Value loops = own == nullptr ? Value(Value::Map{}) : *own;
   const Value* place = loops.find("place");
-  const bool is_at_end = place != nullptr && *place == Value(place_name(Place::kEpochEnd));
+  const bool is_at_end = place != nullptr && *place == Value(choice_name(Place::kEpochEnd));
   const bool is_within = place != nullptr && number_or_zero(loops, "batches_done") > 0 && !is_at_end &&
-                         *place != Value(place_name(Place::kEpochStart)) && *place != Value(place_name(Place::kEpochDone));
+                         *place != Value(choice_name(Place::kEpochStart)) && *place != Value(choice_name(Place::kEpochDone));
   // Saved in the validation at an epoch's end.
   const bool had_last = is_within && loops.at("turn").at("is_last") == Value(true);
   const std::int64_t done = number_or_zero(loops, "epochs_done") + (is_at_end ? 1 : 0);

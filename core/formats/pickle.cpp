@@ -7,7 +7,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/formats/pickled_torch.h"
-#include "levin/core/formats/unpickler.h"
 #include "levin/core/options/value_json.h"
 
 namespace levin {
@@ -118,8 +117,6 @@ Value PlainValues::map(const std::vector<std::pair<PickleValue*, PickleValue*>>&
   }
   return Value(std::move(entries));
 }
-
-Pickle::Pickle(std::string_view bytes) : bytes_(bytes.size()) { root_ = Unpickler(bytes, values_).run(); }
 
 namespace {
 

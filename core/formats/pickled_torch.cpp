@@ -1,37 +1,22 @@
 #include "levin/core/formats/pickled_torch.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/checkpoint/safetensors_file.h"
 
 namespace levin {
 namespace {
 
 using Arguments = std::vector<PickleValue*>;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kStorages = {{{"DoubleStorage", "float64"},
-                                                                                      {"FloatStorage", "float32"},
-                                                                                      {"HalfStorage", "float16"},
-                                                                                      {"BFloat16Storage", "bfloat16"},
-                                                                                      {"LongStorage", "int64"},
-                                                                                      {"IntStorage", "int32"},
-                                                                                      {"ShortStorage", "int16"},
-                                                                                      {"CharStorage", "int8"},
-                                                                                      {"ByteStorage", "uint8"},
-                                                                                      {"BoolStorage", "bool"},
-                                                                                      {"ComplexFloatStorage", "complex64"},
-                                                                                      {"ComplexDoubleStorage", "complex128"}}};
-
 std::vector<std::int64_t> integers(const PickleValue& value, const char* what) {
-  const auto* tuple = value.as<PickleTuple>();
-  const auto* list = value.as<PickleList>();
-  if (tuple == nullptr && list == nullptr) throw IoError(format("a tensor's {} is no tuple", what));
+  if (value.elements() == nullptr) throw IoError(format("a tensor's {} is no tuple", what));
   std::vector<std::int64_t> numbers;
-  for (const PickleValue* item : tuple != nullptr ? tuple->items : list->items) {
+  for (const PickleValue* item : *value.elements()) {
     const auto* number = item->as<std::int64_t>();
     if (number == nullptr || *number < 0) throw IoError(format("a tensor's {} has something that is no natural number", what));
     numbers.push_back(*number);
@@ -77,9 +62,7 @@ PickleDict dict_of(const Arguments& arguments) {
   const PickleList* pairs = arguments.empty() ? nullptr : arguments[0]->as<PickleList>();
   if (pairs == nullptr) return dict;
   for (const PickleValue* pair : pairs->items) {
-    const auto* as_tuple = pair->as<PickleTuple>();
-    const auto* as_list = pair->as<PickleList>();
-    const Arguments* both = as_tuple != nullptr ? &as_tuple->items : as_list != nullptr ? &as_list->items : nullptr;
+    const Arguments* const both = pair->elements();
     if (both == nullptr || both->size() != 2) throw IoError("an item of a dict is no pair");
     dict.items.emplace_back((*both)[0], (*both)[1]);
   }
@@ -106,16 +89,14 @@ PickleBytes bytes_of_latin1(const std::string& text) {
 
 std::string_view dtype_of_name(std::string_view name) {
   const std::string_view last = name.substr(name.rfind('.') + 1);
-  const auto storage = std::find_if(kStorages.begin(), kStorages.end(), [&](const auto& known) { return known.first == last; });
-  if (storage != kStorages.end()) return storage->second;
+  if (const ElementType* type = element_type(&ElementType::storage, last)) return type->torch;
   return name == "torch.UntypedStorage" || name == "torch.storage.UntypedStorage" ? "" : last;
 }
 
 std::string storage_class(std::string_view dtype) {
-  for (const auto& [name, of] : kStorages) {
-    if (of == dtype) return "torch." + std::string(name);
-  }
-  return "torch.storage.UntypedStorage";
+  const ElementType* const type = element_type(&ElementType::torch, dtype);
+  if (type == nullptr || type->storage.empty()) return "torch.storage.UntypedStorage";
+  return "torch." + std::string(type->storage);
 }
 
 PickleValue call_as_data(const std::string& callable, const Arguments& arguments) {
@@ -136,8 +117,7 @@ PickleValue call_as_data(const std::string& callable, const Arguments& arguments
     return PickleValue{dict_of(arguments)};
   if (callable == "collections.defaultdict") return PickleValue{PickleDict()};
   if ((callable == "torch.Size" || callable.ends_with(".set") || callable.ends_with(".frozenset")) && arguments.size() == 1) {
-    if (const auto* tuple = arguments[0]->as<PickleTuple>()) return PickleValue{PickleList{tuple->items}};
-    if (const auto* list = arguments[0]->as<PickleList>()) return PickleValue{*list};
+    if (const Arguments* items = arguments[0]->elements()) return PickleValue{PickleList{*items}};
   }
   if (callable.ends_with("._reconstructor") && !arguments.empty()) {
     if (const auto* name = arguments[0]->as<PickleName>()) return PickleValue{PickleObject{.class_name = name->name}};

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
+#include <array>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -11,8 +11,7 @@
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/safetensors_file.h"
-#include "levin/core/formats/lightning_checkpoint.h"
-#include "levin/core/formats/pickled_torch.h"
+#include "levin/core/formats/format_reader.h"
 #include "levin/core/formats/torch_file.h"
 
 namespace levin {
@@ -23,76 +22,67 @@ namespace fs = std::filesystem;
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
 
-std::vector<std::string> names_of(const SafetensorsHeader& header) {
-  std::vector<std::pair<std::uint64_t, std::string>> placed;
-  for (const auto& [name, entry] : header.tensors) placed.emplace_back(entry.begin, name);
-  std::sort(placed.begin(), placed.end());
-  std::vector<std::string> names;
-  for (auto& [place, name] : placed) names.push_back(std::move(name));
-  return names;
+void refuse_key(const std::string& key) {
+  if (!key.empty()) throw IoError(format("key: {}: only files of torch.save() have keys", quoted_text(key)));
 }
 
-TensorFile open_safetensors(const fs::path& file) {
+TensorFile open_safetensors(const fs::path& file, std::string_view, const std::string& key) {
+  refuse_key(key);
   TensorFile opened;
-  opened.content = Checkpoint::load_safetensors(file);
+  opened.content = read_safetensors(file, opened.names);
   opened.kind = opened.content.manifest.size() == 0 ? TensorFileKind::kSafetensors : TensorFileKind::kLevin;
-  opened.names = names_of(parse_safetensors(MappedFile(file).bytes()));
   return opened;
 }
 
-TensorFile open_index(const fs::path& file, std::string_view text) {
+/// Does a step with each of the files that an index names. These are safetensors files: not another index, or itself.
+template <class Step>
+void for_each_shard(const fs::path& index, std::string_view text, const Step& step) {
+  for (const auto& [shard, names] : parse_safetensors_index(text)) {
+    try {
+      step(index.parent_path() / shard, names);
+    } catch (const IoError& error) {
+      throw IoError(format("its {}: {}", quoted_text(shard), error.what()));
+    }
+  }
+}
+
+TensorFile open_index(const fs::path& file, std::string_view text, const std::string& key) {
+  refuse_key(key);
   TensorFile opened;
   opened.kind = TensorFileKind::kSafetensorsIndex;
-  for (const auto& [shard, names] : parse_safetensors_index(text)) {
-    const fs::path place = file.parent_path() / shard;
-    const Checkpoint part = Checkpoint::load_safetensors(place);
+  for_each_shard(file, text, [&](const fs::path& shard, const std::vector<std::string>& names) {
+    std::vector<std::string> all;
+    const Checkpoint part = read_safetensors(shard, all);
     for (const std::string& name : names) {
       const auto tensor = part.tensors.find(name);
-      if (tensor == part.tensors.end()) {
-        throw IoError(format("Cannot load '{}': it says that {} is in '{}', which it is not.", file, quoted_text(name), place));
-      }
+      if (tensor == part.tensors.end()) throw IoError(format("there is no {} in it, as the index says", quoted_text(name)));
       opened.content.tensors[name] = tensor->second;
       opened.names.push_back(name);
     }
-  }
+  });
   return opened;
 }
 
-TensorFile open_torch(const fs::path& path, const std::string& key) {
-  TorchFile file(path);
-  TensorFile opened;
-  if (key.empty() && is_lightning_checkpoint(file.root())) {
-    opened.kind = TensorFileKind::kLightning;
-    opened.content = read_lightning_checkpoint(file, opened.names);
-    return opened;
-  }
-  opened.kind = TensorFileKind::kStateDict;
-  PickledWeights weights = find_weights(file.root(), key);
-  opened.beside = std::move(weights.beside);
-  if (const auto* tensor = weights.value->as<PickleTensor>()) {
-    opened.content.tensors[weights.name] = file.tensor(*tensor);
-    opened.names = {weights.name};
-    return opened;
-  }
-  for (auto& [name, tensor] : file.tensors(*weights.value)) {
-    if (opened.content.tensors.emplace(name, tensor).second) opened.names.push_back(name);
-  }
-  return opened;
+std::vector<FileReport::Check> index_checks(const fs::path& file, std::string_view text) {
+  std::vector<FileReport::Check> checks;
+  for_each_shard(file, text, [&](const fs::path& shard, const std::vector<std::string>&) {
+    const MappedFile mapping(shard);
+    for (const ChecksumReport& check : safetensors_checks(mapping.bytes()))
+      checks.push_back({format("{} of {}", check.what, shard.filename()), check.holds});
+  });
+  return checks;
 }
 
-TensorFile open_file(const fs::path& file, const std::string& key) {
-  try {
-    const MappedFile mapping(file);
-    const FileContent content = file_content(mapping.bytes());
-    if (content == FileContent::kTorch) return open_torch(file, key);
-    if (!key.empty()) throw IoError(format("key: {}: only files of torch.save() have keys", quoted_text(key)));
-    if (content == FileContent::kIndex) return open_index(file, mapping.bytes());
-  } catch (const IoError& error) {
-    const std::string message = error.what();
-    throw IoError(message.starts_with("Cannot load") ? message : format("Cannot load '{}': {}.", file, message));
-  }
-  return open_safetensors(file);
+std::vector<FileReport::Check> checks_of_safetensors(const fs::path&, std::string_view bytes) {
+  std::vector<FileReport::Check> checks;
+  for (const ChecksumReport& check : safetensors_checks(bytes)) checks.push_back({check.what, check.holds});
+  return checks;
 }
+
+constexpr FormatReader kSafetensors = {[](std::string_view) { return true; }, open_safetensors, checks_of_safetensors};
+constexpr FormatReader kSafetensorsIndex = {looks_like_safetensors_index, open_index, index_checks};
+
+constexpr std::array kReaders = {&kTorchReader, &kSafetensorsIndex};
 
 /// Moves each storage once, so that tensors that share one still do.
 void move_to(const std::string& map_location, std::map<std::string, at::Tensor>& tensors) {
@@ -116,6 +106,14 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
 }
 
 }  // namespace
+
+const FormatReader& reader_of(std::string_view bytes) {
+  for (const FormatReader* reader : kReaders) {
+    if (reader->reads(bytes)) return *reader;
+  }
+  refuse_other_formats(bytes);
+  return kSafetensors;
+}
 
 const char* kind_name(TensorFileKind kind) {
   switch (kind) {
@@ -143,9 +141,13 @@ fs::path TensorFile::place(const fs::path& path) {
 }
 
 TensorFile TensorFile::open(const fs::path& path, const std::string& map_location, const std::string& key) {
-  TensorFile file = open_file(place(path), key);
-  if (!map_location.empty()) move_to(map_location, file.content.tensors);
-  return file;
+  const fs::path file = place(path);
+  TensorFile opened = naming_file(file, [&] {
+    const MappedFile mapping(file);
+    return reader_of(mapping.bytes()).open(file, mapping.bytes(), key);
+  });
+  if (!map_location.empty()) move_to(map_location, opened.content.tensors);
+  return opened;
 }
 
 std::vector<std::pair<std::string, at::Tensor>> TensorFile::weights() const {

@@ -11,6 +11,8 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/formats/format_reader.h"
+#include "levin/core/formats/lightning_checkpoint.h"
 #include "levin/core/formats/pickled_torch.h"
 
 namespace levin {
@@ -134,5 +136,43 @@ void TorchWriter::write(const PickleValue& root, const std::filesystem::path& fi
   if (failure) std::rethrow_exception(failure);
   output.commit();
 }
+
+namespace {
+
+TensorFile open_torch(const std::filesystem::path& path, std::string_view, const std::string& key) {
+  TorchFile file(path);
+  TensorFile opened;
+  if (key.empty() && is_lightning_checkpoint(file.root())) {
+    opened.kind = TensorFileKind::kLightning;
+    opened.content = read_lightning_checkpoint(file, opened.names);
+    return opened;
+  }
+  opened.kind = TensorFileKind::kStateDict;
+  PickledWeights weights = find_weights(file.root(), key);
+  opened.beside = std::move(weights.beside);
+  if (const auto* tensor = weights.value->as<PickleTensor>()) {
+    opened.content.tensors[weights.name] = file.tensor(*tensor);
+    opened.names = {weights.name};
+    return opened;
+  }
+  for (auto& [name, tensor] : file.tensors(*weights.value)) {
+    if (opened.content.tensors.emplace(name, tensor).second) opened.names.push_back(name);
+  }
+  return opened;
+}
+
+std::vector<FileReport::Check> zip_checks(const std::filesystem::path&, std::string_view bytes) {
+  std::vector<FileReport::Check> checks;
+  const ZipArchive zip(bytes);
+  for (const ZipEntry& entry : zip.entries()) {
+    if (entry.crc32 != 0) checks.push_back({entry.name, zip.is_whole(entry)});
+  }
+  return checks;
+}
+
+}  // namespace
+
+const FormatReader kTorchReader = {[](std::string_view bytes) { return bytes.starts_with("PK\x03\x04"); }, open_torch,
+                                   zip_checks};
 
 }  // namespace levin

@@ -16,6 +16,10 @@
 
 namespace levin {
 
+struct FormatReader;
+/// Of what torch.save() writes, Lightning's checkpoints among it.
+extern const FormatReader kTorchReader;
+
 /// The tensors of a file that Python's torch.save() has written. Reading it runs no code of it: see Pickle.
 class TorchFile {
  public:

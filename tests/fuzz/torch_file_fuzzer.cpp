@@ -46,7 +46,7 @@ void check_weights(const levin::PickleValue& root, const std::string& key) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const std::string_view bytes = levin::fuzz::text_of(data, size);
-    if (levin::file_content(bytes) != levin::FileContent::kTorch) return 0;
+    levin::refuse_other_formats(bytes);
     const levin::TorchArchive archive(bytes);
     check_tensors(archive, archive.root());
     for (const char* key : {"", "model", "a.b.c"}) check_weights(archive.root(), key);

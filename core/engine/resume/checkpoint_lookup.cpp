@@ -49,9 +49,9 @@ std::string text_at(const Value& state, std::string_view key) {
 }
 
 /// Those of all ModelCheckpoints of the run, in the order of its callbacks; with a monitor first.
-std::vector<Decision> decisions_in(const Checkpoint& checkpoint) {
+std::vector<Decision> decisions_in(const Value& manifest) {
   std::vector<Decision> decisions;
-  const Value* callbacks = checkpoint.manifest.find("callbacks");
+  const Value* callbacks = manifest.find("callbacks");
   if (callbacks == nullptr || !callbacks->is_map()) return decisions;
   for (const auto& [key, state] : callbacks->as_map()) {
     if (const std::string best = text_at(state, "best_model_path"); !best.empty()) {
@@ -62,10 +62,8 @@ std::vector<Decision> decisions_in(const Checkpoint& checkpoint) {
   return decisions;
 }
 
-std::optional<std::string> itself(const fs::path& file, const Checkpoint&) { return file.string(); }
-
-std::optional<std::string> best_named_in(const fs::path& file, const Checkpoint& checkpoint) {
-  const std::vector<Decision> decisions = decisions_in(checkpoint);
+std::optional<std::string> best_named_in(const fs::path& file) {
+  const std::vector<Decision> decisions = decisions_in(Checkpoint::load_manifest(file));
   if (decisions.empty()) return std::nullopt;
   fs::path best = decisions.front().best;
   // A run's folder may have been moved since.
@@ -103,12 +101,16 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-std::optional<std::string> first_in_whole(
-    const std::vector<fs::path>& files, const std::string& sought,
-    const std::function<std::optional<std::string>(const fs::path&, const Checkpoint&)>& look) {
+std::optional<std::string> when_whole(const fs::path& file) {
+  Checkpoint::load(file);
+  return file.string();
+}
+
+std::optional<std::string> first_in_whole(const std::vector<fs::path>& files, const std::string& sought,
+                                          const std::function<std::optional<std::string>(const fs::path&)>& look) {
   for (const fs::path& file : files) {
     try {
-      if (auto found = look(file, Checkpoint::load(file))) return found;
+      if (auto found = look(file)) return found;
     } catch (const IoError& error) {
       rank_zero_warn(format("Skipping a damaged checkpoint while looking for {}: {}", sought, error.what()));
     }
@@ -135,7 +137,7 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
 fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string& which) {
   for (const fs::path& folder : folders) {
     // The newest file knows best; an older one does when that is of no ModelCheckpoint.
-    const auto found = first_in_whole(checkpoints_in(folder), "'" + which + "'", which == "best" ? best_named_in : itself);
+    const auto found = first_in_whole(checkpoints_in(folder), "'" + which + "'", which == "best" ? best_named_in : when_whole);
     if (found) return *found;
   }
   throw ConfigError(

@@ -27,9 +27,10 @@ std::filesystem::path find_checkpoint(const std::vector<std::filesystem::path>& 
 
 /// What `look` gives for the first of these files for which it gives something. Damaged files are passed over, with a warning
 /// that `sought` was looked for.
-std::optional<std::string> first_in_whole(
-    const std::vector<std::filesystem::path>& files, const std::string& sought,
-    const std::function<std::optional<std::string>(const std::filesystem::path&, const Checkpoint&)>& look);
+std::optional<std::string> first_in_whole(const std::vector<std::filesystem::path>& files, const std::string& sought,
+                                          const std::function<std::optional<std::string>(const std::filesystem::path&)>& look);
+/// The name of a checkpoint. Throws IoError where it is damaged.
+std::optional<std::string> when_whole(const std::filesystem::path& file);
 
 /// What cannot be looked at counts as not there: opening it says why.
 bool is_there(const std::filesystem::path& path);

@@ -38,7 +38,7 @@ Value loops_state(const TrainerState& run) {
   const GradientAccumulation& accumulation = run.accumulation;
   const bool uncounted = position.place == Place::kBatchEnd && run.progress.batch.in_work;
   const bool changed = accumulation.batches != run.options().accumulate_grad_batches;
-  return Value::Map{{"place", place_name(position.place)},
+  return Value::Map{{"place", choice_name(position.place)},
                     {"epochs_done", position.epochs_done},
                     {"batches_done", position.batches_done},
                     {"total_batches_done", run.progress.total_batch_idx + (uncounted ? 1 : 0)},
@@ -177,7 +177,7 @@ ResumePoint resume_point(const Value& loops) {
   ResumePoint resume;
   resume.resumes = true;
   const std::string& name = loops.at("place").as_string();
-  const auto place = place_from_name(name);
+  const auto place = choice_of<Place>(name);
   if (!place) throw ConfigError("ckpt_path: the checkpoint is of a place '" + name + "', which this levin does not know.");
   resume.place = *place;
   resume.batches_done = count(loops, "batches_done");
@@ -394,14 +394,14 @@ bool is_of_levin(const Checkpoint& checkpoint) { return checkpoint.manifest.cont
 
 bool is_before_training(const Checkpoint& checkpoint) {
   const Value* loops = checkpoint.manifest.find("loops");
-  return loops != nullptr && loops->at("place") == Value(place_name(Place::kTrainStart));
+  return loops != nullptr && loops->at("place") == Value(choice_name(Place::kTrainStart));
 }
 
 std::int64_t logging_step_of(const Checkpoint& checkpoint) {
   const Value* loops = checkpoint.manifest.find("loops");
   if (loops == nullptr) return 0;
   // The row of a validation that is done has the step that is under way.
-  const bool validated = loops->at("place") == Value(place_name(Place::kValidationEnd));
+  const bool validated = loops->at("place") == Value(choice_name(Place::kValidationEnd));
   return loops->at("logging_step").as_int() + (validated ? 1 : 0);
 }
 

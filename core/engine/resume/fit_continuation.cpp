@@ -75,7 +75,7 @@ std::optional<std::string> RestartNotes::newest_checkpoint() const {
       if (file->alone == alone && is_there(file->path)) files.emplace_back(file->path);
     }
   }
-  return first_in_whole(files, "the newest", [](const fs::path& file, const Checkpoint&) { return file.string(); });
+  return first_in_whole(files, "the newest", when_whole);
 }
 
 void RestartNotes::note_loggers(std::vector<std::string> tokens) {
@@ -131,7 +131,7 @@ std::string notes_from_queue(const fs::path& folder, const std::string& job) {
   std::vector<fs::path> newest_first;
   for (const auto& [number, file] : queue_files(folder)) newest_first.insert(newest_first.begin(), file);
   return first_in_whole(newest_first, "that of job " + job,
-                        [&](const fs::path&, const Checkpoint& checkpoint) { return notes_in(checkpoint, job); })
+                        [&](const fs::path& file) { return notes_in(Checkpoint::load(file), job); })
       .value_or("");
 }
 

@@ -140,7 +140,7 @@ TEST_CASE("a folder or index of Hugging Face's gives the tensors of all files") 
     CHECK(at::equal(file.content.tensors.at("b"), torch::full({2}, 2.0)));
   }
   write(index, R"({"weight_map": {"c": "model-00001-of-00002.safetensors"}})");
-  CHECK_THAT(error_of(index), Contains("it says that 'c' is in"));
+  CHECK_THAT(error_of(index), Contains("its 'model-00001-of-00002.safetensors': there is no 'c' in it"));
   write(index, R"({"weight_map": {"c": "../model.safetensors"}})");
   CHECK_THAT(error_of(index), Contains("has no file beside it for 'c'"));
   write(index, R"({"weights": {}})");
@@ -320,16 +320,6 @@ TEST_CASE("a file of torch's that is cut short or damaged is an error with a pla
     refused += error_of(file).empty() ? 0 : 1;  // padding and other files of the archive may be anything
   }
   CHECK(refused > 50);
-}
-
-TEST_CASE("a change in a tensor's bytes is found by its checksum") {
-  std::string bytes = levin::test::read_text(kTorchFiles / "training_loop.pt");
-  const std::size_t ones = bytes.find(std::string("\x00\x00\x80\x3f\x00\x00\x80\x3f", 8));
-  REQUIRE(ones != std::string::npos);
-  bytes[ones + 2] = 0;
-  const TemporaryFolder folder;
-  write(folder.path() / "changed.pt", bytes);
-  CHECK_THAT(error_of(folder.path() / "changed.pt"), Contains("checksum") && Contains("data/0"));
 }
 
 TEST_CASE("map_location puts tensors on a device, and shared memory stays shared") {
