@@ -135,17 +135,6 @@ TEST_CASE("samples a second have three digits and a unit") {
   }
 }
 
-TEST_CASE("samples a second follow the rate of iterations") {
-  levin::ProgressLine line;
-  line.current = 4;
-  line.total = 8;
-  line.elapsed_seconds = 2;
-  line.samples_rate = 64;
-  line.metrics = {{"loss", "0.5"}};
-  CHECK(levin::progress_line(line, 200, false).find("| 4/8 [00:02<00:02,  2.00it/s, 64.0 samples/s, loss=0.5]") !=
-        std::string::npos);
-}
-
 TEST_CASE("durations count hours without end") {
   CHECK(levin::duration_text(0) == "00:00");
   CHECK(levin::duration_text(59.99) == "00:59");
