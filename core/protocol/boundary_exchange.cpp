@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -91,20 +92,24 @@ NewMetrics BoundaryExchange::own_new_metrics(BoundaryKind kind) const {
 
 void BoundaryExchange::gather_frames(const FrameHeader& header) {
   const auto ranks = static_cast<std::size_t>(group_.size());
-  frames_.prepare(ranks, table_.frame_slots());
-  frames_.write_header(header);
-  for (std::size_t index = 0; index < exchanged_.metrics.size(); ++index) {
-    const DueMetric& due = exchanged_.metrics[index];
-    frames_.write_slot(index, own_slot(*due.entry, due.level, header.kind));
-  }
-  gather(frames_.mine(), frames_.all());
+  const auto& metrics = exchanged_.metrics;
+  frame_.clear();
+  append_number(frame_, header);
+  for (const DueMetric& due : metrics) append_number(frame_, own_slot(*due.entry, due.level, header.kind));
+  for (std::size_t empty = metrics.size(); empty < table_.frame_slots(); ++empty) append_number(frame_, Slot{});
+  frames_.resize(ranks * frame_.size());
+  gather(frame_, frames_);
 
-  exchanged_.headers.resize(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) exchanged_.headers[rank] = frames_.header(rank);
+  std::vector<ByteReader> readers;
+  exchanged_.headers.clear();
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    readers.emplace_back(std::span(frames_).subspan(rank * frame_.size(), frame_.size()), "a frame is too short");
+    exchanged_.headers.push_back(readers.back().number<FrameHeader>());
+  }
   require_same_boundary(exchanged_.headers);
   exchanged_.slots.clear();
-  for (std::size_t index = 0; index < exchanged_.metrics.size(); ++index) {
-    for (std::size_t rank = 0; rank < ranks; ++rank) exchanged_.slots.push_back(frames_.slot(rank, index));
+  for (std::size_t metric = 0; metric < metrics.size(); ++metric) {
+    for (ByteReader& reader : readers) exchanged_.slots.push_back(reader.number<Slot>());
   }
 }
 

@@ -64,7 +64,9 @@ class BoundaryExchange {
 
   ControlGroup& group_;
   MetricTable& table_;
-  Frames frames_;
+  // Kept from one boundary to the next for their memory.
+  std::vector<std::byte> frame_;   ///< this rank's: a header, then slots
+  std::vector<std::byte> frames_;  ///< of all ranks
   Exchanged exchanged_;
   std::string what_;  ///< names the meeting to the group
   std::exception_ptr failure_;

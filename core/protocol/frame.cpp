@@ -1,6 +1,5 @@
 #include "levin/core/protocol/frame.h"
 
-#include <cstring>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -12,32 +11,6 @@
 #include "levin/core/protocol/metric_table.h"
 
 namespace levin::detail {
-
-void Frames::prepare(std::size_t ranks, std::size_t slots) {
-  ranks_ = ranks;
-  frame_bytes_ = sizeof(FrameHeader) + slots * sizeof(Slot);
-  mine_.resize(frame_bytes_);
-  all_.resize(ranks * frame_bytes_);
-  for (std::size_t index = 0; index < slots; ++index) write_slot(index, {});
-}
-
-void Frames::write_header(const FrameHeader& header) { std::memcpy(mine_.data(), &header, sizeof header); }
-
-void Frames::write_slot(std::size_t index, const Slot& slot) {
-  std::memcpy(mine_.data() + sizeof(FrameHeader) + index * sizeof(Slot), &slot, sizeof slot);
-}
-
-FrameHeader Frames::header(std::size_t rank) const {
-  FrameHeader header;
-  std::memcpy(&header, all_.data() + rank * frame_bytes_, sizeof header);
-  return header;
-}
-
-Slot Frames::slot(std::size_t rank, std::size_t index) const {
-  Slot slot;
-  std::memcpy(&slot, all_.data() + rank * frame_bytes_ + sizeof(FrameHeader) + index * sizeof(Slot), sizeof slot);
-  return slot;
-}
 
 namespace {
 

@@ -36,28 +36,6 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 104);
 
-/// The frames of all ranks at one boundary, and this rank's own while it is being filled. Keeps its memory.
-class Frames {
- public:
-  /// Room for `ranks` frames of `slots` slots. All slots of this rank's own are empty again.
-  void prepare(std::size_t ranks, std::size_t slots);
-  void write_header(const FrameHeader& header);
-  void write_slot(std::size_t index, const Slot& slot);
-
-  std::span<const std::byte> mine() const { return mine_; }
-  std::span<std::byte> all() { return all_; }
-
-  std::size_t ranks() const { return ranks_; }
-  FrameHeader header(std::size_t rank) const;
-  Slot slot(std::size_t rank, std::size_t index) const;
-
- private:
-  std::size_t ranks_ = 0;
-  std::size_t frame_bytes_ = 0;
-  std::vector<std::byte> mine_;
-  std::vector<std::byte> all_;
-};
-
 /// "the end of an epoch of validate (epoch 1, step 40)".
 std::string describe(const Boundary& boundary);
 

@@ -1,5 +1,6 @@
 // What a rank sends at a boundary: frames, and the new metrics of the second exchange.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -20,22 +21,25 @@ using namespace levin::detail;
 constexpr std::size_t kRanks = 3;
 constexpr std::size_t kSlots = 4;
 
+struct Frame {
+  FrameHeader header;
+  std::array<Slot, kSlots> slots;
+};
+
 /// The frames of all ranks, as far as the input goes; a byte before each says whether it is to begin as a frame does.
 void read_frames(std::span<const std::byte>& input) {
-  Frames frames;
-  frames.prepare(kRanks, kSlots);
-  const std::size_t bytes = frames.all().size() / kRanks;
+  std::array<Frame, kRanks> frames{};
   std::vector<FrameHeader> headers;
-  for (std::size_t rank = 0; rank < kRanks && !input.empty(); ++rank) {
+  for (Frame& frame : frames) {
+    if (input.empty()) break;
     const bool good = input.front() != std::byte{0};
     input = input.subspan(1);
-    const auto part = input.first(std::min(bytes, input.size()));
-    const std::span<std::byte> frame = frames.all().subspan(rank * bytes, bytes);
-    if (!part.empty()) std::memcpy(frame.data(), part.data(), part.size());
+    const auto part = input.first(std::min(sizeof frame, input.size()));
+    if (!part.empty()) std::memcpy(static_cast<void*>(&frame), part.data(), part.size());
     const FrameHeader header;
-    if (good) std::memcpy(frame.data(), &header, 8);
+    if (good) std::memcpy(static_cast<void*>(&frame), &header, 8);
     input = input.subspan(part.size());
-    headers.push_back(frames.header(rank));
+    headers.push_back(frame.header);
   }
   if (headers.empty()) return;
   try {
@@ -50,7 +54,7 @@ void read_frames(std::span<const std::byte>& input) {
   static_cast<void>(merge(votes));
   for (std::size_t index = 0; index < kSlots; ++index) {
     std::vector<Slot> slots;
-    for (std::size_t rank = 0; rank < kRanks; ++rank) slots.push_back(frames.slot(rank, index));
+    for (const Frame& frame : frames) slots.push_back(frame.slots[index]);
     if (std::none_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.present(); })) continue;
     for (const Reduce reduce : {Reduce::kMean, Reduce::kSum, Reduce::kMin, Reduce::kMax}) {
       static_cast<void>(reduce_epoch(slots, reduce));
