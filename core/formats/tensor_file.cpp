@@ -116,19 +116,9 @@ const FormatReader& reader_of(std::string_view bytes) {
 }
 
 const char* kind_name(TensorFileKind kind) {
-  switch (kind) {
-    case TensorFileKind::kLevin:
-      return "levin checkpoint";
-    case TensorFileKind::kSafetensors:
-      return "safetensors file";
-    case TensorFileKind::kSafetensorsIndex:
-      return "safetensors in several files";
-    case TensorFileKind::kStateDict:
-      return "state_dict of torch.save()";
-    case TensorFileKind::kLightning:
-      return "Lightning checkpoint";
-  }
-  return "";
+  constexpr std::array kNames = {"levin checkpoint", "safetensors file", "safetensors in several files",
+                                 "state_dict of torch.save()", "Lightning checkpoint"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 fs::path TensorFile::place(const fs::path& path) {

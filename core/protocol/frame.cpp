@@ -1,5 +1,6 @@
 #include "levin/core/protocol/frame.h"
 
+#include <array>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -16,29 +17,19 @@ namespace {
 
 /// Empty for what is no kind of boundary.
 std::string_view name_of(BoundaryKind kind) {
-  switch (kind) {
-    case BoundaryKind::kSetup:
-      return "the setup";
-    case BoundaryKind::kEpochStart:
-      return "the start of an epoch";
-    case BoundaryKind::kBatch:
-      return "a batch";
-    case BoundaryKind::kTrainStep:
-      return "a step";
-    case BoundaryKind::kDecision:
-      return "a decision on a metric";
-    case BoundaryKind::kEpochReached:
-      return "the last batch of an epoch";
-    case BoundaryKind::kEpochEnd:
-      return "the end of an epoch";
-    case BoundaryKind::kEvaluationEnd:
-      return "the end of an evaluation";
-    case BoundaryKind::kCheckpoint:
-      return "a checkpoint";
-    case BoundaryKind::kEnd:
-      return "the end";
-  }
-  return {};
+  constexpr std::array<std::string_view, static_cast<std::size_t>(BoundaryKind::kEnd) + 1> kNames = {
+      "the setup",
+      "the start of an epoch",
+      "a batch",
+      "a step",
+      "a decision on a metric",
+      "the last batch of an epoch",
+      "the end of an epoch",
+      "the end of an evaluation",
+      "a checkpoint",
+      "the end"};
+  const auto index = static_cast<std::size_t>(kind);
+  return index < kNames.size() ? kNames[index] : "";
 }
 
 /// Bytes that a rank did not write as a header may name what is not there, and claim any size.

@@ -84,37 +84,14 @@ MetricGroup group_of(Hook hook) {
 }
 
 MetricGroup group_of(Stage stage) {
-  switch (stage) {
-    case Stage::kTrain:
-      return MetricGroup::kTrain;
-    case Stage::kSanityCheck:
-    case Stage::kValidate:
-      return MetricGroup::kValidate;
-    case Stage::kTest:
-      return MetricGroup::kTest;
-    case Stage::kPredict:
-      break;
-  }
-  return MetricGroup::kCount;
+  if (stage == Stage::kTrain) return MetricGroup::kTrain;
+  if (stage == Stage::kTest) return MetricGroup::kTest;
+  return stage == Stage::kPredict ? MetricGroup::kCount : MetricGroup::kValidate;
 }
 
 Level level_of(BoundaryKind kind) {
-  switch (kind) {
-    case BoundaryKind::kTrainStep:
-      return Level::kStep;
-    case BoundaryKind::kEpochReached:
-    case BoundaryKind::kEpochEnd:
-      return Level::kEpoch;
-    case BoundaryKind::kSetup:
-    case BoundaryKind::kEpochStart:
-    case BoundaryKind::kBatch:
-    case BoundaryKind::kDecision:
-    case BoundaryKind::kEvaluationEnd:
-    case BoundaryKind::kCheckpoint:
-    case BoundaryKind::kEnd:
-      break;
-  }
-  return Level::kNone;
+  if (kind == BoundaryKind::kTrainStep) return Level::kStep;
+  return kind == BoundaryKind::kEpochReached || kind == BoundaryKind::kEpochEnd ? Level::kEpoch : Level::kNone;
 }
 
 bool carries_steps(BoundaryKind kind) { return kind == BoundaryKind::kDecision || level_of(kind) != Level::kNone; }

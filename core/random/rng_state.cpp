@@ -22,7 +22,7 @@ at::Tensor state_of(at::Generator generator) {
   return generator.get_state();
 }
 
-void set_state(at::Generator& generator, const at::Tensor& state) {
+void set_state(at::Generator generator, const at::Tensor& state) {
   const std::lock_guard lock(generator.mutex());
   try {
     generator.set_state(state);
@@ -72,13 +72,6 @@ std::array<std::pair<const char*, RandomStream>, 2> named_by(int rank) {
 
 }  // namespace
 
-at::Tensor rng_state() { return state_of(at::detail::getDefaultCPUGenerator()); }
-
-void set_rng_state(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  set_state(generator, state);
-}
-
 void use_device_generator(const std::optional<at::Generator>& generator, std::optional<std::uint64_t> number) {
   if (generator == device_generator()) return;
   device_generator() = generator;
@@ -124,25 +117,19 @@ void set_random_states(const RandomStates& states, int rank) {
     const auto found = states.find(name);
     return found == states.end() ? at::Tensor() : found->second;
   };
-  if (const at::Tensor state = given(kCpu); state.defined()) set_rng_state(state);
-  if (const at::Tensor state = given(kDevice); state.defined()) set_device_rng_state(state);
+  if (const at::Tensor state = given(kCpu); state.defined()) set_state(at::detail::getDefaultCPUGenerator(), state);
+  if (const at::Tensor state = given(kDevice); state.defined() && device_generator()) set_state(*device_generator(), state);
   const std::lock_guard lock(named_streams().mutex);
   if (const at::Tensor seed = given(kSeed); seed.defined())
     named_streams().seed = static_cast<std::uint64_t>(seed.item<std::int64_t>());
   for (const auto& stream : named_streams().generators) begin_anew(stream);
   for (const auto& [name, stream] : named_by(rank)) {
     const at::Tensor state = given(name);
-    if (!state.defined()) continue;
-    at::Generator generator = stream_generator(stream);
-    set_state(generator, state);
+    if (state.defined()) set_state(stream_generator(stream), state);
   }
 }
 
 at::Tensor device_rng_state() { return device_generator() ? state_of(*device_generator()) : at::Tensor(); }
-
-void set_device_rng_state(const at::Tensor& state) {
-  if (device_generator()) set_state(*device_generator(), state);
-}
 
 EngineState::EngineState(at::Generator generator)
     : EngineState(*at::check_generator<at::CPUGeneratorImpl>(generator), std::lock_guard(generator.mutex())) {}
@@ -173,7 +160,7 @@ RandomSnapshot::RandomSnapshot() : cpu_(at::detail::getDefaultCPUGenerator()), d
 
 void RandomSnapshot::restore() const {
   cpu_.put_into(at::detail::getDefaultCPUGenerator());
-  if (device_.defined()) set_device_rng_state(device_);
+  if (device_.defined() && device_generator()) set_state(*device_generator(), device_);
   const std::lock_guard lock(named_streams().mutex);
   for (const auto& stream : named_streams().generators) {
     const auto before = streams_.find(stream.first);

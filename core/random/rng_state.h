@@ -16,11 +16,6 @@ struct CPUGeneratorImpl;
 
 namespace levin {
 
-/// The state of this process's CPU generator, as bytes: what a rank sends to rank 0 for the checkpoint.
-at::Tensor rng_state();
-/// Throws IoError when the bytes are no generator's state.
-void set_rng_state(const at::Tensor& state);
-
 /// From here on this process also computes on a device with random numbers of its own (Accelerator::generator), or, unset, no
 /// longer does. Snapshots, scopes and seeds hold for them too. `seed`: of seed_everything(), where that came before the device
 /// was known; a generator that was in use already goes on.
@@ -50,15 +45,13 @@ void set_random_states(const RandomStates& states, int rank);
 
 /// The state of the device's generator, as bytes. Undefined when there is none.
 at::Tensor device_rng_state();
-/// Throws IoError when the bytes are no state of this generator. Without a device generator, nothing.
-void set_device_rng_state(const at::Tensor& state);
 
 /// The state of a CPU generator, at a tenth of the cost of its bytes.
 class EngineState {
  public:
   explicit EngineState(at::Generator generator);
   void put_into(at::Generator generator) const;
-  /// What rng_state() gives of a generator in this state.
+  /// As LibTorch's get_state() gives it.
   at::Tensor bytes() const;
 
  private:

@@ -75,7 +75,7 @@ levin::Checkpoint checkpoint_of(const TrainedNet& net, const Optimizer& optimize
   levin::Checkpoint checkpoint;
   levin::save_module(net, checkpoint);
   levin::save_optimizer(optimizer, 0, checkpoint);
-  checkpoint.tensors["rng.0.cpu"] = levin::rng_state();
+  checkpoint.tensors["rng.0.cpu"] = levin::RandomSnapshot::take().states(/*rank=*/0).at("cpu");
   return checkpoint;
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("training resumed from a file gives bit for bit the losses of the run 
       const levin::Checkpoint loaded = levin::Checkpoint::load(folder / "run.ckpt");
       levin::load_module(resumed_net, loaded);
       levin::load_optimizer(*resumed, 0, loaded);
-      levin::set_rng_state(loaded.tensors.at("rng.0.cpu"));
+      levin::set_random_states({{"cpu", loaded.tensors.at("rng.0.cpu")}}, /*rank=*/0);
       std::vector<double> found;
       for (int step = 0; step < 12; ++step) found.push_back(train_step(resumed_net, *resumed));
       CHECK(found == expected);

@@ -9,38 +9,42 @@
 #include "levin/core/base/error.h"
 #include "levin/core/random/seed.h"
 
+namespace {
+at::Tensor rng_state() { return at::globalContext().defaultGenerator(at::kCPU).get_state(); }
+}  // namespace
+
 TEST_CASE("a snapshot of the generator brings back every number, one of a pair included") {
   torch::manual_seed(100);
   torch::randn({3});  // an odd number of normals leaves one in the generator's cache
   (void)torch::randn({1}).item<float>();
   const levin::RandomSnapshot snapshot = levin::RandomSnapshot::take();
-  const at::Tensor state = levin::rng_state();
+  const at::Tensor state = rng_state();
   CHECK(at::equal(snapshot.states(/*rank=*/0).at("cpu"), state));
   const at::Tensor expected = torch::randn({7});
   snapshot.restore();
   CHECK(at::equal(torch::randn({7}), expected));
-  levin::set_rng_state(snapshot.states(/*rank=*/0).at("cpu"));
+  levin::set_random_states({{"cpu", snapshot.states(/*rank=*/0).at("cpu")}}, /*rank=*/0);
   CHECK(at::equal(torch::randn({7}), expected));
 }
 
 TEST_CASE("a scope leaves random numbers as they were, also when it ends with an error") {
   torch::manual_seed(3);
-  const at::Tensor before = levin::rng_state();
+  const at::Tensor before = rng_state();
   try {
     const levin::RandomScope scope;
     torch::rand({5});
     throw levin::Error("ends");
   } catch (const levin::Error&) {
   }
-  CHECK(at::equal(levin::rng_state(), before));
+  CHECK(at::equal(rng_state(), before));
 }
 
 TEST_CASE("bytes that are no generator's state are refused, and the generator goes on") {
   torch::manual_seed(5);
-  const at::Tensor before = levin::rng_state();
-  CHECK_THROWS_AS(levin::set_rng_state(torch::zeros({3}, torch::kByte)), levin::IoError);
-  CHECK_THROWS_AS(levin::set_rng_state(torch::zeros({5056})), levin::IoError);
-  CHECK(at::equal(levin::rng_state(), before));
+  const at::Tensor before = rng_state();
+  CHECK_THROWS_AS(levin::set_random_states({{"cpu", torch::zeros({3}, torch::kByte)}}, 0), levin::IoError);
+  CHECK_THROWS_AS(levin::set_random_states({{"cpu", torch::zeros({5056})}}, 0), levin::IoError);
+  CHECK(at::equal(rng_state(), before));
 }
 
 TEST_CASE("seed_everything makes random numbers repeat") {

@@ -243,15 +243,6 @@ TEST_CASE("a tensor with two names in the module may have one in the file, and n
   CHECK(at::isnan(tied.first).all().item<bool>());
 }
 
-TEST_CASE("a file that is none of weights is an error that names it") {
-  TemporaryFolder folder;
-  Network net;
-  std::ofstream(folder / "net.pt") << "PK\3\4and so on";
-  CHECK_THROWS_WITH(levin::load_weights(net, folder / "net.pt"), Contains("net.pt") && Contains("no whole zip archive"));
-  CHECK_THROWS_WITH(levin::load_weights(net, folder / "gone.ckpt"), Contains("gone.ckpt"));
-  CHECK_THROWS_AS(levin::load_weights(net, folder / "gone.ckpt"), levin::IoError);
-}
-
 namespace {
 
 struct WidthOptions {

@@ -53,13 +53,6 @@ class Files {
   Console console;
 };
 
-ConsoleOptions options_of_rank(int rank, int world_size) {
-  ConsoleOptions options;
-  options.rank = rank;
-  options.world_size = world_size;
-  return options;
-}
-
 }  // namespace
 
 TEST_CASE_METHOD(Files,
@@ -74,19 +67,15 @@ TEST_CASE_METHOD(Files,
 }
 
 TEST_CASE_METHOD(Files, "the level hides what is below it") {
-  ConsoleOptions options;
-  options.level = LogLevel::kError;
-  console.configure(options);
+  console.configure({.level = LogLevel::kError});
   console.info("a");
   console.warn("b");
   console.warn_once("b");
   console.error("c");
-  options.level = LogLevel::kDebug;
-  console.configure(options);
+  console.configure({.level = LogLevel::kDebug});
   console.debug("d");
   CHECK(console.shows(LogLevel::kDebug));
-  options.level = LogLevel::kNone;
-  console.configure(options);
+  console.configure({.level = LogLevel::kNone});
   console.error("not even this");
   CHECK(output() == "debug: d\n");
   CHECK(error() == "error: c\n");
@@ -94,7 +83,7 @@ TEST_CASE_METHOD(Files, "the level hides what is below it") {
 
 TEST_CASE_METHOD(Files,
                  "with several ranks each line of a rank carries it, those of a longer message too; blank lines stay blank") {
-  console.configure(options_of_rank(1, 4));
+  console.configure({.rank = 1, .world_size = 4});
   console.warn("first\nsecond\n\nfourth\n");
   CHECK(error() == "[rank 1] warning: first\n[rank 1] second\n\n[rank 1] fourth\n");
   console.warn("\nafter a blank line");
@@ -107,7 +96,7 @@ TEST_CASE("what speaks for the run is printed by rank 0 alone, without a rank, a
     const Files files;
     for (int rank = 0; rank < world_size; ++rank) {
       Console console(files.output_fd(), files.error_fd());
-      console.configure(options_of_rank(rank, world_size));
+      console.configure({.rank = rank, .world_size = world_size});
       CHECK(console.shows(LogLevel::kInfo, Speaker::kRun) == (rank == 0));
       console.print(LogLevel::kInfo, table, Speaker::kRun);
       console.print(LogLevel::kWarning, "careful", Speaker::kRun);
@@ -121,10 +110,7 @@ TEST_CASE("what speaks for the run is printed by rank 0 alone, without a rank, a
 
 TEST_CASE_METHOD(Files, "what is only recorded goes to the log file alone") {
   const TemporaryFolder folder;
-  ConsoleOptions options = options_of_rank(1, 2);
-  options.level = LogLevel::kWarning;
-  options.log_file = folder.path() / "log";
-  console.configure(options);
+  console.configure({.level = LogLevel::kWarning, .rank = 1, .world_size = 2, .log_file = folder / "log"});
   console.record(LogLevel::kError, "one\ntwo");
   console.record(LogLevel::kInfo, "below the level");
   CHECK(output() + error() == "");
@@ -144,9 +130,7 @@ TEST_CASE_METHOD(Files, "what other ranks have warned of goes to the log file al
   const TemporaryFolder folder;
   std::set<std::string, std::less<>> said = {"known to others"};
   console.ask_before_warning([&](std::string_view key) { return said.emplace(key).second; });
-  ConsoleOptions options = options_of_rank(1, 2);
-  options.log_file = folder.path() / "log";
-  console.configure(options);
+  console.configure({.rank = 1, .world_size = 2, .log_file = folder / "log"});
   console.warn_once("known to others");
   console.warn_once("new");
   console.warn_once("1 of many", "known to others too");
@@ -160,9 +144,7 @@ TEST_CASE_METHOD(Files, "what other ranks have warned of goes to the log file al
 TEST_CASE_METHOD(Files,
                  "a sink gets messages in place of the descriptors, with level, rank and the place of the thread's run") {
   const TemporaryFolder folder;
-  ConsoleOptions options = options_of_rank(1, 2);
-  options.log_file = folder / "log";
-  console.configure(options);
+  console.configure({.rank = 1, .world_size = 2, .log_file = folder / "log"});
   std::vector<levin::Message> messages;
   console.set_sink([&](const levin::Message& message) {
     messages.push_back(message);
@@ -243,8 +225,7 @@ TEST_CASE_METHOD(Files, "an error is known as told by the object that was thrown
 
 TEST_CASE_METHOD(Files, "the log file of a rank receives every line with its time, also of the ones after a reopening") {
   const TemporaryFolder folder;
-  ConsoleOptions options = options_of_rank(2, 3);
-  options.log_file = folder.path() / "deep" / "levin.log";
+  ConsoleOptions options{.rank = 2, .world_size = 3, .log_file = folder / "deep/levin.log"};
   for (const char* message : {"one\ntwo", "three"}) {
     console.configure(options);
     console.info(message);
@@ -261,9 +242,7 @@ TEST_CASE_METHOD(Files, "the log file of a rank receives every line with its tim
 }
 
 TEST_CASE_METHOD(Files, "a log file that cannot be opened is an error that names it, and changes nothing") {
-  ConsoleOptions options = options_of_rank(1, 2);
-  options.log_file = "/proc/levin.log";
-  options.level = LogLevel::kError;
+  const ConsoleOptions options{.level = LogLevel::kError, .rank = 1, .world_size = 2, .log_file = "/proc/levin.log"};
   CHECK_THROWS_WITH(console.configure(options), Catch::Contains("/proc/levin.rank_1.log"));
   CHECK_THROWS_AS(console.configure(options), levin::IoError);
   console.info("still here");
@@ -274,18 +253,15 @@ TEST_CASE_METHOD(Files, "a link in the log file's place is refused, and what it 
   const TemporaryFolder folder;
   std::ofstream(folder / "victim") << "precious";
   std::filesystem::create_symlink(folder / "victim", folder / "log");
-  ConsoleOptions options;
-  options.log_file = folder / "log";
-  CHECK_THROWS_WITH(console.configure(options), Catch::Contains("cannot open " + (folder / "log").string()) &&
-                                                    Catch::Contains("it is a symbolic link. Name the file that it leads to"));
+  CHECK_THROWS_WITH(console.configure({.log_file = folder / "log"}),
+                    Catch::Contains("cannot open " + (folder / "log").string()) &&
+                        Catch::Contains("it is a symbolic link. Name the file that it leads to"));
   console.info("a");
   CHECK(read_text(folder / "victim") == "precious");
 }
 
 TEST_CASE_METHOD(Files, "a full disk under the log file is told once on standard error") {
-  ConsoleOptions options;
-  options.log_file = "/dev/full";
-  console.configure(options);
+  console.configure({.log_file = "/dev/full"});
   console.info("a");
   console.info("b");
   CHECK(output() == "a\nb\n");
@@ -356,7 +332,7 @@ TEST_CASE("a rank without a live line takes another rank's away before it prints
   const EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", "1");
   const PseudoTerminal terminal(40);
   Console console(terminal.fd(), terminal.fd());
-  console.configure(options_of_rank(1, 2));
+  console.configure({.rank = 1, .world_size = 2});
   console.info("i");
   CHECK(terminal.read() == "\r\033[K[rank 1] i\n");
 }
