@@ -286,6 +286,8 @@ TEST_CASE("an error in loading says what is wrong and names the newest whole che
                     Contains("last.ckpt") && Contains("ends within") && Contains("epoch=2.ckpt"));
   CHECK_THROWS_WITH(Checkpoint::load(folder / "epoch=3.ckpt"),
                     Contains("checksum") && Contains("tensor data") && Contains("epoch=2.ckpt"));
+  CHECK(Checkpoint::load_manifest(folder / "epoch=3.ckpt").at("epoch") == Value(3));  // of which the tensors are damaged
+  CHECK_THROWS_WITH(Checkpoint::load_manifest(folder / "last.ckpt"), Contains("ends within") && Contains("epoch=2.ckpt"));
   CHECK_THROWS_WITH(Checkpoint::load(folder / "epoch=4.ckpt"), Contains("No such file") && Contains("epoch=2.ckpt"));
   CHECK_THROWS_WITH(Checkpoint::load(folder.path()), Contains("directory"));
   CHECK_THROWS_WITH(Checkpoint::load(folder / "nowhere/last.ckpt"), Contains("No such file") && !Contains("newest"));
@@ -296,4 +298,5 @@ TEST_CASE("a safetensors file of another program is refused as having no manifes
   levin::test::TemporaryFolder folder;
   write_bytes(folder / "other.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
   CHECK_THROWS_WITH(Checkpoint::load(folder / "other.safetensors"), Contains("no manifest"));
+  CHECK_THROWS_WITH(Checkpoint::load_manifest(folder / "other.safetensors"), Contains("no whole manifest"));
 }
