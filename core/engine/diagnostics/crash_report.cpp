@@ -9,12 +9,10 @@
 #include <atomic>
 #include <charconv>
 #include <csignal>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string_view>
 
 #include "levin/core/engine/parts/hook_runner.h"

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/view_as_real.h>
-#include <ATen/ops/zeros.h>
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>

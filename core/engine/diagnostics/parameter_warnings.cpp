@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"

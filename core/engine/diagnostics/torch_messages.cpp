@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <string>
 
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"

@@ -44,30 +44,18 @@ void check_given(const LoaderPtr& train) {
       "or let the module's own train_dataloader() do so.");
 }
 
-Hook loader_hook(Stage stage) {
-  switch (stage) {
-    case Stage::kTest:
-      return Hook::kTestDataloaders;
-    case Stage::kPredict:
-      return Hook::kPredictDataloaders;
-    default:
-      return Hook::kValDataloaders;
-  }
-}
-
 template <class Source>
 LoaderList ask(Source& source, Stage stage) {
-  switch (stage) {
-    case Stage::kTest:
-      return source.test_dataloaders();
-    case Stage::kPredict:
-      return source.predict_dataloaders();
-    default:
-      return source.val_dataloaders();
-  }
+  if (stage == Stage::kTest) return source.test_dataloaders();
+  return stage == Stage::kPredict ? source.predict_dataloaders() : source.val_dataloaders();
 }
 
 }  // namespace
+
+Hook dataloaders_hook(Stage stage) {
+  if (stage == Stage::kTest) return Hook::kTestDataloaders;
+  return stage == Stage::kPredict ? Hook::kPredictDataloaders : Hook::kValDataloaders;
+}
 
 LoaderPtr DataSource::ask_for_train(Module& module, const RunSetup& setup, HookRunner& hooks) const {
   const auto scope = hooks.enter(Hook::kTrainDataloader);
@@ -94,10 +82,11 @@ const BatchLoader& DataSource::train_ahead(Module& module, const RunSetup& setup
 }
 
 LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks) {
-  const auto scope = hooks.enter(loader_hook(stage));
+  const auto scope = hooks.enter(dataloaders_hook(stage));
   LoaderList loaders = data_ != nullptr ? ask(*data_, stage) : !evaluation_.empty() ? evaluation_ : ask(module, stage);
   for (const LoaderPtr& loader : loaders) {
-    if (!loader) throw MisuseError(std::string(hook_name(loader_hook(stage))) + " gave an empty loader among its loaders.");
+    if (!loader)
+      throw MisuseError(std::string(hook_name(dataloaders_hook(stage))) + " gave an empty loader among its loaders.");
     // Evaluation data is never padded: each sample counts once.
     prepare(setup, *loader, Uneven::kKeep);
     warn_of_empty(setup, *loader, stage);

@@ -58,6 +58,9 @@ class LoaderCursor {
   std::optional<RandomSnapshot> before_reading_;
 };
 
+/// The hook of an evaluation that gives its loaders; reading a batch of theirs counts as a part of it.
+Hook dataloaders_hook(Stage stage);
+
 /// Where an entry point takes its loaders from: a DataModule, or loaders that were passed, or, for those that were not, the
 /// module itself. Each loader is told which part of the data this rank reads.
 class DataSource {

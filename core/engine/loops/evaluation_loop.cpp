@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <memory>
 #include <set>
 #include <utility>
 
@@ -177,14 +176,14 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
   if (keep_predictions_) predictions_.emplace_back();
   LoaderCursor cursor(*loaders_[index], caps_[index]);
   {
-    const auto scope = hooks_.enter(names_.dataloader_hook);
+    const auto scope = hooks_.enter(dataloaders_hook(stage_));
     cursor.start_epoch(run_.progress.epoch);
   }
   for (std::int64_t batch_idx = 0; cursor.has_next(); ++batch_idx) {
     // A signal ends this rank's part; the others learn of it at the boundary that follows.
     if (SignalScope::received() != 0) return;
     Batch batch = [&] {
-      const auto scope = hooks_.enter(names_.dataloader_hook);
+      const auto scope = hooks_.enter(dataloaders_hook(stage_));
       const ProfiledAction action(hooks_.profiler(), next_action(stage_));
       return cursor.take();
     }();
@@ -254,7 +253,6 @@ const EvaluationHooks& evaluation_hooks(Stage stage) {
   using C = Callback;
   using M = Module;
   static const EvaluationHooks validation{
-      Hook::kValDataloaders,
       Hook::kOnValidationModelEval,
       &M::on_validation_model_eval,
       Hook::kOnValidationModelTrain,
@@ -267,8 +265,7 @@ const EvaluationHooks& evaluation_hooks(Stage stage) {
       {Hook::kOnValidationBatchEnd, &C::on_validation_batch_end, &M::on_validation_batch_end},
       {Hook::kOnValidationEpochEnd, &C::on_validation_epoch_end, &M::on_validation_epoch_end},
       {Hook::kOnValidationEnd, &C::on_validation_end, &M::on_validation_end}};
-  static const EvaluationHooks test{Hook::kTestDataloaders,
-                                    Hook::kOnTestModelEval,
+  static const EvaluationHooks test{Hook::kOnTestModelEval,
                                     &M::on_test_model_eval,
                                     Hook::kOnTestModelTrain,
                                     &M::on_test_model_train,
@@ -280,8 +277,7 @@ const EvaluationHooks& evaluation_hooks(Stage stage) {
                                     {Hook::kOnTestBatchEnd, &C::on_test_batch_end, &M::on_test_batch_end},
                                     {Hook::kOnTestEpochEnd, &C::on_test_epoch_end, &M::on_test_epoch_end},
                                     {Hook::kOnTestEnd, &C::on_test_end, &M::on_test_end}};
-  static const EvaluationHooks prediction{Hook::kPredictDataloaders,
-                                          Hook::kOnPredictModelEval,
+  static const EvaluationHooks prediction{Hook::kOnPredictModelEval,
                                           &M::on_predict_model_eval,
                                           Hook::kOnPredictModelTrain,
                                           &M::on_predict_model_train,
@@ -293,14 +289,8 @@ const EvaluationHooks& evaluation_hooks(Stage stage) {
                                           {Hook::kOnPredictBatchEnd, nullptr, nullptr},
                                           {Hook::kOnPredictEpochEnd, &C::on_predict_epoch_end, &M::on_predict_epoch_end},
                                           {Hook::kOnPredictEnd, &C::on_predict_end, &M::on_predict_end}};
-  switch (stage) {
-    case Stage::kTest:
-      return test;
-    case Stage::kPredict:
-      return prediction;
-    default:
-      return validation;
-  }
+  if (stage == Stage::kTest) return test;
+  return stage == Stage::kPredict ? prediction : validation;
 }
 
 std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results) {

@@ -33,7 +33,6 @@ struct EvaluationHooks {
     ModuleMethod module;
   };
 
-  Hook dataloader_hook;  ///< where reading a batch counts
   Hook model_eval_hook;
   ModuleHook model_eval;
   Hook model_train_hook;

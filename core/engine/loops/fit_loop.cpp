@@ -6,7 +6,6 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/announcements.h"
-#include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/step/optimizers.h"
 
 namespace levin {

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <filesystem>
 #include <mutex>
 
 #include "levin/core/accelerator.h"

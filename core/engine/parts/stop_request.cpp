@@ -1,9 +1,6 @@
 #include "levin/core/engine/parts/stop_request.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <csignal>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

@@ -1,8 +1,6 @@
 #include "levin/core/engine/resume/checkpoint_lookup.h"
 
 #include <algorithm>
-#include <optional>
-#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

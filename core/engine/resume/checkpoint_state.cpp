@@ -354,15 +354,10 @@ void restore_module(TrainerState& run, const Precision& precision, const Checkpo
 
 ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   const Value& manifest = checkpoint.manifest;
-  const Value* optimizers = manifest.find("optimizer_states");
-  if (optimizers == nullptr) {
+  const std::size_t optimizers = manifest.at("optimizer_states").size();
+  if (optimizers != run.parts.optimizers.size()) {
     throw ConfigError(
-        "ckpt_path: the checkpoint holds weights only, so training cannot resume from it. Begin a new fit with them: give the "
-        "file as init_from. Or resume from a full checkpoint.");
-  }
-  if (optimizers->size() != run.parts.optimizers.size()) {
-    throw ConfigError(
-        format("ckpt_path: the checkpoint has {} optimizers, the module {}.", optimizers->size(), run.parts.optimizers.size()));
+        format("ckpt_path: the checkpoint has {} optimizers, the module {}.", optimizers, run.parts.optimizers.size()));
   }
   const auto parameters = std::make_shared<ParameterResume>(run, checkpoint);
   const Value& schedulers = manifest.at("lr_schedulers");
@@ -403,13 +398,6 @@ std::int64_t logging_step_of(const Checkpoint& checkpoint) {
   // The row of a validation that is done has the step that is under way.
   const bool validated = loops->at("place") == Value(choice_name(Place::kValidationEnd));
   return loops->at("logging_step").as_int() + (validated ? 1 : 0);
-}
-
-RowCounts logger_rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger) {
-  const auto count = [logger](const Value* rows) {
-    return rows == nullptr || logger >= rows->size() ? std::int64_t{-1} : rows->as_list()[logger].as_int();
-  };
-  return {.rows = count(checkpoint.manifest.find("logger_rows")), .rank_rows = count(saved_rank_rows(checkpoint, rank))};
 }
 
 }  // namespace levin

@@ -71,7 +71,5 @@ bool is_before_training(const Checkpoint& checkpoint);
 
 /// The x axis of training rows from which on rows are written anew.
 std::int64_t logging_step_of(const Checkpoint& checkpoint);
-/// What a logger had been given, as far as the checkpoint knows.
-RowCounts logger_rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger);
 
 }  // namespace levin

@@ -7,7 +7,6 @@
 #include <set>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"

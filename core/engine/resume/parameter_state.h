@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
-#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>

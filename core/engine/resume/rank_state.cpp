@@ -50,6 +50,97 @@ RandomStates saved_states(const Checkpoint& checkpoint, const KeyOf& key_of) {
   return states;
 }
 
+Hook hook_of(const std::string& name) {
+  for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
+    if (hook_name(static_cast<Hook>(index)) == name) return static_cast<Hook>(index);
+  }
+  return Hook::kNone;
+}
+
+Value to_value(const detail::Slot& slot) {
+  return slot.present() ? Value(Value::List{Value(slot.value), Value(slot.weight)}) : Value();
+}
+
+detail::Slot slot_of(const Value& value) {
+  if (value.is_null()) return {};
+  const Value::List& parts = value.as_list();
+  if (parts.size() != 2) throw ConfigError("The checkpoint holds a metric that is no value with its weight.");
+  return {parts[0].as_double(), parts[1].as_double()};
+}
+
+Value to_value(const SavedMetric& saved) {
+  const detail::NewMetric& metric = saved.metric;
+  return Value::Map{{"hook", hook_name(metric.hook)},
+                    {"name", metric.name},
+                    {"dataloader_idx", metric.dataloader_idx},
+                    {"options", static_cast<std::int64_t>(metric.options.pack())},
+                    {"site", metric.site},
+                    {"epoch", to_value(metric.epoch)},
+                    {"step", to_value(metric.step)},
+                    {"step_is_new", saved.step_is_new},
+                    {"step_is_unshared", saved.step_is_unshared},
+                    {"of_last_batch", saved.of_last_batch}};
+}
+
+/// Unset when this build does not know the hook or the options.
+std::optional<SavedMetric> metric_of(const Value& value) {
+  const auto options = detail::MetricOptions::unpack(static_cast<std::uint16_t>(value.at("options").as_int()));
+  const Hook hook = hook_of(value.at("hook").as_string());
+  if (!options || hook == Hook::kNone || detail::group_of(hook) != detail::MetricGroup::kTrain) return std::nullopt;
+  SavedMetric saved;
+  saved.metric = {hook,
+                  static_cast<std::int32_t>(value.at("dataloader_idx").as_int()),
+                  value.at("name").as_string(),
+                  *options,
+                  value.at("site").as_string(),
+                  slot_of(value.at("step")),
+                  slot_of(value.at("epoch"))};
+  saved.step_is_new = value.at("step_is_new").as_bool();
+  // An earlier levin knew rows only.
+  const Value* unshared = value.find("step_is_unshared");
+  saved.step_is_unshared = unshared == nullptr ? saved.step_is_new : unshared->as_bool();
+  saved.of_last_batch = value.at("of_last_batch").as_bool();
+  return saved;
+}
+
+Value to_value(const MetricMap& metrics) {
+  Value value(Value::Map{});
+  for (const auto& [name, number] : metrics) value.as_map().emplace_back(name, Value(number));
+  return value;
+}
+
+MetricMap map_of(const Value& value) {
+  MetricMap metrics;
+  for (const auto& [name, number] : value.as_map()) metrics[name] = number.as_double();
+  return metrics;
+}
+
+/// A snapshot as plain values, for a checkpoint's manifest.
+Value to_value(const MetricSnapshot& snapshot) {
+  Value training(Value::List{});
+  for (const SavedMetric& saved : snapshot.training) training.push_back(to_value(saved));
+  return Value::Map{{"training", std::move(training)},
+                    {"epoch_batches", snapshot.epoch_batches},
+                    {"step_batches", snapshot.step_batches},
+                    {"callback", to_value(snapshot.maps.callback)},
+                    {"logged", to_value(snapshot.maps.logged)},
+                    {"progress_bar", to_value(snapshot.maps.progress_bar)},
+                    {"monitored", to_value(snapshot.maps.monitored)}};
+}
+
+/// Metrics of a hook or with options that this build does not know are left out.
+MetricSnapshot metric_snapshot(const Value& value) {
+  MetricSnapshot snapshot;
+  for (const Value& saved : value.at("training").as_list()) {
+    if (auto metric = metric_of(saved)) snapshot.training.push_back(std::move(*metric));
+  }
+  snapshot.epoch_batches = value.at("epoch_batches").as_int();
+  snapshot.step_batches = value.at("step_batches").as_int();
+  snapshot.maps = {map_of(value.at("callback")), map_of(value.at("logged")), map_of(value.at("progress_bar")),
+                   map_of(value.at("monitored"))};
+  return snapshot;
+}
+
 Value own_values(TrainerState& run) {
   const LoopPosition& position = run.resume.position;
   const bool at_start = position.begins_anew();
@@ -152,6 +243,7 @@ RankState own_rank_state(TrainerState& run) {
 }
 
 std::vector<RankState> gather_rank_states(TrainerState& run) {
+  if (run.world_size() == 1) return {own_rank_state(run)};
   // Gradients that wait for more batches are as large as the model.
   std::uint64_t longest = RankExchange::kLongestText;
   for (const at::Tensor& parameter : run.module().parameters()) longest += 2 * parameter.nbytes();
@@ -211,10 +303,14 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
   return resume;
 }
 
-const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank) {
+RowCounts logger_rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger) {
   const Value* by_rank = checkpoint.manifest.find(kRanks);
   const Value* values = by_rank == nullptr ? nullptr : by_rank->find(std::to_string(rank));
-  return values == nullptr ? nullptr : values->find("rank_rows");
+  const auto count = [logger](const Value* rows) {
+    return rows == nullptr || logger >= rows->size() ? std::int64_t{-1} : rows->as_list()[logger].as_int();
+  };
+  return {.rows = count(checkpoint.manifest.find("logger_rows")),
+          .rank_rows = count(values == nullptr ? nullptr : values->find("rank_rows"))};
 }
 
 void restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint) {
@@ -247,99 +343,6 @@ void keep_rank_states(TrainerState& run) {
   } catch (const std::exception&) {
     // Another rank has failed meanwhile, which others report; a checkpoint then has rank 0's state.
   }
-}
-
-namespace {
-
-Hook hook_of(const std::string& name) {
-  for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
-    if (hook_name(static_cast<Hook>(index)) == name) return static_cast<Hook>(index);
-  }
-  return Hook::kNone;
-}
-
-Value to_value(const detail::Slot& slot) {
-  return slot.present() ? Value(Value::List{Value(slot.value), Value(slot.weight)}) : Value();
-}
-
-detail::Slot slot_of(const Value& value) {
-  if (value.is_null()) return {};
-  const Value::List& parts = value.as_list();
-  if (parts.size() != 2) throw ConfigError("The checkpoint holds a metric that is no value with its weight.");
-  return {parts[0].as_double(), parts[1].as_double()};
-}
-
-Value to_value(const SavedMetric& saved) {
-  const detail::NewMetric& metric = saved.metric;
-  return Value::Map{{"hook", hook_name(metric.hook)},
-                    {"name", metric.name},
-                    {"dataloader_idx", metric.dataloader_idx},
-                    {"options", static_cast<std::int64_t>(metric.options.pack())},
-                    {"site", metric.site},
-                    {"epoch", to_value(metric.epoch)},
-                    {"step", to_value(metric.step)},
-                    {"step_is_new", saved.step_is_new},
-                    {"step_is_unshared", saved.step_is_unshared},
-                    {"of_last_batch", saved.of_last_batch}};
-}
-
-/// Unset when this build does not know the hook or the options.
-std::optional<SavedMetric> metric_of(const Value& value) {
-  const auto options = detail::MetricOptions::unpack(static_cast<std::uint16_t>(value.at("options").as_int()));
-  const Hook hook = hook_of(value.at("hook").as_string());
-  if (!options || hook == Hook::kNone || detail::group_of(hook) != detail::MetricGroup::kTrain) return std::nullopt;
-  SavedMetric saved;
-  saved.metric = {hook,
-                  static_cast<std::int32_t>(value.at("dataloader_idx").as_int()),
-                  value.at("name").as_string(),
-                  *options,
-                  value.at("site").as_string(),
-                  slot_of(value.at("step")),
-                  slot_of(value.at("epoch"))};
-  saved.step_is_new = value.at("step_is_new").as_bool();
-  // An earlier levin knew rows only.
-  const Value* unshared = value.find("step_is_unshared");
-  saved.step_is_unshared = unshared == nullptr ? saved.step_is_new : unshared->as_bool();
-  saved.of_last_batch = value.at("of_last_batch").as_bool();
-  return saved;
-}
-
-Value to_value(const MetricMap& metrics) {
-  Value value(Value::Map{});
-  for (const auto& [name, number] : metrics) value.as_map().emplace_back(name, Value(number));
-  return value;
-}
-
-MetricMap map_of(const Value& value) {
-  MetricMap metrics;
-  for (const auto& [name, number] : value.as_map()) metrics[name] = number.as_double();
-  return metrics;
-}
-
-}  // namespace
-
-Value to_value(const MetricSnapshot& snapshot) {
-  Value training(Value::List{});
-  for (const SavedMetric& saved : snapshot.training) training.push_back(to_value(saved));
-  return Value::Map{{"training", std::move(training)},
-                    {"epoch_batches", snapshot.epoch_batches},
-                    {"step_batches", snapshot.step_batches},
-                    {"callback", to_value(snapshot.maps.callback)},
-                    {"logged", to_value(snapshot.maps.logged)},
-                    {"progress_bar", to_value(snapshot.maps.progress_bar)},
-                    {"monitored", to_value(snapshot.maps.monitored)}};
-}
-
-MetricSnapshot metric_snapshot(const Value& value) {
-  MetricSnapshot snapshot;
-  for (const Value& saved : value.at("training").as_list()) {
-    if (auto metric = metric_of(saved)) snapshot.training.push_back(std::move(*metric));
-  }
-  snapshot.epoch_batches = value.at("epoch_batches").as_int();
-  snapshot.step_batches = value.at("step_batches").as_int();
-  snapshot.maps = {map_of(value.at("callback")), map_of(value.at("logged")), map_of(value.at("progress_bar")),
-                   map_of(value.at("monitored"))};
-  return snapshot;
 }
 
 }  // namespace levin

@@ -8,8 +8,6 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/engine/state/resume_state.h"
 #include "levin/core/engine/state/trainer_state.h"
-#include "levin/core/options/value.h"
-#include "levin/core/protocol/metric_store.h"
 
 namespace levin {
 
@@ -24,8 +22,8 @@ void save_rank_states(const std::vector<RankState>& states, Checkpoint& checkpoi
 RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint, bool gradients_are_local);
 /// Random numbers go on as that rank's did, where the run that saved had such a rank.
 void restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint);
-/// How many rows of its own a rank's loggers had been given, by logger; null when the checkpoint does not know.
-const Value* saved_rank_rows(const Checkpoint& checkpoint, int rank);
+/// What a logger had been given, as far as the checkpoint knows.
+RowCounts logger_rows_of(const Checkpoint& checkpoint, int rank, std::size_t logger);
 /// What save_rank_states() put into a checkpoint, as it is: for a run that saves before it has come to where it goes on.
 void copy_rank_states(const Checkpoint& source, Checkpoint& target);
 
@@ -36,11 +34,5 @@ void keep_rank_states(TrainerState& run);
 /// Values, tensors among them, as bytes between ranks, by LibTorch's own pickle, and back.
 std::string pickled(std::vector<c10::IValue> values);
 std::vector<c10::IValue> unpickled(const std::string& bytes);
-
-/// A snapshot as plain values, for a checkpoint's manifest.
-Value to_value(const MetricSnapshot& snapshot);
-/// Metrics of a hook or with options that this build does not know are left out. Throws ConfigError when the values are no
-/// snapshot.
-MetricSnapshot metric_snapshot(const Value& value);
 
 }  // namespace levin

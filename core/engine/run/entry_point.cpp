@@ -13,8 +13,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
-#include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/console/console.h"
 #include "levin/core/engine/diagnostics/crash_report.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
@@ -30,7 +28,6 @@
 #include "levin/core/engine/step/optimizers.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/formats/lightning_checkpoint.h"
-#include "levin/core/formats/tensor_file.h"
 #include "levin/core/options/value_json.h"
 #include "levin/core/protocol/control_group.h"
 

@@ -1,6 +1,5 @@
 #include "levin/core/engine/state/trainer_state.h"
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -35,7 +35,6 @@ class GradientScaler {
   /// Divides an optimizer's gradients, or clears them when one of them is not finite: the optimizer then passes over all.
   void unscale(torch::optim::Optimizer& optimizer);
 
-  double factor() const { return enabled_ ? factor_ : 1.0; }
   /// Null when nothing is scaled.
   Value state() const;
   void load_state(const Value& state);

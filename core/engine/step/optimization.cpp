@@ -8,9 +8,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/engine/step/gradients.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/protocol/control_group.h"
 
 namespace levin {
 

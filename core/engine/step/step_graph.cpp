@@ -258,7 +258,6 @@ StepGraph::~StepGraph() = default;
 
 void StepGraph::begin() {
   forget();
-  replayed_ = 0;
   given_up_ = setup_.options.cuda_graph == CudaGraph::kNever || setup_.world_size() > 1 || setup_.options.detect_anomaly;
 }
 
@@ -292,7 +291,6 @@ StepOutput StepGraph::run(Module& module, const Batch& batch, std::int64_t batch
   if (compared_ < kComparisons) return replay_and_call(module, batch, batch_idx);
   StepOutput output = step_->forward(batch);
   step_->logs.log(module);
-  ++replayed_;
   return output;
 }
 

@@ -57,9 +57,6 @@ class StepGraph {
   void end();
   /// The module's training_step, or what it comes to. Called: in place of it.
   StepOutput run(Module& module, const Batch& batch, std::int64_t batch_idx);
-  /// Steps that were done again, and not called.
-  std::int64_t replayed() const { return replayed_; }
-
   /// Where a step logs while it is recorded; null otherwise.
   RecordedLogs* logs() const { return recording_; }
 
@@ -74,7 +71,6 @@ class StepGraph {
   std::int64_t calls_ = 0;     ///< before one is recorded
   std::int64_t compared_ = 0;  ///< how often the recorded step came to the same
   int unlike_ = 0;             ///< batches in a row that the recorded step is not for
-  std::int64_t replayed_ = 0;
   c10::intrusive_ptr<RecordedStep> step_;
   RecordedLogs* recording_ = nullptr;
 };
