@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <sstream>
 
 #include "levin/callbacks/early_stopping.h"
 #include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/logger.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/options/value_json.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/optim/lr_schedulers.h"
@@ -232,14 +232,15 @@ struct Outcome {
   std::vector<at::Tensor> parameters;
   std::vector<RowLogger::Row> rows;
   std::vector<std::string> saved;
-  MetricMap metrics;
-  std::int64_t global_step = 0;
-  std::int64_t epoch = 0;
-  std::int64_t batches = 0;
-  std::vector<double> lrs;
-  Value early_stopping;
-  std::map<std::string, double> best;
+  Value facts;  ///< what else a run that resumes must end with
 };
+
+template <class Numbers>
+Value map_of(const Numbers& numbers) {
+  Value map(Value::Map{});
+  for (const auto& [name, number] : numbers) map[std::filesystem::path(name).filename().string()] = number;
+  return map;
+}
 
 class Run {
  public:
@@ -303,13 +304,14 @@ class Run {
     for (const at::Tensor& parameter : module.parameters()) outcome.parameters.push_back(parameter.detach().clone());
     outcome.rows = logger->rows;
     outcome.saved = logger->saved;
-    outcome.metrics = trainer.callback_metrics();
-    outcome.global_step = trainer.global_step();
-    outcome.epoch = trainer.current_epoch();
-    outcome.batches = trainer.total_batch_idx();
-    outcome.lrs = get_lrs(*trainer.optimizers()[0]);
-    outcome.early_stopping = stopping->state_dict();
-    for (const auto& [file, score] : checkpoint->best_k_models()) outcome.best[std::filesystem::path(file).filename()] = score;
+    const std::vector<double> lrs = get_lrs(*trainer.optimizers()[0]);
+    outcome.facts = Value::Map{{"callback_metrics", map_of(trainer.callback_metrics())},
+                               {"global_step", trainer.global_step()},
+                               {"epoch", trainer.current_epoch()},
+                               {"batches", trainer.total_batch_idx()},
+                               {"learning rates", Value::List(lrs.begin(), lrs.end())},
+                               {"EarlyStopping", stopping->state_dict()},
+                               {"best_k_models", map_of(checkpoint->best_k_models())}};
     return outcome;
   }
 
@@ -376,14 +378,10 @@ std::string difference(const Outcome& whole, const Outcome& resumed) {
     }
     text << "; ";
   }
-  if (whole.metrics != resumed.metrics) text << "callback_metrics; ";
-  if (whole.global_step != resumed.global_step)
-    text << "global_step " << whole.global_step << " " << resumed.global_step << "; ";
-  if (whole.epoch != resumed.epoch) text << "epoch " << whole.epoch << " " << resumed.epoch << "; ";
-  if (whole.batches != resumed.batches) text << "batches " << whole.batches << " " << resumed.batches << "; ";
-  if (whole.lrs != resumed.lrs) text << "learning rates; ";
-  if (!(whole.early_stopping == resumed.early_stopping)) text << "EarlyStopping; ";
-  if (whole.best != resumed.best) text << "best_k_models; ";
+  for (const auto& [name, fact] : whole.facts.as_map()) {
+    if (fact == resumed.facts.at(name)) continue;
+    text << name << " " << to_json(fact) << " and " << to_json(resumed.facts.at(name)) << "; ";
+  }
   return text.str();
 }
 

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "levin/core/engine/parts/boundaries.h"
 #include "levin/core/engine/parts/hook_runner.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "support/recording.h"
@@ -18,12 +17,9 @@ struct RunBench {
   Module module;
   RunParts parts;
   Progress progress;
-  StopRequest stop;
   std::unique_ptr<MetricStore> metrics = std::make_unique<MetricStore>(setup.strategy->control_group(), MetricStore::Options());
   HookTracker tracker{progress, *metrics, *setup.strategy};
   HookRunner hooks{nullptr, parts, tracker};
-  GradientAccumulation accumulation;
-  Boundaries boundaries{progress, accumulation, *metrics, stop};
 };
 
 }  // namespace levin::test

@@ -2,8 +2,6 @@
 
 #include <levin/levin.h>
 
-#include <random>
-
 namespace levin::test {
 
 /// Learns to add up sequences of different lengths.

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>

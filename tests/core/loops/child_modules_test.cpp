@@ -69,16 +69,11 @@ std::shared_ptr<FixedLoader> batches(int count) {
   return std::make_shared<FixedLoader>(std::vector<Batch>(static_cast<std::size_t>(count), Batch{{"x", torch::ones({2})}}));
 }
 
-TrainerOptions two_epochs() {
-  TrainerOptions options = quiet_options(2);
-  return options;
-}
-
 }  // namespace
 
 TEST_CASE("log() in a module anywhere below the one that runs is a metric under its plain name") {
   Whole module;
-  Trainer trainer(two_epochs());
+  Trainer trainer(quiet_options(2));
   module.deep->value = 3;
   trainer.fit(module, batches(3));
   for (const char* name : {"direct", "listed", "configured", "late"}) CHECK(trainer.callback_metrics().at(name) == 1.0);
@@ -106,7 +101,7 @@ TEST_CASE("parts that log under one name are one metric") {
    private:
     std::vector<std::shared_ptr<Part>> parts_;
   } module;
-  Trainer trainer(two_epochs());
+  Trainer trainer(quiet_options(2));
   trainer.fit(module, batches(2));
   CHECK(trainer.callback_metrics().at("same") == 2.0);
 }
@@ -118,24 +113,24 @@ TEST_CASE("a part is let go with its module, with its Trainer, and when another 
     module.deep->value = 1;
     part = module.direct;
     {
-      Trainer trainer(two_epochs());
+      Trainer trainer(quiet_options(2));
       trainer.fit(module, batches(2));
       CHECK(part->has_trainer());
     }
     CHECK_FALSE(part->has_trainer());
     CHECK_FALSE(module.deep->has_trainer());
     CHECK_THROWS_WITH(part->trainer(), Catch::Contains("not attached to a Trainer"));
-    Trainer again(two_epochs());
+    Trainer again(quiet_options(2));
     again.fit(module, batches(2));
     CHECK(&part->trainer() == &again);
-    Trainer other(two_epochs());
+    Trainer other(quiet_options(2));
     other.fit(module, batches(2));
     CHECK(&part->trainer() == &other);
   }
   CHECK_FALSE(part->has_trainer());
   CHECK_THROWS_WITH(part->forward(torch::ones({1})), Catch::Contains("is called outside of a run"));
 
-  Trainer trainer(two_epochs());
+  Trainer trainer(quiet_options(2));
   Whole module;
   module.on_step = [&] {  // a part that is gone in the middle of the run
     if (module.deep == module.direct) return;
@@ -147,7 +142,7 @@ TEST_CASE("a part is let go with its module, with its Trainer, and when another 
 
 TEST_CASE("a copy of a module is in no run, and its end ends none") {
   Whole module;
-  Trainer trainer(two_epochs());
+  Trainer trainer(quiet_options(2));
   trainer.fit(module, batches(2));
   {
     const Part copy = *module.direct;
@@ -162,7 +157,7 @@ TEST_CASE("a copy of a module is in no run, and its end ends none") {
 TEST_CASE("a module that is not registered is in no run") {
   Whole module;
   module.use_hidden = true;
-  Trainer trainer(two_epochs());
+  Trainer trainer(quiet_options(2));
   trainer.fit(module, batches(2));
   CHECK(trainer.callback_metrics().count("hidden") == 0);
   CHECK_FALSE(module.hidden->had_trainer);
@@ -181,9 +176,9 @@ TEST_CASE("a complex value is an error that names the key and the line") {
    private:
     at::Tensor weight_;
   } module;
-  Trainer trainer(two_epochs());
+  Trainer trainer(quiet_options(2));
   CHECK_THROWS_AS(trainer.fit(module, batches(1)), MisuseError);
-  Trainer again(two_epochs());
+  Trainer again(quiet_options(2));
   CHECK_THROWS_WITH(again.fit(module, batches(1)), Catch::Contains("log(\"wave\") in training_step") &&
                                                        Catch::Contains("complex number") &&
                                                        Catch::Contains("child_modules_test.cpp"));

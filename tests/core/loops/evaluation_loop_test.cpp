@@ -156,11 +156,8 @@ TEST_CASE("rows of validation batches have the step of training that they follow
     at::Tensor weight_;
   } module;
   const auto logger = std::make_shared<RowKeeper>();
-  TrainerOptions options = quiet_options(2);
-  options.logger = logger;
-  options.num_sanity_val_steps = 2;
-  options.log_every_n_steps = 1;
-  Trainer(options).fit(module, rows({{1}, {2}, {3}}), {rows({{1}, {2}})});
+  Trainer trainer(quiet({.max_epochs = 2, .logger = logger, .num_sanity_val_steps = 2, .log_every_n_steps = 1}));
+  trainer.fit(module, rows({{1}, {2}, {3}}), {rows({{1}, {2}})});
   std::vector<std::int64_t> train_steps;
   std::vector<std::int64_t> validation_steps;
   std::vector<std::int64_t> evaluation_batches;

@@ -201,10 +201,8 @@ TEST_CASE("loaders that are not passed are the module's own") {
 TEST_CASE("validation runs at val_check_interval and every n-th epoch") {
   const auto validated = [](std::optional<CheckInterval> interval, std::optional<std::int64_t> every_n_epochs) {
     OneWeight module;
-    TrainerOptions options = quiet_options(2);
-    options.val_check_interval = interval;
-    options.check_val_every_n_epoch = every_n_epochs;
-    Trainer(options).fit(module, numbers({1, 2, 3, 4}), {numbers({7})});
+    Trainer trainer(quiet({.max_epochs = 2, .val_check_interval = interval, .check_val_every_n_epoch = every_n_epochs}));
+    trainer.fit(module, numbers({1, 2, 3, 4}), {numbers({7})});
     return module.validated_after;
   };
   using Steps = std::vector<std::int64_t>;

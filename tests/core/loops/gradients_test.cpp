@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <limits>
 
 #include "levin/core/optimizers/optimizer_access.h"

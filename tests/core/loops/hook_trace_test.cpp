@@ -85,10 +85,8 @@ TEST_CASE("fit calls every hook in Lightning's order") {
 TEST_CASE("accumulating batches run backward only, and the optimizer steps at the end of the window and of the epoch") {
   HookTrace trace;
   RecordingModule module(trace);
-  TrainerOptions options = quiet_options(1);
-  options.accumulate_grad_batches = 2;
-  options.callbacks = {std::make_shared<RecordingCallback>(trace)};
-  Trainer trainer(options);
+  const auto recording = std::make_shared<RecordingCallback>(trace);
+  Trainer trainer(quiet({.max_epochs = 1, .callbacks = {recording}, .accumulate_grad_batches = 2}));
   trainer.fit(module, FixedLoader::of_rows(3, 3));
 
   const std::string zero = "C.on_before_zero_grad M.on_before_zero_grad M.optimizer_zero_grad ";

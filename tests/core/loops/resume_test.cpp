@@ -112,11 +112,10 @@ class FailsInValidation : public Regression {
 TEST_CASE("a run that an error in a validation has ended resumes in training mode, bit for bit") {
   const TemporaryFolder folder;
   const auto fit = [&](FailsInValidation& module, const RunOptions& how) {
-    TrainerOptions options = quiet_options(4);
-    options.enable_checkpointing = std::nullopt;
-    options.callbacks = {std::make_shared<ModelCheckpoint>(
-        ModelCheckpointOptions{.dirpath = folder.path(), .filename = "{step}", .save_top_k = -1, .save_on_exception = true})};
-    Trainer(options).fit(module, FixedLoader::of_rows(3, 4), {FixedLoader::of_rows(2, 4)}, how);
+    const auto saving = std::make_shared<ModelCheckpoint>(
+        ModelCheckpointOptions{.dirpath = folder.path(), .filename = "{step}", .save_top_k = -1, .save_on_exception = true});
+    Trainer trainer(quiet({.max_epochs = 4, .callbacks = {saving}}));
+    trainer.fit(module, FixedLoader::of_rows(3, 4), {FixedLoader::of_rows(2, 4)}, how);
   };
   torch::manual_seed(1);
   FailsInValidation failing(true);

@@ -91,11 +91,7 @@ TEST_CASE("a fit that finds its limit reached says that it trained nothing") {
 
 TEST_CASE("a program that catches an error of a fit may fit again, with its loggers") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet_options(1);
-  options.log_every_n_steps = 1;
-  options.default_root_dir = folder.path();
-  options.logger = std::make_shared<CsvLogger>();
-  Trainer trainer(options);
+  Trainer trainer(quiet({.max_epochs = 1, .logger = CsvLogger(), .log_every_n_steps = 1, .default_root_dir = folder.path()}));
   Two module;
   bool fails = true;
   module.loss = [&](Two& two, const Batch& batch) {
@@ -134,10 +130,8 @@ TEST_CASE("a module and its data may have options of one name, each its own") {
     Rows() { set_hparams(Value(Value::Map{{"batch_size", Value(32)}, {"seed", Value(1)}})); }
     LoaderPtr train_dataloader() override { return FixedLoader::of_rows(2, 4); }
   } rows;
-  TrainerOptions options = quiet_options(1);
-  options.default_root_dir = folder.path();
-  options.log_file = folder / "log";
-  options.logger = std::make_shared<CsvLogger>();
+  TrainerOptions options =
+      quiet({.max_epochs = 1, .logger = CsvLogger(), .default_root_dir = folder.path(), .log_file = folder / "log"});
   Two module;
   module.set_hparams(Value(Value::Map{{"batch_size", Value(8)}, {"width", Value(3)}}));
   module.loss = [&](Two& two, const Batch& batch) {
