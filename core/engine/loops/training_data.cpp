@@ -1,5 +1,7 @@
 #include "levin/core/engine/loops/training_data.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,36 +29,20 @@ std::int64_t at_most(std::int64_t batches, const TrainerOptions& options) {
 /// Before ranks have agreed; -1 for unknown.
 std::int64_t own_epoch_batches(TrainerState& run) {
   // Not to be asked from within the loader's own making.
-  struct Away {
-    TrainerState& run;
-    DataSource* source = std::exchange(run.data_ahead, nullptr);
-    ~Away() { run.data_ahead = source; }
-  } away{run};
-  return batches_of(away.source->train_ahead(run.module(), run.setup, run.hooks), run.options()).value_or(-1);
+  DataSource* const source = std::exchange(run.data_ahead, nullptr);
+  const auto back = c10::make_scope_exit([&] { run.data_ahead = source; });
+  return batches_of(source->train_ahead(run.module(), run.setup, run.hooks), run.options()).value_or(-1);
 }
 
 ReadingCounters counters_of(const Progress& progress) {
   return {progress.global_step, progress.total_batch_idx, progress.batch.batch_idx};
 }
 
-/// While it lives, training shows other counters.
-class CountersScope {
- public:
-  CountersScope(Progress& progress, const ReadingCounters& counters) : progress_(progress) { show(counters); }
-  ~CountersScope() { show(before_); }
-  CountersScope(const CountersScope&) = delete;
-  CountersScope& operator=(const CountersScope&) = delete;
-
- private:
-  void show(const ReadingCounters& counters) {
-    progress_.global_step = counters.global_step;
-    progress_.total_batch_idx = counters.total_batch_idx;
-    progress_.batch.batch_idx = counters.batch_idx;
-  }
-
-  Progress& progress_;
-  ReadingCounters before_ = counters_of(progress_);
-};
+void show(const ReadingCounters& counters, Progress& progress) {
+  progress.global_step = counters.global_step;
+  progress.total_batch_idx = counters.total_batch_idx;
+  progress.batch.batch_idx = counters.batch_idx;
+}
 
 }  // namespace
 
@@ -107,7 +93,8 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
 void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random, const std::optional<ReadingCounters>& counters) {
   const auto scope = run_.hooks.enter(Hook::kTrainDataloader);
   read_at_ = counters.value_or(counters_of(run_.progress));
-  const CountersScope as_before(run_.progress, read_at_);
+  const auto as_now = c10::make_scope_exit([&, now = counters_of(run_.progress)] { show(now, run_.progress); });
+  show(read_at_, run_.progress);
   LoaderProgress progress{.loader = loader_.get()};
   const bool drops = !samples_before_ && batches_before_ > 0 && !loader_->acts();
   const auto restore = [&] {
