@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "levin/core/base/hook.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/failure/process_state.h"
 #include "levin/strategies/host/shared_file.h"
@@ -188,12 +189,9 @@ struct FailureSlot {
   enum : std::uint32_t { kNone = 0, kBeingWritten = 1, kWritten = 2 };
   std::atomic<std::uint32_t> state;  ///< a futex
   std::int32_t rank;
-  std::uint32_t stage;
-  std::uint32_t hook;
-  std::int64_t epoch;
-  std::int64_t step;
-  std::uint32_t is_final;
-  std::uint32_t is_lost;
+  Whereabouts where;
+  bool is_final;
+  bool is_lost;
   std::array<char, 16 * 1024> error;
 };
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "levin/core/base/format.h"
@@ -21,15 +22,8 @@ std::string seconds_since(std::int64_t since) {
 }
 
 const char* state_text(ProcessState state) {
-  switch (state) {
-    case ProcessState::kRunning:
-      return "running";
-    case ProcessState::kStopped:
-      return "stopped";
-    case ProcessState::kGone:
-      return "gone";
-  }
-  return "";
+  constexpr std::array kTexts = {"running", "stopped", "gone"};
+  return kTexts.at(static_cast<std::size_t>(state));
 }
 
 }  // namespace
@@ -200,12 +194,9 @@ bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept 
   if (!slot.state.compare_exchange_strong(none, FailureSlot::kBeingWritten)) return false;
   print_failure(failure);
   slot.rank = failure.rank;
-  slot.stage = static_cast<std::uint32_t>(failure.where.stage);
-  slot.hook = static_cast<std::uint32_t>(failure.where.hook);
-  slot.epoch = failure.where.epoch;
-  slot.step = failure.where.step;
-  slot.is_final = failure.is_final ? 1 : 0;
-  slot.is_lost = failure.is_lost ? 1 : 0;
+  slot.where = failure.where;
+  slot.is_final = failure.is_final;
+  slot.is_lost = failure.is_lost;
   const std::size_t length = std::min(failure.error.size(), slot.error.size() - 1);
   std::memcpy(slot.error.data(), failure.error.data(), length);
   slot.error[length] = '\0';
@@ -217,13 +208,8 @@ bool record_failure(RunSegment& segment, const FailureRecord& failure) noexcept 
 std::optional<FailureRecord> recorded_failure(const RunSegment& segment) {
   const FailureSlot& slot = segment.header().failure;
   if (slot.state.load(std::memory_order_acquire) != FailureSlot::kWritten) return std::nullopt;
-  FailureRecord failure;
-  failure.rank = slot.rank;
-  failure.where = {static_cast<Stage>(slot.stage), static_cast<Hook>(slot.hook), slot.epoch, slot.step};
-  failure.error.assign(slot.error.data(), strnlen(slot.error.data(), slot.error.size()));
-  failure.is_final = slot.is_final != 0;
-  failure.is_lost = slot.is_lost != 0;
-  return failure;
+  const std::string error(slot.error.data(), strnlen(slot.error.data(), slot.error.size()));
+  return FailureRecord{slot.rank, slot.where, error, slot.is_final, slot.is_lost};
 }
 
 }  // namespace levin

@@ -209,19 +209,8 @@ ClusterEnvironment read_open_mpi(const Variables& variables) {
 }  // namespace
 
 const char* cluster_kind_name(ClusterKind kind) {
-  switch (kind) {
-    case ClusterKind::kNone:
-      return "no launcher";
-    case ClusterKind::kLevin:
-      return "levin";
-    case ClusterKind::kTorchrun:
-      return "torchrun";
-    case ClusterKind::kSlurm:
-      return "Slurm";
-    case ClusterKind::kOpenMpi:
-      return "Open MPI";
-  }
-  return "";
+  constexpr std::array kNames = {"no launcher", "levin", "torchrun", "Slurm", "Open MPI"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 std::optional<std::string> process_environment(const char* name) {

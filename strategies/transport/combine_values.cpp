@@ -142,19 +142,8 @@ SharedMemoryCollectives::Combine combine_of(Op op, c10::ScalarType type) {
 }  // namespace
 
 const char* combine_op_name(CombineOp op) {
-  switch (op) {
-    case Op::kSum:
-      return "sum";
-    case Op::kAverage:
-      return "average";
-    case Op::kProduct:
-      return "product";
-    case Op::kMin:
-      return "min";
-    case Op::kMax:
-      return "max";
-  }
-  return "";
+  constexpr std::array kNames = {"sum", "average", "product", "min", "max"};
+  return kNames.at(static_cast<std::size_t>(op));
 }
 
 SharedMemoryCollectives::Combine find_combine(CombineOp op, c10::ScalarType type) { return combine_of(op, type); }

@@ -101,7 +101,7 @@ std::optional<CollectiveTime> CollectiveBench::measure_control_group(std::int64_
   ControlGroup& group = world->control_group();
   const int ranks = group.size();
   const std::vector<std::byte> mine(static_cast<std::size_t>(bytes / ranks));
-  if (mine.empty() || mine.size() > UserCollectives::kSmallBytes) return std::nullopt;
+  if (mine.empty() || mine.size() > kSmallTensorBytes) return std::nullopt;
   std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(ranks));
   const auto call = [&] { group.all_gather(mine, all, "timing collectives"); };
   const auto moved = static_cast<std::int64_t>(all.size());

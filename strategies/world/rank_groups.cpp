@@ -99,7 +99,7 @@ at::Tensor plain(const at::Tensor& tensor) { return tensor.detach().resolve_conj
 /// As process groups send any type; some know few.
 at::Tensor sent_bytes(const at::Tensor& tensor) { return tensor.view(-1).view(at::kByte); }
 
-bool is_small(const at::Tensor& tensor) { return tensor.nbytes() <= UserCollectives::kSmallBytes; }
+bool is_small(const at::Tensor& tensor) { return tensor.nbytes() <= kSmallTensorBytes; }
 
 constexpr auto kBoardPatience = std::chrono::seconds(1);
 
@@ -167,12 +167,14 @@ bool tells_its_place(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace
-
+/// "digits.cpp:41"
 std::string call_site_text(SourceLocation where) {
   return format("{}:{}", std::filesystem::path(where.file_name()).filename(), where.line());
 }
 
+// Checks of the arguments of users' collectives, the same on one rank. Each throws MisuseError with the call site.
+
+/// "mean", "sum", "min" or "max".
 Reduce parse_reduce_op(const std::string& name, SourceLocation where) {
   if (name == "mean" || name == "avg") return Reduce::kMean;
   if (name == "sum") return Reduce::kSum;
@@ -181,6 +183,8 @@ Reduce parse_reduce_op(const std::string& name, SourceLocation where) {
   throw MisuseError(call_site_text(where) + ": all_reduce does not know '" + name + "': use mean, sum, min or max");
 }
 
+/// A tensor has a value. A mean needs a floating-point (or complex) tensor; of whole numbers it would lose its fraction.
+/// Complex numbers have no min or max.
 void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where) {
   if (!tensor.defined()) {
     throw MisuseError(call_site_text(where) +
@@ -201,7 +205,9 @@ void check_source_rank(int source_rank, int world_size, SourceLocation where) {
                            world_size - 1));
 }
 
-void UserCollectives::agree(const at::Tensor& tensor, std::int64_t detail, const std::string& what) {
+}  // namespace
+
+void ProcessRankGroup::agree(const at::Tensor& tensor, std::int64_t detail, const std::string& what) {
   TensorHeader mine;
   mine.detail = detail;
   mine.device_type = static_cast<std::int64_t>(tensor.device().type());
@@ -211,8 +217,8 @@ void UserCollectives::agree(const at::Tensor& tensor, std::int64_t detail, const
     throw MisuseError(format("{}: tensors of more than {} dimensions cannot be exchanged", what, kMostDimensions));
   }
   std::copy(tensor.sizes().begin(), tensor.sizes().end(), mine.sizes.begin());
-  std::vector<TensorHeader> all(static_cast<std::size_t>(world_.control_group().size()));
-  world_.control_group().all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), what.c_str());
+  std::vector<TensorHeader> all(static_cast<std::size_t>(world_->control_group().size()));
+  world_->control_group().all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), what.c_str());
   bool same = true;
   std::string tensors;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -222,33 +228,33 @@ void UserCollectives::agree(const at::Tensor& tensor, std::int64_t detail, const
   if (!same) throw DesyncError(format("ranks came to {} with different tensors or arguments:{}", what, tensors));
 }
 
-at::Tensor UserCollectives::gather(const at::Tensor& tensor, const std::string& what) {
+at::Tensor ProcessRankGroup::gather(const at::Tensor& tensor, const std::string& what) {
   const at::Tensor mine = plain(tensor).to(at::kCPU);
   std::vector<std::int64_t> sizes = mine.sizes().vec();
-  sizes.insert(sizes.begin(), world_.control_group().size());
+  sizes.insert(sizes.begin(), world_->control_group().size());
   const at::Tensor all = torch::empty(sizes, mine.options());
   const std::span own(static_cast<const std::byte*>(mine.const_data_ptr()), mine.nbytes());
-  world_.control_group().all_gather(own, {static_cast<std::byte*>(all.mutable_data_ptr()), all.nbytes()}, what.c_str());
+  world_->control_group().all_gather(own, {static_cast<std::byte*>(all.mutable_data_ptr()), all.nbytes()}, what.c_str());
   return all.to(tensor.device());
 }
 
-at::Tensor UserCollectives::all_gather(const at::Tensor& tensor, SourceLocation where) {
+at::Tensor ProcessRankGroup::all_gather(const at::Tensor& tensor, SourceLocation where) {
   const std::string what = "all_gather at " + call_site_text(where);
   agree(tensor, 0, what);
   if (is_small(tensor)) return gather(tensor, what);
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
-  sizes.insert(sizes.begin(), world_.control_group().size());
+  sizes.insert(sizes.begin(), world_->control_group().size());
   const at::Tensor own = plain(tensor);
   const at::Tensor result = torch::empty(sizes, own.options());
   std::vector<at::Tensor> mine = {sent_bytes(own)};
   std::vector<std::vector<at::Tensor>> all(1);
   for (const at::Tensor& row : result.unbind()) all[0].push_back(sent_bytes(row));
-  const InExchange exchange(world_.board(), what);
-  world_.process_group()->allgather(all, mine)->wait();
+  const InExchange exchange(world_->board(), what);
+  world_->process_group()->allgather(all, mine)->wait();
   return result;
 }
 
-at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::string& op_name, SourceLocation where) {
+at::Tensor ProcessRankGroup::all_reduce(const at::Tensor& tensor, const std::string& op_name, SourceLocation where) {
   const Reduce op = parse_reduce_op(op_name, where);
   check_reducible(op, tensor, where);
   const std::string what = format("all_reduce({}) at {}", reduce_name(op), call_site_text(where));
@@ -259,19 +265,19 @@ at::Tensor UserCollectives::all_reduce(const at::Tensor& tensor, const std::stri
   std::vector<at::Tensor> values = {result.is_complex() ? torch::view_as_real(result) : result};
   c10d::AllreduceOptions options;
   options.reduceOp = reduce_op(op);
-  const InExchange exchange(world_.board(), what);
-  world_.process_group()->allreduce(values, options)->wait();
-  if (op == Reduce::kMean) result.div_(world_.control_group().size());
+  const InExchange exchange(world_->board(), what);
+  world_->process_group()->allreduce(values, options)->wait();
+  if (op == Reduce::kMean) result.div_(world_->control_group().size());
   return result.to(tensor.scalar_type());
 }
 
-at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
-  check_source_rank(source_rank, world_.control_group().size(), where);
+at::Tensor ProcessRankGroup::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
+  check_source_rank(source_rank, world_->control_group().size(), where);
   const std::string what = "broadcast at " + call_site_text(where);
   agree(tensor, source_rank, what);
   if (is_small(tensor)) {
     const at::Tensor own = plain(tensor).cpu();
-    const std::string received = world_.control_group().broadcast(
+    const std::string received = world_->control_group().broadcast(
         {static_cast<const char*>(own.const_data_ptr()), own.nbytes()}, source_rank, own.nbytes(), what.c_str());
     const at::Tensor result = at::empty_like(own);
     received.copy(static_cast<char*>(result.mutable_data_ptr()), received.size());
@@ -281,14 +287,14 @@ at::Tensor UserCollectives::broadcast(const at::Tensor& tensor, int source_rank,
   std::vector<at::Tensor> values = {sent_bytes(result)};
   c10d::BroadcastOptions options;
   options.rootRank = source_rank;
-  const InExchange exchange(world_.board(), what);
-  world_.process_group()->broadcast(values, options)->wait();
+  const InExchange exchange(world_->board(), what);
+  world_->process_group()->broadcast(values, options)->wait();
   return result;
 }
 
-void UserCollectives::barrier(const std::string& what, SourceLocation where) {
+void ProcessRankGroup::barrier(const std::string& what, SourceLocation where) {
   const std::string text = format("barrier{} at {}", what.empty() ? "" : format(" '{}'", what), call_site_text(where));
-  world_.control_group().all_gather({}, {}, text.c_str());
+  world_->control_group().all_gather({}, {}, text.c_str());
 }
 
 std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
@@ -324,7 +330,7 @@ std::optional<BatchJob> JobRankGroup::batch_job() const {
 void JobRankGroup::requeue(const BatchJob& job) { requeue_slurm_job(job.number); }
 
 ProcessRankGroup::ProcessRankGroup(std::shared_ptr<ProcessWorld> world)
-    : world_(std::move(world)), collectives_(*world_), votes_(world_->control_group()) {}
+    : world_(std::move(world)), votes_(world_->control_group()) {}
 
 void ProcessRankGroup::post_whereabouts(const Whereabouts& whereabouts) {
   StatusBoard& board = world_->board();

@@ -8,47 +8,14 @@
 #include <optional>
 #include <string>
 
-#include "levin/core/base/error.h"
-#include "levin/core/protocol/log_options.h"
 #include "levin/core/rank_group.h"
 #include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/world/process_world.h"
 
 namespace levin {
 
-// Checks of the arguments of users' collectives, the same for every strategy. Each throws MisuseError with the call site.
-
-/// "mean", "sum", "min" or "max".
-Reduce parse_reduce_op(const std::string& name, SourceLocation where);
-/// A tensor has a value. A mean needs a floating-point (or complex) tensor; of whole numbers it would lose its fraction.
-/// Complex numbers have no min or max.
-void check_reducible(Reduce op, const at::Tensor& tensor, SourceLocation where);
-void check_source_rank(int source_rank, int world_size, SourceLocation where);
-
-/// "digits.cpp:41"
-std::string call_site_text(SourceLocation where);
-
-/// Collectives that users call. Ranks first meet over the control group and say which call this is: operation, call site, shape
-/// and type must be the same, and every rank gets the same DesyncError when they are not. Only then data moves: small tensors
-/// over the control group, large ones over the process group.
-class UserCollectives {
- public:
-  /// Up to this size a tensor travels over the control group, which answers within microseconds.
-  static constexpr std::size_t kSmallBytes = 32 * 1024;
-
-  explicit UserCollectives(ProcessWorld& world) : world_(world) {}
-
-  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where);
-  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where);
-  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where);
-  void barrier(const std::string& what, SourceLocation where);
-
- private:
-  at::Tensor gather(const at::Tensor& tensor, const std::string& what);
-  void agree(const at::Tensor& tensor, std::int64_t detail, const std::string& what);
-
-  ProcessWorld& world_;
-};
+/// Up to this size a tensor of a user's travels over the control group, which answers within microseconds.
+inline constexpr std::size_t kSmallTensorBytes = 32 * 1024;
 
 /// Makes this rank's failure known to all, and to torchrun. ConnectionLost, and LibTorch's own errors of its groups, only say
 /// that another rank is gone or a link is lost: then that failure is looked for first, for a few seconds at most. Any other
@@ -66,7 +33,10 @@ class JobRankGroup : public RankGroup {
   void requeue(const BatchJob& job) override;
 };
 
-/// Several processes, of which this is one: a member of a ProcessWorld.
+/// Several processes, of which this is one: a member of a ProcessWorld. In a collective of the user's ranks first meet over the
+/// control group and say which call this is: operation, call site, shape and type must be the same, and every rank gets the
+/// same DesyncError when they are not. Only then data moves: small tensors over the control group, large ones over the process
+/// group.
 class ProcessRankGroup final : public JobRankGroup {
  public:
   explicit ProcessRankGroup(std::shared_ptr<ProcessWorld> world);
@@ -86,16 +56,10 @@ class ProcessRankGroup final : public JobRankGroup {
   ControlGroup& control_group() override { return world_->control_group(); }
   VoteChannel& vote_channel() override { return votes_; }
 
-  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override {
-    return collectives_.all_gather(tensor, where);
-  }
-  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override {
-    return collectives_.all_reduce(tensor, op, where);
-  }
-  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override {
-    return collectives_.broadcast(tensor, source_rank, where);
-  }
-  void barrier(const std::string& what, SourceLocation where) override { collectives_.barrier(what, where); }
+  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
+  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
+  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
+  void barrier(const std::string& what, SourceLocation where) override;
 
   void post_whereabouts(const Whereabouts& whereabouts) override;
   void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
@@ -104,8 +68,11 @@ class ProcessRankGroup final : public JobRankGroup {
   void end_entry_point() noexcept override;
 
  private:
+  /// Throws DesyncError on every rank where they come to `what` with other tensors or arguments.
+  void agree(const at::Tensor& tensor, std::int64_t detail, const std::string& what);
+  at::Tensor gather(const at::Tensor& tensor, const std::string& what);
+
   std::shared_ptr<ProcessWorld> world_;
-  UserCollectives collectives_;
   GatheredVoteChannel votes_;
   std::optional<std::string> consequence_;  ///< what this rank says when another was first to fail
 };

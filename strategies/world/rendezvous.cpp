@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
@@ -22,6 +23,9 @@
 #include "levin/core/base/text.h"
 #include "levin/core/version.h"
 #include "levin/strategies/host/run_segment.h"
+#include "levin/strategies/store/call_thread.h"
+#include "levin/strategies/store/store_client.h"
+#include "levin/strategies/store/store_server.h"
 #include "levin/strategies/transport/gloo.h"
 
 namespace levin {
@@ -43,8 +47,140 @@ std::chrono::milliseconds limit_of(std::chrono::milliseconds timeout) {
   return timeout == c10d::Store::kNoTimeout ? kForEver : timeout;
 }
 
-/// What the store's own limits, which say more, get to be first.
-constexpr auto kStoreGrace = std::chrono::seconds(1);
+/// levin's own store, as LibTorch's groups use one. Every call ends by the timeout, also when rank 0 is stopped. Errors are
+/// DesyncError.
+class RunStore final : public c10d::Store {
+ public:
+  /// `server`: what serves the store, when this process does; it lives as long as this.
+  RunStore(StoreAddress address, StoreMember member, std::shared_ptr<StoreServer> server, std::chrono::milliseconds timeout)
+      : Store(timeout),
+        server_(std::move(server)),
+        client_(std::move(address), std::move(member), Clock::now() + limit_of(timeout)) {}
+
+  /// Another connection.
+  c10::intrusive_ptr<c10d::Store> clone() override {
+    return c10::make_intrusive<RunStore>(client_.address(), client_.member(), server_, timeout_);
+  }
+  using c10d::Store::compareSet;
+  using c10d::Store::set;
+  void set(const std::string& key, const Bytes& value) override { ask({StoreCall::kSet, 0, {key}, {to_text(value)}}); }
+  Bytes compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) override {
+    return to_bytes(ask({StoreCall::kCompareSet, 0, {key}, {to_text(expected), to_text(wanted)}}).values.at(0));
+  }
+  Bytes get(const std::string& key) override { return multiGet({key}).at(0); }
+  std::int64_t add(const std::string& key, std::int64_t number) override {
+    return ask({StoreCall::kAdd, number, {key}, {}}).number;
+  }
+  bool deleteKey(const std::string& key) override { return ask({StoreCall::kRemove, 0, {key}, {}}).number != 0; }
+  bool check(const std::vector<std::string>& keys) override { return ask({StoreCall::kCheck, 0, keys, {}}).number != 0; }
+  std::int64_t getNumKeys() override { return ask({StoreCall::kCount}).number; }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
+    wait_for(StoreCall::kWait, keys, timeout);
+  }
+  std::vector<Bytes> multiGet(const std::vector<std::string>& keys) override {
+    const StoreMessage answer = wait_for(StoreCall::kGet, keys, timeout_);
+    if (answer.values.size() != keys.size()) {
+      throw DesyncError(format("the run's store answered with {} values for {} keys: do all ranks run the same build of levin?",
+                               answer.values.size(), keys.size()));
+    }
+    std::vector<Bytes> values;
+    for (const std::string& value : answer.values) values.push_back(to_bytes(value));
+    return values;
+  }
+  bool hasExtendedApi() const override { return true; }
+
+ private:
+  StoreMessage ask(const StoreMessage& request) { return client_.ask(request, Clock::now() + limit_of(timeout_)); }
+  StoreMessage wait_for(StoreCall call, const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
+    const auto limit = limit_of(timeout);
+    StoreMessage answer = client_.ask({call, limit.count(), keys, {}}, Clock::now() + limit + kServerGrace);
+    if (answer.call != StoreCall::kMissing) return answer;
+    std::string text = format("waited {} s in the run's store for", limit.count() / 1000);
+    for (std::size_t i = 0; i < answer.keys.size() && i < 3; ++i) text += format(" '{}'", answer.keys[i]);
+    if (answer.keys.size() > 3) text += format(" and {} more", answer.keys.size() - 3);
+    throw DesyncError(text);
+  }
+
+  std::shared_ptr<StoreServer> server_;
+  StoreClient client_;
+};
+
+/// A store of another program, such as torchrun's agent, whose calls may wait for ever for an answer: here each ends by the
+/// timeout and a little, with a DesyncError that names the place. A call that was given up keeps later ones waiting, each until
+/// its own limit.
+class LimitedStore final : public c10d::Store {
+  /// What the store's own limits, which say more, get to be first.
+  static constexpr auto kStoreGrace = std::chrono::seconds(1);
+
+  template <class Call>
+  auto limited(std::chrono::milliseconds limit, const Call& call) const {
+    auto result = thread_->call_until(Clock::now() + limit + kStoreGrace, call);
+    if (!result) {
+      throw DesyncError(format("who listens at {} did not answer within {} s: it is stopped, or another program has the port",
+                               place_, limit.count() / 1000));
+    }
+    return *std::move(result);
+  }
+  /// The same for a call that gives nothing.
+  template <class Call>
+  void make(std::chrono::milliseconds limit, const Call& call) const {
+    limited(limit, [call, store = store_] {
+      call(*store);
+      return true;
+    });
+  }
+
+ public:
+  using Connect = std::function<c10::intrusive_ptr<c10d::Store>()>;
+  /// `place`: "127.0.0.1:29500".
+  LimitedStore(const Connect& connect, std::string place, std::chrono::milliseconds timeout)
+      : Store(timeout), place_(std::move(place)), store_(limited(timeout, connect)) {}
+
+  c10::intrusive_ptr<c10d::Store> clone() override {
+    return c10::make_intrusive<LimitedStore>([store = store_] { return store->clone(); }, place_, timeout_);
+  }
+  using c10d::Store::compareSet;
+  using c10d::Store::set;
+  void set(const std::string& key, const Bytes& value) override {
+    make(timeout_, [=](c10d::Store& store) { store.set(key, value); });
+  }
+  Bytes compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) override {
+    return limited(timeout_, [=, store = store_] { return store->compareSet(key, expected, wanted); });
+  }
+  Bytes get(const std::string& key) override {
+    return limited(timeout_, [=, store = store_] { return store->get(key); });
+  }
+  std::int64_t add(const std::string& key, std::int64_t number) override {
+    return limited(timeout_, [=, store = store_] { return store->add(key, number); });
+  }
+  bool deleteKey(const std::string& key) override {
+    return limited(timeout_, [=, store = store_] { return store->deleteKey(key); });
+  }
+  bool check(const std::vector<std::string>& keys) override {
+    return limited(timeout_, [=, store = store_] { return store->check(keys); });
+  }
+  std::int64_t getNumKeys() override {
+    return limited(timeout_, [store = store_] { return store->getNumKeys(); });
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
+    make(timeout, [=](c10d::Store& store) { store.wait(keys, timeout); });
+  }
+  std::vector<Bytes> multiGet(const std::vector<std::string>& keys) override {
+    return limited(timeout_, [=, store = store_] { return store->multiGet(keys); });
+  }
+  bool hasExtendedApi() const override { return store_->hasExtendedApi(); }
+  void setTimeout(const std::chrono::milliseconds& timeout) override {
+    Store::setTimeout(timeout);
+    store_->setTimeout(timeout);
+  }
+
+ private:
+  std::string place_;
+  std::unique_ptr<CallThread> thread_ = std::make_unique<CallThread>();  ///< makes every call to store_
+  c10::intrusive_ptr<c10d::Store> store_;
+};
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -125,125 +261,6 @@ std::string missing_ranks(c10d::Store& store, const std::vector<std::string>& ke
 }
 
 }  // namespace
-
-RunStore::RunStore(StoreAddress address, StoreMember member, std::shared_ptr<StoreServer> server,
-                   std::chrono::milliseconds timeout)
-    : Store(timeout),
-      server_(std::move(server)),
-      client_(std::move(address), std::move(member), Clock::now() + limit_of(timeout)) {}
-
-c10::intrusive_ptr<c10d::Store> RunStore::clone() {
-  return c10::make_intrusive<RunStore>(client_.address(), client_.member(), server_, timeout_);
-}
-
-StoreMessage RunStore::ask(const StoreMessage& request) { return client_.ask(request, Clock::now() + limit_of(timeout_)); }
-
-StoreMessage RunStore::wait_for(StoreCall call, const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
-  const auto limit = limit_of(timeout);
-  StoreMessage answer = client_.ask({call, limit.count(), keys, {}}, Clock::now() + limit + kServerGrace);
-  if (answer.call != StoreCall::kMissing) return answer;
-  std::string text = format("waited {} s in the run's store for", limit.count() / 1000);
-  for (std::size_t i = 0; i < answer.keys.size() && i < 3; ++i) text += format(" '{}'", answer.keys[i]);
-  if (answer.keys.size() > 3) text += format(" and {} more", answer.keys.size() - 3);
-  throw DesyncError(text);
-}
-
-void RunStore::set(const std::string& key, const Bytes& value) { ask({StoreCall::kSet, 0, {key}, {to_text(value)}}); }
-
-Bytes RunStore::compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) {
-  return to_bytes(ask({StoreCall::kCompareSet, 0, {key}, {to_text(expected), to_text(wanted)}}).values.at(0));
-}
-
-Bytes RunStore::get(const std::string& key) { return multiGet({key}).at(0); }
-
-std::int64_t RunStore::add(const std::string& key, std::int64_t number) {
-  return ask({StoreCall::kAdd, number, {key}, {}}).number;
-}
-
-bool RunStore::deleteKey(const std::string& key) { return ask({StoreCall::kRemove, 0, {key}, {}}).number != 0; }
-bool RunStore::check(const std::vector<std::string>& keys) { return ask({StoreCall::kCheck, 0, keys, {}}).number != 0; }
-std::int64_t RunStore::getNumKeys() { return ask({StoreCall::kCount}).number; }
-
-void RunStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
-  wait_for(StoreCall::kWait, keys, timeout);
-}
-
-std::vector<Bytes> RunStore::multiGet(const std::vector<std::string>& keys) {
-  const StoreMessage answer = wait_for(StoreCall::kGet, keys, timeout_);
-  if (answer.values.size() != keys.size()) {
-    throw DesyncError(format("the run's store answered with {} values for {} keys: do all ranks run the same build of levin?",
-                             answer.values.size(), keys.size()));
-  }
-  std::vector<Bytes> values;
-  values.reserve(keys.size());
-  for (const std::string& value : answer.values) values.push_back(to_bytes(value));
-  return values;
-}
-
-template <class Call>
-auto LimitedStore::limited(std::chrono::milliseconds limit, const Call& call) const {
-  if constexpr (std::is_void_v<std::invoke_result_t<Call>>) {
-    limited(limit, [call] {
-      call();
-      return true;
-    });
-  } else {
-    auto result = thread_->call_until(std::chrono::steady_clock::now() + limit + kStoreGrace, std::move(call));
-    if (!result) {
-      throw DesyncError(format("who listens at {} did not answer within {} s: it is stopped, or another program has the port",
-                               place_, limit.count() / 1000));
-    }
-    return *std::move(result);
-  }
-}
-
-LimitedStore::LimitedStore(const Connect& connect, std::string place, std::chrono::milliseconds timeout)
-    : Store(timeout), place_(std::move(place)), store_(limited(timeout, connect)) {}
-
-c10::intrusive_ptr<c10d::Store> LimitedStore::clone() {
-  return c10::make_intrusive<LimitedStore>([store = store_] { return store->clone(); }, place_, timeout_);
-}
-
-void LimitedStore::setTimeout(const std::chrono::milliseconds& timeout) {
-  Store::setTimeout(timeout);
-  store_->setTimeout(timeout);
-}
-
-void LimitedStore::set(const std::string& key, const Bytes& value) {
-  limited(timeout_, [=, store = store_] { store->set(key, value); });
-}
-
-Bytes LimitedStore::compareSet(const std::string& key, const Bytes& expected, const Bytes& wanted) {
-  return limited(timeout_, [=, store = store_] { return store->compareSet(key, expected, wanted); });
-}
-
-Bytes LimitedStore::get(const std::string& key) {
-  return limited(timeout_, [=, store = store_] { return store->get(key); });
-}
-
-std::int64_t LimitedStore::add(const std::string& key, std::int64_t number) {
-  return limited(timeout_, [=, store = store_] { return store->add(key, number); });
-}
-
-bool LimitedStore::deleteKey(const std::string& key) {
-  return limited(timeout_, [=, store = store_] { return store->deleteKey(key); });
-}
-
-bool LimitedStore::check(const std::vector<std::string>& keys) {
-  return limited(timeout_, [=, store = store_] { return store->check(keys); });
-}
-
-std::int64_t LimitedStore::getNumKeys() {
-  return limited(timeout_, [store = store_] { return store->getNumKeys(); });
-}
-
-void LimitedStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
-  limited(timeout, [=, store = store_] { store->wait(keys, timeout); });
-}
-
-std::vector<Bytes> LimitedStore::multiGet(const std::vector<std::string>& keys) {
-  return limited(timeout_, [=, store = store_] { return store->multiGet(keys); });
-}
 
 JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds) {
   // Programs that this rank starts must not keep it open.

@@ -15,6 +15,7 @@
 #include "support/temporary_folder.h"
 
 using levin::test::Command;
+using levin::test::command_of;
 using levin::test::count;
 using levin::test::expectation;
 using levin::test::lines_about;
@@ -27,10 +28,10 @@ using levin::test::TemporaryFolder;
 using levin_test::all_gone;
 using levin_test::ChildProgram;
 using levin_test::free_port;
+using Environment = ChildProgram::Environment;
 
 namespace {
 
-constexpr const char* kProgram = LEVIN_BINARY_DIR "/bin/failure_program";
 constexpr int kRanks = 4;
 constexpr double kCrashSeconds = 5;
 
@@ -50,19 +51,15 @@ struct Started {
     std::vector<std::thread> threads;
     std::atomic<int> others_left{kRanks - 1};
     for (int rank = 0; rank < kRanks; ++rank) {
-      Command command;
-      command.arguments = {kProgram, "fit",  std::to_string(kRanks), folder.path().string(),
-                           place,    manner, std::to_string(failing)};
-      command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
-      command.environment = {{"RANK", std::to_string(rank)},
-                             {"LOCAL_RANK", std::to_string(rank)},
-                             {"WORLD_SIZE", std::to_string(kRanks)},
-                             {"MASTER_ADDR", "127.0.0.1"},
-                             {"MASTER_PORT", port},
-                             {"OMP_NUM_THREADS", "1"},
-                             {"TORCHELASTIC_ERROR_FILE", error_path(rank).string()}};
-      command.limit = std::chrono::seconds(60);
-      command.copied = true;
+      Command command =
+          command_of({.place = place, .manner = manner, .rank = failing, .ranks = kRanks, .settings = settings}, folder.path());
+      const Environment started = {{"RANK", std::to_string(rank)},
+                                   {"LOCAL_RANK", std::to_string(rank)},
+                                   {"WORLD_SIZE", std::to_string(kRanks)},
+                                   {"MASTER_ADDR", "127.0.0.1"},
+                                   {"MASTER_PORT", port},
+                                   {"TORCHELASTIC_ERROR_FILE", error_path(rank).string()}};
+      command.environment.insert(command.environment.end(), started.begin(), started.end());
       threads.emplace_back([this, command, rank, &others_left] {
         outcomes[static_cast<std::size_t>(rank)] = levin::test::run(command);
         ends[static_cast<std::size_t>(rank)] = monotonic_seconds();
@@ -184,12 +181,13 @@ namespace {
 
 /// A run that goes on until it is stopped, and has begun its second epoch.
 struct LongRun {
-  explicit LongRun(const std::vector<std::string>& settings = {}) {
-    std::vector<std::string> arguments = {
-        kProgram, "fit", std::to_string(kRanks), folder.path().string(), "module.on_train_epoch_start",
-        "go_on",  "0",   "max_epochs=1000000",   "save_on_exception=1"};
-    arguments.insert(arguments.end(), settings.begin(), settings.end());
-    program.emplace(arguments, ChildProgram::Environment{{"OMP_NUM_THREADS", "1"}}, levin_test::How::kCopied);
+  LongRun() {
+    const Command command = command_of({.place = "module.on_train_epoch_start",
+                                        .manner = "go_on",
+                                        .ranks = kRanks,
+                                        .settings = {"max_epochs=1000000", "save_on_exception=1"}},
+                                       folder.path());
+    program.emplace(command.arguments, command.environment, levin_test::How::kCopied);
     while (moment_of_failure(folder.path()).seconds == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::vector<int> ranks() const {
@@ -279,13 +277,8 @@ namespace {
 
 Outcome launch(const TemporaryFolder& folder, const std::string& place, const std::string& manner, int rank,
                const std::vector<std::string>& settings = {}) {
-  Command command;
-  command.arguments = {kProgram, "fit", std::to_string(kRanks), folder.path().string(), place, manner, std::to_string(rank)};
-  command.arguments.insert(command.arguments.end(), settings.begin(), settings.end());
-  command.environment = {{"OMP_NUM_THREADS", "1"}};
-  command.limit = std::chrono::seconds(60);
-  command.copied = true;
-  return levin::test::run(command);
+  return levin::test::run(
+      command_of({.place = place, .manner = manner, .rank = rank, .ranks = kRanks, .settings = settings}, folder.path()));
 }
 
 /// The rank that the first line names; -1 when there is not exactly one such line.

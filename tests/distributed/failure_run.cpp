@@ -205,7 +205,7 @@ std::vector<std::string> damaged_files(const std::filesystem::path& folder, bool
   return problems.take();
 }
 
-std::vector<std::string> problems_of(const FailureCase& failure, const std::filesystem::path& folder) {
+Command command_of(const FailureCase& failure, const std::filesystem::path& folder) {
   Command command;
   command.arguments = {LEVIN_BINARY_DIR "/bin/failure_program",
                        failure.entry,
@@ -215,14 +215,18 @@ std::vector<std::string> problems_of(const FailureCase& failure, const std::file
                        failure.manner,
                        std::to_string(failure.rank)};
   command.arguments.insert(command.arguments.end(), failure.settings.begin(), failure.settings.end());
+  command.environment = {{"OMP_NUM_THREADS", "1"}};
+  command.limit = std::chrono::seconds(90);
+  command.copied = true;
+  return command;
+}
+
+std::vector<std::string> problems_of(const FailureCase& failure, const std::filesystem::path& folder) {
+  Command command = command_of(failure, folder);
   if (failure.stalls()) {
     command.arguments.push_back("stall_report=" + std::to_string(kStallReportSeconds));
     command.arguments.push_back("timeout=" + std::to_string(kTimeoutSeconds));
   }
-  command.environment = {{"OMP_NUM_THREADS", "1"}};
-  command.limit = std::chrono::seconds(90);
-  command.copied = true;
-
   const Outcome outcome = run(command);
   const double end = monotonic_seconds();
   Problems problems;

@@ -41,6 +41,9 @@ std::vector<std::string> problems_of(const FailureCase& failure, const std::file
 
 // The parts of it.
 
+/// What starts it.
+Command command_of(const FailureCase& failure, const std::filesystem::path& folder);
+
 /// How often `part` stands in the text.
 int count(const std::string& text, const std::string& part);
 /// What a file holds; "" when it is not there.

@@ -12,27 +12,14 @@
 namespace levin::test {
 namespace {
 
-/// The same run under levin's own launcher.
-Left under_levin() {
-  const TemporaryFolder folder;
-  const Outcome outcome = run(start_command(folder.path(), {"ranks=2"}));
-  INFO(outcome.text());
-  REQUIRE(outcome.ok());
-  return left_by(folder.path());
-}
-
 void check_under(const std::vector<std::string>& launcher, const Environment& environment = {}) {
   const TemporaryFolder folder;
   const Outcome outcome = run(under(launcher, start_command(folder.path(), {"ranks=2"}, environment)));
   INFO(outcome.text());
   REQUIRE(outcome.ok());
   CHECK_THAT(outcome.out, Catch::Contains("ranks: 2 (ddp, metrics over shared memory, gradients over shared memory)"));
-  CHECK(left_by(folder.path()) == under_levin());
+  CHECK(left_by(folder.path()) == left_undisturbed());
 }
-
-}  // namespace
-
-namespace {
 
 /// Two ranks that a person starts, without a launcher; the second has more settings.
 std::vector<Outcome> by_hand(const std::filesystem::path& folder, const std::vector<std::string>& more = {}) {

@@ -1,10 +1,12 @@
 // Two hosts with networks of their own: what happens when the link between them is cut.
+#include <unistd.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
 
 #include "distributed/failure_run.h"
-#include "distributed/own_network.h"
 #include "distributed/start_run.h"
 #include "strategies/support/child_program.h"
 #include "support/file_text.h"
@@ -12,6 +14,77 @@
 
 namespace levin::test {
 namespace {
+
+constexpr const char* kDevice = "wire";
+
+Outcome ip(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "ip");
+  return run({.arguments = std::move(arguments)});
+}
+
+std::string new_name() {
+  static std::atomic<int> networks{0};
+  return "lv" + std::to_string(getpid() % 1'000'000) + "n" + std::to_string(networks++ % 100) + "h";
+}
+
+/// Two hosts with a link between them, as network namespaces of this machine: 10.77.0.1 and 10.77.0.2. They are gone with this
+/// object.
+class OwnNetwork {
+ public:
+  OwnNetwork();
+  ~OwnNetwork();
+  OwnNetwork(const OwnNetwork&) = delete;
+  OwnNetwork& operator=(const OwnNetwork&) = delete;
+
+  /// Why there is none: a program or the right is missing; "" when it is there.
+  const std::string& hindrance() const { return hindrance_; }
+  static std::string address(int host) { return "10.77.0." + std::to_string(host + 1); }
+  /// The command as host 0 or 1 runs it.
+  Command on(int host, Command command) const;
+  /// Takes host 1's end of the link down.
+  bool cut() const;
+
+ private:
+  std::string make() const;
+  std::string name(int host) const { return name_ + std::to_string(host); }
+
+  std::string name_;
+  std::string hindrance_;
+};
+
+OwnNetwork::OwnNetwork() : name_(new_name()), hindrance_(make()) {}
+
+OwnNetwork::~OwnNetwork() {
+  if (!has_program("ip")) return;
+  for (const int host : {0, 1}) ip({"netns", "del", name(host)});
+}
+
+std::string OwnNetwork::make() const {
+  if (!has_program("ip")) return "ip is not installed";
+  for (const int host : {0, 1}) {
+    const Outcome made = ip({"netns", "add", name(host)});
+    if (!made.ok()) return "this user may make no network: " + made.err;
+  }
+  const Outcome link =
+      ip({"link", "add", kDevice, "netns", name(0), "type", "veth", "peer", "name", kDevice, "netns", name(1)});
+  if (!link.ok()) return "no link can be made between networks: " + link.err;
+  for (const int host : {0, 1}) {
+    for (const auto& arguments :
+         std::vector<std::vector<std::string>>{{"-n", name(host), "addr", "add", address(host) + "/24", "dev", kDevice},
+                                               {"-n", name(host), "link", "set", kDevice, "up"},
+                                               {"-n", name(host), "link", "set", "lo", "up"}}) {
+      const Outcome outcome = ip(arguments);
+      if (!outcome.ok()) return "the network cannot be set up: " + outcome.err;
+    }
+  }
+  return "";
+}
+
+Command OwnNetwork::on(int host, Command command) const {
+  return under({"ip", "netns", "exec", name(host)}, std::move(command));
+}
+
+bool OwnNetwork::cut() const { return ip({"-n", name(1), "link", "set", kDevice, "down"}).ok(); }
 
 constexpr int kPort = 29555;
 
@@ -32,16 +105,6 @@ bool is_there(const OwnNetwork& network) {
   return network.hindrance().empty();
 }
 
-Left on_one_host(const std::vector<std::string>& more) {
-  const TemporaryFolder folder;
-  std::vector<std::string> settings = {"ranks=2"};
-  settings.insert(settings.end(), more.begin(), more.end());
-  const Outcome outcome = run(start_command(folder.path(), settings));
-  INFO(outcome.text());
-  REQUIRE(outcome.ok());
-  return left_by(folder.path());
-}
-
 }  // namespace
 
 TEST_CASE("hosts with networks of their own train to the same weights as one host, and tell a failure on both") {
@@ -52,7 +115,7 @@ TEST_CASE("hosts with networks of their own train to the same weights as one hos
   const std::vector<Outcome> whole = run_together(commands(network, folder, settings));
   INFO(text_of(whole));
   for (const Outcome& outcome : whole) CHECK(outcome.ok());
-  CHECK(left_by(folder.path()) == on_one_host(settings));
+  CHECK(left_by(folder.path()) == left_undisturbed(settings));
   for (const std::string manner : {"throw", "sigkill"}) {
     const TemporaryFolder failing;
     const std::vector<Outcome> failed = run_together(commands(network, failing, {"fail=0:1:3:" + manner}));

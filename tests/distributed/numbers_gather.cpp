@@ -1,4 +1,4 @@
-#include "distributed/numbers_gather.h"
+#include "distributed/numbers_scenarios.h"
 
 #include <torch/torch.h>
 

@@ -4,9 +4,8 @@
 
 #include <limits>
 
-#include "distributed/numbers_gather.h"
 #include "distributed/numbers_keys.h"
-#include "distributed/numbers_reference.h"
+#include "distributed/numbers_scenarios.h"
 #include "distributed/rank_program.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"

@@ -1,5 +1,5 @@
 // The module and the run of make_logging_reference.py.
-#include "distributed/numbers_reference.h"
+#include "distributed/numbers_scenarios.h"
 
 #include <torch/torch.h>
 

@@ -27,12 +27,7 @@ struct Run {
 };
 
 const Left& undisturbed() {
-  static const Left left = [] {
-    const Run whole({"ranks=2"});
-    INFO(whole.outcome.text());
-    REQUIRE(whole.outcome.ok());
-    return left_by(whole.folder.path());
-  }();
+  static const Left left = left_undisturbed();
   return left;
 }
 
@@ -43,8 +38,7 @@ void check_equals_undisturbed(const Run& run, int restarts) {
   INFO(run.outcome.text());
   REQUIRE(run.outcome.ok());
   CHECK(run.versions() == 1);
-  CHECK(left_by(run.folder.path()).rows == undisturbed().rows);
-  CHECK(left_by(run.folder.path()).weights == undisturbed().weights);
+  CHECK(left_by(run.folder.path()) == undisturbed());
   CHECK(count(run.outcome.err, "levin: the run starts again, attempt ") == restarts);
 }
 

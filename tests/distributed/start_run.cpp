@@ -7,6 +7,7 @@
 
 #include "support/file_text.h"
 #include "support/matrix_report.h"
+#include "support/temporary_folder.h"
 
 namespace levin::test {
 
@@ -51,6 +52,15 @@ std::string text_of(const std::vector<Outcome>& outcomes) {
 
 Left left_by(const std::filesystem::path& folder) {
   return {read_text(folder / "logs/version_0/metrics.csv"), read_text(folder / "weights_0")};
+}
+
+Left left_undisturbed(std::vector<std::string> settings) {
+  const TemporaryFolder folder;
+  settings.insert(settings.begin(), "ranks=2");
+  const Outcome outcome = run(start_command(folder.path(), settings));
+  INFO(outcome.text());
+  REQUIRE(outcome.ok());
+  return left_by(folder.path());
 }
 
 Command torchrun() {

@@ -37,6 +37,8 @@ struct Left {
   bool operator==(const Left&) const = default;
 };
 Left left_by(const std::filesystem::path& folder);
+/// By a run on one host that nobody disturbs, under levin's launcher.
+Left left_undisturbed(std::vector<std::string> settings = {});
 
 /// torchrun with its environment: that of PATH, or the one that came with LibTorch. No arguments where there is none, or where
 /// `make test` runs, which it would hold up for seconds; the test then says so in one line and returns.

@@ -110,28 +110,10 @@ const levin::test::Scenarios kScenarios = {
      }},
     {"collectives", collectives},
     {"small_as_large", small_as_large},
-    {"different_collectives",
-     [](Context& context) {
-       if (context.rank() == 0) context.strategy.barrier("alone", Here::current());
-       context.strategy.all_gather(torch::ones(3), Here::current());
-     }},
-    {"different_tensors",
-     [](Context& context) { context.strategy.all_reduce(torch::ones(3 + context.rank()), "sum", Here::current()); }},
     {"different_devices",
      [](Context& context) {
        const auto device = context.rank() == 0 ? torch::kCPU : torch::kMeta;
        context.strategy.all_reduce(torch::ones(100'000, device), "sum", Here::current());
-     }},
-    {"barrier_against_backward",
-     [](Context& context) {
-       torch::manual_seed(1);
-       Net net;
-       ModuleSynchronizer synchronizer(context.world, net, true, {});
-       context.strategy.post_whereabouts({levin::Stage::kTrain, levin::Hook::kTrainingStep, 0, 4});
-       if (context.rank() == 0) context.strategy.barrier("alone", Here::current());
-       const auto loss = net.forward(torch::ones({2, 4}), true).sum();
-       synchronizer.before_backward(loss);
-       loss.backward();
      }},
     // Works until the file that LEVIN_TEST_END names is there.
     {"stay",
