@@ -113,11 +113,11 @@ class FailureWatch {
   struct Settings {
     std::chrono::milliseconds grace{2000};      ///< after the failure of another rank
     std::chrono::milliseconds own_grace{4000};  ///< after this rank's own failure: it may be saving what it can
-    Timeouts timeouts;                          ///< the timeout is of gradient reductions; other waits have their own
+    Timeouts timeouts{};                        ///< the timeout is of gradient reductions; other waits have their own
     /// Takes the table of where all ranks are. Default: stderr.
-    std::function<void(const std::string& report)> print;
+    std::function<void(const std::string& report)> print{};
     /// Ends the process. Default: the reason, when there is one to tell, as a line on stderr; then _exit(1).
-    std::function<void(const std::string& reason)> end_process;
+    std::function<void(const std::string& reason)> end_process{};
   };
 
   FailureWatch(std::shared_ptr<StatusBoard> board, Settings settings);

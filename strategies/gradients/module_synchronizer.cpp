@@ -70,6 +70,34 @@ std::string describe(const torch::nn::Module& module, const Remark& remark) {
   return text;
 }
 
+/// Compares the names, shapes, types and trainability of parameters and buffers over ranks, before anything of them is
+/// exchanged. Ranks: all. Throws DesyncError on every rank, naming the first that differs from rank 0's.
+void check_same_parameters(const torch::nn::Module& module, ControlGroup& group) {
+  const auto difference = RankExchange(group).first_difference(
+      describe(module, [](const at::Tensor&) { return ""; }),
+      {"the comparison of parameters", "all give their module to the strategy when it is set up"});
+  if (difference) throw DesyncError("the module differs between ranks; all must build the same one. " + difference->str());
+}
+
+/// Compares them again, after some were frozen, unfrozen, added or replaced, and that it was the same ones: those of which
+/// other ranks lack the value, and those of which they have not reduced the gradient so far. Ranks: all. Throws DesyncError
+/// likewise.
+void check_same_changes(const torch::nn::Module& module, ControlGroup& group,
+                        const std::function<bool(const at::Tensor&)>& lacks_value,
+                        const std::function<bool(const at::Tensor&)>& lacks_reduction) {
+  const auto remark = [&](const at::Tensor& tensor) -> std::string {
+    if (lacks_value(tensor)) return " new";
+    return lacks_reduction(tensor) ? " unfrozen" : "";
+  };
+  const auto difference = RankExchange(group).first_difference(
+      describe(module, remark), {"the comparison of changed parameters", "the votes of all ranks say that some have changed"});
+  if (!difference) return;
+  throw DesyncError(
+      "the module's parameters have changed differently on ranks; all must freeze, unfreeze, add and replace the same, in the "
+      "same hook of the same batch. " +
+      difference->str());
+}
+
 }  // namespace
 
 ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training,
@@ -286,29 +314,6 @@ void ModuleSynchronizer::synchronize_buffers() {
   std::vector<at::Tensor> buffers;
   append_buffers(module_, buffers);
   broadcast(buffers);
-}
-
-void check_same_parameters(const torch::nn::Module& module, ControlGroup& group) {
-  const auto difference = RankExchange(group).first_difference(
-      describe(module, [](const at::Tensor&) { return ""; }),
-      {"the comparison of parameters", "all give their module to the strategy when it is set up"});
-  if (difference) throw DesyncError("the module differs between ranks; all must build the same one. " + difference->str());
-}
-
-void check_same_changes(const torch::nn::Module& module, ControlGroup& group,
-                        const std::function<bool(const at::Tensor&)>& lacks_value,
-                        const std::function<bool(const at::Tensor&)>& lacks_reduction) {
-  const auto remark = [&](const at::Tensor& tensor) -> std::string {
-    if (lacks_value(tensor)) return " new";
-    return lacks_reduction(tensor) ? " unfrozen" : "";
-  };
-  const auto difference = RankExchange(group).first_difference(
-      describe(module, remark), {"the comparison of changed parameters", "the votes of all ranks say that some have changed"});
-  if (!difference) return;
-  throw DesyncError(
-      "the module's parameters have changed differently on ranks; all must freeze, unfreeze, add and replace the same, in the "
-      "same hook of the same batch. " +
-      difference->str());
 }
 
 }  // namespace levin

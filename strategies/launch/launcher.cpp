@@ -46,13 +46,44 @@ void write_signal(int signal) {
 class SignalPipe {
  public:
   /// Throws IoError.
-  SignalPipe();
-  ~SignalPipe();
+  SignalPipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw IoError(format("pipe failed: {}", std::strerror(errno)));
+    read_end_ = Descriptor(ends[0]);
+    write_end_ = Descriptor(ends[1]);
+    write_end = ends[1];
+    for (const int signal : kSignals) {
+      struct sigaction action {};
+      sigaction(signal, nullptr, &action);
+      if (action.sa_handler == SIG_IGN && signal != SIGCHLD) continue;
+      taken_.push_back({signal, action});
+      action = {};
+      action.sa_handler = write_signal;
+      action.sa_flags = SA_RESTART;
+      sigaction(signal, &action, nullptr);
+    }
+  }
+
+  ~SignalPipe() {
+    for (const Taken& taken : taken_) sigaction(taken.signal, &taken.before, nullptr);
+  }
+
   SignalPipe(const SignalPipe&) = delete;
   SignalPipe& operator=(const SignalPipe&) = delete;
 
   /// Waits for signals, at most `limit`. SIGCHLD ends the wait and is not in the list.
-  std::vector<int> wait(std::chrono::milliseconds limit);
+  std::vector<int> wait(std::chrono::milliseconds limit) {
+    is_ready_by(std::chrono::steady_clock::now() + limit, read_end_.number(), POLLIN);
+    std::vector<int> signals;
+    std::array<unsigned char, 64> bytes{};
+    ssize_t count = 0;
+    while ((count = read(read_end_.number(), bytes.data(), bytes.size())) > 0) {
+      for (ssize_t i = 0; i < count; ++i) {
+        if (bytes[static_cast<std::size_t>(i)] != SIGCHLD) signals.push_back(bytes[static_cast<std::size_t>(i)]);
+      }
+    }
+    return signals;
+  }
 
  private:
   struct Taken {
@@ -63,41 +94,6 @@ class SignalPipe {
   Descriptor write_end_;
   std::vector<Taken> taken_;
 };
-
-SignalPipe::SignalPipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw IoError(format("pipe failed: {}", std::strerror(errno)));
-  read_end_ = Descriptor(ends[0]);
-  write_end_ = Descriptor(ends[1]);
-  write_end = ends[1];
-  for (const int signal : kSignals) {
-    struct sigaction action {};
-    sigaction(signal, nullptr, &action);
-    if (action.sa_handler == SIG_IGN && signal != SIGCHLD) continue;
-    taken_.push_back({signal, action});
-    action = {};
-    action.sa_handler = write_signal;
-    action.sa_flags = SA_RESTART;
-    sigaction(signal, &action, nullptr);
-  }
-}
-
-SignalPipe::~SignalPipe() {
-  for (const Taken& taken : taken_) sigaction(taken.signal, &taken.before, nullptr);
-}
-
-std::vector<int> SignalPipe::wait(std::chrono::milliseconds limit) {
-  is_ready_by(std::chrono::steady_clock::now() + limit, read_end_.number(), POLLIN);
-  std::vector<int> signals;
-  std::array<unsigned char, 64> bytes{};
-  ssize_t count = 0;
-  while ((count = read(read_end_.number(), bytes.data(), bytes.size())) > 0) {
-    for (ssize_t i = 0; i < count; ++i) {
-      if (bytes[static_cast<std::size_t>(i)] != SIGCHLD) signals.push_back(bytes[static_cast<std::size_t>(i)]);
-    }
-  }
-  return signals;
-}
 
 /// What ranks get to end by themselves after one has failed.
 constexpr auto kGrace = std::chrono::seconds(3);
@@ -127,27 +123,103 @@ std::optional<int> look_at_end(pid_t process) {
 /// Watches started ranks until all have ended, and says how the run went.
 class Supervisor {
  public:
-  explicit Supervisor(StartedRanks ranks);
+  explicit Supervisor(StartedRanks ranks) : segment_(std::move(ranks.segment)) {
+    for (const pid_t process : ranks.processes) ranks_.push_back({process, std::nullopt, false});
+  }
 
-  bool is_running() const;
+  bool is_running() const {
+    for (const Rank& rank : ranks_) {
+      if (!rank.wait_status) return true;
+    }
+    return false;
+  }
+
   /// Sends a signal that the launcher received to the ranks. SIGTSTP stops them and the launcher until it is continued.
-  void pass_on(int signal);
+  void pass_on(int signal) {
+    told_to_stop_ |= signal != SIGTSTP && signal != SIGUSR2;
+    if (signal != SIGTSTP) return send(signal);
+    send(SIGSTOP);
+    kill(getpid(), SIGSTOP);
+    send(SIGCONT);
+  }
+
   /// Notices ranks that have ended or failed, and ends the others when their time is over.
-  void look();
-  static std::chrono::milliseconds time_to_look_again();
+  void look() {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (ranks_[i].wait_status) continue;
+      if (const auto wait_status = look_at_end(ranks_[i].process)) {
+        note_end(segment_->first_rank() + static_cast<int>(i), *wait_status);
+      }
+    }
+    note_failure();
+    if (!failed_rank_) return;
+    const bool time_is_over = std::chrono::steady_clock::now() >= kill_time_;
+    for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
+      // A rank that has failed by being stopped will not end by itself.
+      const bool hopeless = rank == *failed_rank_ && process_state(segment_->process_of(rank)) == ProcessState::kStopped;
+      if (at(rank).wait_status || at(rank).killed || !(time_is_over || hopeless)) continue;
+      kill(at(rank).process, SIGKILL);
+      at(rank).killed = true;
+    }
+  }
+
   /// Called: when no rank is left. After a failure it ends the processes that ranks have started, prints one line for each rank
   /// but the failed one and those that have said themselves why they ended, and gives the status of the run.
-  int finish();
+  int finish() {
+    note_failure();
+    int status = 0;
+    for (const Rank& rank : ranks_) {
+      if (status == 0) status = status_of(*rank.wait_status);
+    }
+    for (const Rank& rank : ranks_) {
+      // What a rank has started itself, which would keep files, ports and this program's output open.
+      if (failed_rank_) kill(-rank.process, SIGKILL);
+      waitpid(rank.process, nullptr, 0);
+    }
+    if (!failed_rank_) return status;
+    if (!recorded_failure(*segment_)) print_failure(unrecorded_failure());
+    std::vector<std::string> lines;
+    for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
+      if (rank == *failed_rank_ || has_said_why(rank)) continue;
+      lines.push_back(format("levin:   rank {} {}", rank, end_of(rank)));
+    }
+    if (!lines.empty()) print_report(join(lines, "\n"));
+    const bool is_here = segment_->has(*failed_rank_);
+    const int failed_status = !is_here || at(*failed_rank_).killed ? 1 : status_of(*at(*failed_rank_).wait_status);
+    return failed_status == 0 ? 1 : failed_status;
+  }
 
   /// What ended the run, once that is over; nothing where it did not fail.
-  std::optional<FailureRecord> failure() const;
+  std::optional<FailureRecord> failure() const {
+    if (!failed_rank_) return std::nullopt;
+    const auto recorded = recorded_failure(*segment_);
+    return recorded ? recorded : unrecorded_failure();
+  }
+
   /// What the ranks have kept for a later attempt.
   std::string kept_for_restarts() const { return segment_->header().kept.read(); }
   /// The local ranks that found no device when the run was started again.
-  std::vector<int> ranks_without_device() const;
+  std::vector<int> ranks_without_device() const {
+    std::vector<int> without;
+    for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
+      if (segment_->slot(rank).device_missing.load(std::memory_order_acquire) != 0) {
+        without.push_back(rank - segment_->first_rank());
+      }
+    }
+    return without;
+  }
+
   /// Why another attempt would not help, or is not wanted; "" where it may. `is_first`: this attempt was the run's first;
   /// `spans_hosts`: the run has ranks elsewhere.
-  std::string why_not_again(bool is_first, bool spans_hosts) const;
+  std::string why_not_again(bool is_first, bool spans_hosts) const {
+    if (told_to_stop_) return "it was told to end by a signal";
+    if (failure()->is_final) return "the error is of the configuration or the program, and would come again";
+    if (is_first && !any_slot(&RankSlot::entered)) return "it failed before it began";
+    // What the ranks of other hosts have failed with is not known here, and all hosts must decide alike.
+    return !spans_hosts && !any_slot(&RankSlot::trained) && have_all_failed_alike()
+               ? "all ranks failed alike before the first step"
+               : "";
+  }
 
  private:
   struct Rank {
@@ -155,18 +227,81 @@ class Supervisor {
     std::optional<int> wait_status;  ///< set once it has ended
     bool killed = false;             ///< by us, when its time was over
   };
-  void note_end(int rank, int wait_status);
-  void note_failure();
+  void note_end(int rank, int wait_status) {
+    at(rank).wait_status = wait_status;
+    const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
+    const int status = status_of(wait_status);
+    // After a signal all ranks stop at the same step and end with 128 + signal, each when it has cleaned up.
+    const bool has_joined = segment_->process_of(rank).number != 0;
+    const bool ended_in_order = WIFEXITED(wait_status) && has_joined && !busy && (status == 0 || status > kSignalStatus);
+    if (ended_in_order) return;
+    std::string error = "its process " + text_of(wait_status);
+    if (status == 0) error += has_joined ? " in the middle of the run (was exit called?)" : " without taking part in the run";
+    // A program whose configuration is wrong says so before it takes part.
+    const bool is_final = !has_joined && status == ConfigError("").exit_code();
+    const FailureRecord failure{rank, whereabouts_of(*segment_, rank), error, is_final, /*is_lost=*/true};
+    if (record_failure(*segment_, failure)) {
+      write_error_file(failure);
+    } else if (!recorded_failure(*segment_) && !failed_rank_) {
+      // Whoever began to write the record has died over it, or is about to finish.
+      begin_end_after(rank);
+    }
+  }
+
+  void note_failure() {
+    if (failed_rank_) return;
+    if (const auto failure = recorded_failure(*segment_)) begin_end_after(failure->rank);
+  }
+
+  void begin_end_after(int failed_rank) {
+    failed_rank_ = failed_rank;
+    kill_time_ = std::chrono::steady_clock::now() + kGrace;
+  }
+
   /// The rank has printed its own line.
-  bool has_said_why(int rank) const;
-  void send(int signal) const;
-  std::string end_of(int rank) const;
+  bool has_said_why(int rank) const {
+    const Rank& ended = at(rank);
+    if (ended.killed || segment_->slot(rank).explained.load(std::memory_order_acquire) == 0) return false;
+    const int status = status_of(*ended.wait_status);
+    // What a program does not catch is printed too, by the runtime library, which then aborts.
+    return status != 0 && (WIFEXITED(*ended.wait_status) || status == kSignalStatus + SIGABRT);
+  }
+
+  void send(int signal) const {
+    for (const Rank& rank : ranks_) {
+      if (!rank.wait_status) kill(rank.process, signal);
+    }
+  }
+
+  std::string end_of(int rank) const {
+    const Rank& ended = at(rank);
+    const std::string place = ", " + describe_place(whereabouts_of(*segment_, rank));
+    if (ended.killed) return format("did not end within {} s and was killed{}", kGrace.count(), place);
+    return text_of(*ended.wait_status) + place;
+  }
+
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank - segment_->first_rank())]; }
   const Rank& at(int rank) const { return ranks_[static_cast<std::size_t>(rank - segment_->first_rank())]; }
   /// Where a rank was whose process nobody has written down.
-  FailureRecord unrecorded_failure() const;
-  bool have_all_failed_alike() const;
-  bool any_slot(std::atomic<std::uint32_t> RankSlot::*flag) const;
+  FailureRecord unrecorded_failure() const {
+    return {*failed_rank_, whereabouts_of(*segment_, *failed_rank_), "its process " + text_of(*at(*failed_rank_).wait_status)};
+  }
+
+  bool have_all_failed_alike() const {
+    for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
+      const bool alike = rank == *failed_rank_ ? WIFEXITED(*at(rank).wait_status)
+                                               : segment_->slot(rank).failed_alike.load(std::memory_order_acquire) != 0;
+      if (!alike) return false;
+    }
+    return true;
+  }
+
+  bool any_slot(std::atomic<std::uint32_t> RankSlot::*flag) const {
+    for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
+      if ((segment_->slot(rank).*flag).load(std::memory_order_acquire) != 0) return true;
+    }
+    return false;
+  }
 
   std::shared_ptr<RunSegment> segment_;
   std::vector<Rank> ranks_;         ///< by local rank
@@ -174,167 +309,6 @@ class Supervisor {
   bool told_to_stop_ = false;
   std::chrono::steady_clock::time_point kill_time_{};
 };
-
-Supervisor::Supervisor(StartedRanks ranks) : segment_(std::move(ranks.segment)) {
-  for (const pid_t process : ranks.processes) ranks_.push_back({process, std::nullopt, false});
-}
-
-bool Supervisor::is_running() const {
-  for (const Rank& rank : ranks_) {
-    if (!rank.wait_status) return true;
-  }
-  return false;
-}
-
-void Supervisor::send(int signal) const {
-  for (const Rank& rank : ranks_) {
-    if (!rank.wait_status) kill(rank.process, signal);
-  }
-}
-
-void Supervisor::pass_on(int signal) {
-  told_to_stop_ |= signal != SIGTSTP && signal != SIGUSR2;
-  if (signal != SIGTSTP) return send(signal);
-  send(SIGSTOP);
-  kill(getpid(), SIGSTOP);
-  send(SIGCONT);
-}
-
-std::chrono::milliseconds Supervisor::time_to_look_again() { return kBetweenProcessLooks; }
-
-void Supervisor::look() {
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i].wait_status) continue;
-    if (const auto wait_status = look_at_end(ranks_[i].process)) {
-      note_end(segment_->first_rank() + static_cast<int>(i), *wait_status);
-    }
-  }
-  note_failure();
-  if (!failed_rank_) return;
-  const bool time_is_over = std::chrono::steady_clock::now() >= kill_time_;
-  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
-    // A rank that has failed by being stopped will not end by itself.
-    const bool hopeless = rank == *failed_rank_ && process_state(segment_->process_of(rank)) == ProcessState::kStopped;
-    if (at(rank).wait_status || at(rank).killed || !(time_is_over || hopeless)) continue;
-    kill(at(rank).process, SIGKILL);
-    at(rank).killed = true;
-  }
-}
-
-void Supervisor::note_end(int rank, int wait_status) {
-  at(rank).wait_status = wait_status;
-  const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
-  const int status = status_of(wait_status);
-  // After a signal all ranks stop at the same step and end with 128 + signal, each when it has cleaned up.
-  const bool has_joined = segment_->process_of(rank).number != 0;
-  const bool ended_in_order = WIFEXITED(wait_status) && has_joined && !busy && (status == 0 || status > kSignalStatus);
-  if (ended_in_order) return;
-  std::string error = "its process " + text_of(wait_status);
-  if (status == 0) error += has_joined ? " in the middle of the run (was exit called?)" : " without taking part in the run";
-  // A program whose configuration is wrong says so before it takes part.
-  const bool is_final = !has_joined && status == ConfigError("").exit_code();
-  const FailureRecord failure{rank, whereabouts_of(*segment_, rank), error, is_final, /*is_lost=*/true};
-  if (record_failure(*segment_, failure)) {
-    write_error_file(failure);
-  } else if (!recorded_failure(*segment_) && !failed_rank_) {
-    // Whoever began to write the record has died over it, or is about to finish.
-    failed_rank_ = rank;
-    kill_time_ = std::chrono::steady_clock::now() + kGrace;
-  }
-}
-
-void Supervisor::note_failure() {
-  if (failed_rank_) return;
-  const auto failure = recorded_failure(*segment_);
-  if (!failure) return;
-  failed_rank_ = failure->rank;
-  kill_time_ = std::chrono::steady_clock::now() + kGrace;
-}
-
-bool Supervisor::has_said_why(int rank) const {
-  const Rank& ended = at(rank);
-  if (ended.killed || segment_->slot(rank).explained.load(std::memory_order_acquire) == 0) return false;
-  const int status = status_of(*ended.wait_status);
-  // What a program does not catch is printed too, by the runtime library, which then aborts.
-  return status != 0 && (WIFEXITED(*ended.wait_status) || status == kSignalStatus + SIGABRT);
-}
-
-std::string Supervisor::end_of(int rank) const {
-  const Rank& ended = at(rank);
-  const std::string place = ", " + describe_place(whereabouts_of(*segment_, rank));
-  if (ended.killed) return format("did not end within {} s and was killed{}", kGrace.count(), place);
-  return text_of(*ended.wait_status) + place;
-}
-
-FailureRecord Supervisor::unrecorded_failure() const {
-  return {*failed_rank_, whereabouts_of(*segment_, *failed_rank_), "its process " + text_of(*at(*failed_rank_).wait_status)};
-}
-
-int Supervisor::finish() {
-  note_failure();
-  int status = 0;
-  for (const Rank& rank : ranks_) {
-    if (status == 0) status = status_of(*rank.wait_status);
-  }
-  for (const Rank& rank : ranks_) {
-    // What a rank has started itself, which would keep files, ports and this program's output open.
-    if (failed_rank_) kill(-rank.process, SIGKILL);
-    waitpid(rank.process, nullptr, 0);
-  }
-  if (!failed_rank_) return status;
-  if (!recorded_failure(*segment_)) print_failure(unrecorded_failure());
-  std::vector<std::string> lines;
-  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
-    if (rank == *failed_rank_ || has_said_why(rank)) continue;
-    lines.push_back(format("levin:   rank {} {}", rank, end_of(rank)));
-  }
-  if (!lines.empty()) print_report(join(lines, "\n"));
-  const bool is_here = segment_->has(*failed_rank_);
-  const int failed_status = !is_here || at(*failed_rank_).killed ? 1 : status_of(*at(*failed_rank_).wait_status);
-  return failed_status == 0 ? 1 : failed_status;
-}
-
-std::optional<FailureRecord> Supervisor::failure() const {
-  if (!failed_rank_) return std::nullopt;
-  const auto recorded = recorded_failure(*segment_);
-  return recorded ? recorded : unrecorded_failure();
-}
-
-std::vector<int> Supervisor::ranks_without_device() const {
-  std::vector<int> without;
-  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
-    if (segment_->slot(rank).device_missing.load(std::memory_order_acquire) != 0) {
-      without.push_back(rank - segment_->first_rank());
-    }
-  }
-  return without;
-}
-
-bool Supervisor::any_slot(std::atomic<std::uint32_t> RankSlot::*flag) const {
-  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
-    if ((segment_->slot(rank).*flag).load(std::memory_order_acquire) != 0) return true;
-  }
-  return false;
-}
-
-std::string Supervisor::why_not_again(bool is_first, bool spans_hosts) const {
-  if (told_to_stop_) return "it was told to end by a signal";
-  if (failure()->is_final) return "the error is of the configuration or the program, and would come again";
-  if (is_first && !any_slot(&RankSlot::entered)) return "it failed before it began";
-  // What the ranks of other hosts have failed with is not known here, and all hosts must decide alike.
-  return !spans_hosts && !any_slot(&RankSlot::trained) && have_all_failed_alike()
-             ? "all ranks failed alike before the first step"
-             : "";
-}
-
-bool Supervisor::have_all_failed_alike() const {
-  for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
-    const bool alike = rank == *failed_rank_ ? WIFEXITED(*at(rank).wait_status)
-                                             : segment_->slot(rank).failed_alike.load(std::memory_order_acquire) != 0;
-    if (!alike) return false;
-  }
-  return true;
-}
 
 /// The attempts of a run, one after the other.
 class Attempts {
@@ -348,7 +322,7 @@ class Attempts {
       Supervisor supervisor(start_ranks(places(), kept_));
       if (restarts_ == plan_.max_restarts) ForkServer::instance().end();
       while (supervisor.is_running()) {
-        for (const int signal : signals_.wait(supervisor.time_to_look_again())) supervisor.pass_on(signal);
+        for (const int signal : signals_.wait(kBetweenProcessLooks)) supervisor.pass_on(signal);
         supervisor.look();
       }
       const int status = supervisor.finish();

@@ -183,8 +183,7 @@ void ProcessWorld::meet_in_segment(const std::shared_ptr<RunSegment>& segment, c
   segment_ = segment;
   const auto board = std::make_shared<SharedMemoryStatusBoard>(segment, environment_.rank);
   board_ = board;
-  watch_ = std::make_unique<FailureWatch>(board_,
-                                          FailureWatch::Settings{.timeouts = options.timeouts, .print = {}, .end_process = {}});
+  watch_ = std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.timeouts = options.timeouts});
   control_group_ = std::make_unique<SharedMemoryGroup>(segment, board, options.timeouts.timeout_seconds);
   vote_channel_ = std::make_unique<SharedMemoryVoteChannel>(segment, board);
   transports_ = "metrics over shared memory";
@@ -299,8 +298,7 @@ void ProcessWorld::join_over_network(const Options& options, bool one_host) {
   if (!board_) {
     board_ = std::make_shared<StoreStatusBoard>(store_, environment_.rank, environment_.world_size,
                                                 /*rank_zero_serves=*/!environment_.agent_store_key, host_board_);
-    watch_ = std::make_unique<FailureWatch>(
-        board_, FailureWatch::Settings{.timeouts = options.timeouts, .print = {}, .end_process = {}});
+    watch_ = std::make_unique<FailureWatch>(board_, FailureWatch::Settings{.timeouts = options.timeouts});
   }
   control_group_ = std::make_unique<GlooControlGroup>(make_gloo("control", one_host), board_, times_.wait_seconds);
   transports_ = "metrics over gloo";
