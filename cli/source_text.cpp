@@ -126,8 +126,9 @@ Mark SourceText::mark_at(int line_index, int byte_in_line) const {
   const std::string_view text = line(line_index + 1);
   const auto byte = static_cast<std::size_t>(byte_in_line);
   const std::size_t end = std::min(byte, text.size());
-  if (last_.line != line_index || last_.byte > end) last_ = {line_index, 0, 0};
+  if (last_.line != line_index) last_ = {line_index, 0, 0};
   for (; last_.byte < end; ++last_.byte) last_.characters += is_utf8_continuation(text[last_.byte]) ? 0 : 1;
+  for (; last_.byte > end; --last_.byte) last_.characters -= is_utf8_continuation(text[last_.byte - 1]) ? 0 : 1;
   // Past the end of a line, bytes are all there is to count.
   return {name_, line_index + 1, static_cast<int>(last_.characters + byte - end) + 1};
 }

@@ -39,7 +39,7 @@ class SourceText {
   std::string name_;
   std::string text_;
   std::vector<std::size_t> line_starts_;
-  mutable Place last_;  ///< places are asked for in their order: a long line is counted on from here
+  mutable Place last_;  ///< places are asked for nearly in their order: a long line is counted from here
 };
 
 /// What a configuration grows to, counted where values are added to it: by reading, by aliases and `${…}`, and by the key of an
