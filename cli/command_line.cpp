@@ -210,8 +210,7 @@ std::optional<std::string> default_file(const std::map<std::string, std::string>
   const auto named = variables.find("LEVIN_DEFAULT_CONFIG");
   if (named != variables.end()) return named->second.empty() ? std::nullopt : std::optional(named->second);
   std::error_code ignored;
-  if (!std::filesystem::exists(kDefaultFile, ignored)) return std::nullopt;
-  return std::string(kDefaultFile);
+  return std::filesystem::exists(kDefaultFile, ignored) ? std::optional<std::string>(kDefaultFile) : std::nullopt;
 }
 
 /// The variables of this process whose names begin with LEVIN_.

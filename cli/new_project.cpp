@@ -36,10 +36,8 @@ std::string class_name(const std::string& name) {
 
 /// Targets that CMake has in every project, and levin itself.
 void check_is_free(const std::string& name) {
-  for (const char* taken : {"all", "clean", "edit_cache", "help", "install", "levin", "package", "rebuild_cache", "test"}) {
-    if (name == taken)
-      throw ConfigError(Mark{"command line: new"}, format("'{}' is taken in every project: choose another name", name));
-  }
+  if (is_among({"all", "clean", "edit_cache", "help", "install", "levin", "package", "rebuild_cache", "test"}, name))
+    throw ConfigError(Mark{"command line: new"}, format("'{}' is taken in every project: choose another name", name));
 }
 
 void check_name(const std::string& name) {
