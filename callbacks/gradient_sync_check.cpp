@@ -57,6 +57,7 @@ std::uint64_t fingerprint(const at::Tensor& tensor) {
 struct Fingerprints {
   std::uint64_t weights = 0;
   std::uint64_t gradient = kNoGradient;
+  std::uint64_t of(bool is_gradient) const { return is_gradient ? gradient : weights; }
 };
 
 /// Something in which ranks differ.
@@ -68,14 +69,11 @@ struct Difference {
 std::vector<Difference> find_differences(const std::vector<Fingerprints>& all, std::size_t parameters) {
   std::vector<Difference> differences;
   for (std::size_t index = 0; index < parameters; ++index) {
-    bool weights = false;
-    bool gradients = false;
-    for (std::size_t at = index; at < all.size(); at += parameters) {
-      weights |= all[at].weights != all[index].weights;
-      gradients |= all[at].gradient != all[index].gradient;
+    for (const bool is_gradient : {false, true}) {
+      std::size_t at = index;
+      while (at < all.size() && all[at].of(is_gradient) == all[index].of(is_gradient)) at += parameters;
+      if (at < all.size()) differences.push_back({index, is_gradient});
     }
-    if (weights) differences.push_back({index, false});
-    if (gradients) differences.push_back({index, true});
   }
   return differences;
 }
@@ -98,13 +96,12 @@ std::string describe(const Difference& difference, const Parameters& parameters,
   const std::string rank_zero = ranks_exchange.broadcast_text(mine, values, parameter.nbytes());
   const auto by_rank = ranks_exchange.gather_values(own.defined() ? largest_difference(on_cpu(own), rank_zero) : 0.0, values);
   std::vector<std::string> ranks;
-  const Fingerprints& first = all[difference.parameter];
+  const std::uint64_t expected = all[difference.parameter].of(difference.is_gradient);
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const Fingerprints& other = all[rank * parameters.size() + difference.parameter];
     if (difference.is_gradient && other.gradient == kNoGradient) {
       ranks.push_back(format("rank {} has none", rank));
-    } else if (difference.is_gradient ? other.gradient != first.gradient && first.gradient != kNoGradient
-                                      : other.weights != first.weights) {
+    } else if (expected != kNoGradient && other.of(difference.is_gradient) != expected) {
       ranks.push_back(format("rank {} by up to {:.3g}", rank, by_rank[rank]));
     }
   }

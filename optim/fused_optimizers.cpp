@@ -37,10 +37,10 @@ at::Tensor FusedOptimizer<Base, BaseOptions>::step(torch::optim::Optimizer::Loss
   return fused_step_->run(*this, closure, [this] { Base::step(nullptr); });
 }
 
-template class LEVIN_API FusedOptimizer<torch::optim::SGD, SGDOptions>;
-template class LEVIN_API FusedOptimizer<torch::optim::Adam, AdamOptions>;
-template class LEVIN_API FusedOptimizer<torch::optim::AdamW, AdamWOptions>;
-template class LEVIN_API FusedOptimizer<torch::optim::Adagrad, AdagradOptions>;
+template class FusedOptimizer<torch::optim::SGD, SGDOptions>;
+template class FusedOptimizer<torch::optim::Adam, AdamOptions>;
+template class FusedOptimizer<torch::optim::AdamW, AdamWOptions>;
+template class FusedOptimizer<torch::optim::Adagrad, AdagradOptions>;
 
 namespace {
 

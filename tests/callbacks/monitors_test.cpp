@@ -21,6 +21,11 @@ namespace {
 
 constexpr std::int64_t kHalfMb = 1 << 17;  // of floats
 
+struct Rows final : Logger {
+  void log_metrics(const MetricRow& row) override { rows.push_back(row); }
+  std::vector<MetricRow> rows;
+};
+
 /// Keeps what a test tells it to.
 class Keeper final : public Module {
  public:
@@ -86,10 +91,6 @@ TEST_CASE("memory that grows is told once") {
 }
 
 TEST_CASE("the memory of each rank is in the rows of an epoch") {
-  struct Rows final : Logger {
-    void log_metrics(const MetricRow& row) override { rows.push_back(row); }
-    std::vector<MetricRow> rows;
-  };
   const auto rows = std::make_shared<Rows>();
   TrainerOptions options = quiet_options();
   options.max_epochs = 2;
@@ -111,8 +112,9 @@ TEST_CASE("the memory of each rank is in the rows of an epoch") {
   CHECK(resident.size() == 2);
 }
 
-TEST_CASE("growth below a kilobyte an epoch cannot be asked for") {
+TEST_CASE("growth below a kilobyte an epoch cannot be asked for, nor a window without a batch") {
   CHECK_THROWS_AS(MemoryMonitor({.least_growth_mb = 0}), ConfigError);
+  CHECK_THROWS_AS(ThroughputMonitor({.window_size = 0}), ConfigError);
 }
 
 TEST_CASE("validation holds no output, batch or loss that the user does not keep") {
@@ -170,27 +172,27 @@ MemoryGrowth after(const std::vector<std::int64_t>& in_use) {
 
 }  // namespace
 
-TEST_CASE("memory that grows in each epoch is counted from where it began") {
+TEST_CASE("memory that grows in each epoch is counted from where it began, or from where the growth is of another kind") {
   const MemoryGrowth growth = after({100, 90, 110, 130, 155});
   CHECK(growth.epochs() == 3);
   CHECK(growth.bytes() == 65);
   CHECK(growth.in_use() == 155);
-  CHECK(after({}).epochs() == 0);
-  CHECK(after({100}).epochs() == 0);
-  CHECK(after({0, 20}).epochs() == 1);
-}
-
-TEST_CASE("what is allocated once, what stops growing, and what comes and goes is no growth") {
-  CHECK(after({100, 1000, 1000, 1000}).epochs() == 0);
-  CHECK(after({100, 120, 140, 140}).epochs() == 0);
-  CHECK(after({100, 120, 110, 130, 120}).epochs() == 0);
-  CHECK(after({100, 109, 118, 127}).epochs() == 0);
-}
-
-TEST_CASE("growth that becomes much smaller, or much larger, begins anew") {
-  CHECK(after({0, 100, 200, 300, 320}).epochs() == 1);
-  CHECK(after({0, 20, 40, 60, 300}).epochs() == 1);
-  CHECK(after({0, 100, 130, 160}).epochs() == 3);
+  for (const auto& [in_use, epochs] : std::vector<std::pair<std::vector<std::int64_t>, std::int64_t>>{
+           {{}, 0},
+           {{100}, 0},
+           {{0, 20}, 1},
+           // What is allocated once, what stops growing, and what comes and goes.
+           {{100, 1000, 1000, 1000}, 0},
+           {{100, 120, 140, 140}, 0},
+           {{100, 120, 110, 130, 120}, 0},
+           {{100, 109, 118, 127}, 0},
+           // Growth that becomes much smaller, or much larger.
+           {{0, 100, 200, 300, 320}, 1},
+           {{0, 20, 40, 60, 300}, 1},
+           {{0, 100, 130, 160}, 3}}) {
+    CAPTURE(in_use);
+    CHECK(after(in_use).epochs() == epochs);
+  }
 }
 
 namespace {
@@ -206,11 +208,6 @@ class Counted final : public Module {
 
   at::Tensor weight;
   std::optional<double> flops;
-};
-
-struct Rows final : Logger {
-  void log_metrics(const MetricRow& row) override { rows.push_back(row); }
-  std::vector<MetricRow> rows;
 };
 
 std::vector<MetricRow> rows_of_fit(Counted& module, std::int64_t accumulate = 1) {
@@ -251,21 +248,13 @@ TEST_CASE("samples and batches are counted in each row of steps, and rates from 
   }
 }
 
-TEST_CASE("the rate of operations follows from what the module tells of a batch") {
+TEST_CASE("with accumulated gradients each row counts the batches of its steps, and operations as the module tells") {
   Counted module;
   module.flops = kFlops;
-  const auto rows = rows_of_fit(module);
-  REQUIRE(rows.size() == 6);
-  CHECK(rows[3].values.at("train/flops_per_sec") == Approx(kFlops * rows[3].values.at("train/batches_per_sec")));
-  CHECK(rows[3].values.at("train/device/flops_per_sec") == rows[3].values.at("train/flops_per_sec"));
-}
-
-TEST_CASE("with accumulated gradients each row counts the batches of its steps") {
-  Counted module;
   const auto rows = rows_of_fit(module, 3);
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].values.at("train/batches") == 6);
   CHECK(rows[1].values.at("train/batches") == 12);
+  CHECK(rows[1].values.at("train/flops_per_sec") == Approx(kFlops * rows[1].values.at("train/batches_per_sec")));
+  CHECK(rows[1].values.at("train/device/flops_per_sec") == rows[1].values.at("train/flops_per_sec"));
 }
-
-TEST_CASE("a window has a batch at least") { CHECK_THROWS_AS(ThroughputMonitor({.window_size = 0}), ConfigError); }

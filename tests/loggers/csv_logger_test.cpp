@@ -1,16 +1,20 @@
-#include "levin/loggers/csv_logger.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <set>
+#include <thread>
+#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
+#include "levin/loggers/csv_logger.h"
+#include "levin/loggers/log_folder.h"
 #include "loggers/csv_table.h"
 
 using levin::CsvLogger;
 using levin::CsvLoggerOptions;
+using levin::make_next_version_folder;
 using levin::MetricMap;
 using levin::MetricRow;
 using levin::RunInfo;
@@ -41,19 +45,31 @@ MetricRow end_row_of(std::int64_t step, MetricMap values) {
 // What rank 0 of a run does with its logger at the start.
 void start(CsvLogger& logger, const RunInfo& run) { logger.attach(run, logger.open(run)); }
 
+// A whole run of rank 0, which also has these rows as its own where it is asked for them.
+CsvLogger log_run(const CsvLoggerOptions& options, const RunInfo& run, const std::vector<MetricRow>& rows,
+                  const std::string& status = "success") {
+  CsvLogger logger(options);
+  start(logger, run);
+  for (const MetricRow& row : rows) {
+    logger.log_metrics(row);
+    if (options.per_rank) logger.log_rank_metrics(row);
+  }
+  logger.finalize(status);
+  return logger;
+}
+
 }  // namespace
 
 TEST_CASE("by default the rows are in ROOT/logs/version_0/metrics.csv, and the next run's in version_1") {
   const TemporaryFolder folder;
   for (const std::string version : {"version_0", "version_1"}) {
-    CsvLogger logger;
-    start(logger, run_in(folder.path()));
+    const double infinity = std::numeric_limits<double>::infinity();
+    const CsvLogger logger =
+        log_run({}, run_in(folder.path()),
+                {row_of(49, {{"train_loss", 0.1}}), end_row_of(49, {{"val_loss", std::nan("")}, {"val_acc", -infinity}})});
     CHECK(logger.log_dir() == folder / "logs" / version);
     CHECK(logger.name() == "logs");
     CHECK(logger.version() == version);
-    logger.log_metrics(row_of(49, {{"train_loss", 0.1}}));
-    logger.log_metrics(end_row_of(49, {{"val_loss", std::nan("")}, {"val_acc", -std::numeric_limits<double>::infinity()}}));
-    logger.finalize("success");
     CHECK(read_text(folder / "logs" / version / "metrics.csv") ==
           "epoch,step,train_loss,val_acc,val_loss\n0,49,0.1,,\n0,49,,-inf,NaN\n");
   }
@@ -224,50 +240,55 @@ TEST_CASE("a version folder used again without resuming keeps the old file") {
   CHECK(read_text(folder / "logs/mine/hparams.yaml.bak-1") == "value: 1.0\n");
 }
 
+namespace {
+
+RunInfo resumed_in(const fs::path& root, std::int64_t step, const fs::path& checkpoint = {}) {
+  RunInfo run = run_in(root);
+  run.resuming = true;
+  run.resume_step = step;
+  run.resume_checkpoint = checkpoint;
+  return run;
+}
+
+}  // namespace
+
 TEST_CASE("resuming in the same folder keeps the rows before the checkpoint, on every rank") {
   const TemporaryFolder folder;
-  for (const std::int64_t resume_step : {0, 2}) {
-    CsvLogger logger({.version = 0, .per_rank = true, .every_n_steps = 1});
-    RunInfo run = run_in(folder.path());
-    run.resuming = resume_step > 0;
-    run.resume_step = resume_step;
-    start(logger, run);
-    for (std::int64_t step = resume_step; step < resume_step + 3; ++step) {
-      const MetricRow row = row_of(step, {{resume_step > 0 ? "b" : "a", 10.0 * resume_step + static_cast<double>(step)}});
-      logger.log_metrics(row);
-      logger.log_rank_metrics(row);
-    }
-    logger.finalize("success");
-  }
-  const std::string expected = "a,b,epoch,step\n0.0,,0,0\n1.0,,0,1\n,22.0,0,2\n,23.0,0,3\n,24.0,0,4\n";
+  const CsvLoggerOptions options{.version = 0, .per_rank = true, .every_n_steps = 1};
+  log_run(options, run_in(folder.path()), {row_of(0, {{"a", 0.0}}), row_of(1, {{"a", 1.0}}), row_of(2, {{"a", 2.0}})});
+  log_run(options, resumed_in(folder.path(), 2), {row_of(2, {{"b", 22.0}}), row_of(3, {{"b", 23.0}})});
+  const std::string expected = "a,b,epoch,step\n0.0,,0,0\n1.0,,0,1\n,22.0,0,2\n,23.0,0,3\n";
   CHECK(read_text(folder / "logs/version_0/metrics.csv") == expected);
   CHECK(read_text(folder / "logs/version_0/metrics_rank_0.csv") == expected);
 }
 
 TEST_CASE("resuming in a new folder starts with the rows of the folder that the checkpoint lies in") {
   const TemporaryFolder folder;
-  CsvLogger before;
-  start(before, run_in(folder.path()));
-  for (std::int64_t step = 0; step < 3; ++step) before.log_metrics(row_of(step, {{"loss", static_cast<double>(step)}}));
-  before.finalize("interrupted");
+  log_run({}, run_in(folder.path()), {row_of(0, {{"loss", 0.0}}), row_of(1, {{"loss", 1.0}}), row_of(2, {{"loss", 2.0}})},
+          "interrupted");
   const std::string old_file = read_text(folder / "logs/version_0/metrics.csv");
-
-  CsvLogger after;
-  RunInfo run = run_in(folder.path());
-  run.resuming = true;
-  run.resume_step = 2;
-  run.resume_checkpoint = folder / "logs/version_0/checkpoints/epoch=0-step=2.ckpt";
-  start(after, run);
-  after.log_metrics(row_of(2, {{"loss", 7.0}}));
-  after.finalize("success");
+  log_run({}, resumed_in(folder.path(), 2, folder / "logs/version_0/checkpoints/epoch=0-step=2.ckpt"),
+          {row_of(2, {{"loss", 7.0}})});
   CHECK(read_text(folder / "logs/version_1/metrics.csv") == "epoch,loss,step\n0,0.0,0\n0,1.0,1\n0,7.0,2\n");
   CHECK(read_text(folder / "logs/version_0/metrics.csv") == old_file);
-
-  run.resume_checkpoint = folder / "a checkpoint from elsewhere.ckpt";
-  CsvLogger alone;
-  start(alone, run);
-  alone.finalize("success");
+  log_run({}, resumed_in(folder.path(), 2, folder / "a checkpoint from elsewhere.ckpt"), {});
   CHECK(fs::is_empty(folder / "logs/version_2"));
+}
+
+TEST_CASE("each of two loggers goes on from its own rows, wherever the checkpoint lies") {
+  const TemporaryFolder folder;
+  for (const std::int64_t step : {0, 1}) {
+    for (const std::string name : {"first", "second"}) {
+      log_run(
+          {.name = name, .per_rank = name == "second", .every_n_steps = 1},
+          step == 0 ? run_in(folder.path()) : resumed_in(folder.path(), step, folder / "first/version_0/checkpoints/last.ckpt"),
+          {row_of(step, {{name, 1.0 + static_cast<double>(step)}})});
+    }
+  }
+  CHECK(read_text(folder / "first/version_1/metrics.csv") == "epoch,first,step\n0,1.0,0\n0,2.0,1\n");
+  for (const char* file : {"metrics.csv", "metrics_rank_0.csv"}) {
+    CHECK(read_text(folder / "second/version_1" / file) == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
+  }
 }
 
 TEST_CASE("a logger used before its run started is misused; a place that cannot be written is an error with its path") {
@@ -280,23 +301,43 @@ TEST_CASE("a logger used before its run started is misused; a place that cannot 
   CHECK_THROWS_WITH(CsvLogger({.save_dir = "/proc/levin"}).open(run_in("/tmp")), Catch::Contains("/proc/levin"));
 }
 
-TEST_CASE("each of two loggers goes on from its own rows, wherever the checkpoint lies") {
+TEST_CASE("the next version is one above the highest") {
   const TemporaryFolder folder;
-  for (const bool resuming : {false, true}) {
-    for (const std::string name : {"first", "second"}) {
-      CsvLogger logger({.name = name, .per_rank = name == "second", .every_n_steps = 1});
-      RunInfo run = run_in(folder.path());
-      run.resuming = resuming;
-      run.resume_step = resuming ? 1 : 0;
-      if (resuming) run.resume_checkpoint = folder / "first/version_0/checkpoints/last.ckpt";
-      start(logger, run);
-      const MetricRow row = row_of(resuming ? 1 : 0, {{name, resuming ? 2.0 : 1.0}});
-      logger.log_metrics(row);
-      if (name == "second") logger.log_rank_metrics(row);
-      logger.finalize("success");
-    }
+  CHECK(make_next_version_folder(folder / "logs") == folder / "logs/version_0");
+  CHECK(make_next_version_folder(folder / "logs") == folder / "logs/version_1");
+  for (const char* name :
+       {"version_7", "version_x", "version_", "version_-9", "version_99x", "other", "version_99999999999999999999"}) {
+    fs::create_directories(folder / "logs" / name);
   }
-  CHECK(read_text(folder / "first/version_1/metrics.csv") == "epoch,first,step\n0,1.0,0\n0,2.0,1\n");
-  CHECK(read_text(folder / "second/version_1/metrics.csv") == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
-  CHECK(read_text(folder / "second/version_1/metrics_rank_0.csv") == "epoch,second,step\n0,1.0,0\n0,2.0,1\n");
+  CHECK(make_next_version_folder(folder / "logs") == folder / "logs/version_8");
+  fs::remove(folder / "logs/version_1");
+  CHECK(make_next_version_folder(folder / "logs") == folder / "logs/version_9");
+}
+
+TEST_CASE("runs that start at the same moment get folders of their own") {
+  const TemporaryFolder folder;
+  constexpr int kRuns = 16;
+  std::vector<fs::path> made(kRuns);
+  std::vector<std::thread> runs;
+  for (fs::path& path : made) runs.emplace_back([&] { path = make_next_version_folder(folder / "logs"); });
+  for (std::thread& run : runs) run.join();
+  CHECK(std::set<fs::path>(made.begin(), made.end()).size() == kRuns);
+}
+
+TEST_CASE("a file in the place of a folder is an error with its path") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "logs") << "x";
+  CHECK_THROWS_AS(make_next_version_folder(folder / "logs"), levin::IoError);
+  CHECK_THROWS_WITH(make_next_version_folder(folder / "logs"), Catch::Contains((folder / "logs").string()));
+  CHECK_THROWS_AS(levin::make_folder("/proc/levin"), levin::IoError);
+}
+
+TEST_CASE("a file is set aside under the first free name, and written anew only with other content") {
+  const TemporaryFolder folder;
+  for (const char* text : {"a", "a", "b", "c"}) levin::write_file(folder / "hparams.yaml", text);
+  CHECK(read_text(folder / "hparams.yaml") == "c");
+  CHECK(read_text(folder / "hparams.yaml.bak-1") == "a");
+  CHECK(read_text(folder / "hparams.yaml.bak-2") == "b");
+  CHECK(levin::set_aside(folder / "hparams.yaml") == folder / "hparams.yaml.bak-3");
+  CHECK_FALSE(fs::exists(folder / "hparams.yaml"));
 }

@@ -12,12 +12,14 @@ namespace {
 using torch::optim::Optimizer;
 using torch::optim::OptimizerParamGroup;
 using Groups = std::vector<OptimizerParamGroup>;
+/// Makes an optimizer of two groups.
+using Make = std::function<std::shared_ptr<Optimizer>(const std::vector<at::Tensor>&, const std::vector<at::Tensor>&)>;
 
 /// One optimizer class with options of both groups: LibTorch's, and levin's.
 struct Kind {
   std::string name;
   std::string kernel;
-  std::function<std::shared_ptr<Optimizer>(const std::vector<at::Tensor>&, const std::vector<at::Tensor>&)> plain, fused;
+  Make plain, fused;
 };
 
 template <class Plain, class Fused, class Options>
@@ -87,9 +89,7 @@ std::vector<at::Tensor> forms(at::ScalarType type) {
   return made;
 }
 
-Trained trained(
-    const std::function<std::shared_ptr<Optimizer>(const std::vector<at::Tensor>&, const std::vector<at::Tensor>&)>& make,
-    std::vector<at::Tensor> parameters) {
+Trained trained(const Make& make, std::vector<at::Tensor> parameters) {
   const auto half = parameters.begin() + static_cast<std::ptrdiff_t>(parameters.size() / 2);
   auto optimizer = make({parameters.begin(), half}, {half, parameters.end()});
   return {std::move(parameters), std::move(optimizer)};
@@ -107,6 +107,17 @@ void give_gradients(Trained& trained, int step) {
     const at::Tensor values = (parameter.detach().to(torch::kDouble) * 0.5 + noise).to(parameter.scalar_type());
     parameter.mutable_grad() = step % 2 == 0 ? torch::empty_like(parameter.detach()).copy_(values) : values;
   }
+}
+
+/// Steps both with the same gradients.
+void step_both(Trained& plain, Trained& fused, int step) {
+  give_gradients(plain, step);
+  for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
+    const at::Tensor& gradient = plain.parameters[i].grad();
+    fused.parameters[i].mutable_grad() = gradient.defined() ? gradient.clone() : at::Tensor();
+  }
+  plain.optimizer->step();
+  fused.optimizer->step();
 }
 
 double distance(const at::Tensor& one, const at::Tensor& other) {
@@ -160,15 +171,7 @@ TEST_CASE("a fused step has the numbers of LibTorch's own, for every option, for
     INFO(kind.name << " " << type);
     Trained plain = trained(kind.plain, forms(type));
     Trained fused = trained(kind.fused, forms(type));
-    for (int step = 0; step < 40; ++step) {
-      give_gradients(plain, step);
-      for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
-        const at::Tensor& gradient = plain.parameters[i].grad();
-        fused.parameters[i].mutable_grad() = gradient.defined() ? gradient.clone() : at::Tensor();
-      }
-      plain.optimizer->step();
-      fused.optimizer->step();
-    }
+    for (int step = 0; step < 40; ++step) step_both(plain, fused, step);
     CHECK(distance(plain, fused) < (type == torch::kDouble ? 1e-12 : 1e-6));
     CHECK(plain.optimizer->state().size() == fused.optimizer->state().size());
   }
@@ -259,12 +262,7 @@ TEST_CASE("parameters, gradients, state and groups may be replaced between steps
         if (step == 25) each->optimizer->param_groups()[0].options().set_lr(0.001);
         if (step == 30) each->optimizer->param_groups()[1].params().erase(each->optimizer->param_groups()[1].params().begin());
       }
-      give_gradients(plain, step);
-      for (std::size_t i = 0; i < plain.parameters.size(); ++i)
-        fused.parameters[i].mutable_grad() =
-            plain.parameters[i].grad().defined() ? plain.parameters[i].grad().clone() : at::Tensor();
-      plain.optimizer->step();
-      fused.optimizer->step();
+      step_both(plain, fused, step);
     }
     CHECK(distance(plain, fused) < 1e-6);
   }

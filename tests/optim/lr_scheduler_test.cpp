@@ -22,24 +22,12 @@ torch::optim::SGD make_sgd(double lr) {
 
 }  // namespace
 
-TEST_CASE("schedulers are made in C++ with their options by name") {
-  auto sgd = make_sgd(0.1);
-  levin::StepLr scheduler(sgd, levin::StepLrOptions{.step_size = 2, .gamma = 0.5});
-  std::vector<double> lrs;
-  for (int step = 0; step < 4; ++step) {
-    scheduler.step();
-    lrs.push_back(scheduler.last_lr().at(0));
-  }
-  CHECK(lrs == std::vector<double>{0.1, 0.05, 0.05, 0.025});
-  CHECK(levin::get_lr(sgd.param_groups()[0]) == 0.025);
-  CHECK(&scheduler.optimizer() == &sgd);
-  CHECK_FALSE(scheduler.needs_metric());
-}
-
 TEST_CASE("LambdaLr multiplies the initial rate by the function of the step, also inside a sequence and after resuming") {
   auto sgd = make_sgd(0.5);
   const auto factor = [](std::int64_t step) { return 1.0 / static_cast<double>(step + 1); };
   levin::LambdaLr scheduler(sgd, factor);
+  CHECK(&scheduler.optimizer() == &sgd);
+  CHECK_FALSE(scheduler.needs_metric());
   CHECK(scheduler.last_lr().at(0) == 0.5);
   for (int step = 0; step < 3; ++step) scheduler.step();
   CHECK(scheduler.last_lr().at(0) == 0.125);
