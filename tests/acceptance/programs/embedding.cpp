@@ -139,7 +139,7 @@ void progress() {
   options.callbacks = {std::make_shared<levin::LambdaCallback>(
       levin::LambdaCallbackOptions{.on_train_epoch_end = [](levin::Trainer& trainer, levin::Module&) {
         const double loss = trainer.monitored("loss").value();
-        application_log("epoch " + std::to_string(trainer.current_epoch()) + (loss > 0 ? ": it learns" : ": it does not"));
+        application_log("epoch " + std::to_string(trainer.current_epoch()) + (loss >= 0 ? ": it learns" : ": it does not"));
       }})};
   levin::Trainer(options).fit(module, data);
 }
