@@ -17,6 +17,8 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
+#include "levin/core/protocol/control_group.h"
+#include "levin/core/protocol/log_options.h"
 #include "levin/strategies/failure/failure_record.h"
 #include "levin/strategies/launch/cluster_environment.h"
 
