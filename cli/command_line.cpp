@@ -15,6 +15,8 @@
 #include "levin/cli/load_config.h"
 #include "levin/cli/references.h"
 #include "levin/cli/run_config.h"
+#include "levin/cli/yaml_reader.h"
+#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
@@ -303,6 +305,20 @@ void add_environment(CommandLine& line) {
   line.sources.insert(line.sources.begin(), sources.begin(), sources.end());
 }
 
+namespace {
+
+/// What an option's value is read as, so that it is this text.
+std::string as_argument(const std::string& text) {
+  try {
+    const Value read = read_yaml_argument("--ckpt_path", text);
+    if (read == Value(text) && escaped(read) == read) return text;
+  } catch (const ConfigError&) {
+  }
+  return scalar_text(escaped(Value(text)));
+}
+
+}  // namespace
+
 std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint, bool has_init_from) {
   const std::string kOption = "--ckpt_path";
   const std::string kInitFrom = "--init_from";
@@ -315,7 +331,7 @@ std::string resume_command(const std::vector<std::string>& words, const std::fil
       command.push_back(shell_quoted(word));
     }
   }
-  command.push_back(shell_quoted(kOption + "=" + scalar_text(escaped(Value(checkpoint.string())))));
+  command.push_back(shell_quoted(kOption + "=" + as_argument(checkpoint.string())));
   if (has_init_from) command.push_back(kInitFrom + "=null");
   return join(command, " ");
 }

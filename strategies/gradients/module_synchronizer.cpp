@@ -246,7 +246,11 @@ void ModuleSynchronizer::finish_reduction() {
 }
 
 void ModuleSynchronizer::reduce_apart() {
-  levin::reduce_apart(world_, apart_, {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
+  if (!apart_.empty()) {
+    levin::reduce_apart(world_, apart_,
+                        {"sparse and complex gradients", "all reduce the gradients of the same backward passes"});
+  }
+  if (frozen_.empty()) return;
   // Frozen among batches that were not reduced, they step with the gradients of those.
   const std::vector<at::Tensor> frozen = std::exchange(frozen_, {});
   levin::reduce_apart(world_, frozen, {"gradients of frozen parameters", "all have set up their first reduction alike"});

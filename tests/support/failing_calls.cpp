@@ -1,6 +1,6 @@
 // Loaded before all other libraries (LD_PRELOAD): the call of the kernel with the number LEVIN_FAULT_AT that concerns a file in
 // LEVIN_FAULT_FOLDER fails with LEVIN_FAULT_ERRNO, and a folder LEVIN_FAULT_MARK then says that it has. Counted are open,
-// write, fsync, rename and symlink, from 1 on.
+// write, pwrite, fsync, rename and symlink, from 1 on.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -56,6 +56,11 @@ __attribute__((visibility("default"))) int open(const char* path, int flags, ...
 __attribute__((visibility("default"))) ssize_t write(int descriptor, const void* bytes, size_t size) {
   static const auto next = real<ssize_t (*)(int, const void*, size_t)>("write");
   return fails(descriptor) ? -1 : next(descriptor, bytes, size);
+}
+
+__attribute__((visibility("default"))) ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t offset) {
+  static const auto next = real<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite");
+  return fails(descriptor) ? -1 : next(descriptor, bytes, size, offset);
 }
 
 __attribute__((visibility("default"))) int fsync(int descriptor) {

@@ -10,6 +10,7 @@
 #include "levin/core/engine/resume/fit_continuation.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/engine/resume/rank_state.h"
+#include "levin/core/options/value_json.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/version.h"
 
@@ -333,6 +334,26 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
                .broadcast_text(answer, {"choosing a checkpoint", "all have the same ckpt_path, which was compared before"});
   if (!answer.starts_with(file_prefix)) throw ConfigError(answer);
   return answer.substr(file_prefix.size());
+}
+
+std::vector<std::string> different_options(const RunParts& parts, const Checkpoint& checkpoint) {
+  const Value* saved = checkpoint.manifest.find("hyper_parameters");
+  const Value* saved_of_data = checkpoint.manifest.find("datamodule_hyper_parameters");
+  // Older checkpoints of levin have those of both in one map.
+  if (saved_of_data == nullptr && is_of_levin(checkpoint)) saved_of_data = saved;
+  std::vector<std::string> others;
+  const Value own = hyperparams_of(parts);
+  const auto compare = [&](const std::string& section, const Value* there) {
+    for (const auto& [name, value] : own.at(section).as_map()) {
+      const Value* other = there == nullptr ? nullptr : there->find(name);
+      const bool is_place = name.ends_with("path") || name.ends_with("dir");
+      if (other == nullptr || *other == value || other->is_null() || value.is_null() || is_place) continue;
+      others.push_back(format("{}.{}: {} ({} there)", section, name, to_json(value), to_json(*other)));
+    }
+  };
+  compare("model", saved);
+  compare("data", saved_of_data);
+  return others;
 }
 
 void restore_module(TrainerState& run, const Precision& precision, const Checkpoint& checkpoint) {

@@ -28,7 +28,6 @@
 #include "levin/core/engine/step/optimizers.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/formats/lightning_checkpoint.h"
-#include "levin/core/options/value_json.h"
 #include "levin/core/protocol/control_group.h"
 
 namespace levin {
@@ -268,23 +267,7 @@ void EntryPoint::announce_lightning() const {
 }
 
 void EntryPoint::warn_of_other_options() const {
-  const Value& manifest = checkpoint_->manifest;
-  const Value* saved = manifest.find("hyper_parameters");
-  const Value* saved_of_data = manifest.find("datamodule_hyper_parameters");
-  // Older checkpoints of levin have those of both in one map.
-  if (saved_of_data == nullptr && is_of_levin(*checkpoint_)) saved_of_data = saved;
-  std::vector<std::string> others;
-  const Value own = hyperparams_of(run_.parts);
-  const auto compare = [&](const std::string& section, const Value* there) {
-    for (const auto& [name, value] : own.at(section).as_map()) {
-      const Value* other = there == nullptr ? nullptr : there->find(name);
-      const bool is_place = name.ends_with("path") || name.ends_with("dir");
-      if (other == nullptr || *other == value || other->is_null() || value.is_null() || is_place) continue;
-      others.push_back(format("{}.{}: {} ({} there)", section, name, to_json(value), to_json(*other)));
-    }
-  };
-  compare("model", saved);
-  compare("data", saved_of_data);
+  const std::vector<std::string> others = different_options(run_.parts, *checkpoint_);
   if (others.empty()) return;
   rank_zero_warn("Options of this run that differ from those of the one that wrote the checkpoint: ", join(others), ".",
                  fitting() ? " Weights, optimizers and schedulers, learning rates too, are the checkpoint's." : "");

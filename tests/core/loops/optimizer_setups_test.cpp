@@ -1,8 +1,8 @@
 // Each short form in which configure_optimizers gives its optimizers.
 #include <catch2/catch.hpp>
 
-#include "levin/core/optimizers/grouped_optimizer.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/optimizers/parameter_groups.h"
 #include "levin/core/random/seed.h"
 #include "levin/optim/lr_schedulers.h"
 #include "support/recording.h"
@@ -235,7 +235,7 @@ struct GroupedRun {
     groups.no_decay = {"bias"};
     groups.groups = {{{"^head\\."}, Value(Value::Map{{"lr", Value(0.1)}})}};
     const Value adam(Value::Map{{"lr", Value(0.01)}, {"weight_decay", Value(0.2)}});
-    trainer.override_optimizers(std::make_shared<GroupedOptimizerFactory>("AdamW", adam, groups),
+    trainer.override_optimizers(grouped_optimizer_factory("AdamW", adam, groups),
                                 Registry<LrSchedulerFactory>::instance().make(
                                     "StepLR", Value(Value::Map{{"step_size", Value(1)}, {"gamma", Value(0.5)}})),
                                 Value(Value::Map{{"interval", Value("epoch")}}));
@@ -277,7 +277,7 @@ TEST_CASE("a pattern that matches no parameter ends the start, at its place") {
   Trainer trainer(quiet_options(1));
   ParameterGroupOptions groups;
   groups.no_decay = {NamePattern("baes", Mark{"run.yaml", 9, 14})};
-  trainer.override_optimizers(std::make_shared<GroupedOptimizerFactory>("AdamW", Value(Value::Map{}), groups), nullptr);
+  trainer.override_optimizers(grouped_optimizer_factory("AdamW", Value(Value::Map{}), groups), nullptr);
   CHECK_THROWS_WITH(trainer.fit(module, FixedLoader::of_rows(1, 1)),
                     Catch::StartsWith("run.yaml:9:14: no parameter's name matches 'baes'; did you mean 'bias'?"));
 }

@@ -7,6 +7,7 @@
 #include "distributed/one_weight.h"
 #include "levin/callbacks/early_stopping.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/random/seed.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 
@@ -279,6 +280,16 @@ void uneven_evaluation(Scenario& scenario) {
   scenario.expect("predictions of this rank", predicted.at(0).size(), static_cast<std::size_t>(last - rank));
 }
 
+/// Each rank has seeded its random numbers by itself: samples are divided all the same, each of them once.
+void seeded_by_rank(Scenario& scenario) {
+  Trainer trainer(scenario.options());
+  seed_everything(100 + static_cast<std::uint64_t>(trainer.rank()));
+  OneWeight module;
+  const auto samples = std::make_shared<TensorDataset>(Batch{{"x", torch::arange(40.0).square()}});
+  trainer.fit(module, std::make_shared<DataLoader>(samples, DataLoaderOptions{.batch_size = 5, .shuffle = true}));
+  scenario.expect_metric(trainer, "input_epoch", torch::arange(40.0).square().mean().item<double>());
+}
+
 }  // namespace
 
 void add_data_scenarios(Scenarios& scenarios) {
@@ -291,7 +302,8 @@ void add_data_scenarios(Scenarios& scenarios) {
                     {"uneven_samples", uneven_samples},
                     {"step_without_loss", step_without_loss},
                     {"unused_parameter", unused_parameter},
-                    {"uneven_evaluation", uneven_evaluation}});
+                    {"uneven_evaluation", uneven_evaluation},
+                    {"seeded_by_rank", seeded_by_rank}});
 }
 
 }  // namespace levin::test

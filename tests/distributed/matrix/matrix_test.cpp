@@ -151,6 +151,7 @@ void add_logging(Cases& cases) {
 }
 
 void add_data(Cases& cases) {
+  cases.add_one({.row = "each rank seeds its own random numbers", .scenario = "seeded_by_rank", .ranks = 2, .sampled = true});
   for (const char* known : {"known", "unknown"}) {
     for (const char* accumulate : {"1", "3"}) {
       const std::string how = std::string(" of ") + known + " length, accumulate " + accumulate;
