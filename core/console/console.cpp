@@ -86,6 +86,8 @@ std::string time_of_day() {
   return format("{}.{:03}", text.data(), now.tv_nsec / 1000000);
 }
 
+}  // namespace
+
 /// A rank's log file, to which lines are appended.
 class LogFile {
  public:
@@ -108,8 +110,6 @@ class LogFile {
   int descriptor_;
   bool told_ = false;
 };
-
-}  // namespace
 
 thread_local const PlaceOfThread* PlaceOfThread::innermost_ = nullptr;
 

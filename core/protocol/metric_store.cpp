@@ -136,6 +136,8 @@ Slot joined_step(Reduce reduce, const Slot& one, const Slot& other) {
   misuse(key.hook, key.name, where, "this hook runs once an epoch: on_step must be false and on_epoch true");
 }
 
+}  // namespace
+
 /// A stage, and the batch that it works on.
 struct StageInWork {
   Stage stage = Stage::kTrain;
@@ -149,8 +151,6 @@ struct BatchCounts {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
 };
-
-}  // namespace
 
 struct MetricStore::State {
   State(ControlGroup& its_group, Options its_options)

@@ -264,6 +264,12 @@ void note_written(TrainerState& run, const std::filesystem::path& file, bool alo
   if (run.progress.fitting) run.resume.notes->note_checkpoint(file, alone);
 }
 
+/// Before it is written: an attempt after this one must know of a file that its process was killed too early to note. One that
+/// is replaced counts by what it holds now.
+void note_begun(TrainerState& run, const std::filesystem::path& file) {
+  if (run.progress.fitting && !is_there(file)) run.resume.notes->note_checkpoint(file, /*alone=*/false);
+}
+
 }  // namespace
 
 void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions options) {
@@ -285,6 +291,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   run.boundaries.meet(BoundaryKind::kCheckpoint);
   if (!weights_only) bring_rows_to_disk(run);
   Checkpoint checkpoint = assemble(run, weights_only);
+  if (!weights_only) note_begun(run, file);
   if (options.in_background) {
     if (!run.is_global_zero()) {
       // Whether rank 0 has written a file is not known here; once it is there, it is whole.
