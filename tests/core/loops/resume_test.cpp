@@ -283,7 +283,7 @@ TEST_CASE("a run resumes exactly from every hook of generated programs") {
     seeds.resize(std::stoull(count));
     std::iota(seeds.begin(), seeds.end(), 1);
   }
-  const std::size_t stride = one != nullptr || count != nullptr ? 1 : 4;
+  const std::size_t stride = one != nullptr || count != nullptr ? 1 : 6;
   for (const std::uint64_t seed : seeds) {
     INFO("LEVIN_RESUME_SEED=" << seed);
     const TemporaryFolder folder;

@@ -39,7 +39,7 @@ class OnOneCore {
 // LEVIN_SIMULATION_SEED is the first program's seed, LEVIN_SIMULATION_PROGRAMS the number of programs.
 TEST_CASE("generated programs end as one process says they must, and none hangs") {
   const std::uint64_t first = number_from_environment("LEVIN_SIMULATION_SEED", 1);
-  const std::uint64_t programs = number_from_environment("LEVIN_SIMULATION_PROGRAMS", 10000);
+  const std::uint64_t programs = number_from_environment("LEVIN_SIMULATION_PROGRAMS", 5000);
   const OnOneCore on_one_core;
   SimulatedRanks ranks;
   int failures = 0;
