@@ -64,19 +64,19 @@ LEVIN_REGISTER_CALLBACK(GradientAccumulationScheduler, "Change accumulate_grad_b
 
 void GradientAccumulationSchedulerOptions::declare(OptionList<GradientAccumulationSchedulerOptions>& options) {
   options
-      .add("scheduling", &GradientAccumulationSchedulerOptions::scheduling,
+      .add(&GradientAccumulationSchedulerOptions::scheduling,
            "From each of these epochs on, so many batches make one step: {0: 1, 4: 8}")
       .required()
       .not_empty();
 }
 
-GradientAccumulationScheduler::GradientAccumulationScheduler(GradientAccumulationSchedulerOptions options)
-    : scheduling_(checked("GradientAccumulationScheduler", std::move(options)).scheduling) {
-  scheduling_.try_emplace(0, 1);
+GradientAccumulationScheduler::GradientAccumulationScheduler(Options options)
+    : WithOptions("GradientAccumulationScheduler", std::move(options)) {
+  options_.scheduling.try_emplace(0, 1);
 }
 
 std::int64_t GradientAccumulationScheduler::accumulate_grad_batches(std::int64_t epoch) const {
-  return std::prev(scheduling_.upper_bound(epoch))->second;
+  return std::prev(options_.scheduling.upper_bound(epoch))->second;
 }
 
 void GradientAccumulationScheduler::setup(Trainer& trainer, Module&, Stage stage) {
@@ -122,16 +122,12 @@ LEVIN_REGISTER_CALLBACK(LearningRateMonitor, "Hand learning rates to the loggers
 
 void LearningRateMonitorOptions::declare(OptionList<LearningRateMonitorOptions>& options) {
   using O = LearningRateMonitorOptions;
-  options.add("logging_interval", &O::logging_interval, "step or epoch; null: as often as each scheduler steps");
-  options.add("log_momentum", &O::log_momentum, "Also log momentum, or the first beta of Adam");
-  options.add("log_weight_decay", &O::log_weight_decay, "Also log weight decay");
+  options.add(&O::logging_interval, "step or epoch; null: as often as each scheduler steps");
+  options.add(&O::log_momentum, "Also log momentum, or the first beta of Adam");
+  options.add(&O::log_weight_decay, "Also log weight decay");
 }
 
-LearningRateMonitor::LearningRateMonitor(LearningRateMonitorOptions options)
-    : options_(checked("LearningRateMonitor", options)) {}
-
 void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
-  lrs_.clear();
   if (trainer.loggers().empty() && !trainer.options().fast_dev_run) {
     throw ConfigError(
         "LearningRateMonitor has nowhere to write to: the Trainer has no logger. Set trainer.logger, or remove it.");
@@ -145,24 +141,22 @@ void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
 }
 
 void LearningRateMonitor::on_train_epoch_start(Trainer& trainer, Module&) {
-  if (options_.logging_interval != Interval::kStep)
-    log(trainer, options_.logging_interval ? std::nullopt : std::optional(Interval::kEpoch));
+  if (options_.logging_interval != Interval::kStep) log(trainer, Interval::kEpoch);
 }
 
 void LearningRateMonitor::on_train_batch_start(Trainer& trainer, Module& module, const Batch&, std::int64_t batch_idx) {
   if (options_.logging_interval == Interval::kEpoch || !step_row_is_due(trainer, module)) return;
   // While gradients accumulate, several batches belong to one step.
   if (batch_idx % trainer.accumulate_grad_batches() != 0 && module.automatic_optimization()) return;
-  log(trainer, options_.logging_interval ? std::nullopt : std::optional(Interval::kStep));
+  log(trainer, Interval::kStep);
 }
 
-void LearningRateMonitor::log(Trainer& trainer, std::optional<Interval> interval) {
+void LearningRateMonitor::log(Trainer& trainer, Interval interval) {
   MetricMap row;
   for (const NamedParameterGroup& named : named_parameter_groups(trainer)) {
-    if (named.scheduler != nullptr && interval && named.scheduler->interval != interval) continue;
+    if (named.scheduler != nullptr && !options_.logging_interval && named.scheduler->interval != interval) continue;
     const auto& group = named.optimizer->param_groups()[named.index];
     row[named.name] = get_lr(group);
-    lrs_[named.name].push_back(row[named.name]);
     if (options_.log_momentum) row[named.name + "-momentum"] = momentum_of(group).value_or(0.0);
     if (options_.log_weight_decay) row[named.name + "-weight_decay"] = get_weight_decay(group).value_or(0.0);
   }
@@ -234,7 +228,7 @@ std::string summarize_model(const torch::nn::Module& model, std::int64_t max_dep
 LEVIN_REGISTER_CALLBACK(ModelSummary, "Print what the model is made of");
 
 void ModelSummaryOptions::declare(OptionList<ModelSummaryOptions>& options) {
-  options.add("max_depth", &ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary").min(-1);
+  options.add(&ModelSummaryOptions::max_depth, "Levels of submodules to show; -1: all, 0: no summary").min(-1);
 }
 
 ModelSummary::ModelSummary(ModelSummaryOptions options) : options_(checked("ModelSummary", options)) {}
@@ -247,16 +241,13 @@ void ModelSummary::on_fit_start(Trainer& trainer, Module& module) {
 LEVIN_REGISTER_CALLBACK(OnExceptionCheckpoint, "Save the state of a run that ends with an error");
 
 void OnExceptionCheckpointOptions::declare(OptionList<OnExceptionCheckpointOptions>& options) {
-  options.add("dirpath", &OnExceptionCheckpointOptions::dirpath, "Folder to save in").required().not_empty();
-  options.add("filename", &OnExceptionCheckpointOptions::filename, "Name of the file, without .ckpt").not_empty();
+  options.add(&OnExceptionCheckpointOptions::dirpath, "Folder to save in").required().not_empty();
+  options.add(&OnExceptionCheckpointOptions::filename, "Name of the file, without .ckpt").not_empty();
   options.rule({"filename"}, [](const OnExceptionCheckpointOptions& saving) -> std::string {
     if (!leaves_folder(saving.filename)) return "";
     return format("filename is {}, which leads out of dirpath: say with dirpath where to save", quoted_text(saving.filename));
   });
 }
-
-OnExceptionCheckpoint::OnExceptionCheckpoint(OnExceptionCheckpointOptions options)
-    : options_(checked("OnExceptionCheckpoint", std::move(options))) {}
 
 void OnExceptionCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception&) {
   if (!trainer.is_global_zero() || !trainer.fitting() || trainer.sanity_checking()) return;
@@ -274,21 +265,13 @@ void OnExceptionCheckpoint::on_fit_end(Trainer& trainer, Module&) {
   if (trainer.is_global_zero() && Checkpoint::is_checkpoint(ckpt_path())) std::filesystem::remove(ckpt_path(), ignored);
 }
 
-namespace {
-
-constexpr std::array kStages = {Stage::kTrain, Stage::kSanityCheck, Stage::kValidate, Stage::kTest, Stage::kPredict};
-
-}  // namespace
-
 LEVIN_REGISTER_CALLBACK(Timer, "Measure time, and stop training after a given time");
 
 void TimerOptions::declare(OptionList<TimerOptions>& options) {
-  options.add("duration", &TimerOptions::duration, "Training time after which to stop, DD:HH:MM:SS; null: only measure");
-  options.add("interval", &TimerOptions::interval, "Look at the limit after each step or each epoch");
-  options.add("verbose", &TimerOptions::verbose, "Say when the limit is reached");
+  options.add(&TimerOptions::duration, "Training time after which to stop, DD:HH:MM:SS; null: only measure");
+  options.add(&TimerOptions::interval, "Look at the limit after each step or each epoch");
+  options.add(&TimerOptions::verbose, "Say when the limit is reached");
 }
-
-Timer::Timer(TimerOptions options) : options_(checked("Timer", options)) {}
 
 double Timer::time_elapsed(Stage stage) const {
   const Span& measured = spans_[static_cast<std::size_t>(stage)];
@@ -304,7 +287,10 @@ std::optional<double> Timer::time_remaining() const {
 
 Value Timer::state_dict() const {
   Value elapsed(Value::Map{});
-  for (const Stage stage : kStages) elapsed[stage_name(stage)] = time_elapsed(stage);
+  for (std::size_t index = 0; index < spans_.size(); ++index) {
+    const auto stage = static_cast<Stage>(index);
+    elapsed[stage_name(stage)] = time_elapsed(stage);
+  }
   Value state(Value::Map{});
   state["time_elapsed"] = std::move(elapsed);
   return state;
@@ -316,8 +302,8 @@ void Timer::load_state_dict(const Value& state) {
   earlier_training_ = training == nullptr ? 0.0 : training->as_double();
 }
 
-void Timer::begin(Stage stage) { span(stage) = {steady_seconds(), std::nullopt}; }
-void Timer::end(Stage stage) { span(stage).end = steady_seconds(); }
+void Timer::begin(Stage stage) { spans_[static_cast<std::size_t>(stage)] = {steady_seconds(), std::nullopt}; }
+void Timer::end(Stage stage) { spans_[static_cast<std::size_t>(stage)].end = steady_seconds(); }
 
 void Timer::check(Trainer& trainer) {
   if (!options_.duration || !trainer.is_global_zero() || *time_remaining() > 0) return;

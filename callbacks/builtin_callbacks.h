@@ -11,10 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace levin {
 
@@ -36,14 +40,11 @@ struct LEVIN_API GradientAccumulationSchedulerOptions {
 };
 
 /// Changes accumulate_grad_batches at given epochs. Epochs count from 0; before the first one given, every batch is a step.
-class LEVIN_API GradientAccumulationScheduler final : public Callback {
+class LEVIN_API GradientAccumulationScheduler final : public WithOptions<Callback, GradientAccumulationSchedulerOptions> {
  public:
-  using Options = GradientAccumulationSchedulerOptions;
-
   /// Throws ConfigError when the schedule is empty, an epoch is below 0 or a number of batches below 1.
-  explicit GradientAccumulationScheduler(GradientAccumulationSchedulerOptions options);
+  explicit GradientAccumulationScheduler(Options options);
 
-  Value settings() const override { return OptionType<AccumulationSchedule>::write(scheduling_); }
   std::int64_t accumulate_grad_batches(std::int64_t epoch) const;
 
   /// What depends on the length of training reckons with the first epoch's batches for a step.
@@ -51,9 +52,6 @@ class LEVIN_API GradientAccumulationScheduler final : public Callback {
   /// Throws MisuseError when the module optimizes manually, or the Trainer has an accumulate_grad_batches of its own.
   void on_train_start(Trainer& trainer, Module& module) override;
   void on_train_epoch_start(Trainer& trainer, Module& module) override;
-
- private:
-  AccumulationSchedule scheduling_;
 };
 
 struct LEVIN_API LearningRateMonitorOptions {
@@ -67,15 +65,9 @@ struct LEVIN_API LearningRateMonitorOptions {
 
 /// Hands the learning rates of all optimizers to the loggers, and to callback_metrics. The names are `lr-<optimizer class>`, or
 /// the scheduler's name; see learning_rates().
-class LEVIN_API LearningRateMonitor final : public Callback {
+class LEVIN_API LearningRateMonitor final : public WithOptions<Callback, LearningRateMonitorOptions> {
  public:
-  using Options = LearningRateMonitorOptions;
-
-  explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
-  Value settings() const override { return write_options(options_); }
-
-  /// What has been logged, by name.
-  const std::map<std::string, std::vector<double>>& lrs() const { return lrs_; }
+  explicit LearningRateMonitor(Options options = {}) : WithOptions("LearningRateMonitor", std::move(options)) {}
 
   /// Throws ConfigError when the Trainer has no logger.
   void on_train_start(Trainer& trainer, Module& module) override;
@@ -83,20 +75,9 @@ class LEVIN_API LearningRateMonitor final : public Callback {
   void on_train_batch_start(Trainer& trainer, Module& module, const Batch& batch, std::int64_t batch_idx) override;
 
  private:
-  /// `interval`: rates of schedulers of this interval; unset: of all.
-  void log(Trainer& trainer, std::optional<Interval> interval);
-
-  LearningRateMonitorOptions options_;
-  std::map<std::string, std::vector<double>> lrs_;
+  /// Without a logging_interval only the rates of schedulers of this interval.
+  void log(Trainer& trainer, Interval interval);
 };
-
-}  // namespace levin
-
-namespace torch::nn {
-class Module;
-}
-
-namespace levin {
 
 struct LEVIN_API ModelSummaryOptions {
   std::int64_t max_depth = 1;  ///< levels of submodules shown; -1: all, 0: no summary
@@ -131,21 +112,15 @@ struct LEVIN_API OnExceptionCheckpointOptions {
 
 /// Saves the state of a run that ends with an error, as `dirpath/filename.ckpt`, replacing an older one. Rank 0 saves alone;
 /// other ranks are not waited for. A fit that ends well removes the file.
-class LEVIN_API OnExceptionCheckpoint final : public Callback {
+class LEVIN_API OnExceptionCheckpoint final : public WithOptions<Callback, OnExceptionCheckpointOptions> {
  public:
-  using Options = OnExceptionCheckpointOptions;
-
-  explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions options);
-  Value settings() const override { return write_options(options_); }
+  explicit OnExceptionCheckpoint(Options options) : WithOptions("OnExceptionCheckpoint", std::move(options)) {}
 
   std::filesystem::path ckpt_path() const { return options_.dirpath / (options_.filename + ".ckpt"); }
 
   CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
   void on_exception(Trainer& trainer, Module& module, const std::exception& error) override;
   void on_fit_end(Trainer& trainer, Module& module) override;
-
- private:
-  OnExceptionCheckpointOptions options_;
 };
 
 struct LEVIN_API TimerOptions {
@@ -158,12 +133,9 @@ struct LEVIN_API TimerOptions {
 
 /// Measures the time spent in training, validation and testing, and ends training after a given time. The time of a run that
 /// is resumed counts on. Rank 0's clock decides: its wish to stop is a vote, which stops all ranks at the same step.
-class LEVIN_API Timer final : public Callback {
+class LEVIN_API Timer final : public WithOptions<Callback, TimerOptions> {
  public:
-  using Options = TimerOptions;
-
-  explicit Timer(TimerOptions options = {});
-  Value settings() const override { return write_options(options_); }
+  explicit Timer(Options options = {}) : WithOptions("Timer", std::move(options)) {}
 
   /// Seconds spent in a stage so far, or in its last run.
   double time_elapsed(Stage stage = Stage::kTrain) const;
@@ -188,12 +160,10 @@ class LEVIN_API Timer final : public Callback {
     std::optional<double> start;
     std::optional<double> end;
   };
-  Span& span(Stage stage) { return spans_[static_cast<std::size_t>(stage)]; }
   void begin(Stage stage);
   void end(Stage stage);
   void check(Trainer& trainer);
 
-  TimerOptions options_;
   std::array<Span, 5> spans_;
   double earlier_training_ = 0;  ///< seconds of the run that this one goes on from
   bool told_ = false;
@@ -216,18 +186,14 @@ struct LEVIN_API GradientSyncCheckOptions {
 /// differ: with the rank and by how much at most. What makes weights differ shows too, such as learning rates that a hook sets
 /// by rank. Parameters of the optimizer that got no gradient are named in a warning, on one process too. A check costs one
 /// exchange of 16 bytes a parameter, and reads all weights and gradients once.
-class LEVIN_API GradientSyncCheck final : public Callback {
+class LEVIN_API GradientSyncCheck final : public WithOptions<Callback, GradientSyncCheckOptions> {
  public:
-  using Options = GradientSyncCheckOptions;
-
-  explicit GradientSyncCheck(GradientSyncCheckOptions options = {});
-  Value settings() const override { return write_options(options_); }
+  explicit GradientSyncCheck(Options options = {}) : WithOptions("GradientSyncCheck", std::move(options)) {}
 
   /// Throws DesyncError, on every rank, when ranks differ and that is an error.
   void on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) override;
 
  private:
-  GradientSyncCheckOptions options_;
   std::map<const torch::optim::Optimizer*, std::int64_t> steps_;
 };
 
@@ -235,8 +201,6 @@ class LEVIN_API GradientSyncCheck final : public Callback {
 
 // Every hook of Callback in the order of a run: HOOK(name, parameters, arguments).
 #define LEVIN_LAMBDA_RUN_HOOK(HOOK, name) HOOK(name, (Trainer & trainer, Module & module), (trainer, module))
-#define LEVIN_LAMBDA_STAGE_HOOK(HOOK, name) \
-  HOOK(name, (Trainer & trainer, Module & module, Stage stage), (trainer, module, stage))
 #define LEVIN_LAMBDA_OPTIMIZER_HOOK(HOOK, name) \
   HOOK(name, (Trainer & trainer, Module & module, torch::optim::Optimizer & optimizer), (trainer, module, optimizer))
 #define LEVIN_LAMBDA_EVALUATION_HOOKS(HOOK, stage, Output)                                                            \
@@ -252,7 +216,7 @@ class LEVIN_API GradientSyncCheck final : public Callback {
   LEVIN_LAMBDA_RUN_HOOK(HOOK, on_##stage##_epoch_end)                                                                 \
   LEVIN_LAMBDA_RUN_HOOK(HOOK, on_##stage##_end)
 #define LEVIN_LAMBDA_HOOKS(HOOK)                                                                                              \
-  LEVIN_LAMBDA_STAGE_HOOK(HOOK, setup)                                                                                        \
+  HOOK(setup, (Trainer & trainer, Module & module, Stage stage), (trainer, module, stage))                                    \
   LEVIN_LAMBDA_RUN_HOOK(HOOK, on_fit_start)                                                                                   \
   LEVIN_LAMBDA_RUN_HOOK(HOOK, on_sanity_check_start)                                                                          \
   LEVIN_LAMBDA_RUN_HOOK(HOOK, on_sanity_check_end)                                                                            \
@@ -278,7 +242,7 @@ class LEVIN_API GradientSyncCheck final : public Callback {
   HOOK(on_exception, (Trainer & trainer, Module & module, const std::exception& error), (trainer, module, error))             \
   HOOK(on_save_checkpoint, (Trainer & trainer, Module & module, Checkpoint & checkpoint), (trainer, module, checkpoint))      \
   HOOK(on_load_checkpoint, (Trainer & trainer, Module & module, const Checkpoint& checkpoint), (trainer, module, checkpoint)) \
-  LEVIN_LAMBDA_STAGE_HOOK(HOOK, teardown)
+  HOOK(teardown, (Trainer & trainer, Module & module, Stage stage), (trainer, module, stage))
 
 namespace levin {
 
@@ -314,5 +278,4 @@ class LEVIN_API LambdaCallback final : public Callback {
 #undef LEVIN_LAMBDA_HOOKS
 #undef LEVIN_LAMBDA_EVALUATION_HOOKS
 #undef LEVIN_LAMBDA_OPTIMIZER_HOOK
-#undef LEVIN_LAMBDA_STAGE_HOOK
 #undef LEVIN_LAMBDA_RUN_HOOK

@@ -86,12 +86,6 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
   return std::mismatch(to.begin(), to.end(), from.begin(), from.end()).first == to.end();
 }
 
-// Files and links, also a link that points to nothing.
-bool file_is_there(const fs::path& file) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(file, error));
-}
-
 // What link_checkpoint() makes: a link to a checkpoint of the same folder.
 bool is_checkpoint_link(const fs::path& file) {
   std::error_code error;
@@ -124,11 +118,6 @@ std::string absolute_folder(const fs::path& folder) {
   return (error ? fs::absolute(expanded).lexically_normal() : absolute).string();
 }
 
-bool has_files(const std::string& folder) {
-  std::error_code error;
-  return fs::directory_iterator(folder, error) != fs::directory_iterator();
-}
-
 void link_checkpoint(const std::string& target, const std::string& link) {
   try {
     replace_link(link, fs::path(target).lexically_relative(fs::path(link).parent_path()));
@@ -138,12 +127,12 @@ void link_checkpoint(const std::string& target, const std::string& link) {
 }
 
 void remove_checkpoint(const std::string& file, const std::string& folder) {
-  if (!file_is_there(file)) return;
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(file, error))) return;  // neither a file nor a link, which may point to nothing
   if (!lies_in(file, folder) || !(Checkpoint::is_checkpoint(file) || is_checkpoint_link(file))) {
     rank_zero_warn(format("The old checkpoint {} is left where it is: it is not one that levin wrote into {}.", file, folder));
     return;
   }
-  std::error_code error;
   fs::remove(file, error);
   if (error) rank_zero_warn(format("Could not remove the old checkpoint {}: {}.", file, error.message()));
 }

@@ -63,9 +63,6 @@ void check_files(const ModelCheckpointOptions& left, const ModelCheckpointOption
 /// The folder as an absolute path; it need not exist. A leading "~" is the user's home.
 std::string absolute_folder(const std::filesystem::path& folder);
 
-/// True when the folder exists and something is in it.
-bool has_files(const std::string& folder);
-
 /// Makes `link` point to `target`, in one step: at any instant the old or the new link is there. Throws IoError.
 void link_checkpoint(const std::string& target, const std::string& link);
 

@@ -8,7 +8,6 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/files/paths.h"
 
 namespace levin {
 namespace {
@@ -51,18 +50,42 @@ bool has_large_number(const std::string& format) {
 
 }  // namespace
 
-CheckpointName::CheckpointName(const std::string& pattern, bool auto_insert_metric_name) {
-  Piece piece;
+std::string checkpoint_name(const std::string& pattern, bool auto_insert_metric_name, std::int64_t epoch, std::int64_t step,
+                            const MetricMap& metrics) {
   const auto fail = [&pattern](const std::string& what) {
     throw ConfigError(
         format("Checkpoint file name {}: {}. Write fields like {{val_loss:.2f}}.", quoted_text(pattern, 300), what));
   };
+  std::string name;
+  const auto add_field = [&](const std::string& field, const std::string& field_format) {
+    if (field.empty()) fail("a field has no name");
+    const std::string wrong_format = format("the format {} is not understood", quoted_text(field_format));
+    if (has_large_number(field_format)) fail(wrong_format + " (its width or precision is above 255)");
+    // A number as a character would be any byte, NUL and '/' too.
+    if (field_format.ends_with('c')) fail(wrong_format + " (c would make a character of a number)");
+    try {
+      write_integer(0, field_format);
+      write_number(0.5, field_format);
+    } catch (const fmt::format_error& error) {
+      fail(format("{} ({})", wrong_format, error.what()));
+    }
+    if (auto_insert_metric_name) name += field + "=";
+    const auto metric = metrics.find(field);
+    const bool is_counter = field == "epoch" || field == "step";
+    if (metric == metrics.end()) {
+      name += write_integer(field == "epoch" ? epoch : field == "step" ? step : 0, field_format);
+    } else if (is_counter && fits_integer(metric->second)) {
+      name += write_integer(static_cast<std::int64_t>(metric->second), field_format);
+    } else {
+      name += write_number(metric->second, field_format);
+    }
+  };
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     const char c = pattern[at];
     if (c != '{' && c != '}') {
-      piece.literal += c;
+      name += c;
     } else if (at + 1 < pattern.size() && pattern[at + 1] == c) {
-      piece.literal += c;
+      name += c;
       ++at;
     } else if (c == '}') {
       fail("a '}' has no '{'");
@@ -71,49 +94,11 @@ CheckpointName::CheckpointName(const std::string& pattern, bool auto_insert_metr
       if (end == std::string::npos) fail("a '{' has no '}'");
       const std::string inside = pattern.substr(at + 1, end - at - 1);
       const std::size_t colon = inside.find(':');
-      piece.field = inside.substr(0, colon);
-      piece.format = colon == std::string::npos ? "" : inside.substr(colon + 1);
-      if (piece.field.empty()) fail("a field has no name");
-      const std::string wrong_format = format("the format {} is not understood", quoted_text(piece.format));
-      if (has_large_number(piece.format)) fail(wrong_format + " (its width or precision is above 255)");
-      // A number as a character would be any byte, NUL and '/' too.
-      if (piece.format.ends_with('c')) fail(wrong_format + " (c would make a character of a number)");
-      try {
-        write_integer(0, piece.format);
-        write_number(0.5, piece.format);
-      } catch (const fmt::format_error& error) {
-        fail(format("{} ({})", wrong_format, error.what()));
-      }
-      if (auto_insert_metric_name) piece.literal += piece.field + "=";
-      pieces_.push_back(std::move(piece));
-      piece = Piece();
+      add_field(inside.substr(0, colon), colon == std::string::npos ? "" : inside.substr(colon + 1));
       at = end;
     }
   }
-  if (!piece.literal.empty()) pieces_.push_back(std::move(piece));
-}
-
-std::string CheckpointName::fill(std::int64_t epoch, std::int64_t step, const MetricMap& metrics) const {
-  std::string name;
-  for (const Piece& piece : pieces_) {
-    name += piece.literal;
-    if (piece.field.empty()) continue;
-    const auto metric = metrics.find(piece.field);
-    const bool is_counter = piece.field == "epoch" || piece.field == "step";
-    if (metric == metrics.end()) {
-      name += write_integer(piece.field == "epoch" ? epoch : piece.field == "step" ? step : 0, piece.format);
-    } else if (is_counter && fits_integer(metric->second)) {
-      name += write_integer(static_cast<std::int64_t>(metric->second), piece.format);
-    } else {
-      name += write_number(metric->second, piece.format);
-    }
-  }
   return name;
-}
-
-bool CheckpointName::leaves_folder() const {
-  // What the fields become are numbers.
-  return levin::leaves_folder(fill(0, 0, {}));
 }
 
 }  // namespace levin

@@ -12,28 +12,23 @@
 #include "levin/core/trainer.h"
 
 namespace levin {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 LEVIN_REGISTER_CALLBACK(EarlyStopping, "Stop training when a metric no longer improves");
 
 void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   using O = EarlyStoppingOptions;
-  options.add("monitor", &O::monitor, "Metric to watch").required().not_empty();
-  options.add("min_delta", &O::min_delta, "A change must be larger than this to count as an improvement").min(0.0);
-  options.add("patience", &O::patience, "Checks without improvement after which training stops").min(0);
-  options.add("verbose", &O::verbose, "Say when the metric improves and why training stops");
-  options.add("mode", &O::mode, "Whether the metric should become small or large");
-  options.add("strict", &O::strict, "A metric that nobody logged is an error; false: the check is skipped");
-  options.add("check_finite", &O::check_finite, "Stop when the metric is NaN or infinite");
-  options.add("stopping_threshold", &O::stopping_threshold, "Stop as soon as the metric is better than this");
-  options.add("divergence_threshold", &O::divergence_threshold, "Stop as soon as the metric is worse than this");
-  options.add("check_on_train_epoch_end", &O::check_on_train_epoch_end,
+  options.add(&O::monitor, "Metric to watch").required().not_empty();
+  options.add(&O::min_delta, "A change must be larger than this to count as an improvement").min(0.0);
+  options.add(&O::patience, "Checks without improvement after which training stops").min(0);
+  options.add(&O::verbose, "Say when the metric improves and why training stops");
+  options.add(&O::mode, "Whether the metric should become small or large");
+  options.add(&O::strict, "A metric that nobody logged is an error; false: the check is skipped");
+  options.add(&O::check_finite, "Stop when the metric is NaN or infinite");
+  options.add(&O::stopping_threshold, "Stop as soon as the metric is better than this");
+  options.add(&O::divergence_threshold, "Stop as soon as the metric is worse than this");
+  options.add(&O::check_on_train_epoch_end,
               "Check when a training epoch ends; false: when validation ends; null: by the validation interval");
-  options.add("log_rank_zero_only", &O::log_rank_zero_only, "Print verbose lines on rank 0 only");
+  options.add(&O::log_rank_zero_only, "Print verbose lines on rank 0 only");
   options.rule({"stopping_threshold", "divergence_threshold"}, [](const O& stopping) {
     if (!stopping.stopping_threshold || !stopping.divergence_threshold) return "";
     const double reach = *stopping.divergence_threshold - *stopping.stopping_threshold;
@@ -43,9 +38,9 @@ void EarlyStoppingOptions::declare(OptionList<EarlyStoppingOptions>& options) {
   });
 }
 
-EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
-    : options_(checked("EarlyStopping", std::move(options))),
-      best_score_(options_.mode == MonitorMode::kMin ? kInfinity : -kInfinity) {}
+EarlyStopping::EarlyStopping(Options options)
+    : WithOptions("EarlyStopping", std::move(options)),
+      best_score_((options_.mode == MonitorMode::kMin ? 1 : -1) * std::numeric_limits<double>::infinity()) {}
 
 std::string EarlyStopping::state_key() const {
   return detail::state_key_of("EarlyStopping", {{"monitor", options_.monitor}, {"mode", choice_name(options_.mode)}});

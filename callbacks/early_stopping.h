@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 
@@ -47,10 +47,8 @@ inline constexpr std::array kChoices<EarlyStoppingReason> = {
 
 /// Stops training when a metric no longer improves. Every rank decides on the same value, so that all stop together. A stop
 /// that min_epochs or min_steps holds up is taken back when the metric recovers meanwhile.
-class LEVIN_API EarlyStopping final : public Callback {
+class LEVIN_API EarlyStopping final : public WithOptions<Callback, EarlyStoppingOptions> {
  public:
-  using Options = EarlyStoppingOptions;
-
   /// What one check said.
   struct Decision {
     bool stop = false;
@@ -58,13 +56,11 @@ class LEVIN_API EarlyStopping final : public Callback {
   };
 
   /// Throws ConfigError as checked() does.
-  explicit EarlyStopping(EarlyStoppingOptions options);
-  Value settings() const override { return write_options(options_); }
+  explicit EarlyStopping(Options options);
 
   /// Judges the metric's new value and remembers what the next check needs.
   Decision evaluate(double current);
 
-  const EarlyStoppingOptions& options() const { return options_; }
   std::int64_t wait_count() const { return wait_count_; }
   std::int64_t stopped_epoch() const { return stopped_epoch_; }
   double best_score() const { return best_score_; }
@@ -85,7 +81,6 @@ class LEVIN_API EarlyStopping final : public Callback {
   bool checks_on_train_epoch_end(const Trainer& trainer) const;
   void check(Trainer& trainer);
 
-  EarlyStoppingOptions options_;
   bool asked_to_stop_ = false;
   std::int64_t wait_count_ = 0;
   std::int64_t stopped_epoch_ = 0;

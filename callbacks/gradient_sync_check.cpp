@@ -131,12 +131,9 @@ LEVIN_REGISTER_CALLBACK(GradientSyncCheck, "Find weights and gradients that diff
 
 void GradientSyncCheckOptions::declare(OptionList<GradientSyncCheckOptions>& options) {
   using O = GradientSyncCheckOptions;
-  options.add("every_n_steps", &O::every_n_steps, "Check before every so many steps of an optimizer, the first included")
-      .min(1);
-  options.add("on_difference", &O::on_difference, "When ranks differ: warn, or end the run");
+  options.add(&O::every_n_steps, "Check before every so many steps of an optimizer, the first included").min(1);
+  options.add(&O::on_difference, "When ranks differ: warn, or end the run");
 }
-
-GradientSyncCheck::GradientSyncCheck(GradientSyncCheckOptions options) : options_(checked("GradientSyncCheck", options)) {}
 
 void GradientSyncCheck::on_before_optimizer_step(Trainer& trainer, Module& module, torch::optim::Optimizer& optimizer) {
   if (steps_[&optimizer]++ % options_.every_n_steps != 0) return;

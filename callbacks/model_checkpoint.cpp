@@ -35,10 +35,8 @@ std::string position(const Trainer& trainer) {
 
 }  // namespace
 
-ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
-    : options_(checked("ModelCheckpoint", std::move(options))),
-      name_(
-          std::make_unique<CheckpointName>(options_.filename.value_or(detail::kDefaultName), options_.auto_insert_metric_name)),
+ModelCheckpoint::ModelCheckpoint(Options options)
+    : WithOptions("ModelCheckpoint", std::move(options)),
       top_k_(std::make_unique<TopKCheckpoints>(options_.save_top_k, options_.mode == MonitorMode::kMin)) {
   const bool no_trigger = !options_.every_n_train_steps && !options_.every_n_epochs && !options_.train_time_interval;
   every_n_train_steps_ = options_.every_n_train_steps.value_or(0);
@@ -79,7 +77,9 @@ void ModelCheckpoint::setup(Trainer& trainer, Module&, Stage stage) {
   std::string folder;
   if (trainer.is_global_zero()) {
     folder = detail::absolute_folder(options_.dirpath.value_or(trainer.log_dir() / "checkpoints"));
-    if (options_.save_top_k != 0 && !trainer.options().fast_dev_run && detail::has_files(folder)) {
+    std::error_code missing;
+    const bool has_files = std::filesystem::directory_iterator(folder, missing) != std::filesystem::directory_iterator();
+    if (options_.save_top_k != 0 && !trainer.options().fast_dev_run && has_files) {
       rank_zero_warn(format("Checkpoint folder {} exists and is not empty.", folder));
     }
   }
@@ -101,8 +101,8 @@ void ModelCheckpoint::on_train_start(Trainer& trainer, Module&) {
   newest_file_step_ = -1;
   if (!std::exchange(resumed_, false)) {
     // Nothing has been trained that needs saving.
-    decided_step_ = last_saved_step_ = triggered_step_ = trainer.global_step();
-    waits_for_validation_ = measured_in_validation_ = validation_has_run_ = false;
+    decisions_.decided_step = decisions_.last_saved_step = decisions_.triggered_step = trainer.global_step();
+    decisions_.waits_for_validation = decisions_.measured_in_validation = decisions_.validation_has_run = false;
   }
   publish_aliases(trainer);
 }
@@ -117,8 +117,8 @@ bool ModelCheckpoint::step_is_due(Trainer& trainer) {
     due = interval_->accept(proposal, now);
   }
   // While gradients accumulate, the step stays the same over several batches.
-  if (!due || trainer.global_step() == triggered_step_) return false;
-  triggered_step_ = trainer.global_step();
+  if (!due || trainer.global_step() == decisions_.triggered_step) return false;
+  decisions_.triggered_step = trainer.global_step();
   return true;
 }
 
@@ -128,20 +128,20 @@ void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Module&, const StepOu
 }
 
 void ModelCheckpoint::on_validation_start(Trainer& trainer, Module&) {
-  if (!options_.monitor || off(trainer) || measured_in_validation_) return;
-  score_before_validation_ = trainer.monitored_now(*options_.monitor);
+  if (!options_.monitor || off(trainer) || decisions_.measured_in_validation) return;
+  decisions_.score_before_validation = trainer.monitored_now(*options_.monitor);
 }
 
 void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
   if (trainer.sanity_checking() && options_.monitor) detail::warn_of_monitor(trainer, "ModelCheckpoint", *options_.monitor);
   if (off(trainer)) return;
-  validation_has_run_ = true;
-  validated_step_ = trainer.global_step();
+  decisions_.validation_has_run = true;
+  decisions_.validated_step = trainer.global_step();
   const std::optional<double> score = options_.monitor ? trainer.monitored(*options_.monitor) : std::nullopt;
-  if (was_measured(score_before_validation_, score)) measured_in_validation_ = true;
-  if (!unranked_.empty() && !score) report_missing_monitor(trainer);
+  if (was_measured(decisions_.score_before_validation, score)) decisions_.measured_in_validation = true;
+  if (!decisions_.unranked.empty() && !score) report_missing_monitor(trainer);
   if (score) rank_saved(trainer, *score);
-  if (waits_for_validation_) {
+  if (decisions_.waits_for_validation) {
     save(trainer, Occasion::kEpoch);
   } else if (!saves_on_train_epoch_end(trainer)) {
     epoch_ended(trainer);
@@ -151,7 +151,7 @@ void ModelCheckpoint::on_validation_end(Trainer& trainer, Module&) {
 void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Module&) {
   if (off(trainer)) return;
   // A metric of the training epoch has its value now.
-  if (!unranked_.empty() && !measured_in_validation_) {
+  if (!decisions_.unranked.empty() && !decisions_.measured_in_validation) {
     if (const auto score = trainer.monitored(*options_.monitor)) rank_saved(trainer, *score);
   }
   if (saves_on_train_epoch_end(trainer)) epoch_ended(trainer);
@@ -163,25 +163,22 @@ void ModelCheckpoint::epoch_ended(Trainer& trainer) {
     save(trainer, Occasion::kEpoch);
   } else {
     save_last(trainer);
-    remove_displaced(trainer);
   }
 }
 
 void ModelCheckpoint::on_train_end(Trainer& trainer, Module&) {
   if (off(trainer)) return;
-  if (!unranked_.empty()) {
+  if (!decisions_.unranked.empty()) {
     rank_zero_info(format("ModelCheckpoint: training ended before '{}' was measured for {}; kept without a score.",
-                          *options_.monitor, join(unranked_)));
+                          *options_.monitor, join(decisions_.unranked)));
   }
   save_last(trainer);
-  remove_displaced(trainer);
 }
 
 void ModelCheckpoint::on_fit_end(Trainer& trainer, Module&) {
   // A run that goes on from its very end has nothing to train, but maybe a file to write.
   if (off(trainer) || !std::exchange(resumed_, false)) return;
   save_last(trainer);
-  remove_displaced(trainer);
   trainer.checkpoint_files().wait();
 }
 
@@ -192,19 +189,17 @@ void ModelCheckpoint::save(Trainer& trainer, Occasion occasion) {
   if (options_.save_last.enabled() && last_model_path_.empty()) last_model_path_ = choose_file(trainer, kNameLast, "");
   save_best(trainer, occasion);
   save_last(trainer);
-  // Last, so that a run killed at any instant leaves the old files or the new ones, and last.ckpt never points to nothing.
-  remove_displaced(trainer);
 }
 
 void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
-  if (options_.save_top_k == 0 || decided_step_ == trainer.global_step()) return;
+  if (options_.save_top_k == 0 || decisions_.decided_step == trainer.global_step()) return;
   if (!options_.monitor) return save_newest(trainer);
-  const bool stale = measured_in_validation_ && validated_step_ != trainer.global_step();
+  const bool stale = decisions_.measured_in_validation && decisions_.validated_step != trainer.global_step();
   const std::optional<double> score =
       occasion == Occasion::kBatch && !stale ? trainer.monitored_now(*options_.monitor) : trainer.monitored(*options_.monitor);
   if (occasion == Occasion::kBatch && (stale || !score)) return save_unranked(trainer);
-  waits_for_validation_ = stale;
-  if (waits_for_validation_) return;
+  decisions_.waits_for_validation = stale;
+  if (decisions_.waits_for_validation) return;
   if (!score) return report_missing_monitor(trainer);
   save_monitored(trainer, *score);
 }
@@ -212,12 +207,12 @@ void ModelCheckpoint::save_best(Trainer& trainer, Occasion occasion) {
 void ModelCheckpoint::report_missing_monitor(Trainer& trainer) {
   const std::string problem = format("ModelCheckpoint monitors '{}', which no rank has logged.{}", *options_.monitor,
                                      detail::other_monitors(*options_.monitor, trainer.callback_metrics()));
-  if (validation_has_run_) throw MisuseError(problem);
+  if (decisions_.validation_has_run) throw MisuseError(problem);
   Console::instance().warn_once(problem + " Nothing was saved.", "monitor " + *options_.monitor, Speaker::kRun);
 }
 
 void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
-  decided_step_ = trainer.global_step();
+  decisions_.decided_step = trainer.global_step();
   if (!top_k_->accepts(score)) {
     if (options_.verbose) {
       rank_zero_info(format("{}: '{}' was not in top {}", position(trainer), *options_.monitor, options_.save_top_k));
@@ -230,7 +225,7 @@ void ModelCheckpoint::save_monitored(Trainer& trainer, double score) {
 }
 
 void ModelCheckpoint::add_ranked(const Trainer& trainer, const std::string& file, double score) {
-  if (const auto displaced = top_k_->next_displaced()) displaced_.push_back(*displaced);
+  if (const auto displaced = top_k_->next_displaced()) decisions_.displaced.push_back(*displaced);
   top_k_->add(file, score);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   current_score_ = std::isnan(score) ? (options_.mode == MonitorMode::kMin ? kInfinity : -kInfinity) : score;
@@ -242,26 +237,26 @@ void ModelCheckpoint::add_ranked(const Trainer& trainer, const std::string& file
 }
 
 void ModelCheckpoint::save_unranked(Trainer& trainer) {
-  decided_step_ = trainer.global_step();
-  const bool full = options_.save_top_k > 0 && unranked_.size() == static_cast<std::size_t>(options_.save_top_k);
+  decisions_.decided_step = trainer.global_step();
+  const bool full = options_.save_top_k > 0 && decisions_.unranked.size() == static_cast<std::size_t>(options_.save_top_k);
   if (full) {
-    displaced_.push_back(unranked_.front());
-    unranked_.erase(unranked_.begin());
+    decisions_.displaced.push_back(decisions_.unranked.front());
+    decisions_.unranked.erase(decisions_.unranked.begin());
   }
-  const std::string file = choose_file(trainer, current_name(trainer), full ? displaced_.back() : "");
-  unranked_.push_back(file);
+  const std::string file = choose_file(trainer, current_name(trainer), full ? decisions_.displaced.back() : "");
+  decisions_.unranked.push_back(file);
   write(trainer, file);
 }
 
 void ModelCheckpoint::rank_saved(Trainer& trainer, double score) {
-  if (unranked_.empty()) return;
-  std::vector<std::string> files = std::exchange(unranked_, {});
+  if (decisions_.unranked.empty()) return;
+  std::vector<std::string> files = std::exchange(decisions_.unranked, {});
   std::reverse(files.begin(), files.end());
   for (const std::string& file : files) {
     if (top_k_->accepts(score)) {
       add_ranked(trainer, file, score);
     } else {
-      displaced_.push_back(file);
+      decisions_.displaced.push_back(file);
     }
   }
   publish_aliases(trainer);
@@ -269,23 +264,26 @@ void ModelCheckpoint::rank_saved(Trainer& trainer, double score) {
 }
 
 void ModelCheckpoint::save_newest(Trainer& trainer) {
-  decided_step_ = trainer.global_step();
+  decisions_.decided_step = trainer.global_step();
   const std::string file = choose_file(trainer, current_name(trainer), best_model_path_);
   const std::string previous = std::exchange(best_model_path_, file);
-  if (options_.save_top_k == 1 && !previous.empty()) displaced_.push_back(previous);
+  if (options_.save_top_k == 1 && !previous.empty()) decisions_.displaced.push_back(previous);
   write(trainer, file);
 }
 
 void ModelCheckpoint::save_last(Trainer& trainer) {
-  if (!options_.save_last.enabled() || last_saved_step_ == trainer.global_step()) return;
-  const std::string file = choose_file(trainer, kNameLast, last_model_path_);
-  last_saved_step_ = trainer.global_step();
-  write_last(trainer, file);
+  if (options_.save_last.enabled() && decisions_.last_saved_step != trainer.global_step()) {
+    const std::string file = choose_file(trainer, kNameLast, last_model_path_);
+    decisions_.last_saved_step = trainer.global_step();
+    write_last(trainer, file);
+  }
+  // Last, so that a run killed at any instant leaves the old files or the new ones, and last.ckpt never points to nothing.
+  remove_displaced(trainer);
 }
 
 void ModelCheckpoint::write_last(Trainer& trainer, const std::string& file) {
   const std::string previous = std::exchange(last_model_path_, file);
-  if (!previous.empty() && previous != file) displaced_.push_back(previous);
+  if (!previous.empty() && previous != file) decisions_.displaced.push_back(previous);
   if (options_.save_last.link() && newest_file_step_ == trainer.global_step()) {
     if (trainer.is_global_zero()) {
       trainer.checkpoint_files().then([target = newest_file_, file] { detail::link_checkpoint(target, file); }, {{file, true}});
@@ -328,11 +326,11 @@ bool ModelCheckpoint::saves_after(const Trainer& trainer, const std::exception& 
 void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::exception& error) {
   const std::int64_t step = trainer.global_step();
   if (!saves_after(trainer, error) || !trainer.is_global_zero() || dirpath_.empty() || off(trainer)) return;
-  if (step == 0 || newest_file_step_ == step || last_saved_step_ == step) return;
+  if (step == 0 || newest_file_step_ == step || decisions_.last_saved_step == step) return;
   try {
     // Nothing counts as decided or saved: a run that goes on from here does what this one would have done next.
     if (options_.save_last.enabled() && last_model_path_.empty()) last_model_path_ = free_file(trainer, kNameLast, "");
-    const std::string file = exceptional_file_ = free_file(trainer, current_name(trainer), "");
+    const std::string file = decisions_.exceptional_file = free_file(trainer, current_name(trainer), "");
     write(trainer, file);
     if (options_.save_last.enabled()) write_last(trainer, free_file(trainer, kNameLast, last_model_path_));
     rank_zero_info(format("Training ended with an error ({}); saved its state as {}", error.what(), file));
@@ -345,7 +343,8 @@ void ModelCheckpoint::on_exception(Trainer& trainer, Module&, const std::excepti
 // ---- Files ------------------------------------------------------------------------------------------------------------------
 
 std::string ModelCheckpoint::current_name(const Trainer& trainer) const {
-  return name_->fill(trainer.current_epoch(), trainer.global_step(), trainer.callback_metrics());
+  return checkpoint_name(options_.filename.value_or(detail::kDefaultName), options_.auto_insert_metric_name,
+                         trainer.current_epoch(), trainer.global_step(), trainer.callback_metrics());
 }
 
 std::string ModelCheckpoint::free_file(Trainer& trainer, const std::string& name, const std::string& may_replace) const {
@@ -353,7 +352,7 @@ std::string ModelCheckpoint::free_file(Trainer& trainer, const std::string& name
   std::string file = (folder / (name + kFileExtension)).string();
   if (!options_.enable_version_counter) return file;
   const BackgroundFiles& files = trainer.checkpoint_files();
-  for (int version = 1; files.is_there(file) && file != may_replace && file != exceptional_file_; ++version) {
+  for (int version = 1; files.is_there(file) && file != may_replace && file != decisions_.exceptional_file; ++version) {
     file = (folder / format("{}-v{}{}", name, version, kFileExtension)).string();
   }
   return file;
@@ -369,13 +368,13 @@ void ModelCheckpoint::remove_displaced(Trainer& trainer) {
   const auto still_used = [this](const std::string& file) {
     const auto& kept = top_k_->files();
     return file == last_model_path_ || file == best_model_path_ ||
-           std::find(unranked_.begin(), unranked_.end(), file) != unranked_.end() ||
+           std::find(decisions_.unranked.begin(), decisions_.unranked.end(), file) != decisions_.unranked.end() ||
            std::any_of(kept.begin(), kept.end(), [&file](const auto& entry) { return entry.first == file; });
   };
-  for (const std::string& file : std::exchange(displaced_, {})) {
+  for (const std::string& file : std::exchange(decisions_.displaced, {})) {
     // What this run goes on from stays until it has a newer state on the disk.
     if (file == resumed_file_ && written_file_.empty()) {
-      displaced_.push_back(file);
+      decisions_.displaced.push_back(file);
       continue;
     }
     if (!trainer.is_global_zero() || still_used(file)) continue;

@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/callback.h"
 #include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 
-class CheckpointName;
 class SharedInterval;
 class TopKCheckpoints;
 
@@ -45,7 +44,7 @@ struct LEVIN_API OptionType<SaveLast> {
 struct LEVIN_API ModelCheckpointOptions {
   /// Default: `checkpoints` in the first logger's folder, or in default_root_dir when there is no logger.
   std::optional<std::filesystem::path> dirpath = std::nullopt;
-  std::optional<std::string> filename = std::nullopt;  ///< see CheckpointName; default "{epoch}-{step}"
+  std::optional<std::string> filename = std::nullopt;  ///< "{epoch}-{val_loss:.2f}"; default "{epoch}-{step}"
   std::optional<std::string> monitor = std::nullopt;
   bool verbose = false;
   SaveLast save_last = false;
@@ -76,20 +75,16 @@ struct LEVIN_API ModelCheckpointOptions {
 /// yet, and is ranked with the value of the next one: the newest first, as the nearest to what was measured. Of those that wait
 /// for a score the newest save_top_k are kept, also when training ends before there is any. Only files of this callback's own
 /// making are ever removed.
-class LEVIN_API ModelCheckpoint final : public Callback {
+class LEVIN_API ModelCheckpoint final : public WithOptions<Callback, ModelCheckpointOptions> {
  public:
-  using Options = ModelCheckpointOptions;
-
   static constexpr const char* kFileExtension = ".ckpt";
   static constexpr const char* kNameLast = "last";
 
   /// Throws ConfigError as checked() does.
-  explicit ModelCheckpoint(ModelCheckpointOptions options = {});
+  explicit ModelCheckpoint(Options options = {});
   ModelCheckpoint(ModelCheckpoint&& other) noexcept;
   ~ModelCheckpoint() override;
-  Value settings() const override { return write_options(options_); }
 
-  const ModelCheckpointOptions& options() const { return options_; }
   /// The folder, once training has been set up.
   const std::string& dirpath() const { return dirpath_; }
   /// Paths are empty, and scores unset, while there is nothing to tell. All ranks give the same.
@@ -120,6 +115,20 @@ class LEVIN_API ModelCheckpoint final : public Callback {
 
  private:
   enum class Occasion { kBatch, kEpoch };
+  /// What a run that goes on from here has to know. Steps are optimizer steps; -1: never.
+  struct Decisions {
+    std::int64_t decided_step = -1;       ///< the newest at which the k best were decided
+    std::int64_t last_saved_step = -1;    ///< that of last.ckpt
+    std::int64_t triggered_step = -1;     ///< the newest that was due
+    std::int64_t validated_step = -1;     ///< the newest that was validated
+    bool waits_for_validation = false;    ///< an epoch's save, since its monitor was measured in an earlier one
+    bool measured_in_validation = false;  ///< the monitor's value comes from validation
+    bool validation_has_run = false;
+    std::optional<double> score_before_validation;
+    std::string exceptional_file;        ///< written when a run ended early; the next save of its name takes its place
+    std::vector<std::string> unranked;   ///< written without a score, oldest first
+    std::vector<std::string> displaced;  ///< to be removed once their successors are there
+  };
 
   bool off(const Trainer& trainer) const;
   bool saves_after(const Trainer& trainer, const std::exception& error) const;
@@ -137,13 +146,9 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   void rank_saved(Trainer& trainer, double score);
   void add_ranked(const Trainer& trainer, const std::string& file, double score);
   void save_newest(Trainer& trainer);
+  /// Also removes what the files that were written have displaced.
   void save_last(Trainer& trainer);
   void write_last(Trainer& trainer, const std::string& file);
-  /// What was decided at which step, for a run that goes on from here.
-  template <class Self, class Visit>
-  static void visit_decisions(Self& self, const Visit& visit);
-  Value decisions() const;
-  void load_decisions(const Value& decisions);
   void write(Trainer& trainer, const std::string& file);
   void report_missing_monitor(Trainer& trainer);
 
@@ -153,8 +158,6 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   void remove_displaced(Trainer& trainer);
   void publish_aliases(Trainer& trainer);
 
-  ModelCheckpointOptions options_;
-  std::unique_ptr<CheckpointName> name_;
   std::unique_ptr<TopKCheckpoints> top_k_;
   std::int64_t every_n_train_steps_ = 0;
   std::int64_t every_n_epochs_ = 0;
@@ -167,22 +170,10 @@ class LEVIN_API ModelCheckpoint final : public Callback {
   std::string last_model_path_;
   std::string written_file_;            ///< what was written last
   std::string newest_file_;             ///< the same, last.ckpt aside: what last.ckpt links to
-  std::string exceptional_file_;        ///< written when a run ended early; the next save of its name takes its place
+  std::int64_t newest_file_step_ = -1;  ///< the step of that; -1: there is none
   std::string resumed_file_;            ///< what this run goes on from
-  std::vector<std::string> unranked_;   ///< written without a score, oldest first
-  std::vector<std::string> displaced_;  ///< to be removed once their successors are there
-
-  // Optimizer steps; -1: never.
-  std::int64_t decided_step_ = -1;       ///< the newest at which the k best were decided
-  std::int64_t last_saved_step_ = -1;    ///< that of last.ckpt
-  std::int64_t newest_file_step_ = -1;   ///< that of newest_file_
-  std::int64_t triggered_step_ = -1;     ///< the newest that was due
-  std::int64_t validated_step_ = -1;     ///< the newest that was validated
-  bool waits_for_validation_ = false;    ///< an epoch's save, since its monitor was measured in an earlier one
-  bool measured_in_validation_ = false;  ///< the monitor's value comes from validation
-  bool validation_has_run_ = false;
-  std::optional<double> score_before_validation_;
-  bool resumed_ = false;  ///< the steps above are those of the run that this one goes on from
+  Decisions decisions_;
+  bool resumed_ = false;  ///< the decisions are those of the run that this one goes on from
 };
 
 }  // namespace levin

@@ -10,6 +10,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/files/paths.h"
 #include "levin/core/options/registry.h"
 
 namespace levin {
@@ -35,25 +36,23 @@ LEVIN_REGISTER_CALLBACK(ModelCheckpoint, "Save the best or the newest checkpoint
 
 void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options) {
   using O = ModelCheckpointOptions;
-  options.add("dirpath", &O::dirpath, "Folder to save in; null: checkpoints/ in the logger's folder");
-  options.add("filename", &O::filename, "Name without extension, such as '{epoch}-{val_loss:.2f}'; null: '{epoch}-{step}'");
-  options.add("monitor", &O::monitor, "Metric that says which checkpoints are best; null: the newest is").not_empty();
-  options.add("verbose", &O::verbose, "Say what is saved and why");
-  options.add("save_last", &O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
-  options.add("save_top_k", &O::save_top_k, "How many of the best checkpoints are kept; -1: all, 0: none").min(-1);
-  options.add("save_on_exception", &O::save_on_exception,
-              "Rank 0 also saves when training ends with an error; null: only when a signal ends it");
-  options.add("save_weights_only", &O::save_weights_only, "Leave out optimizers, schedulers and callbacks");
-  options.add("mode", &O::mode, "Whether the metric should become small or large");
-  options.add("auto_insert_metric_name", &O::auto_insert_metric_name, "'{epoch}' becomes 'epoch=3', not '3'");
-  options.add("every_n_train_steps", &O::every_n_train_steps, "Optimizer steps between checkpoints").min(0);
-  options.add("train_time_interval", &O::train_time_interval, "Time between checkpoints, DD:HH:MM:SS");
-  options.add("every_n_epochs", &O::every_n_epochs, "Epochs between checkpoints; 0: only last.ckpt").min(0);
-  options.add("save_on_train_epoch_end", &O::save_on_train_epoch_end,
+  options.add(&O::dirpath, "Folder to save in; null: checkpoints/ in the logger's folder");
+  options.add(&O::filename, "Name without extension, such as '{epoch}-{val_loss:.2f}'; null: '{epoch}-{step}'");
+  options.add(&O::monitor, "Metric that says which checkpoints are best; null: the newest is").not_empty();
+  options.add(&O::verbose, "Say what is saved and why");
+  options.add(&O::save_last, "Keep the newest state as last.ckpt too; 'link': as a symbolic link");
+  options.add(&O::save_top_k, "How many of the best checkpoints are kept; -1: all, 0: none").min(-1);
+  options.add(&O::save_on_exception, "Rank 0 also saves when training ends with an error; null: only when a signal ends it");
+  options.add(&O::save_weights_only, "Leave out optimizers, schedulers and callbacks");
+  options.add(&O::mode, "Whether the metric should become small or large");
+  options.add(&O::auto_insert_metric_name, "'{epoch}' becomes 'epoch=3', not '3'");
+  options.add(&O::every_n_train_steps, "Optimizer steps between checkpoints").min(0);
+  options.add(&O::train_time_interval, "Time between checkpoints, DD:HH:MM:SS");
+  options.add(&O::every_n_epochs, "Epochs between checkpoints; 0: only last.ckpt").min(0);
+  options.add(&O::save_on_train_epoch_end,
               "Save when a training epoch ends; false: when validation ends; null: by the validation interval");
-  options.add("enable_version_counter", &O::enable_version_counter,
-              "Add -v1, -v2, … to a name that is taken; false: replace the file");
-  options.add("async", &O::async, "Write in the background, from a copy; false: the step waits for the disk");
+  options.add(&O::enable_version_counter, "Add -v1, -v2, … to a name that is taken; false: replace the file");
+  options.add(&O::async, "Write in the background, from a copy; false: the step waits for the disk");
   options.rule({"every_n_train_steps", "every_n_epochs", "train_time_interval"}, [](const O& saving) {
     const int triggers = (saving.every_n_train_steps.value_or(0) > 0) + (saving.every_n_epochs.value_or(0) > 0) +
                          saving.train_time_interval.has_value();
@@ -68,9 +67,9 @@ void ModelCheckpointOptions::declare(OptionList<ModelCheckpointOptions>& options
   });
   options.rule({"filename"}, [](const O& saving) -> std::string {
     if (!saving.filename) return "";
-    // Reads the pattern in any case: one that is not understood is an error.
-    const bool leaves_folder = CheckpointName(*saving.filename, saving.auto_insert_metric_name).leaves_folder();
-    if (!leaves_folder || (saving.dirpath && saving.dirpath->is_absolute())) return "";
+    // Reads the pattern in any case: one that is not understood is an error. What the fields become are numbers.
+    const std::string name = checkpoint_name(*saving.filename, saving.auto_insert_metric_name, 0, 0, {});
+    if (!leaves_folder(name) || (saving.dirpath && saving.dirpath->is_absolute())) return "";
     return "filename is " + quoted_text(*saving.filename) +
            ", which leads out of the folder for checkpoints: say with dirpath where to save, or give an absolute dirpath that "
            "the name starts from";
@@ -108,38 +107,18 @@ Value ModelCheckpoint::state_dict() const {
   state["last_model_path"] = last_model_path_;
   // Beyond Lightning's keys: the file this state goes into, which a run that goes on from it must not remove.
   state["saved_as"] = written_file_;
-  state["decisions"] = decisions();
+  state["decisions"] = write_options(decisions_);
   return state;
 }
 
-template <class Self, class Visit>
-void ModelCheckpoint::visit_decisions(Self& self, const Visit& visit) {
-  visit("decided_step", self.decided_step_);
-  visit("last_saved_step", self.last_saved_step_);
-  visit("triggered_step", self.triggered_step_);
-  visit("validated_step", self.validated_step_);
-  visit("waits_for_validation", self.waits_for_validation_);
-  visit("measured_in_validation", self.measured_in_validation_);
-  visit("validation_has_run", self.validation_has_run_);
-  visit("score_before_validation", self.score_before_validation_);
-  visit("exceptional_file", self.exceptional_file_);
-  visit("unranked", self.unranked_);
-  visit("displaced", self.displaced_);
-}
-
-Value ModelCheckpoint::decisions() const {
-  Value decisions(Value::Map{});
-  visit_decisions(*this, [&](const char* name, const auto& value) { decisions[name] = written(value); });
-  return decisions;
-}
-
-void ModelCheckpoint::load_decisions(const Value& decisions) {
-  visit_decisions(*this, [&](const char* name, auto& value) { read(decisions, name, value); });
-  resumed_ = triggered_step_ >= 0;  // else training had not begun
-}
-
 void ModelCheckpoint::load_state_dict(const Value& state) {
-  if (const Value* decisions = state.find("decisions")) load_decisions(*decisions);
+  if (const Value* saved = state.find("decisions")) {
+    decisions_ = {};
+    for (const auto& entry : option_list<Decisions>().entries()) {
+      if (const Value* value = saved->find(entry->info.name)) entry->read(decisions_, *value);
+    }
+    resumed_ = decisions_.triggered_step >= 0;  // else training had not begun
+  }
   read(state, "best_model_path", best_model_path_);
   std::string saved_in;
   read(state, "dirpath", saved_in);
@@ -148,8 +127,8 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
         format("ModelCheckpoint: the checkpoint was saved by a run that kept its files in '{}'; this one uses '{}'. Of its "
                "state only best_model_path is taken over: the files there stay, and count no more.",
                saved_in, dirpath_));
-    displaced_.clear();
-    unranked_.clear();
+    decisions_.displaced.clear();
+    decisions_.unranked.clear();
     return;
   }
   read(state, "best_model_score", best_model_score_);
@@ -160,13 +139,13 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
   if (const Value* kept = state.find("best_k_models")) {
     for (const auto& [file, score] : kept->as_map()) files.emplace_back(file, score.as_double());
   }
-  for (std::string& file : top_k_->restore(std::move(files))) displaced_.push_back(std::move(file));
-  while (options_.save_top_k >= 0 && unranked_.size() > static_cast<std::size_t>(options_.save_top_k)) {
-    displaced_.push_back(unranked_.front());
-    unranked_.erase(unranked_.begin());
+  for (std::string& file : top_k_->restore(std::move(files))) decisions_.displaced.push_back(std::move(file));
+  while (options_.save_top_k >= 0 && decisions_.unranked.size() > static_cast<std::size_t>(options_.save_top_k)) {
+    decisions_.displaced.push_back(decisions_.unranked.front());
+    decisions_.unranked.erase(decisions_.unranked.begin());
   }
   // It was written on the way out of a run that goes on here.
-  if (!resumed_file_.empty() && resumed_file_ == exceptional_file_) displaced_.push_back(resumed_file_);
+  if (!resumed_file_.empty() && resumed_file_ == decisions_.exceptional_file) decisions_.displaced.push_back(resumed_file_);
 }
 
 }  // namespace levin

@@ -1,13 +1,13 @@
-#include "levin/callbacks/monitors.h"
+#include <cstdint>
+#include <deque>
 
-#include <algorithm>
-#include <numeric>
-#include <utility>
-
+#include "levin/callbacks/memory_growth.h"
+#include "levin/callbacks/with_options.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/batch.h"
+#include "levin/core/callback.h"
 #include "levin/core/console/console.h"
 #include "levin/core/module.h"
 #include "levin/core/options/registry.h"
@@ -15,79 +15,10 @@
 #include "levin/core/trainer.h"
 
 namespace levin {
-
-LEVIN_REGISTER_CALLBACK(MemoryMonitor, "Log the memory of each rank, and warn when it grows");
-LEVIN_REGISTER_CALLBACK(ThroughputMonitor, "Log samples, batches and floating-point operations a second");
-
-void MemoryGrowth::add(std::int64_t in_use) {
-  const std::int64_t before = std::exchange(last_, in_use);
-  if (before < 0) return;
-  const std::int64_t grown = in_use - before;
-  // What is far less than before, or far more, is growth of another kind.
-  const auto differs = [grown](std::int64_t earlier) { return grown < earlier / 4 || earlier < grown / 4; };
-  if (grown < least_ || std::any_of(growth_.begin(), growth_.end(), differs)) growth_.clear();
-  if (grown >= least_) growth_.push_back(grown);
-}
-
-std::int64_t MemoryGrowth::bytes() const { return std::accumulate(growth_.begin(), growth_.end(), std::int64_t{0}); }
-
 namespace {
 
 constexpr double kBytesOfMb = 1024.0 * 1024.0;
 double in_mb(std::int64_t bytes) { return static_cast<double>(bytes) / kBytesOfMb; }
-
-}  // namespace
-
-void MemoryMonitorOptions::declare(OptionList<MemoryMonitorOptions>& options) {
-  using O = MemoryMonitorOptions;
-  options
-      .add("warn_after_epochs", &O::warn_after_epochs,
-           "Warn when memory grew in this number of epochs one after another; 0: never")
-      .min(0);
-  options.add("least_growth_mb", &O::least_growth_mb, "What counts as growth, MB an epoch").min(0.001);
-}
-
-MemoryMonitor::MemoryMonitor(MemoryMonitorOptions options)
-    : options_(checked("MemoryMonitor", options)), growth_(static_cast<std::int64_t>(options_.least_growth_mb * kBytesOfMb)) {}
-
-void MemoryMonitor::on_train_start(Trainer&, Module&) {
-  growth_ = MemoryGrowth(static_cast<std::int64_t>(options_.least_growth_mb * kBytesOfMb));
-  warned_ = false;
-}
-
-void MemoryMonitor::on_train_epoch_end(Trainer& trainer, Module& module) {
-  const auto log = [&](const char* name, std::int64_t bytes) {
-    module.log(name, in_mb(bytes), {.on_step = false, .on_epoch = true, .reduce = Reduce::kMax, .per_rank = true});
-  };
-  const ProcessMemory process = process_memory();
-  log("memory_resident", process.resident);
-  log("memory_peak", process.peak);
-  const Strategy& strategy = trainer.strategy();
-  const auto device = strategy.accelerator().memory(strategy.device());
-  if (device) {
-    log("memory_allocated", device->allocated);
-    log("memory_reserved", device->reserved);
-    if (device->used) log("memory_used", *device->used);
-  }
-  growth_.add((process.in_use > 0 ? process.in_use : process.resident) + (device ? device->allocated : 0));
-  const std::int64_t limit = options_.warn_after_epochs;
-  if (!warned_ && limit > 0 && growth_.epochs() >= limit) warn();
-}
-
-void MemoryMonitor::warn() {
-  warned_ = true;
-  const double grown = in_mb(growth_.bytes()) / static_cast<double>(growth_.epochs());
-  // Ranks whose memory grows have one warning.
-  Console::instance().warn_once(
-      format(
-          "Memory grows: by {:.1f} MB in each of the last {} epochs, to {:.1f} MB in use. Look for what keeps tensors alive: a "
-          "container that gets longer with each batch or epoch, or a loss kept with its graph, of which loss.item() or "
-          "loss.detach() would do.",
-          grown, growth_.epochs(), in_mb(growth_.in_use())),
-      "memory grows");
-}
-
-namespace {
 
 /// A row of step values follows this batch.
 bool row_is_due(const Trainer& trainer, const Module& module, std::int64_t batch_idx) {
@@ -99,59 +30,150 @@ bool row_is_due(const Trainer& trainer, const Module& module, std::int64_t batch
 
 }  // namespace
 
-void ThroughputMonitorOptions::declare(OptionList<ThroughputMonitorOptions>& options) {
-  options.add("window_size", &ThroughputMonitorOptions::window_size, "Batches over which rates are means").min(1);
-}
+struct MemoryMonitorOptions {
+  std::int64_t warn_after_epochs = 4;
+  double least_growth_mb = 1;
 
-ThroughputMonitor::ThroughputMonitor(ThroughputMonitorOptions options) : options_(checked("ThroughputMonitor", options)) {}
-
-void ThroughputMonitor::on_train_start(Trainer&, Module&) {
-  started_ = steady_seconds();
-  done_ = {};
-  window_.clear();
-}
-
-void ThroughputMonitor::on_validation_start(Trainer& trainer, Module&) {
-  if (trainer.fitting()) validation_started_ = steady_seconds();
-}
-
-// The sanity check comes before training begins.
-void ThroughputMonitor::on_validation_end(Trainer& trainer, Module&) {
-  if (trainer.fitting()) started_ += steady_seconds() - validation_started_;
-}
-
-void ThroughputMonitor::on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch& batch,
-                                           std::int64_t batch_idx) {
-  ++done_.batches;
-  done_.samples += batch.batch_size();
-  done_.flops += module.flops_per_batch().value_or(0);
-  if (!row_is_due(trainer, module, batch_idx)) return;
-  const Strategy& strategy = trainer.strategy();
-  strategy.accelerator().synchronize(strategy.device());
-  done_.seconds = steady_seconds() - started_;
-  log(trainer, module);
-}
-
-void ThroughputMonitor::log(Trainer& trainer, Module& module) {
-  const auto log_own = [&](const char* name, double value) { module.log(name, value, {.on_step = true, .on_epoch = false}); };
-  log_own("train/time", done_.seconds);
-  log_own("train/batches", static_cast<double>(done_.batches));
-  log_own("train/samples", static_cast<double>(done_.samples));
-  while (window_.size() > 1 && done_.batches - window_[1].batches >= options_.window_size) window_.pop_front();
-  if (!window_.empty() && done_.seconds > window_.front().seconds) {
-    const Mark& first = window_.front();
-    const double seconds = done_.seconds - first.seconds;
-    const bool several = trainer.world_size() > 1;
-    const auto log_rate = [&](const std::string& name, double amount) {
-      module.log("train/device/" + name, amount / seconds, {.on_step = true, .on_epoch = false, .per_rank = several});
-      module.log("train/" + name, amount / seconds,
-                 {.on_step = true, .on_epoch = false, .reduce = Reduce::kSum, .sync_dist = true});
-    };
-    log_rate("batches_per_sec", static_cast<double>(done_.batches - first.batches));
-    log_rate("samples_per_sec", static_cast<double>(done_.samples - first.samples));
-    if (module.flops_per_batch()) log_rate("flops_per_sec", done_.flops - first.flops);
+  static void declare(OptionList<MemoryMonitorOptions>& options) {
+    using O = MemoryMonitorOptions;
+    options.add(&O::warn_after_epochs, "Warn when memory grew in this number of epochs one after another; 0: never").min(0);
+    options.add(&O::least_growth_mb, "What counts as growth, MB an epoch").min(0.001);
   }
-  window_.push_back(done_);
-}
+};
+
+/// Logs the memory of each rank after each training epoch, in MB: `memory_resident`, `memory_peak`, and of a device
+/// `memory_allocated`, `memory_reserved` and `memory_used`; the most of all ranks, and each rank's own. Warns, once in a run,
+/// when memory grows in `warn_after_epochs` epochs one after another.
+class MemoryMonitor final : public WithOptions<Callback, MemoryMonitorOptions> {
+ public:
+  explicit MemoryMonitor(Options options) : WithOptions("MemoryMonitor", options), growth_(least_growth()) {}
+
+  void on_train_start(Trainer&, Module&) override {
+    growth_ = MemoryGrowth(least_growth());
+    warned_ = false;
+  }
+
+  void on_train_epoch_end(Trainer& trainer, Module& module) override {
+    const auto log = [&](const char* name, std::int64_t bytes) {
+      module.log(name, in_mb(bytes), {.on_step = false, .on_epoch = true, .reduce = Reduce::kMax, .per_rank = true});
+    };
+    const ProcessMemory process = process_memory();
+    log("memory_resident", process.resident);
+    log("memory_peak", process.peak);
+    const Strategy& strategy = trainer.strategy();
+    const auto device = strategy.accelerator().memory(strategy.device());
+    if (device) {
+      log("memory_allocated", device->allocated);
+      log("memory_reserved", device->reserved);
+      if (device->used) log("memory_used", *device->used);
+    }
+    growth_.add((process.in_use > 0 ? process.in_use : process.resident) + (device ? device->allocated : 0));
+    const std::int64_t limit = options_.warn_after_epochs;
+    if (!warned_ && limit > 0 && growth_.epochs() >= limit) warn();
+  }
+
+ private:
+  std::int64_t least_growth() const { return static_cast<std::int64_t>(options_.least_growth_mb * kBytesOfMb); }
+
+  void warn() {
+    warned_ = true;
+    const double grown = in_mb(growth_.bytes()) / static_cast<double>(growth_.epochs());
+    // Ranks whose memory grows have one warning.
+    Console::instance().warn_once(
+        format("Memory grows: by {:.1f} MB in each of the last {} epochs, to {:.1f} MB in use. Look for what keeps tensors "
+               "alive: a container that gets longer with each batch or epoch, or a loss kept with its graph, of which "
+               "loss.item() or loss.detach() would do.",
+               grown, growth_.epochs(), in_mb(growth_.in_use())),
+        "memory grows");
+  }
+
+  MemoryGrowth growth_;
+  bool warned_ = false;
+};
+
+LEVIN_REGISTER_CALLBACK(MemoryMonitor, "Log the memory of each rank, and warn when it grows");
+
+struct ThroughputMonitorOptions {
+  std::int64_t window_size = 100;  ///< batches over which rates are means
+
+  static void declare(OptionList<ThroughputMonitorOptions>& options) {
+    options.add(&ThroughputMonitorOptions::window_size, "Batches over which rates are means").min(1);
+  }
+};
+
+/// Logs how fast training goes, with each row of step values, by Lightning's names: `train/samples_per_sec` and
+/// `train/batches_per_sec` of all ranks together, `train/device/samples_per_sec` and `train/device/batches_per_sec` of each
+/// rank, `train/time` (seconds), `train/batches` and `train/samples` since training began; and, where the module tells
+/// Module::flops_per_batch(), `train/flops_per_sec` and `train/device/flops_per_sec`. Rates come with the second such row.
+/// Time in validations does not count. A device is waited for only when there is a row to log.
+class ThroughputMonitor final : public WithOptions<Callback, ThroughputMonitorOptions> {
+ public:
+  explicit ThroughputMonitor(Options options) : WithOptions("ThroughputMonitor", std::move(options)) {}
+
+  void on_train_start(Trainer&, Module&) override {
+    started_ = steady_seconds();
+    done_ = {};
+    window_.clear();
+  }
+
+  void on_train_batch_end(Trainer& trainer, Module& module, const StepOutput&, const Batch& batch,
+                          std::int64_t batch_idx) override {
+    ++done_.batches;
+    done_.samples += batch.batch_size();
+    done_.flops += module.flops_per_batch().value_or(0);
+    if (!row_is_due(trainer, module, batch_idx)) return;
+    const Strategy& strategy = trainer.strategy();
+    strategy.accelerator().synchronize(strategy.device());
+    done_.seconds = steady_seconds() - started_;
+    log(trainer, module);
+  }
+
+  void on_validation_start(Trainer& trainer, Module&) override {
+    if (trainer.fitting()) validation_started_ = steady_seconds();
+  }
+
+  // The sanity check comes before training begins.
+  void on_validation_end(Trainer& trainer, Module&) override {
+    if (trainer.fitting()) started_ += steady_seconds() - validation_started_;
+  }
+
+ private:
+  /// What this rank has done since training began.
+  struct Mark {
+    double seconds = 0;
+    std::int64_t batches = 0;
+    std::int64_t samples = 0;
+    double flops = 0;
+  };
+
+  void log(Trainer& trainer, Module& module) {
+    const auto log_own = [&](const char* name, double value) { module.log(name, value, {.on_step = true, .on_epoch = false}); };
+    log_own("train/time", done_.seconds);
+    log_own("train/batches", static_cast<double>(done_.batches));
+    log_own("train/samples", static_cast<double>(done_.samples));
+    while (window_.size() > 1 && done_.batches - window_[1].batches >= options_.window_size) window_.pop_front();
+    if (!window_.empty() && done_.seconds > window_.front().seconds) {
+      const Mark& first = window_.front();
+      const double seconds = done_.seconds - first.seconds;
+      const bool several = trainer.world_size() > 1;
+      const auto log_rate = [&](const std::string& name, double amount) {
+        module.log("train/device/" + name, amount / seconds, {.on_step = true, .on_epoch = false, .per_rank = several});
+        module.log("train/" + name, amount / seconds,
+                   {.on_step = true, .on_epoch = false, .reduce = Reduce::kSum, .sync_dist = true});
+      };
+      log_rate("batches_per_sec", static_cast<double>(done_.batches - first.batches));
+      log_rate("samples_per_sec", static_cast<double>(done_.samples - first.samples));
+      if (module.flops_per_batch()) log_rate("flops_per_sec", done_.flops - first.flops);
+    }
+    window_.push_back(done_);
+  }
+
+  double started_ = 0;  ///< moved on by the time of validations
+  double validation_started_ = 0;
+  Mark done_;
+  std::deque<Mark> window_;  ///< of earlier rows; the first is older than the window, or as old as there are
+};
+
+LEVIN_REGISTER_CALLBACK(ThroughputMonitor, "Log samples, batches and floating-point operations a second");
 
 }  // namespace levin

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <sstream>
 
 #include "levin/core/base/error.h"
@@ -111,38 +112,17 @@ fs::path write_csv(const fs::path& stem, const std::vector<Batch::Item>& items) 
   return path;
 }
 
-/// NumPy's name of a type; bfloat16, which it does not have, is written as float32.
-const char* npy_type(at::ScalarType type) {
-  switch (type) {
-    case at::kBool:
-      return "|b1";
-    case at::kByte:
-      return "|u1";
-    case at::kChar:
-      return "|i1";
-    case at::kShort:
-      return "<i2";
-    case at::kInt:
-      return "<i4";
-    case at::kLong:
-      return "<i8";
-    case at::kHalf:
-      return "<f2";
-    case at::kDouble:
-      return "<f8";
-    default:
-      return "<f4";
-  }
-}
-
 fs::path write_npy(const fs::path& path, const at::Tensor& tensor) {
-  const bool is_known = tensor.scalar_type() == at::kFloat || std::string_view(npy_type(tensor.scalar_type())) != "<f4";
-  const at::Tensor values = plain(is_known ? tensor : tensor.to(at::kFloat));
+  // bfloat16, which NumPy does not have, is written as float32.
+  static const std::map<at::ScalarType, const char*> types{{at::kBool, "|b1"},  {at::kByte, "|u1"},  {at::kChar, "|i1"},
+                                                           {at::kShort, "<i2"}, {at::kInt, "<i4"},   {at::kLong, "<i8"},
+                                                           {at::kHalf, "<f2"},  {at::kFloat, "<f4"}, {at::kDouble, "<f8"}};
+  const at::Tensor values = plain(types.contains(tensor.scalar_type()) ? tensor : tensor.to(at::kFloat));
   std::string shape;
   for (const std::int64_t size : values.sizes()) shape += format("{}, ", size);
   if (values.dim() > 1) shape.resize(shape.size() - 2);
   std::string header =
-      format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", npy_type(values.scalar_type()), shape);
+      format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", types.at(values.scalar_type()), shape);
   constexpr std::size_t kAlignment = 64;
   constexpr std::size_t kMagic = 10;  // with version and length
   while ((kMagic + header.size() + 1) % kAlignment != 0) header += ' ';
@@ -223,11 +203,11 @@ LEVIN_REGISTER_CALLBACK(PredictionWriter, "Write predictions to files");
 
 void PredictionWriterOptions::declare(OptionList<PredictionWriterOptions>& options) {
   using O = PredictionWriterOptions;
-  options.add("dirpath", &O::dirpath, "Folder to write to; null: the logger's folder, or default_root_dir");
-  options.add("filename", &O::filename, "Name of the file, without .csv and the like").not_empty();
-  options.add("format", &O::format, "What the file is");
+  options.add(&O::dirpath, "Folder to write to; null: the logger's folder, or default_root_dir");
+  options.add(&O::filename, "Name of the file, without .csv and the like").not_empty();
+  options.add(&O::format, "What the file is");
   options.add(
-      "write_interval", &O::write_interval,
+      &O::write_interval,
       "One file of all predictions at the end (epoch), one for each batch (batch: for more than memory holds), or both");
   options.rule({"filename"}, [](const O& writer) -> std::string {
     if (!leaves_folder(writer.filename)) return "";
@@ -235,9 +215,6 @@ void PredictionWriterOptions::declare(OptionList<PredictionWriterOptions>& optio
                          quoted_text(writer.filename));
   });
 }
-
-PredictionWriter::PredictionWriter(PredictionWriterOptions options)
-    : options_(checked("PredictionWriter", std::move(options))) {}
 
 void PredictionWriter::on_predict_start(Trainer& trainer, Module&) {
   folder_ = options_.dirpath.value_or(trainer.log_dir());

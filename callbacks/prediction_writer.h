@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "levin/callbacks/with_options.h"
 #include "levin/core/base/fwd.h"
 #include "levin/core/batch.h"
 #include "levin/core/callback.h"
 #include "levin/core/options/option_type.h"
-#include "levin/core/options/options.h"
 
 namespace levin {
 
@@ -48,13 +48,10 @@ struct LEVIN_API PredictionWriterOptions {
 /// A tensor without a name is called `prediction`; in a CSV file a row of several numbers becomes the columns
 /// `prediction_0`, `prediction_1`, …. A `.npy` file holds one array: of several tensors each has a file, `predictions-KEY.npy`.
 /// Files that are there are replaced, each in one instant. fast_dev_run writes nothing.
-class LEVIN_API PredictionWriter final : public Callback {
+class LEVIN_API PredictionWriter final : public WithOptions<Callback, PredictionWriterOptions> {
  public:
-  using Options = PredictionWriterOptions;
-
   /// Throws ConfigError as checked() does.
-  explicit PredictionWriter(PredictionWriterOptions options = {});
-  Value settings() const override { return write_options(options_); }
+  explicit PredictionWriter(Options options = {}) : WithOptions("PredictionWriter", std::move(options)) {}
 
   void on_predict_start(Trainer& trainer, Module& module) override;
   /// Throws MisuseError when a prediction has not one row for each sample, IoError when a file cannot be written.
@@ -68,7 +65,6 @@ class LEVIN_API PredictionWriter final : public Callback {
   bool writes_epoch() const { return options_.write_interval != WriteInterval::kBatch; }
   void write_epoch(Trainer& trainer, Module& module, std::size_t dataloader_idx);
 
-  Options options_;
   std::filesystem::path folder_;
   std::vector<std::vector<std::vector<Batch::Item>>> kept_;  ///< by loader and batch
   std::vector<std::string> written_;                         ///< what the end of the run tells

@@ -20,7 +20,7 @@ enum class WaitReason : std::uint8_t {
 /// measured are actions: hooks, each callback's and the module's, by Lightning's names, such as
 /// `[Callback]ModelCheckpoint.on_train_batch_end`, `[LightningModule]Digits.training_step` and `run_training_batch`, and those
 /// of the user's own (Trainer::profile()). Without a profiler nothing is measured.
-/// Ranks: each has one of its own. Threading: called by the training thread. Example: callbacks/profilers.h.
+/// Ranks: each has one of its own. Threading: called by the training thread. Example: callbacks/profilers.cpp.
 class LEVIN_API Profiler {
  public:
   virtual ~Profiler() = default;

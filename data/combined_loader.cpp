@@ -171,32 +171,31 @@ std::optional<std::int64_t> CombinedLoader::batches_from(std::int64_t samples) c
 }
 
 void CombinedLoader::start_epoch(std::int64_t epoch) {
-  epoch_ = epoch;
-  first_sample_ = 0;
+  start(epoch, std::vector<Place>(parts_.size(), Place{.left = 1}));
   left_ = size();
-  started_ = true;
-  for (Part& part : parts_) {
-    part.pass = 0;
-    part.ended = false;
-    // Those whose turn comes later are not to read ahead yet.
-    part.under_way = mode_ != CombineMode::kSequential;
-    if (part.under_way) part.loader->start_epoch(epoch);
-  }
+  first_sample_ = 0;
 }
 
 void CombinedLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
-  start_epoch(epoch);
+  start(epoch, places(samples));
   left_ = batches_from(samples);
   first_sample_ = samples;
-  const std::vector<Place> at = places(samples);
+}
+
+void CombinedLoader::start(std::int64_t epoch, const std::vector<Place>& places) {
+  epoch_ = epoch;
+  started_ = true;
+  bool waits = false;
   for (std::size_t index = 0; index < parts_.size(); ++index) {
     Part& part = parts_[index];
-    part.pass = at[index].pass;
-    part.ended = part.pass > 0 || at[index].left == 0;
-    part.under_way = !part.ended || mode_ == CombineMode::kMaxSizeCycle;
-    if (part.under_way) part.loader->start_epoch_at(epoch + part.pass * kEpochsOfPass, at[index].samples);
-    // What comes after the loader that is under way begins in its turn.
-    if (mode_ == CombineMode::kSequential && !part.ended) break;
+    const Place& at = places[index];
+    part.pass = at.pass;
+    part.ended = at.pass > 0 || at.left == 0;
+    part.under_way = !waits && (!part.ended || mode_ == CombineMode::kMaxSizeCycle);
+    if (part.under_way && at.samples == 0) part.loader->start_epoch(epoch + at.pass * kEpochsOfPass);
+    if (part.under_way && at.samples > 0) part.loader->start_epoch_at(epoch + at.pass * kEpochsOfPass, at.samples);
+    // Those whose turn comes later are not to read ahead yet.
+    waits = waits || (mode_ == CombineMode::kSequential && part.under_way);
   }
 }
 

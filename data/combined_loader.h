@@ -71,6 +71,7 @@ class LEVIN_API CombinedLoader final : public BatchLoader {
   bool tells_places() const;
   /// Where each loader is at a place that samples_before() gave.
   std::vector<Place> places(std::int64_t samples) const;
+  void start(std::int64_t epoch, const std::vector<Place>& places);
   std::optional<std::int64_t> combine(const std::vector<std::optional<std::int64_t>>& batches) const;
   std::optional<Batch> next_of_each();
   std::optional<Batch> next_in_turn();

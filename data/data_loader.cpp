@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <exception>
@@ -10,6 +9,7 @@
 #include <system_error>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/error_text.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
@@ -20,21 +20,13 @@
 
 namespace levin {
 
-namespace {
-
-[[noreturn]] void throw_for_batch(const std::string& place, const std::string& text, int exit_code = 1) {
-  std::throw_with_nested(Error(format("{}: {}", place, text), exit_code));
-}
-
-}  // namespace
-
 void DataLoaderOptions::declare(OptionList<DataLoaderOptions>& options) {
   using O = DataLoaderOptions;
-  options.add("batch_size", &O::batch_size, "Samples in a batch of one rank").min(1);
-  options.add("shuffle", &O::shuffle, "A new order in each epoch");
-  options.add("drop_last", &O::drop_last, "Leave out a last batch that is not full");
+  options.add(&O::batch_size, "Samples in a batch of one rank").min(1);
+  options.add(&O::shuffle, "A new order in each epoch");
+  options.add(&O::drop_last, "Leave out a last batch that is not full");
   declare_reading(options);
-  options.add("seed", &O::seed, "Seed of the order; null: that of seed_everything");
+  options.add(&O::seed, "Seed of the order; null: that of seed_everything");
   options.rule({"shuffle"}, [](const O& loader) {
     return loader.shuffle && loader.sampler ? "shuffle and sampler exclude each other; the sampler alone decides the order"
                                             : "";
@@ -44,41 +36,36 @@ void DataLoaderOptions::declare(OptionList<DataLoaderOptions>& options) {
 /// What is fixed while an epoch runs. Workers that are behind keep the epoch they work on alive.
 struct DataLoader::Epoch {
   DatasetPtr dataset;
+  DataLoaderOptions options;
   std::vector<std::int64_t> indices;
   std::int64_t padding;  ///< how many of the indices, at their end, repeat others to make ranks even
   std::int64_t number;
   std::int64_t seed;
-  std::int64_t batch_size;
   std::int64_t batches;
   bool pin_memory;
-  std::function<Batch(std::span<const Batch>)> collate;
 
   Batch make(std::span<const std::int64_t> samples) const {
-    if (!collate) return dataset->get_batch(samples);
+    if (!options.collate) return dataset->get_batch(samples);
     std::vector<Batch> single;
     for (const std::int64_t sample : samples) {
       const Batch row = dataset->get_batch({&sample, 1});
       Batch& made = single.emplace_back();
       for (const auto& [name, tensor] : row.items()) made.set(name, tensor.select(0, 0));
     }
-    return collate(single);
+    return options.collate(single);
   }
 
   Batch read(std::int64_t batch) const {
-    const std::int64_t begin = batch * batch_size;
-    const std::int64_t length = std::min(batch_size, static_cast<std::int64_t>(indices.size()) - begin);
+    const std::int64_t begin = batch * options.batch_size;
+    const std::int64_t length = std::min(options.batch_size, static_cast<std::int64_t>(indices.size()) - begin);
     const std::span<const std::int64_t> samples(indices.data() + begin, static_cast<std::size_t>(length));
     const SampleSeedScope random(seed, number);
     try {
       Batch read = make(samples);
       warn_of_size(read.batch_size(), length);
       return pin_memory ? read.pin_memory() : read;
-    } catch (const Error& error) {
-      throw_for_batch(place(batch, samples), error.what(), error.exit_code());
-    } catch (const c10::Error& error) {
-      throw_for_batch(place(batch, samples), error.what_without_backtrace());
     } catch (const std::exception& error) {
-      throw_for_batch(place(batch, samples), error.what());
+      std::throw_with_nested(Error(format("{}: {}", place(batch, samples), error_text(error)), exit_code_of(error)));
     }
   }
 
@@ -147,7 +134,7 @@ bool DataLoader::shuffles() const { return sampler().shuffles(); }
 std::optional<std::vector<std::int64_t>> DataLoader::epoch_samples(std::int64_t batches) const {
   if (!epoch_) return std::vector<std::int64_t>();
   const auto& indices = epoch_->indices;
-  const auto count = std::min(static_cast<std::int64_t>(indices.size()), batches * epoch_->batch_size);
+  const auto count = std::min(static_cast<std::int64_t>(indices.size()), batches * options_.batch_size);
   std::vector<std::int64_t> samples(indices.begin(), indices.begin() + count);
   const std::int64_t own = static_cast<std::int64_t>(indices.size()) - epoch_->padding;
   if (count > own) std::fill(samples.begin() + own, samples.end(), -1);
@@ -195,14 +182,13 @@ void DataLoader::start_epoch_at(std::int64_t epoch, std::int64_t samples) {
   const DistributedSampler part(static_cast<std::int64_t>(order.size()), shard_, samples);
   first_sample_ = samples;
   epoch_ = std::make_shared<const Epoch>(Epoch{.dataset = dataset_,
+                                               .options = options_,
                                                .indices = part.select(order),
                                                .padding = part.padding(),
                                                .number = epoch,
                                                .seed = seed(),
-                                               .batch_size = options_.batch_size,
                                                .batches = part.batches(options_.batch_size, options_.drop_last),
-                                               .pin_memory = pins_memory_,
-                                               .collate = options_.collate});
+                                               .pin_memory = pins_memory_});
   next_batch_ = 0;
   if (!reads_ahead()) {
     workers_.reset();

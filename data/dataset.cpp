@@ -17,7 +17,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/random/seed.h"
 #include "levin/data/distributed_sampler.h"
-#include "levin/data/sample_seed.h"
 #include "levin/data/sampler.h"
 
 namespace levin {
@@ -86,39 +85,31 @@ Batch stack_samples(std::span<const Batch> samples) {
 
 namespace {
 
-struct ReadingEpoch {
-  bool set = false;
-  std::int64_t seed = 0;
-  std::int64_t epoch = 0;
-};
-thread_local ReadingEpoch reading;
+/// Seed and epoch.
+thread_local std::optional<std::pair<std::int64_t, std::int64_t>> reading;
 
 }  // namespace
 
 at::Generator sample_generator(std::int64_t index) {
-  const std::uint64_t seed = reading.set ? static_cast<std::uint64_t>(reading.seed) : global_seed().value_or(0);
-  return at::make_generator<at::CPUGeneratorImpl>(sample_seed(seed, reading.epoch, index));
+  const auto outside = [] { return std::pair(static_cast<std::int64_t>(global_seed().value_or(0)), std::int64_t{0}); };
+  const auto [seed, epoch] = reading ? *reading : outside();
+  return at::make_generator<at::CPUGeneratorImpl>(sample_seed(static_cast<std::uint64_t>(seed), epoch, index));
 }
 
 SampleSeedScope::SampleSeedScope(std::int64_t seed, std::int64_t epoch)
-    : outer_set_(reading.set), outer_seed_(reading.seed), outer_epoch_(reading.epoch) {
-  reading = {.set = true, .seed = seed, .epoch = epoch};
-}
+    : outer_(std::exchange(reading, std::pair(seed, epoch))) {}
 
-SampleSeedScope::~SampleSeedScope() { reading = {.set = outer_set_, .seed = outer_seed_, .epoch = outer_epoch_}; }
+SampleSeedScope::~SampleSeedScope() { reading = outer_; }
 
 TensorDataset::TensorDataset(Batch tensors) : tensors_(std::move(tensors)) {
   if (tensors_.empty()) throw MisuseError("TensorDataset: give at least one tensor");
   for (std::size_t position = 0; position < tensors_.size(); ++position) {
     const auto& [name, tensor] = tensors_.items()[position];
-    std::ostringstream place;
-    place << "TensorDataset: tensor " << position;
-    if (!name.empty()) place << " (\"" << name << "\")";
-    if (!tensor.defined() || tensor.dim() == 0) throw MisuseError(place.str() + " has no first dimension to find samples in");
+    const std::string who = format("TensorDataset: tensor {}{}", position, name.empty() ? "" : format(" (\"{}\")", name));
+    if (!tensor.defined() || tensor.dim() == 0) throw MisuseError(who + " has no first dimension to find samples in");
     if (position == 0) size_ = tensor.size(0);
     if (tensor.size(0) != size_) {
-      place << " has " << tensor.size(0) << " samples, the first tensor has " << size_;
-      throw MisuseError(place.str());
+      throw MisuseError(format("{} has {} samples, the first tensor has {}", who, tensor.size(0), size_));
     }
   }
 }

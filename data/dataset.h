@@ -89,9 +89,7 @@ class LEVIN_API SampleSeedScope {
   SampleSeedScope& operator=(const SampleSeedScope&) = delete;
 
  private:
-  bool outer_set_;
-  std::int64_t outer_seed_;
-  std::int64_t outer_epoch_;
+  std::optional<std::pair<std::int64_t, std::int64_t>> outer_;  ///< seed and epoch
 };
 
 /// A dataset that makes one sample at a time, such as a folder of image files.
@@ -122,8 +120,6 @@ class LEVIN_API TensorDataset final : public Dataset {
   /// Of names, shapes, types, and some thousand elements spread over the tensors.
   std::optional<std::uint64_t> fingerprint() const override;
   std::optional<std::int64_t> bytes_to_copy() const override;
-  /// All the data.
-  const Batch& tensors() const { return tensors_; }
 
  private:
   Batch tensors_;

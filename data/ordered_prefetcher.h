@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
+#include <deque>
 #include <functional>
+#include <future>
 #include <latch>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "levin/core/base/unfinished_work.h"
@@ -30,22 +30,20 @@ class OrderedPrefetcher {
   /// not throw. Throws std::system_error when threads cannot be had.
   OrderedPrefetcher(int threads, std::int64_t capacity, const std::function<void()>& on_thread_start = {})
       : capacity_(capacity) {
-    std::latch started(threads);
     try {
       for (int i = 0; i < threads; ++i) {
+        std::latch started(1);
         threads_.emplace_back([this, &started, &on_thread_start] {
           if (on_thread_start) on_thread_start();
           started.count_down();
           run();
         });
+        started.wait();
       }
     } catch (...) {
-      started.count_down(threads - static_cast<int>(threads_.size()));
-      started.wait();
       stop();
       throw;
     }
-    started.wait();
   }
   OrderedPrefetcher(const OrderedPrefetcher&) = delete;
   OrderedPrefetcher& operator=(const OrderedPrefetcher&) = delete;
@@ -54,40 +52,41 @@ class OrderedPrefetcher {
 
   /// Starts a sequence of `count` items. What is left of the one before is dropped; its calls under way end unseen.
   void start(std::int64_t count, Fetch fetch) {
-    auto shared_fetch = std::make_shared<const Fetch>(std::move(fetch));
-    std::vector<Slot> dropped(static_cast<std::size_t>(std::min(count, capacity_)));
+    std::deque<Task> dropped;
     {
       const std::lock_guard lock(mutex_);
-      ++sequence_;
-      count_ = count;
-      next_to_fetch_ = next_to_hand_out_ = 0;
-      fetch_.swap(shared_fetch);
-      slots_.swap(dropped);
+      tasks_.swap(dropped);
     }
-    work_.notify_all();
+    items_.clear();
+    fetch_ = std::make_shared<const Fetch>(std::move(fetch));
+    count_ = count;
+    for (next_to_fetch_ = 0; next_to_fetch_ < std::min(count, capacity_);) fetch_another();
   }
 
   /// The next item, waiting for it if need be; nullopt at the end of the sequence. Throws what fetch threw for this item; the
   /// call after that goes on with the item after it.
   std::optional<T> next() {
-    Slot slot;
-    {
-      std::unique_lock lock(mutex_);
-      if (next_to_hand_out_ == count_) return std::nullopt;
-      Slot& awaited = slots_[slot_of(next_to_hand_out_)];
-      ready_.wait(lock, [&awaited] { return awaited.has_value(); });
-      slot.swap(awaited);
-      ++next_to_hand_out_;
-    }
-    work_.notify_one();
-    if (auto* error = std::get_if<std::exception_ptr>(&*slot)) std::rethrow_exception(*error);
-    return std::get<T>(std::move(*slot));
+    if (items_.empty()) return std::nullopt;
+    std::future<T> item = std::move(items_.front());
+    items_.pop_front();
+    item.wait();
+    fetch_another();
+    return item.get();
   }
 
  private:
-  using Slot = std::optional<std::variant<T, std::exception_ptr>>;
+  using Task = std::packaged_task<T()>;
 
-  std::size_t slot_of(std::int64_t index) const { return static_cast<std::size_t>(index) % slots_.size(); }
+  void fetch_another() {
+    if (next_to_fetch_ == count_) return;
+    Task task([fetch = fetch_, index = next_to_fetch_++] { return (*fetch)(index); });
+    items_.push_back(task.get_future());
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    work_.notify_one();
+  }
 
   void stop() {
     {
@@ -96,58 +95,37 @@ class OrderedPrefetcher {
     }
     work_.notify_all();
     for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-  }
-
-  bool has_work() const {
-    return next_to_fetch_ < count_ && next_to_fetch_ < next_to_hand_out_ + static_cast<std::int64_t>(slots_.size());
-  }
-
-  static Slot make(const Fetch& fetch, std::int64_t index) {
-    try {
-      return Slot(std::in_place, std::in_place_index<0>, fetch(index));
-    } catch (...) {
-      return Slot(std::in_place, std::in_place_index<1>, std::current_exception());
-    }
   }
 
   void run() {
     std::unique_lock lock(mutex_);
     std::optional<UnfinishedWork> unfinished;
     while (true) {
-      if (!has_work()) unfinished.reset();
-      work_.wait(lock, [this] { return stopping_ || has_work(); });
+      if (tasks_.empty()) unfinished.reset();
+      work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
       if (stopping_) return;
       if (!unfinished) unfinished.emplace();
-      const std::int64_t index = next_to_fetch_++;
-      const std::uint64_t sequence = sequence_;
-      std::shared_ptr<const Fetch> fetch = fetch_;
-      lock.unlock();
-      Slot made = make(*fetch, index);
-      fetch.reset();
-      lock.lock();
-      if (sequence == sequence_) {
-        slots_[slot_of(index)].swap(made);
-        ready_.notify_one();
-      } else {
-        // An item of a dropped sequence is destroyed without holding the others up.
+      {
+        Task task = std::move(tasks_.front());
+        tasks_.pop_front();
         lock.unlock();
-        made.reset();
-        lock.lock();
+        task();
+        // With it goes, without holding others up, an item of a dropped sequence.
       }
+      lock.lock();
     }
   }
 
+  // Of the thread that calls start() and next().
   const std::int64_t capacity_;
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable ready_;
-  std::vector<Slot> slots_;  ///< item i lies in slot i modulo their number
   std::shared_ptr<const Fetch> fetch_;
-  std::uint64_t sequence_ = 0;
   std::int64_t count_ = 0;
   std::int64_t next_to_fetch_ = 0;
-  std::int64_t next_to_hand_out_ = 0;
+  std::deque<std::future<T>> items_;  ///< asked for and not handed out
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<Task> tasks_;  ///< that no thread has begun
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -6,7 +6,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/random/seed.h"
-#include "levin/data/sample_seed.h"
+#include "levin/data/distributed_sampler.h"
 
 namespace levin {
 

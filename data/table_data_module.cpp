@@ -9,6 +9,7 @@
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 
@@ -17,7 +18,6 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/options/registry.h"
-#include "levin/data/array_bytes.h"
 #include "levin/data/dataset.h"
 #include "levin/data/reading_options.h"
 
@@ -283,22 +283,20 @@ at::Tensor labels_among(const std::vector<std::string>& classes, const LabelledT
 }
 
 /// These rows of a table.
-std::shared_ptr<LabelledTable> rows_of(const LabelledTable& table, const Dataset& part) {
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(part.size()));
-  std::iota(rows.begin(), rows.end(), 0);
-  const Batch batch = part.get_batch(rows);
+std::shared_ptr<LabelledTable> rows_of(const LabelledTable& table, const Subset& part) {
+  const at::Tensor rows = at::tensor(part.indices(), at::kLong);
   auto taken = std::make_shared<LabelledTable>(table);
-  taken->features = batch[0];
-  taken->labels = batch[1];
+  taken->features = table.features.index_select(0, rows);
+  taken->labels = table.labels.index_select(0, rows);
   return taken;
 }
 
 void check_shape(const TableDataOptions& options, const at::Tensor& features) {
-  const std::optional<std::size_t> elements = array_bytes(options.shape, 1);
+  // As a float, which does not overflow.
+  const double elements = std::accumulate(options.shape.begin(), options.shape.end(), 1.0, std::multiplies<>());
   const std::int64_t of_sample = features[0].numel();
-  if (options.shape.empty() || (elements && static_cast<std::int64_t>(*elements) == of_sample)) return;
-  throw ConfigError(format("shape: holds {} features, a sample of {} has {}",
-                           elements ? std::to_string(*elements) : "more than 2^63", options.path, of_sample));
+  if (options.shape.empty() || elements == static_cast<double>(of_sample)) return;
+  throw ConfigError(format("shape: holds {:.0f} features, a sample of {} has {}", elements, options.path, of_sample));
 }
 
 Value list_of(const at::Tensor& numbers) {

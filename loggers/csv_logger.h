@@ -68,7 +68,6 @@ class LEVIN_API CsvLogger final : public Logger {
  private:
   std::filesystem::path experiment_folder(const RunInfo& run) const;
   std::optional<std::string> version_name() const;
-  std::filesystem::path choose_folder(const RunInfo& run) const;
   void use_folder(const std::filesystem::path& folder);
   /// `rows`: how many of an earlier run's to keep; -1: those before RunInfo::resume_step.
   void prepare(std::unique_ptr<MetricsFile>& file, const std::string& file_name, const RunInfo& run, std::int64_t rows);

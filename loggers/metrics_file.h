@@ -3,11 +3,12 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,28 @@
 namespace levin {
 
 struct MetricRow;
+
+/// Appends a cell as RFC 4180 wants it: quoted when it holds a comma, a quote or a line break.
+void append_csv_text(std::string& line, std::string_view text);
+/// Appends the shortest text that reads back to the same bits, and that readers which guess a column's type from its first rows
+/// take for a float: "1.0", not "1"; "NaN", "inf" and "-inf", which pandas, polars, R and Python's float() all know.
+void append_csv_number(std::string& line, double value);
+void append_csv_number(std::string& line, std::int64_t value);
+
+/// Reads a CSV file record by record, in constant memory. Knows quoted cells and every kind of line end, and passes over empty
+/// lines. A last record without a line end is not given: whoever wrote it was stopped in the middle.
+class CsvReader {
+ public:
+  /// Throws: IoError when the file cannot be opened.
+  explicit CsvReader(const std::filesystem::path& file);
+
+  /// Reads the next record into `cells`; false at the end. Throws: IoError when reading fails.
+  bool next(std::vector<std::string>& cells);
+
+ private:
+  std::filesystem::path file_;
+  std::ifstream stream_;
+};
 
 /// How much of a run may be spent on rewriting its file for new columns.
 struct RewriteBudget {
@@ -69,10 +92,6 @@ class MetricsFile {
 
  private:
   using Row = std::vector<std::pair<std::size_t, std::string>>;  ///< numbers, in the order of their columns
-  struct NameHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
-  };
 
   std::size_t column(std::string_view name);
   bool append_to_file();
@@ -86,7 +105,7 @@ class MetricsFile {
   RewriteBudget budget_;
 
   std::vector<std::string> columns_;
-  std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> column_of_;
+  std::map<std::string, std::size_t, std::less<>> column_of_;
   std::optional<OutputFile> file_;   ///< none before the first flush
   std::size_t columns_in_file_ = 0;  ///< the first of columns_
   std::int64_t size_ = 0;            ///< of the file

@@ -35,8 +35,8 @@ struct Fit {
     Trainer trainer(options);
     module = std::make_shared<ScriptedModule>(scores);
     LoaderList validation;
-    if (validation_batches > 0) validation.push_back(std::make_shared<CountedLoader>(validation_batches));
-    trainer.fit(*module, std::make_shared<CountedLoader>(4), validation, how);
+    if (validation_batches > 0) validation.push_back(FixedLoader::of_rows(validation_batches, 1));
+    trainer.fit(*module, FixedLoader::of_rows(4, 1), validation, how);
     return *this;
   }
   Names files() const { return file_names(folder.path() / "ckpt"); }

@@ -66,8 +66,8 @@ TEST_CASE("in a file progress is one line an epoch and an evaluation") {
    private:
     double& now_;
   } module(now);
-  trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)}, {});
-  trainer.test(module, {std::make_shared<CountedLoader>(3), std::make_shared<CountedLoader>(2)}, {.verbose = false});
+  trainer.fit(module, FixedLoader::of_rows(4, 1), {FixedLoader::of_rows(1, 1)}, {});
+  trainer.test(module, {FixedLoader::of_rows(3, 1), FixedLoader::of_rows(2, 1)}, {.verbose = false});
   // Time spent in validation counts as time, not as slowness.
   const std::vector<std::string> lines = file.lines();
   REQUIRE(lines.size() == 3);
@@ -89,8 +89,8 @@ TEST_CASE("the bar has the learning rate where it is asked for, and one for each
     }
     double second_lr_;
   } equal(0.01), different(0.0005);
-  const auto loader = std::make_shared<CountedLoader>(2);
-  const LoaderList validation{std::make_shared<CountedLoader>(1)};
+  const auto loader = FixedLoader::of_rows(2, 1);
+  const LoaderList validation{FixedLoader::of_rows(1, 1)};
   Trainer(with_bar(1, bar, file.folder.path())).fit(equal, loader, validation);
   Trainer(with_bar(1, bar, file.folder.path())).fit(different, loader, validation);
   Trainer(with_bar(1, bar, file.folder.path())).test(equal, validation, {.verbose = false});
@@ -119,7 +119,7 @@ TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
         shown.append(bytes, static_cast<std::size_t>(count));
       }
     };
-    trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(2)});
+    trainer.fit(module, FixedLoader::of_rows(4, 1), {FixedLoader::of_rows(2, 1)});
     drain();
     CHECK(shown.find("Sanity Checking:") != std::string::npos);
     CHECK(shown.find("Epoch 0:") != std::string::npos);
@@ -128,7 +128,7 @@ TEST_CASE("on a terminal there are bars, for known and unknown lengths") {
     CHECK(shown.find("4/4") != std::string::npos);
     CHECK(shown.find("val_loss=0.500") != std::string::npos);
     shown.clear();
-    Trainer(with_bar(1, bar, folder.path())).fit(module, std::make_shared<CountedLoader>(3, /*tells_size=*/false));
+    Trainer(with_bar(1, bar, folder.path())).fit(module, FixedLoader::of_rows(3, 1, /*knows_size=*/false));
     drain();
     CHECK(shown.find("3/?") != std::string::npos);
     CHECK(shown.find("3/3") == std::string::npos);
@@ -142,7 +142,7 @@ TEST_CASE("refresh_rate 0 shows nothing") {
   const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{.refresh_rate = 0}, file.console);
   Trainer trainer(with_bar(1, bar, file.folder.path()));
   ScriptedModule module({0.5});
-  trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)});
+  trainer.fit(module, FixedLoader::of_rows(4, 1), {FixedLoader::of_rows(1, 1)});
   CHECK(file.lines().empty());
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("a second progress bar is an error before the run, and one of a module
     } module;
     module.bars.assign(own_bars, std::make_shared<ProgressBar>());
     Trainer trainer(options);
-    trainer.fit(module, std::make_shared<CountedLoader>(1));
+    trainer.fit(module, FixedLoader::of_rows(1, 1));
     return trainer.callbacks_of<ProgressBar>().size();
   };
   CHECK(fit() == 1);

@@ -117,7 +117,7 @@ TEST_CASE("an exception's file is replaced by what the run that goes on from it 
     options.callbacks = {std::make_shared<ModelCheckpoint>(saving)};
     ScriptedModule module;
     module.throw_at_batch = throw_at_batch;
-    Trainer(options).fit(module, std::make_shared<CountedLoader>(4), {}, run);
+    Trainer(options).fit(module, FixedLoader::of_rows(4, 1), {}, run);
   };
   CHECK_THROWS_WITH(train(2, {}), "scripted failure");
   CHECK(file_names(folder) == Names{"epoch=0-step=2.ckpt", "last.ckpt"});

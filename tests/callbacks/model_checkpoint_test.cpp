@@ -190,11 +190,13 @@ TEST_CASE("a monitor that nobody logs is an error that names what there is") {
 }
 
 TEST_CASE("a file name that leads out of the folder is refused, unless the folder is an absolute one") {
-  for (const char* name : {"../x", "/tmp/x", "{../../x}"}) {
+  for (const char* name : {"../x", "/tmp/x", "{../../x}", "a/../../x", "{epoch}/../{step}"}) {
     CHECK_THROWS_WITH(ModelCheckpoint({.filename = name}), Catch::Contains("filename is '" + std::string(name) + "'"));
     CHECK_THROWS_AS(ModelCheckpoint({.dirpath = "relative", .filename = name}), ConfigError);
     CHECK_NOTHROW(ModelCheckpoint({.dirpath = "/tmp/folder", .filename = name}));
   }
+  for (const char* name : {"{epoch}", "a/{epoch}", "..a", "{val/loss:.2f}"}) CHECK_NOTHROW(ModelCheckpoint({.filename = name}));
+  CHECK_NOTHROW(ModelCheckpoint({.filename = "{../../x}", .auto_insert_metric_name = false}));
 }
 
 TEST_CASE("the state is Lightning's, and goes round") {
@@ -222,7 +224,7 @@ TEST_CASE("what a signal ends is saved, once, unless that is not wanted; what an
     ScriptedModule module;
     module.throw_at_batch = 6;
     module.by_signal = by_signal;
-    CHECK_THROWS(trainer.fit(module, std::make_shared<CountedLoader>(4)));
+    CHECK_THROWS(trainer.fit(module, FixedLoader::of_rows(4, 1)));
     for (const std::string& file : fit.files()) CHECK(step_of(fit.folder / "ckpt" / file) == 6);
     return fit.files();
   };
@@ -243,14 +245,14 @@ TEST_CASE("without a logger checkpoints go below default_root_dir, and best and 
   options.default_root_dir = folder.path();
   Trainer trainer(options);
   ScriptedModule module({3, 1, 2});
-  trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)});
+  trainer.fit(module, FixedLoader::of_rows(4, 1), {FixedLoader::of_rows(1, 1)});
   CHECK(file_names(folder.path() / "checkpoints") == Names{"epoch=1-step=8.ckpt", "last.ckpt"});
   const at::Tensor newest = module.parameters().front().clone();
-  trainer.test(module, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = "best", .verbose = false});
+  trainer.test(module, {FixedLoader::of_rows(1, 1)}, {.ckpt_path = "best", .verbose = false});
   CHECK_FALSE(at::equal(module.parameters().front(), newest));
   CHECK(at::equal(module.parameters().front(),
                   Checkpoint::load(checkpoint->best_model_path()).tensors.at("state_dict.layer.weight")));
-  trainer.test(module, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = "last", .verbose = false});
+  trainer.test(module, {FixedLoader::of_rows(1, 1)}, {.ckpt_path = "last", .verbose = false});
   CHECK(at::equal(module.parameters().front(), newest));
 }
 
@@ -281,7 +283,7 @@ TEST_CASE("best and last are those of the experiment, by the logger's name, and 
   const auto fit = [&](const std::string& name, std::vector<double> scores) {
     ScriptedModule module(std::move(scores));
     Trainer trainer(options(name, 2));
-    trainer.fit(module, std::make_shared<CountedLoader>(4), {std::make_shared<CountedLoader>(1)});
+    trainer.fit(module, FixedLoader::of_rows(4, 1), {FixedLoader::of_rows(1, 1)});
     return trainer.callback<ModelCheckpoint>()->best_model_path();
   };
   const std::string first = fit("a", {1, 2});
@@ -290,7 +292,7 @@ TEST_CASE("best and last are those of the experiment, by the logger's name, and 
   const auto weight_after = [&](const std::string& ckpt_path) {
     ScriptedModule module;
     Trainer trainer(options("a", 2));
-    trainer.test(module, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = ckpt_path, .verbose = false});
+    trainer.test(module, {FixedLoader::of_rows(1, 1)}, {.ckpt_path = ckpt_path, .verbose = false});
     return module.parameters().front().clone();
   };
   const auto weight_in = [](const std::string& file) { return Checkpoint::load(file).tensors.at("state_dict.layer.weight"); };
@@ -308,11 +310,11 @@ TEST_CASE("an error about a checkpoint names its file") {
     Other() { register_module("more", torch::nn::Linear(1, 1)); }
   } other;
   Trainer trainer(first.options);
-  CHECK_THROWS_WITH(trainer.test(other, {std::make_shared<CountedLoader>(1)}, {.ckpt_path = file}), Contains(file));
+  CHECK_THROWS_WITH(trainer.test(other, {FixedLoader::of_rows(1, 1)}, {.ckpt_path = file}), Contains(file));
   struct TwoOptimizers : ScriptedModule {
     OptimizerSetups configure_optimizers() override { return {}; }
   } two;
-  CHECK_THROWS_WITH(trainer.fit(two, std::make_shared<CountedLoader>(4), {}, {.ckpt_path = file}),
+  CHECK_THROWS_WITH(trainer.fit(two, FixedLoader::of_rows(4, 1), {}, {.ckpt_path = file}),
                     Contains(file) && Contains("optimizers"));
 }
 
@@ -325,7 +327,7 @@ TEST_CASE("two ModelCheckpoints that would write the same files are an error bef
                          std::make_shared<ModelCheckpoint>(std::move(second))};
     ScriptedModule module({1});
     try {
-      Trainer(options).fit(module, std::make_shared<CountedLoader>(1), {std::make_shared<CountedLoader>(1)});
+      Trainer(options).fit(module, FixedLoader::of_rows(1, 1), {FixedLoader::of_rows(1, 1)});
     } catch (const ConfigError& error) {
       return error.what();
     }

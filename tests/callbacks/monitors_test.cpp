@@ -3,10 +3,11 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "levin/callbacks/monitors.h"
+#include "levin/callbacks/memory_growth.h"
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/logger.h"
+#include "levin/core/options/component.h"
 #include "support/file_text.h"
 #include "support/fixed_loader.h"
 #include "support/recording.h"
@@ -47,12 +48,17 @@ class Keeper final : public Module {
   std::vector<at::Tensor> kept;
 };
 
-std::string console_of_fit(Keeper& module, std::int64_t epochs = 8, MemoryMonitorOptions monitor = {}) {
+/// One of the monitors, with this option.
+Component<Callback> monitor(const char* name, const char* option, Value value) {
+  return {Value(name), Value(Value::Map{{option, std::move(value)}})};
+}
+
+std::string console_of_fit(Keeper& module, std::int64_t warn_after_epochs = 4) {
   const TemporaryFolder folder;
   TrainerOptions options = quiet_options();
-  options.max_epochs = epochs;
+  options.max_epochs = 8;
   options.log_file = folder.path() / "console.txt";
-  options.callbacks = {std::make_shared<MemoryMonitor>(monitor)};
+  options.callbacks = {monitor("MemoryMonitor", "warn_after_epochs", warn_after_epochs)};
   Trainer trainer(options);
   trainer.fit(module, FixedLoader::of_rows(4, 2), {FixedLoader::of_rows(3, 2)});
   return read_text(folder.path() / "console.txt");
@@ -75,7 +81,7 @@ TEST_CASE("memory that is allocated once, or in one epoch, is no reason to warn"
   CHECK_THAT(console_of_fit(once), !Contains("Memory grows"));
   Keeper never;
   never.on_epoch = [](Keeper& module) { module.keep(4 * kHalfMb); };
-  CHECK_THAT(console_of_fit(never, 8, {.warn_after_epochs = 0}), !Contains("Memory grows"));
+  CHECK_THAT(console_of_fit(never, 0), !Contains("Memory grows"));
 }
 
 TEST_CASE("memory that grows is told once") {
@@ -95,7 +101,7 @@ TEST_CASE("the memory of each rank is in the rows of an epoch") {
   TrainerOptions options = quiet_options();
   options.max_epochs = 2;
   options.logger = std::static_pointer_cast<Logger>(rows);
-  options.callbacks = {std::make_shared<MemoryMonitor>()};
+  options.callbacks = {Component<Callback>("MemoryMonitor")};
   Keeper module;
   Trainer trainer(options);
   trainer.fit(module, FixedLoader::of_rows(2, 2));
@@ -113,8 +119,8 @@ TEST_CASE("the memory of each rank is in the rows of an epoch") {
 }
 
 TEST_CASE("growth below a kilobyte an epoch cannot be asked for, nor a window without a batch") {
-  CHECK_THROWS_AS(MemoryMonitor({.least_growth_mb = 0}), ConfigError);
-  CHECK_THROWS_AS(ThroughputMonitor({.window_size = 0}), ConfigError);
+  CHECK_THROWS_AS(monitor("MemoryMonitor", "least_growth_mb", 0).get(), ConfigError);
+  CHECK_THROWS_AS(monitor("ThroughputMonitor", "window_size", 0).get(), ConfigError);
 }
 
 TEST_CASE("validation holds no output, batch or loss that the user does not keep") {
@@ -217,7 +223,7 @@ std::vector<MetricRow> rows_of_fit(Counted& module, std::int64_t accumulate = 1)
   options.accumulate_grad_batches = accumulate;
   const auto rows = std::make_shared<Rows>();
   options.logger = rows;
-  options.callbacks = {std::make_shared<ThroughputMonitor>(ThroughputMonitorOptions{.window_size = 4})};
+  options.callbacks = {monitor("ThroughputMonitor", "window_size", 4)};
   Trainer(options).fit(module, FixedLoader::of_rows(12, 2));
   return rows->rows;
 }

@@ -127,22 +127,18 @@ TEST_CASE("several loaders have a file each") {
 
 TEST_CASE("what is not one row for each sample, or differs from batch to batch, is an error that says what to do") {
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH(
-      predict(folder, {},
-              [](const Batch& batch) {
-                return Batch{{"mean", batch["x"].mean()}};
-              }),
-      Contains("predict_step gave 'mean' of shape [] for a batch of 2 samples") && Contains("enable_prediction_writer"));
-  CHECK_THROWS_WITH(predict(folder, {},
-                            [](const Batch& batch) {
-                              return torch::cat({batch["x"], batch["x"]});
-                            }),
-                    Contains("of shape [4, 1] for a batch of 2 samples"));
-  CHECK_THROWS_WITH(predict(folder, {},
-                            [](const Batch& batch) {
-                              return batch.batch_size() == 2 ? Batch{{"a", batch["x"]}} : Batch{{"b", batch["x"]}};
-                            }),
-                    Contains("gave b for batch 1, and a for the first"));
+  const auto check = [&](const std::function<Batch(const Batch&)>& function, const std::string& problem) {
+    CHECK_THROWS_WITH(predict(folder, {}, function), Contains(problem));
+  };
+  const auto mean = [](const Batch& batch) { return Batch{{"mean", batch["x"].mean()}}; };
+  check(mean, "predict_step gave 'mean' of shape [] for a batch of 2 samples");
+  check(mean, "enable_prediction_writer");
+  check([](const Batch& batch) { return torch::cat({batch["x"], batch["x"]}); }, "of shape [4, 1] for a batch of 2 samples");
+  check(
+      [](const Batch& batch) {
+        return Batch{{batch.batch_size() == 2 ? "a" : "b", batch["x"]}};
+      },
+      "gave b for batch 1, and a for the first");
   CHECK_FALSE(fs::exists(folder / "predictions.csv"));
 }
 

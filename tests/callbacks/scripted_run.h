@@ -13,27 +13,18 @@
 #include <vector>
 
 #include "levin/core/base/error.h"
+#include "levin/core/logger.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
+#include "support/fixed_loader.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
 
-/// A given number of batches of one sample each.
-class CountedLoader : public BatchLoader {
- public:
-  explicit CountedLoader(std::int64_t batches, bool tells_size = true) : batches_(batches), tells_size_(tells_size) {}
-  std::optional<std::int64_t> size() const override { return tells_size_ ? std::optional(batches_) : std::nullopt; }
-  void start_epoch(std::int64_t) override { given_ = 0; }
-  std::optional<Batch> next() override {
-    if (given_ == batches_) return std::nullopt;
-    return Batch(torch::ones({1, 2}) * static_cast<double>(++given_));
-  }
-
- private:
-  std::int64_t batches_;
-  bool tells_size_;
-  std::int64_t given_ = 0;
+/// Keeps the rows it is handed.
+struct RowLogger final : Logger {
+  void log_metrics(const MetricRow& row) override { rows.push_back(row); }
+  std::vector<MetricRow> rows;
 };
 
 /// Trains one linear layer. Logs `val_loss` from a list, one entry a validation (the last one stays), and the number of the
@@ -89,7 +80,7 @@ struct ScriptedRun {
   /// Fits a module on so many batches, and gives the Trainer.
   std::unique_ptr<Trainer> fit(Module& module, std::int64_t batches = 2, LoaderList validation = {}) const {
     auto trainer = std::make_unique<Trainer>(options);
-    trainer->fit(module, std::make_shared<CountedLoader>(batches), std::move(validation));
+    trainer->fit(module, FixedLoader::of_rows(batches, 1), std::move(validation));
     return trainer;
   }
 

@@ -197,12 +197,20 @@ TEST_CASE("what is no array of numbers is refused, with the reason") {
                                                                   {"missing", "No such file"}}) {
     CHECK_THROWS_WITH(npy(name), Contains(std::string(name) + ".npy") && Contains(reason));
   }
-  for (const auto& [shape, reason] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"(4000000000, 4000000000, 4)", "absurd"}, {"(400000000000,)", "promises 3200000000000 bytes of data, it has 0"}}) {
-    const std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': " + std::string(shape) + ", }";
-    const std::string file = std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header;
+  for (const auto& [header, reason] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"'fortran_order': False, 'shape': (4000000000, 4000000000, 4), ", "absurd"},
+           {"'fortran_order': False, 'shape': (400000000000,), ", "promises 3200000000000 bytes of data, it has 0"},
+           {"'fortran_order': False, ", "lacks descr, fortran_order or shape"},
+           {"'fortran_order': False, 'shape': (), 'x': 1", "unknown key 'x'"},
+           {"'fortran_order': 1, 'shape': ()", "cannot be read"},
+           {"'fortran_order': False, 'shape': (-1,)", "the shape in its header cannot be read"},
+           {"'fortran_order': False, 'shape': ()) ", "cannot be read"}}) {
+    const std::string text = "{'descr': '<f8', " + std::string(header) + "}";
+    const std::string file = std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(text.size()) + '\0' + text;
     CHECK_THROWS_WITH(levin::parse_npy(file, "a.npy"), Contains("a.npy") && Contains(reason));
   }
+  const std::string long_header = std::string("\x93NUMPY\x02\x00\x00\x00\x02\x00", 12) + std::string(1 << 17, ' ');
+  CHECK_THROWS_WITH(levin::parse_npy(long_header, "a.npy"), Contains("131072 bytes is too long"));
 }
 
 TEST_CASE("IDX files are read, compressed ones too") {

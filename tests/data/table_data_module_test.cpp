@@ -11,15 +11,12 @@
 #include "levin/core/options/registry.h"
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
-#include "levin/data/dataset_data_module.h"
 #include "levin/data/table_data_module.h"
 #include "support/standardized_rows.h"
 #include "support/temporary_folder.h"
 
 using Catch::Matchers::Contains;
 using levin::Batch;
-using levin::DatasetDataModule;
-using levin::DatasetDataOptions;
 using levin::Registry;
 using levin::Stage;
 using levin::TableDataModule;
@@ -406,15 +403,22 @@ TEST_CASE("datasets and a sampler by name give loaders") {
   CHECK(data->hparams().at("train_dataset").at("init_args").at("length") == Value(3));
 }
 
-TEST_CASE("datasets as objects, in a new order or as they are") {
-  const auto dataset = std::make_shared<levin::TensorDataset>(Batch(torch::arange(100)));
-  DatasetDataOptions options{.train_dataset = std::shared_ptr<levin::Dataset>(dataset), .batch_size = 7};
-  CHECK(numbers_of(DatasetDataModule(options).train_dataloader()) != numbers_of(std::make_shared<levin::DataLoader>(dataset)));
-  options.shuffle = false;
-  CHECK(numbers_of(DatasetDataModule(options).train_dataloader()) == numbers_of(std::make_shared<levin::DataLoader>(dataset)));
-  options.drop_last = true;
-  CHECK(numbers_of(DatasetDataModule(options).train_dataloader()).size() == 98);
-  CHECK(DatasetDataModule(DatasetDataOptions{}).train_dataloader() == nullptr);
+TEST_CASE("datasets in a new order or as they are") {
+  Value args(Value::Map{});
+  args["batch_size"] = 7;
+  const auto train_loader = [&args] {
+    return Registry<levin::DataModule>::instance().make("DatasetDataModule", args)->train_dataloader();
+  };
+  CHECK(train_loader() == nullptr);
+  args["train_dataset"]["class_path"] = "EvenNumbers";
+  args["train_dataset"]["init_args"]["length"] = 100;
+  Numbers in_order(100);
+  for (std::int64_t index = 0; index < 100; ++index) in_order[static_cast<std::size_t>(index)] = 2 * index;
+  CHECK(numbers_of(train_loader()) != in_order);
+  args["shuffle"] = false;
+  CHECK(numbers_of(train_loader()) == in_order);
+  args["drop_last"] = true;
+  CHECK(numbers_of(train_loader()).size() == 98);
 }
 
 TEST_CASE("a dataset that is not registered is an error") {

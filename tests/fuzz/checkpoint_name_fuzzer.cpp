@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (choice & 2) metrics["epoch"] = metric;
   const std::string pattern(bytes.rest());
   try {
-    const std::string name = levin::CheckpointName(pattern, (choice & 1) != 0).fill(epoch, step, metrics);
+    const std::string name = levin::checkpoint_name(pattern, (choice & 1) != 0, epoch, step, metrics);
     // A field takes three characters, and writes at most a float with all its digits, padded.
     FUZZ_CHECK(name.size() <= 300 * (pattern.size() + 1), name);
     FUZZ_CHECK(name.find('\0') == std::string::npos || pattern.find('\0') != std::string::npos, pattern);

@@ -9,12 +9,10 @@
 #include "levin/core/base/error.h"
 #include "levin/core/options/registry.h"
 #include "levin/loggers/csv_logger.h"
-#include "levin/loggers/log_folder.h"
 #include "loggers/csv_table.h"
 
 using levin::CsvLogger;
 using levin::CsvLoggerOptions;
-using levin::make_next_version_folder;
 using levin::MetricMap;
 using levin::MetricRow;
 using levin::RunInfo;
@@ -224,20 +222,24 @@ TEST_CASE("a second run with the same logger goes on in the same file") {
   CHECK_FALSE(fs::exists(folder / "logs/version_1"));
 }
 
-TEST_CASE("a version folder used again without resuming keeps the old file") {
+TEST_CASE("a version folder used again without resuming keeps the old files, under the first free names, where they differ") {
   const TemporaryFolder folder;
-  for (const double value : {1.0, 2.0, 3.0}) {
+  for (const double value : {1.0, 2.0, 2.0, 3.0}) {
     CsvLogger logger({.version = "mine"});
     start(logger, run_in(folder.path()));
     logger.log_metrics(row_of(0, {{"loss", value}}));
     logger.log_hyperparams(Value(Value::Map{{"value", value}}));
     logger.finalize("success");
   }
-  CHECK(read_text(folder / "logs/mine/metrics.csv") == "epoch,loss,step\n0,3.0,0\n");
-  CHECK(read_text(folder / "logs/mine/metrics.csv.bak-1") == "epoch,loss,step\n0,1.0,0\n");
-  CHECK(read_text(folder / "logs/mine/metrics.csv.bak-2") == "epoch,loss,step\n0,2.0,0\n");
-  CHECK(read_text(folder / "logs/mine/hparams.yaml") == "value: 3.0\n");
-  CHECK(read_text(folder / "logs/mine/hparams.yaml.bak-1") == "value: 1.0\n");
+  const auto check = [&](const std::string& ending, const std::string& loss, const std::string& hparam) {
+    CHECK(read_text(folder / ("logs/mine/metrics.csv" + ending)) == "epoch,loss,step\n0," + loss + ",0\n");
+    if (!hparam.empty()) CHECK(read_text(folder / ("logs/mine/hparams.yaml" + ending)) == "value: " + hparam + "\n");
+  };
+  check("", "3.0", "3.0");
+  check(".bak-1", "1.0", "1.0");
+  check(".bak-2", "2.0", "2.0");
+  check(".bak-3", "2.0", "");
+  CHECK_FALSE(fs::exists(folder / "logs/mine/hparams.yaml.bak-3"));
 }
 
 namespace {
@@ -299,45 +301,32 @@ TEST_CASE("a logger used before its run started is misused; a place that cannot 
   CHECK_NOTHROW(logger.save());
   CHECK_NOTHROW(logger.finalize("failed"));
   CHECK_THROWS_WITH(CsvLogger({.save_dir = "/proc/levin"}).open(run_in("/tmp")), Catch::Contains("/proc/levin"));
+  const TemporaryFolder folder;
+  std::ofstream(folder / "logs") << "a file in the place of a folder";
+  CHECK_THROWS_AS(logger.open(run_in(folder.path())), levin::IoError);
+  CHECK_THROWS_WITH(logger.open(run_in(folder.path())), Catch::Contains((folder / "logs").string()));
 }
 
 TEST_CASE("the next version is one above the highest") {
   const TemporaryFolder folder;
-  CHECK(make_next_version_folder(folder / "logs") == folder / "logs/version_0");
-  CHECK(make_next_version_folder(folder / "logs") == folder / "logs/version_1");
+  const auto next = [&] { return CsvLogger().open(run_in(folder.path())); };
+  CHECK(next() == folder / "logs/version_0");
+  CHECK(next() == folder / "logs/version_1");
   for (const char* name :
        {"version_7", "version_x", "version_", "version_-9", "version_99x", "other", "version_99999999999999999999"}) {
     fs::create_directories(folder / "logs" / name);
   }
-  CHECK(make_next_version_folder(folder / "logs") == folder / "logs/version_8");
+  CHECK(next() == folder / "logs/version_8");
   fs::remove(folder / "logs/version_1");
-  CHECK(make_next_version_folder(folder / "logs") == folder / "logs/version_9");
+  CHECK(next() == folder / "logs/version_9");
 }
 
 TEST_CASE("runs that start at the same moment get folders of their own") {
   const TemporaryFolder folder;
   constexpr int kRuns = 16;
-  std::vector<fs::path> made(kRuns);
+  std::vector<std::string> made(kRuns);
   std::vector<std::thread> runs;
-  for (fs::path& path : made) runs.emplace_back([&] { path = make_next_version_folder(folder / "logs"); });
+  for (std::string& path : made) runs.emplace_back([&] { path = CsvLogger().open(run_in(folder.path())); });
   for (std::thread& run : runs) run.join();
-  CHECK(std::set<fs::path>(made.begin(), made.end()).size() == kRuns);
-}
-
-TEST_CASE("a file in the place of a folder is an error with its path") {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "logs") << "x";
-  CHECK_THROWS_AS(make_next_version_folder(folder / "logs"), levin::IoError);
-  CHECK_THROWS_WITH(make_next_version_folder(folder / "logs"), Catch::Contains((folder / "logs").string()));
-  CHECK_THROWS_AS(levin::make_folder("/proc/levin"), levin::IoError);
-}
-
-TEST_CASE("a file is set aside under the first free name, and written anew only with other content") {
-  const TemporaryFolder folder;
-  for (const char* text : {"a", "a", "b", "c"}) levin::write_file(folder / "hparams.yaml", text);
-  CHECK(read_text(folder / "hparams.yaml") == "c");
-  CHECK(read_text(folder / "hparams.yaml.bak-1") == "a");
-  CHECK(read_text(folder / "hparams.yaml.bak-2") == "b");
-  CHECK(levin::set_aside(folder / "hparams.yaml") == folder / "hparams.yaml.bak-3");
-  CHECK_FALSE(fs::exists(folder / "hparams.yaml"));
+  CHECK(std::set<std::string>(made.begin(), made.end()).size() == kRuns);
 }

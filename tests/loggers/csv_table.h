@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "levin/core/logger.h"
-#include "levin/loggers/csv_text.h"
+#include "levin/loggers/metrics_file.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 

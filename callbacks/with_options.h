@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "levin/core/base/fwd.h"
+#include "levin/core/options/options.h"
+
+namespace levin {
+
+/// A Base, which is Callback or Profiler, that is made with options: it checks them, keeps them, and tells them as its
+/// settings.
+template <class Base, class O>
+class LEVIN_API WithOptions : public Base {
+ public:
+  using Options = O;
+
+  Value settings() const override { return write_options(options_); }
+  const O& options() const { return options_; }
+
+ protected:
+  /// Throws ConfigError as checked() does.
+  WithOptions(const std::string& class_name, O options) : options_(checked(class_name, std::move(options))) {}
+
+  O options_;
+};
+
+}  // namespace levin
