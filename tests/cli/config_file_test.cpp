@@ -5,18 +5,16 @@
 
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 
-using levin::Value;
-using levin::cli::annotated_yaml;
-using levin::cli::read_yaml_file;
-using levin::cli::save_config;
-using levin::cli::SourceText;
-using levin::cli::YamlPath;
+using namespace levin;
+using namespace levin::cli;
+using namespace levin::test;
 
 namespace {
 
-Value read(const std::string& text) { return levin::cli::read_yaml(SourceText("run.yaml", text)); }
+Value read(const std::string& text) { return read_yaml(SourceText("run.yaml", text)); }
 
 std::string path_as_comment(const YamlPath& path) {
   std::string text;
@@ -27,7 +25,7 @@ std::string path_as_comment(const YamlPath& path) {
 }  // namespace
 
 TEST_CASE("a configuration is saved into a folder that is made, and reads back equal") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Value config = read("{a: {b: 1.0, c: [x, null]}}");
   const auto file = save_config(config, folder / "logs/version_0");
   CHECK(file == folder / "logs/version_0/config.yaml");
@@ -36,7 +34,7 @@ TEST_CASE("a configuration is saved into a folder that is made, and reads back e
 }
 
 TEST_CASE("config.yaml is that of the latest run, and none that differs is overwritten") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const auto with = [](int number) { return Value(Value::Map{{"n", number}}); };
   CHECK(save_config(with(1), folder.path()) == folder / "config.yaml");
   CHECK(save_config(with(1), folder.path()) == folder / "config.yaml");
@@ -50,7 +48,7 @@ TEST_CASE("config.yaml is that of the latest run, and none that differs is overw
 }
 
 TEST_CASE("nothing is written through links that lie in the folder") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   std::ofstream(folder / "victim") << "precious";
   for (const char* name : {"config.yaml.partial", "config_1.yaml"}) {
     std::filesystem::create_symlink(folder / "victim", folder / name);
@@ -60,16 +58,14 @@ TEST_CASE("nothing is written through links that lie in the folder") {
   CHECK(file == folder / "config.yaml");
   CHECK_FALSE(std::filesystem::exists(folder / "nowhere"));
   CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(file)));
-  std::string kept;
-  std::getline(std::ifstream(folder / "victim"), kept);
-  CHECK(kept == "precious");
+  CHECK(read_text(folder / "victim") == "precious");
 }
 
 TEST_CASE("a folder that cannot be written to is an error that says so") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   std::ofstream(folder / "file") << "in the way";
-  CHECK_THROWS_AS(save_config(Value(1), folder / "file"), levin::IoError);
-  CHECK_THROWS_AS(save_config(Value(1), folder / "file" / "below"), levin::IoError);
+  CHECK_THROWS_AS(save_config(Value(1), folder / "file"), IoError);
+  CHECK_THROWS_AS(save_config(Value(1), folder / "file" / "below"), IoError);
 }
 
 TEST_CASE("comments stand above their keys, with the same indent") {

@@ -5,12 +5,13 @@
 #include "cli/fake_classes.h"
 #include "levin/cli/yaml_reader.h"
 
-using levin::Value;
-using levin::cli::topic_help;
+using namespace levin;
+using namespace levin::cli;
+using namespace levin::test;
 
 namespace {
 
-const bool kRegistered = (levin::test::register_fake_classes(), true);
+const bool kRegistered = (register_fake_classes(), true);
 
 }  // namespace
 
@@ -45,11 +46,10 @@ TEST_CASE("help on something unknown says what was meant") {
 }
 
 TEST_CASE("comments of a configuration are the help of its options, inside classes too") {
-  const Value config =
-      levin::cli::read_yaml(levin::cli::SourceText("run.yaml",
-                                                   "{trainer: {max_epochs: 1, callbacks: [{class_path: FakeStopper, init_args: "
-                                                   "{mode: min}}]}, model: {class_path: FakeNet, init_args: {lr: 1.0}}}"));
-  const auto comment = levin::cli::config_comments(config);
+  const Value config = read_yaml(SourceText("run.yaml",
+                                            "{trainer: {max_epochs: 1, callbacks: [{class_path: FakeStopper, init_args: "
+                                            "{mode: min}}]}, model: {class_path: FakeNet, init_args: {lr: 1.0}}}"));
+  const auto comment = config_comments(config);
   CHECK_THAT(comment({"trainer", "max_epochs"}), Catch::Contains("epochs"));
   CHECK(comment({"trainer", "callbacks", "0", "init_args", "mode"}) == "Better is (one of min, max)");
   CHECK(comment({"model", "init_args", "lr"}) == "Learning rate (at least 0)");
@@ -58,7 +58,7 @@ TEST_CASE("comments of a configuration are the help of its options, inside class
 }
 
 TEST_CASE("the JSON Schema describes sections, classes and their arguments") {
-  const Value schema = levin::cli::config_schema();
+  const Value schema = config_schema();
   CHECK(schema.at("$schema") == Value("https://json-schema.org/draft/2020-12/schema"));
   CHECK(schema.at("additionalProperties") == Value(false));
   CHECK(schema.at("properties").at("trainer").at("$ref") == Value("#/$defs/sections/properties/trainer"));
@@ -73,5 +73,5 @@ TEST_CASE("the JSON Schema describes sections, classes and their arguments") {
   CHECK(rules[0].at("if").at("properties").at("class_path").at("pattern") == Value("^(.*[.:])?(FakeDeepNet)$"));
   const Value& arguments = rules[0].at("then").at("properties").at("init_args").at("anyOf").as_list().at(0);
   CHECK(arguments.at("properties").at("depth").at("anyOf").as_list().at(0).at("maximum") == Value(50));
-  CHECK_THAT(levin::cli::json_text(schema), Catch::StartsWith("{\n  \"$schema\": "));
+  CHECK_THAT(json_text(schema), Catch::StartsWith("{\n  \"$schema\": "));
 }

@@ -9,13 +9,10 @@
 #include "levin/core/options/registry.h"
 #include "support/temporary_folder.h"
 
-using levin::Mark;
-using levin::Value;
-using levin::cli::check_stamps;
-using levin::cli::check_stamps_in;
-using levin::cli::find_plugin;
-using levin::cli::load_plugin;
-using levin::cli::StampCheck;
+using namespace levin;
+using namespace levin::cli;
+using namespace levin::test;
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -43,7 +40,7 @@ std::string stamp(const std::string& levin, const std::string& torch, const std:
 }  // namespace
 
 TEST_CASE("a plug-in is found as written and beside the file that names it") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   std::ofstream(folder / "libmine.so") << "";
   CHECK(find_plugin(named((folder / "libmine.so").string(), "run.yaml")) == folder / "libmine.so");
   CHECK(find_plugin(named("libmine.so", (folder / "run.yaml").string())) == folder / "libmine.so");
@@ -52,11 +49,11 @@ TEST_CASE("a plug-in is found as written and beside the file that names it") {
                         Catch::Contains((folder / "libother.so").string()) && Catch::Contains("lib/levin/plugins/libother.so"));
   CHECK_THROWS_WITH(find_plugin(named(folder.path(), "run.yaml")), Catch::Contains("there is no plug-in"));
   CHECK_THROWS_WITH(find_plugin(named("", "run.yaml")), Catch::Contains("empty"));
-  CHECK_THROWS_AS(find_plugin(Value(1.5)), levin::ConfigError);
+  CHECK_THROWS_AS(find_plugin(Value(1.5)), ConfigError);
 }
 
 TEST_CASE("a plug-in beside the file that names it goes before one in the working folder") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const fs::path before = fs::current_path();
   fs::create_directories(folder / "working/more");
   fs::create_directories(folder / "yaml/more");
@@ -80,15 +77,14 @@ TEST_CASE("a plug-in beside the file that names it goes before one in the workin
 TEST_CASE("the classes of a plug-in are there after it is loaded, once") {
   load_plugin(LEVIN_TEST_GOOD_PLUGIN, Mark{});
   load_plugin(LEVIN_TEST_GOOD_PLUGIN, Mark{});
-  const auto logger = levin::Registry<levin::Logger>::instance().make("FromPlugin", Value());
+  const auto logger = Registry<Logger>::instance().make("FromPlugin", Value());
   REQUIRE(logger);
   CHECK(logger->name() == "from_plugin");
-  CHECK_THROWS_AS(levin::Registry<levin::Logger>::instance().make("FromPlugin", Value(Value::Map{{"volume", -1}})),
-                  levin::ConfigError);
+  CHECK_THROWS_AS(Registry<Logger>::instance().make("FromPlugin", Value(Value::Map{{"volume", -1}})), ConfigError);
 }
 
 TEST_CASE("a plug-in that cannot be used is an error that says why") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   std::ofstream(folder / "text.so") << "no library at all";
   const Mark mark{"run.yaml", 2, 3};
   CHECK_THROWS_WITH(load_plugin(folder / "text.so", mark),
@@ -165,7 +161,7 @@ TEST_CASE("a plug-in from before stamps is known by the registry that it asks fo
 }
 
 TEST_CASE("stamps are read from a file") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   std::ofstream(folder / "libmine.so") << library_with(stamp("9.9", "", "1", "1017"));
   std::ofstream(folder / "empty.so");
   CHECK(check_stamps(folder / "libmine.so").misfit.find("levin 9.9") != std::string::npos);

@@ -1,13 +1,11 @@
 // What a rank sends at a boundary: frames, and the new metrics of the second exchange.
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <vector>
 
+#include "fuzz/fuzz.h"
 #include "levin/core/base/error.h"
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
@@ -45,7 +43,7 @@ void read_frames(std::span<const std::byte>& input) {
   try {
     require_same_boundary(headers);
     for (const FrameHeader& header : headers) {
-      if (header.new_metrics_bytes > kMostNewMetricsBytes || header.hook >= Hook::kCount) std::abort();
+      FUZZ_CHECK(header.new_metrics_bytes <= kMostNewMetricsBytes && header.hook < Hook::kCount, "header");
     }
   } catch (const DesyncError&) {
   }
@@ -67,7 +65,7 @@ void read_news(std::span<const std::byte> bytes) {
   try {
     const NewMetrics new_metrics = unpack_new_metrics(bytes);
     const std::vector<std::byte> again = pack(new_metrics);
-    if (again.size() != bytes.size() || std::memcmp(again.data(), bytes.data(), again.size()) != 0) std::abort();
+    FUZZ_CHECK(std::ranges::equal(again, bytes), "new metrics");
     static_cast<void>(merge(std::vector<NewMetrics>{new_metrics, new_metrics}));
   } catch (const Error&) {
   }

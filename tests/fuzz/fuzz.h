@@ -19,6 +19,16 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
+/// Gives an input to a target, which may refuse it with an error of this kind.
+template <class Refusal, class Target>
+int run(const std::uint8_t* data, std::size_t size, const Target& target) {
+  try {
+    target(text_of(data, size));
+  } catch (const Refusal&) {
+  }
+  return 0;
+}
+
 /// Ends the program as a crash does, so that libFuzzer keeps the input.
 [[noreturn]] inline void fail(const char* what, const std::string& detail) {
   std::fprintf(stderr, "%s\n%s\n", what, detail.c_str());

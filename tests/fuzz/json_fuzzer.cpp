@@ -4,11 +4,9 @@
 #include "levin/core/options/value_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    const levin::Value value = levin::parse_json(levin::fuzz::text_of(data, size));
+  return levin::fuzz::run<levin::IoError>(data, size, [](std::string_view input) {
+    const levin::Value value = levin::parse_json(input);
     const std::string written = levin::to_json(value);
     FUZZ_CHECK(levin::fuzz::same(levin::parse_json(written), value), written);
-  } catch (const levin::IoError&) {
-  }
-  return 0;
+  });
 }

@@ -5,11 +5,9 @@
 #include "levin/core/options/value_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    const levin::Pickle pickle(levin::fuzz::text_of(data, size));
+  return levin::fuzz::run<levin::IoError>(data, size, [](std::string_view input) {
+    const levin::Pickle pickle(input);
     const levin::Value plain = levin::PlainValues(pickle.bytes()).of(pickle.root());
     FUZZ_CHECK(levin::parse_json(levin::to_json(plain)).size() == plain.size(), levin::to_json(plain));
-  } catch (const levin::IoError&) {
-  }
-  return 0;
+  });
 }

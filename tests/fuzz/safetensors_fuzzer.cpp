@@ -4,9 +4,9 @@
 #include "levin/core/checkpoint/safetensors_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    const levin::SafetensorsHeader header = levin::parse_safetensors(levin::fuzz::text_of(data, size));
-    FUZZ_CHECK(header.data_offset + header.data_size == size, std::to_string(header.data_offset));
+  return levin::fuzz::run<levin::IoError>(data, size, [](std::string_view input) {
+    const levin::SafetensorsHeader header = levin::parse_safetensors(input);
+    FUZZ_CHECK(header.data_offset + header.data_size == input.size(), std::to_string(header.data_offset));
     std::uint64_t bytes = 0;
     for (const auto& [name, tensor] : header.tensors) {
       FUZZ_CHECK(tensor.begin <= tensor.end && tensor.end <= header.data_size, name);
@@ -17,7 +17,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string written = levin::write_safetensors_header(header) + std::string(header.data_size, '\0');
     const levin::SafetensorsHeader again = levin::parse_safetensors(written);
     FUZZ_CHECK(again.metadata == header.metadata && again.tensors.size() == header.tensors.size(), written);
-  } catch (const levin::IoError&) {
-  }
-  return 0;
+  });
 }

@@ -1,10 +1,7 @@
 // What is found in the run's store: posts of ranks, failures, and the messages of its own protocol, in pieces.
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string_view>
 
+#include "fuzz/fuzz.h"
 #include "levin/core/base/error.h"
 #include "levin/strategies/store/store_message.h"
 
@@ -17,10 +14,10 @@ constexpr std::size_t kLargestRequest = 64 << 10;
 
 void read_values(const std::string& text) {
   if (const auto post = post_from_text(text)) {
-    if (!post_from_text(to_text(*post)) || describe(post->where).empty()) std::abort();
+    FUZZ_CHECK(post_from_text(to_text(*post)) && !describe(post->where).empty(), text);
   }
   if (const auto failure = failure_from_text(text, kRanks)) {
-    if (failure->rank < 0 || failure->rank >= kRanks || !failure_from_text(to_text(*failure), kRanks)) std::abort();
+    FUZZ_CHECK(failure->rank >= 0 && failure->rank < kRanks && failure_from_text(to_text(*failure), kRanks), text);
   }
 }
 
@@ -34,7 +31,7 @@ void read_messages(std::string_view bytes, std::size_t step) {
       const StoreMessage answer = table.answer(*message);
       StoreMessageReader again;
       again.add(encode(answer));
-      if (!again.next(kLargestMessage)) std::abort();
+      FUZZ_CHECK(again.next(kLargestMessage), "answer");
     }
   }
 }
@@ -43,11 +40,7 @@ void read_messages(std::string_view bytes, std::size_t step) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::string_view text = fuzz::text_of(data, size).substr(1);
   read_values(std::string(text));
-  try {
-    read_messages(text, std::size_t{1} + data[0]);
-  } catch (const DesyncError&) {
-  }
-  return 0;
+  return fuzz::run<DesyncError>(data, size, [&](std::string_view) { read_messages(text, std::size_t{1} + data[0]); });
 }

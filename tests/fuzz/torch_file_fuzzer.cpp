@@ -44,14 +44,12 @@ void check_weights(const levin::PickleValue& root, const std::string& key) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    const std::string_view bytes = levin::fuzz::text_of(data, size);
+  return levin::fuzz::run<levin::IoError>(data, size, [](std::string_view input) {
+    const std::string_view bytes = input;
     levin::refuse_other_formats(bytes);
     const levin::TorchArchive archive(bytes);
     check_tensors(archive, archive.root());
     for (const char* key : {"", "model", "a.b.c"}) check_weights(archive.root(), key);
     for (const levin::ZipEntry& entry : archive.zip().entries()) archive.zip().is_whole(entry);
-  } catch (const levin::IoError&) {
-  }
-  return 0;
+  });
 }

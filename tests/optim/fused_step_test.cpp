@@ -2,9 +2,11 @@
 #include <torch/torch.h>
 
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <functional>
 #include <map>
 
+#include "levin/core/base/text.h"
 #include "levin/optim/optimizers.h"
 
 namespace {
@@ -23,7 +25,10 @@ struct Kind {
 };
 
 template <class Plain, class Fused, class Options>
-Kind kind(std::string name, std::string kernel, Options options) {
+Kind kind(const std::string& option, Options options) {
+  const std::string name = levin::class_name_of(typeid(Fused));
+  std::string kernel = "aten::_fused_" + name + "_";
+  std::transform(kernel.begin(), kernel.end(), kernel.begin(), [](unsigned char letter) { return std::tolower(letter); });
   const auto groups = [options](const std::vector<at::Tensor>& first, const std::vector<at::Tensor>& second) {
     auto other = std::make_unique<Options>(options);
     other->lr(options.lr() * 0.25);
@@ -32,25 +37,17 @@ Kind kind(std::string name, std::string kernel, Options options) {
     made.emplace_back(second, std::move(other));
     return made;
   };
-  return {std::move(name), std::move(kernel),
+  return {name + " " + option, kernel,
           [=](const auto& first, const auto& second) { return std::make_shared<Plain>(groups(first, second), options); },
           [=](const auto& first, const auto& second) { return std::make_shared<Fused>(groups(first, second), options); }};
 }
 
 std::vector<Kind> kinds() {
   namespace optim = torch::optim;
-  const auto sgd = [](const char* name, optim::SGDOptions options) {
-    return kind<optim::SGD, levin::SGD>(std::string("SGD ") + name, "aten::_fused_sgd_", options);
-  };
-  const auto adam = [](const char* name, optim::AdamOptions options) {
-    return kind<optim::Adam, levin::Adam>(std::string("Adam ") + name, "aten::_fused_adam_", options);
-  };
-  const auto adamw = [](const char* name, optim::AdamWOptions options) {
-    return kind<optim::AdamW, levin::AdamW>(std::string("AdamW ") + name, "aten::_fused_adamw_", options);
-  };
-  const auto adagrad = [](const char* name, optim::AdagradOptions options) {
-    return kind<optim::Adagrad, levin::Adagrad>(std::string("Adagrad ") + name, "aten::_fused_adagrad_", options);
-  };
+  constexpr auto sgd = kind<optim::SGD, levin::SGD, optim::SGDOptions>;
+  constexpr auto adam = kind<optim::Adam, levin::Adam, optim::AdamOptions>;
+  constexpr auto adamw = kind<optim::AdamW, levin::AdamW, optim::AdamWOptions>;
+  constexpr auto adagrad = kind<optim::Adagrad, levin::Adagrad, optim::AdagradOptions>;
   return {sgd("", optim::SGDOptions(0.05)),
           sgd("weight_decay", optim::SGDOptions(0.05).weight_decay(0.1)),
           sgd("momentum", optim::SGDOptions(0.05).momentum(0.9)),

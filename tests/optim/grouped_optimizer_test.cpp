@@ -10,6 +10,7 @@
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
+#include "support/error_of.h"
 #include "support/sign_descent.h"
 
 using namespace levin;
@@ -90,16 +91,6 @@ TEST_CASE("parameters are divided by name, in C++ too: the first list that match
         Names{{}, {"backbone.bias", "norm.bias"}, {"backbone.weight", "norm.weight"}});
 }
 
-TEST_CASE("an optimizer is made of divided parameters as the documentation shows") {
-  Network network;
-  const auto groups = parameter_groups(network, {{"bias", "norm"}});
-  auto optimizer = std::make_shared<torch::optim::AdamW>(groups[1], torch::optim::AdamWOptions(1e-3).weight_decay(0.1));
-  auto no_decay = std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(1e-3).weight_decay(0));
-  optimizer->param_groups().emplace_back(groups[0], std::move(no_decay));
-  CHECK(network.names_of(*optimizer) ==
-        Names{{"backbone.weight", "head.weight"}, {"backbone.bias", "norm.weight", "norm.bias", "head.bias"}});
-}
-
 TEST_CASE("a parameter that two modules share is in one group") {
   Network network;
   network.register_module("tail", network.named_children()["head"]);
@@ -168,19 +159,14 @@ TEST_CASE("every optimizer steps with groups, those with state from the beginnin
 
 TEST_CASE("options of a group that the class does not have, or that are out of range, are errors at their place") {
   Network network;
-  const auto problem = [&](const char* class_path, Value::Map options, NamePatterns no_decay = {}) -> std::string {
+  const auto problem = [&](const char* class_path, Value::Map options, NamePatterns no_decay = {}) {
     ParameterGroupOptions groups;
     groups.no_decay = std::move(no_decay);
     Value marked(std::move(options));
     marked.set_mark(Mark{"run.yaml", 5, 1});
     for (auto& entry : marked.as_map()) entry.second.set_mark(Mark{"run.yaml", 5, 9});
     groups.groups = {{{"bias"}, marked}};
-    try {
-      made(network, class_path, {}, groups);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<ConfigError>([&] { made(network, class_path, {}, groups); });
   };
   CHECK_THAT(problem("AdamW", {{"lrr", 0.1}}), Catch::StartsWith("run.yaml:5:9: ") && Contains("did you mean 'lr'?"));
   CHECK(problem("AdamW", {{"lr", -1.0}}) == "run.yaml:5:9: groups: lr: must be at least 0, got float -1.0");

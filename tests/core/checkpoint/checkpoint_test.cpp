@@ -1,6 +1,7 @@
 #include "levin/core/checkpoint/checkpoint.h"
 
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -10,11 +11,16 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <random>
 #include <set>
 
 #include "levin/core/base/error.h"
+#include "support/error_of.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
+
+using namespace levin;
+using namespace levin::test;
 
 namespace {
 
@@ -23,8 +29,6 @@ void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
 }
 
 using Catch::Matchers::Contains;
-using levin::Checkpoint;
-using levin::Value;
 
 // Equal type, shape and bytes.
 bool identical(const at::Tensor& left, const at::Tensor& right) {
@@ -46,10 +50,21 @@ void write_with_time(const std::filesystem::path& file, double value, int age_in
   std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(age_in_hours));
 }
 
+// Saves generation after generation over the same file, until it is killed.
+[[noreturn]] void save_for_ever(const std::filesystem::path& file, std::int64_t first, int started) {
+  for (std::int64_t generation = first;; ++generation) {
+    Checkpoint checkpoint;
+    checkpoint.manifest["generation"] = generation;
+    checkpoint.tensors["weight"] = at::full({50000}, static_cast<double>(generation), at::kDouble);
+    checkpoint.save(file);
+    if (generation == first && write(started, "s", 1) != 1) _exit(1);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("tensors of every type, shape and layout come back bit for bit") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   torch::manual_seed(1);
   const at::Tensor base = torch::randn({6, 8});
   Checkpoint saved;
@@ -88,7 +103,7 @@ TEST_CASE("tensors of every type, shape and layout come back bit for bit") {
 }
 
 TEST_CASE("the manifest comes back equal, floats that JSON lacks included") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   Checkpoint saved;
   saved.manifest["epoch"] = 3;
   saved.manifest["best"] = std::numeric_limits<double>::infinity();
@@ -99,23 +114,23 @@ TEST_CASE("the manifest comes back equal, floats that JSON lacks included") {
 }
 
 TEST_CASE("loaded tensors outlive the checkpoint and the file, and writing to them changes nothing on disk") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   const auto file = folder / "model.ckpt";
   small_checkpoint(2.0).save(file);
-  const std::string before = levin::test::read_text(file);
+  const std::string before = read_text(file);
   at::Tensor weight;
   {
     const Checkpoint loaded = Checkpoint::load(file);
     weight = loaded.tensors.at("weight");
   }
   weight.add_(1.0);
-  CHECK(levin::test::read_text(file) == before);
+  CHECK(read_text(file) == before);
   std::filesystem::remove(file);
   CHECK(weight.sum().item<double>() == 300.0);
 }
 
 TEST_CASE("a checkpoint may be loaded, changed and saved over the file it came from") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   const auto file = folder / "model.ckpt";
   small_checkpoint(2.0).save(file);
   Checkpoint loaded = Checkpoint::load(file);
@@ -128,14 +143,14 @@ TEST_CASE("a checkpoint may be loaded, changed and saved over the file it came f
 }
 
 TEST_CASE("checksums of any length stand in the header, which is written after the data") {
-  const levin::test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   std::set<std::size_t> lengths;
   for (int number = 0; number < 60; ++number) {
     Checkpoint checkpoint;
     checkpoint.tensors["number"] = torch::tensor({number});
     checkpoint.save(folder / "file");
     CHECK(Checkpoint::load(folder / "file").tensors.at("number").item<int>() == number);
-    const std::string text = levin::test::read_text(folder / "file");
+    const std::string text = read_text(folder / "file");
     const std::string key = "\"levin_data_crc32\":\"";
     const std::size_t begin = text.find(key) + key.size();
     lengths.insert(text.find('"', begin) - begin);
@@ -194,7 +209,7 @@ TEST_CASE("a copy of a checkpoint that is not needed any more takes the tensors 
 }
 
 TEST_CASE("saving makes the folder, leaves no other file, and refuses what a file cannot hold") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   const auto file = folder.path() / "deep" / "er" / (std::string(250, 'n') + ".ckpt");
   small_checkpoint(1.0).save(file);
   CHECK(std::distance(std::filesystem::directory_iterator(file.parent_path()), {}) == 1);
@@ -215,7 +230,7 @@ TEST_CASE("saving makes the folder, leaves no other file, and refuses what a fil
 }
 
 TEST_CASE("a full disk leaves the old file whole and no temporary file") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   const auto file = folder / "model.ckpt";
   small_checkpoint(1.0).save(file);
   Checkpoint large;
@@ -225,12 +240,7 @@ TEST_CASE("a full disk leaves the old file whole and no temporary file") {
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small_limit{1 << 20, old_limit.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small_limit);
-  std::string message;
-  try {
-    large.save(file);
-  } catch (const levin::IoError& error) {
-    message = error.what();
-  }
+  const std::string message = levin::test::error_of<IoError>([&] { large.save(file); });
   setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, old_handler);
   CHECK_THAT(message, Contains("model.ckpt") && Contains("File too large") && Contains("unchanged"));
@@ -239,13 +249,13 @@ TEST_CASE("a full disk leaves the old file whole and no temporary file") {
 }
 
 TEST_CASE("every single damaged byte, and every truncation, is found") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   const auto file = folder / "model.ckpt";
   Checkpoint checkpoint;
   checkpoint.manifest["epoch"] = 3;
   checkpoint.tensors["weight"] = torch::arange(8, torch::kFloat);
   checkpoint.save(file);
-  const std::string whole = levin::test::read_text(file);
+  const std::string whole = read_text(file);
   std::size_t header_end = 8;
   for (std::size_t i = 8; i-- > 0;) header_end += static_cast<std::size_t>(static_cast<unsigned char>(whole[i])) << (8 * i);
   for (std::size_t place = 0; place < whole.size(); ++place) {
@@ -261,22 +271,22 @@ TEST_CASE("every single damaged byte, and every truncation, is found") {
       CHECK(loaded.manifest == checkpoint.manifest);
       CHECK(identical(loaded.tensors.begin()->second.view({-1}).view(torch::kByte),
                       checkpoint.tensors.at("weight").view(torch::kByte)));
-    } catch (const levin::IoError& error) {
+    } catch (const IoError& error) {
       CHECK_THAT(error.what(), Contains("model.ckpt"));
     }
   }
   for (std::size_t size = 0; size < whole.size(); size += 7) {
     write_bytes(file, whole.substr(0, size));
-    CHECK_THROWS_AS(Checkpoint::load(file), levin::IoError);
+    CHECK_THROWS_AS(Checkpoint::load(file), IoError);
   }
 }
 
 TEST_CASE("an error in loading says what is wrong and names the newest whole checkpoint of the folder") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   write_with_time(folder / "epoch=1.ckpt", 1.0, 3);
   write_with_time(folder / "epoch=2.ckpt", 2.0, 2);
   write_with_time(folder / "epoch=3.ckpt", 3.0, 1);
-  std::string damaged = levin::test::read_text(folder / "epoch=3.ckpt");
+  std::string damaged = read_text(folder / "epoch=3.ckpt");
   damaged.back() = static_cast<char>(damaged.back() + 1);
   write_bytes(folder / "epoch=3.ckpt", damaged);
   write_bytes(folder / "last.ckpt", damaged.substr(0, damaged.size() / 2));
@@ -295,8 +305,35 @@ TEST_CASE("an error in loading says what is wrong and names the newest whole che
 }
 
 TEST_CASE("a safetensors file of another program is refused as having no manifest") {
-  levin::test::TemporaryFolder folder;
+  TemporaryFolder folder;
   write_bytes(folder / "other.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
   CHECK_THROWS_WITH(Checkpoint::load(folder / "other.safetensors"), Contains("no manifest"));
   CHECK_THROWS_WITH(Checkpoint::load_manifest(folder / "other.safetensors"), Contains("no whole manifest"));
+}
+
+TEST_CASE("a process killed at any instant of saving leaves a whole checkpoint") {
+  at::set_num_threads(1);
+  TemporaryFolder folder;
+  const auto file = folder / "last.ckpt";
+  std::mt19937_64 random(7);
+  std::int64_t generation = 0;
+  for (int round = 0; round < 40; ++round) {
+    int started[2];
+    REQUIRE(pipe(started) == 0);
+    const pid_t child = fork();
+    if (child == 0) save_for_ever(file, generation + 1, started[1]);
+    char signal_byte;
+    close(started[1]);
+    REQUIRE(read(started[0], &signal_byte, 1) == 1);
+    close(started[0]);
+    usleep(static_cast<useconds_t>(random() % 20000));  // The instant is what varies; nothing is waited for.
+    kill(child, SIGKILL);
+    REQUIRE(waitpid(child, nullptr, 0) == child);
+
+    const Checkpoint loaded = Checkpoint::load(file);
+    const std::int64_t found = loaded.manifest.at("generation").as_int();
+    REQUIRE(found > generation);
+    REQUIRE(at::equal(loaded.tensors.at("weight"), at::full({50000}, static_cast<double>(found), at::kDouble)));
+    generation = found;
+  }
 }

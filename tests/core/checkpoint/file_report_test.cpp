@@ -6,8 +6,10 @@
 #include <fstream>
 
 #include "core/checkpoint/lightning_regression.h"
+#include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "support/error_of.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 
@@ -88,12 +90,8 @@ TEST_CASE("an error about a file says nothing of others in its folder") {
   const TemporaryFolder folder;
   Checkpoint().save(folder / "whole.ckpt");
   std::ofstream(folder / "broken.ckpt", std::ios::binary) << std::string("\x10\0\0\0\0\0\0\0{\"a\": 1", 14);
-  try {
-    inspect_file(folder / "broken.ckpt");
-    FAIL("it was read");
-  } catch (const IoError& error) {
-    CHECK_THAT(error.what(), Contains("broken.ckpt") && Contains("ends within its header") && !Contains("whole.ckpt"));
-  }
+  CHECK_THAT(error_of<IoError>([&] { inspect_file(folder / "broken.ckpt"); }),
+             Contains("broken.ckpt") && Contains("ends within its header") && !Contains("whole.ckpt"));
   // Whoever goes on from a checkpoint hears of another one, but not of other kinds of files.
   CHECK_THROWS_WITH(TensorFile::open(folder / "broken.ckpt"),
                     Contains("newest whole checkpoint beside it") && Contains("whole.ckpt"));
@@ -132,7 +130,7 @@ TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own
     const TemporaryFolder folder;
     LightningRegression module(optimizer);
     module.begin_alike();
-    Trainer trainer(epochs(2));
+    Trainer trainer(quiet_options(2));
     trainer.fit(module, lightning_batches());
     trainer.save_checkpoint(folder / "own.ckpt");
     Checkpoint own = Checkpoint::load(folder / "own.ckpt");
@@ -155,29 +153,19 @@ TEST_CASE("a checkpoint that is exported for Lightning says what Lightning's own
     CHECK(made.content.manifest.at("datamodule_hyper_parameters") == Value(Value::Map{{"batch_size", Value(32)}}));
     // And levin goes on from what it has exported, as from its own.
     LightningRegression resumed(optimizer);
-    Trainer(epochs(4)).fit(resumed, lightning_batches(), {}, {.ckpt_path = (folder / "lightning.ckpt").string()});
+    Trainer(quiet_options(4)).fit(resumed, lightning_batches(), {}, {.ckpt_path = (folder / "lightning.ckpt").string()});
     CHECK(distance(resumed, kTorchFiles / ("lightning_" + optimizer + "_later.pt")) < 1e-6);
   }
 }
 
-/// Saves after a step.
-class SavesAtStep : public Callback {
- public:
-  SavesAtStep(std::int64_t step, std::filesystem::path file) : step_(step), file_(std::move(file)) {}
-  void on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) override {
-    if (trainer.global_step() == step_) trainer.save_checkpoint(file_);
-  }
-
- private:
-  std::int64_t step_;
-  std::filesystem::path file_;
-};
-
 TEST_CASE("a checkpoint of within an epoch is so for Lightning, too") {
   const TemporaryFolder folder;
   LightningRegression module("SGD");
-  TrainerOptions options = epochs(2);
-  options.callbacks = {std::make_shared<SavesAtStep>(6, folder / "own.ckpt")};
+  TrainerOptions options = quiet_options(2);
+  const auto save = [&](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t) {
+    if (trainer.global_step() == 6) trainer.save_checkpoint(folder / "own.ckpt");
+  };
+  options.callbacks = {LambdaCallback({.on_train_batch_end = save})};
   Trainer(options).fit(module, lightning_batches());
   export_file(folder / "own.ckpt", folder / "lightning.ckpt", {.format = ExportFormat::kLightning});
   const Value loops = TensorFile::open(folder / "lightning.ckpt").content.manifest.at("loops");

@@ -4,6 +4,7 @@
 
 #include "core/checkpoint/lightning_regression.h"
 #include "levin/core/base/error.h"
+#include "support/error_of.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 
@@ -20,7 +21,7 @@ TEST_CASE("fit goes on from a Lightning checkpoint to the weights that Lightning
   for (const std::string& optimizer : kOptimizers) {
     CAPTURE(optimizer);
     LightningRegression module(optimizer, kOtherLr);
-    Trainer trainer(epochs(4));
+    Trainer trainer(quiet_options(4));
     trainer.fit(module, lightning_batches(), {}, from("lightning_" + optimizer + ".ckpt"));
     CHECK(module.batches == 8);
     CHECK(trainer.current_epoch() == 4);
@@ -31,7 +32,7 @@ TEST_CASE("fit goes on from a Lightning checkpoint to the weights that Lightning
 
 TEST_CASE("fit goes on from the weights that were trained, and test takes their averages") {
   const TemporaryFolder folder;
-  TrainerOptions options = epochs(4);
+  TrainerOptions options = quiet_options(4);
   options.log_file = folder / "log";
   LightningRegression module("Adam", kOtherLr);
   Trainer(options).fit(module, lightning_batches(), {}, from("lightning_averaged.ckpt"));
@@ -50,7 +51,7 @@ TEST_CASE("fit goes on from the weights that were trained, and test takes their 
 TEST_CASE("an epoch that was under way in Lightning begins again, with a warning") {
   LightningRegression module("AdamW", kOtherLr);
   const TemporaryFolder folder;
-  TrainerOptions options = epochs(2);
+  TrainerOptions options = quiet_options(2);
   options.log_file = folder / "log";
   Trainer trainer(options);
   trainer.fit(module, lightning_batches(), {}, from("lightning_within_epoch.ckpt"));
@@ -62,13 +63,8 @@ TEST_CASE("an epoch that was under way in Lightning begins again, with a warning
 TEST_CASE("an optimizer that is not the Lightning checkpoint's is an error") {
   const auto error_of = [](const std::string& optimizer, const std::string& file) {
     LightningRegression module(optimizer, kOtherLr);
-    Trainer trainer(epochs(4));
-    try {
-      trainer.fit(module, lightning_batches(), {}, from(file));
-    } catch (const ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    Trainer trainer(quiet_options(4));
+    return levin::test::error_of<ConfigError>([&] { trainer.fit(module, lightning_batches(), {}, from(file)); });
   };
   CHECK_THAT(error_of("Adam", "lightning_AdamW.ckpt"),
              Contains("has decoupled_weight_decay: true, but the run uses Adam") && Contains("lightning_AdamW.ckpt"));
@@ -78,7 +74,7 @@ TEST_CASE("an optimizer that is not the Lightning checkpoint's is an error") {
 
 TEST_CASE("test takes weights of any kind of file, and fit says that weights only are for init_from") {
   LightningRegression module("SGD", kOtherLr);
-  Trainer trainer(epochs(1));
+  Trainer trainer(quiet_options(1));
   trainer.test(module, {lightning_batches()}, from("lightning_SGD_later.pt"));
   CHECK(distance(module, kTorchFiles / "lightning_SGD_later.pt") == 0);
   CHECK_THROWS_WITH(trainer.fit(module, lightning_batches(), {}, from("lightning_SGD_later.pt")),
@@ -88,10 +84,6 @@ TEST_CASE("test takes weights of any kind of file, and fit says that weights onl
 struct HiddenOptions {
   std::int64_t hidden = 8;
   double lr = 1;
-  static void declare(OptionList<HiddenOptions>& options) {
-    options.add("hidden", &HiddenOptions::hidden, "Width of the first layer");
-    options.add("lr", &HiddenOptions::lr, "Learning rate");
-  }
 };
 
 /// Made of hyper-parameters.
@@ -115,7 +107,7 @@ TEST_CASE("a module is made of the hyper-parameters in a Lightning checkpoint") 
 
 TEST_CASE("map_location that is no device is an error of the run, and of loading weights") {
   LightningRegression module("SGD");
-  Trainer trainer(epochs(1));
+  Trainer trainer(quiet_options(1));
   RunOptions run = from("lightning_SGD.ckpt");
   run.map_location = "abacus";
   CHECK_THROWS_WITH(trainer.test(module, {lightning_batches()}, run), Contains("map_location: 'abacus'"));
@@ -127,7 +119,7 @@ TEST_CASE("map_location that is no device is an error of the run, and of loading
 
 TEST_CASE("fit begins with weights of a file, and nothing else of it") {
   LightningRegression module("SGD", kOtherLr);
-  TrainerOptions none = epochs(0);
+  TrainerOptions none = quiet_options(0);
   Trainer trainer(none);
   const InitialWeights weights{.path = kTorchFiles / "lightning_SGD.ckpt"};
   trainer.fit(module, lightning_batches(), {}, {.init_from = weights});
@@ -143,7 +135,7 @@ TEST_CASE("fit begins with weights of a file, and nothing else of it") {
 TEST_CASE("init_from that does not fit is an error, and without strict a report") {
   LightningRegression wide("SGD", 0.05, 4);
   const TemporaryFolder folder;
-  TrainerOptions options = epochs(1);
+  TrainerOptions options = quiet_options(1);
   options.log_file = folder / "log";
   Trainer trainer(options);
   InitialWeights weights{.path = kTorchFiles / "lightning_SGD.ckpt"};

@@ -85,12 +85,6 @@ inline std::shared_ptr<FixedLoader> lightning_batches() {
   return std::make_shared<FixedLoader>(std::move(batches));
 }
 
-inline TrainerOptions epochs(std::int64_t count) {
-  TrainerOptions options = quiet_options();
-  options.max_epochs = count;
-  return options;
-}
-
 /// The largest difference between a module's weights and those of a file.
 inline double distance(const Module& module, const std::filesystem::path& file) {
   double largest = 0;

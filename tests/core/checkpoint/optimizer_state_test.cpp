@@ -13,6 +13,9 @@
 #include "levin/optim/optimizers.h"
 #include "support/temporary_folder.h"
 
+using namespace levin;
+using namespace levin::test;
+
 namespace {
 
 using Catch::Matchers::Contains;
@@ -36,7 +39,7 @@ double train_step(TrainedNet& net, Optimizer& optimizer) {
   const at::Tensor x = torch::randn({16, 5});
   const at::Tensor loss = optimizer.step([&] {
     const at::AutoGradMode grad(true);
-    levin::zero_grad(optimizer);
+    zero_grad(optimizer);
     at::Tensor value = (net.forward(x) - x.sum(1, true)).pow(2).mean();
     value.backward();
     return value;
@@ -71,129 +74,13 @@ const std::vector<std::pair<std::string, MakeOptimizer>>& optimizers() {
   return list;
 }
 
-levin::Checkpoint checkpoint_of(const TrainedNet& net, const Optimizer& optimizer) {
-  levin::Checkpoint checkpoint;
-  levin::save_module(net, checkpoint);
-  levin::save_optimizer(optimizer, 0, checkpoint);
-  checkpoint.tensors["rng.0.cpu"] = levin::RandomSnapshot::take().states(/*rank=*/0).at("cpu");
+Checkpoint checkpoint_of(const TrainedNet& net, const Optimizer& optimizer) {
+  Checkpoint checkpoint;
+  save_module(net, checkpoint);
+  save_optimizer(optimizer, 0, checkpoint);
+  checkpoint.tensors["rng.0.cpu"] = RandomSnapshot::take().states(/*rank=*/0).at("cpu");
   return checkpoint;
 }
-
-}  // namespace
-
-TEST_CASE("training resumed from a file gives bit for bit the losses of the run that was not interrupted") {
-  at::set_num_threads(1);
-  levin::test::TemporaryFolder folder;
-  for (const auto& [name, make] : optimizers()) {
-    for (const int steps_before : {0, 1, 9}) {
-      INFO(name << " saved after " << steps_before << " steps");
-      torch::manual_seed(11);
-      TrainedNet net;
-      const auto optimizer = make(net.parameters());
-      for (int step = 0; step < steps_before; ++step) train_step(net, *optimizer);
-      levin::set_lr(optimizer->param_groups()[0], levin::get_lr(optimizer->param_groups()[0]) * 0.5);
-      checkpoint_of(net, *optimizer).save(folder / "run.ckpt");
-      std::vector<double> expected;
-      for (int step = 0; step < 12; ++step) expected.push_back(train_step(net, *optimizer));
-
-      torch::manual_seed(99);
-      TrainedNet resumed_net;
-      const auto resumed = make(resumed_net.parameters());
-      train_step(resumed_net, *resumed);  // State that loading must replace.
-      const levin::Checkpoint loaded = levin::Checkpoint::load(folder / "run.ckpt");
-      levin::load_module(resumed_net, loaded);
-      levin::load_optimizer(*resumed, 0, loaded);
-      levin::set_random_states({{"cpu", loaded.tensors.at("rng.0.cpu")}}, /*rank=*/0);
-      std::vector<double> found;
-      for (int step = 0; step < 12; ++step) found.push_back(train_step(resumed_net, *resumed));
-      CHECK(found == expected);
-    }
-  }
-}
-
-TEST_CASE("LibTorch's optimizers and levin's of the same name load each other's state") {
-  TrainedNet net;
-  torch::optim::AdamW plain(net.parameters(), torch::optim::AdamWOptions(0.01));
-  levin::AdamW fused(net.parameters(), torch::optim::AdamWOptions(0.5));
-  for (int step = 0; step < 3; ++step) train_step(net, plain);
-  levin::Checkpoint checkpoint;
-  levin::save_optimizer(plain, 0, checkpoint);
-  levin::load_optimizer(fused, 0, checkpoint);
-  CHECK(levin::get_lrs(fused) == std::vector<double>{0.01});
-  train_step(net, fused);
-  levin::Checkpoint later;
-  levin::save_optimizer(fused, 0, later);
-  CHECK(later.manifest.at("optimizer_states").as_list().at(0).at("state").at("3").at("step") == levin::Value(4));
-  CHECK(later.tensors.size() == checkpoint.tensors.size());
-  levin::load_optimizer(plain, 0, later);
-  train_step(net, plain);
-}
-
-TEST_CASE("state and options lie in the checkpoint under PyTorch's names") {
-  TrainedNet net;
-  torch::optim::Adam adam({torch::optim::OptimizerParamGroup({net.first->weight, net.first->bias}),
-                           torch::optim::OptimizerParamGroup({net.second->weight, net.second->bias},
-                                                             std::make_unique<torch::optim::AdamOptions>(0.5))},
-                          torch::optim::AdamOptions(0.01));
-  train_step(net, adam);
-  levin::Checkpoint checkpoint;
-  levin::save_optimizer(adam, 0, checkpoint);
-  CHECK(checkpoint.tensors.size() == 8);
-  CHECK(checkpoint.tensors.at("optimizer_states.0.state.2.exp_avg").sizes() == net.second->weight.sizes());
-  const levin::Value& saved = checkpoint.manifest.at("optimizer_states").as_list().at(0);
-  CHECK(saved.at("state").at("3").at("step").as_int() == 1);
-  const auto& groups = saved.at("param_groups").as_list();
-  REQUIRE(groups.size() == 2);
-  CHECK(groups[0].at("lr").as_double() == 0.01);
-  CHECK(groups[1].at("lr").as_double() == 0.5);
-  CHECK(groups[1].at("betas") == levin::Value(levin::Value::List{0.9, 0.999}));
-  CHECK(groups[1].at("params") == levin::Value(levin::Value::List{2, 3}));
-}
-
-TEST_CASE("several optimizers are kept apart") {
-  TrainedNet net;
-  torch::optim::SGD sgd(net.first->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  torch::optim::Adam adam(net.second->parameters(), torch::optim::AdamOptions(0.2));
-  train_step(net, sgd);
-  train_step(net, adam);
-  levin::Checkpoint checkpoint;
-  CHECK_THROWS_AS(levin::save_optimizer(adam, 1, checkpoint), levin::MisuseError);
-  levin::save_optimizer(sgd, 0, checkpoint);
-  levin::save_optimizer(adam, 1, checkpoint);
-  torch::optim::SGD fresh_sgd(net.first->parameters(), 1.0);
-  torch::optim::Adam fresh_adam(net.second->parameters(), 1.0);
-  levin::load_optimizer(fresh_sgd, 0, checkpoint);
-  levin::load_optimizer(fresh_adam, 1, checkpoint);
-  CHECK(levin::get_lr(fresh_sgd.param_groups()[0]) == 0.1);
-  CHECK(levin::get_momentum(fresh_sgd.param_groups()[0]) == 0.9);
-  CHECK(levin::get_lr(fresh_adam.param_groups()[0]) == 0.2);
-  CHECK_THROWS_WITH(levin::load_optimizer(fresh_adam, 0, checkpoint), Contains("is SGD") && Contains("uses Adam"));
-  CHECK_THROWS_WITH(levin::load_optimizer(fresh_adam, 2, checkpoint), Contains("optimizer 2"));
-  CHECK_THROWS_WITH(levin::load_optimizer(fresh_adam, 0, levin::Checkpoint()), Contains("weights only"));
-}
-
-TEST_CASE("state that does not fit is refused by name, and changes nothing") {
-  TrainedNet net;
-  torch::optim::Adam adam(net.parameters(), torch::optim::AdamOptions(0.01));
-  train_step(net, adam);
-  levin::Checkpoint checkpoint;
-  levin::save_optimizer(adam, 0, checkpoint);
-
-  TrainedNet wide(9);
-  torch::optim::Adam other(wide.parameters(), torch::optim::AdamOptions(0.7));
-  CHECK_THROWS_WITH(levin::load_optimizer(other, 0, checkpoint),
-                    Contains("optimizer_states.0.state.0.exp_avg") && Contains("[8, 5]") && Contains("[9, 5]"));
-  CHECK(levin::get_lr(other.param_groups()[0]) == 0.7);
-  CHECK(other.state().empty());
-
-  torch::optim::Adam fewer(net.first->parameters(), torch::optim::AdamOptions(0.7));
-  CHECK_THROWS_WITH(levin::load_optimizer(fewer, 0, checkpoint), Contains("4 parameters") && Contains("has 2"));
-  torch::optim::Adam groups({torch::optim::OptimizerParamGroup(net.first->parameters()),
-                             torch::optim::OptimizerParamGroup(net.second->parameters())});
-  CHECK_THROWS_WITH(levin::load_optimizer(groups, 0, checkpoint), Contains("1 parameter groups") && Contains("has 2"));
-}
-
-namespace {
 
 /// Counts its steps, without LibTorch's state.
 class CountingDescent final : public Optimizer {
@@ -223,33 +110,145 @@ class PlainDescent final : public Optimizer {
 
 }  // namespace
 
+TEST_CASE("training resumed from a file gives bit for bit the losses of the run that was not interrupted") {
+  at::set_num_threads(1);
+  TemporaryFolder folder;
+  for (const auto& [name, make] : optimizers()) {
+    for (const int steps_before : {0, 1, 9}) {
+      INFO(name << " saved after " << steps_before << " steps");
+      torch::manual_seed(11);
+      TrainedNet net;
+      const auto optimizer = make(net.parameters());
+      for (int step = 0; step < steps_before; ++step) train_step(net, *optimizer);
+      set_lr(optimizer->param_groups()[0], get_lr(optimizer->param_groups()[0]) * 0.5);
+      checkpoint_of(net, *optimizer).save(folder / "run.ckpt");
+      std::vector<double> expected;
+      for (int step = 0; step < 12; ++step) expected.push_back(train_step(net, *optimizer));
+
+      torch::manual_seed(99);
+      TrainedNet resumed_net;
+      const auto resumed = make(resumed_net.parameters());
+      train_step(resumed_net, *resumed);  // State that loading must replace.
+      const Checkpoint loaded = Checkpoint::load(folder / "run.ckpt");
+      load_module(resumed_net, loaded);
+      load_optimizer(*resumed, 0, loaded);
+      set_random_states({{"cpu", loaded.tensors.at("rng.0.cpu")}}, /*rank=*/0);
+      std::vector<double> found;
+      for (int step = 0; step < 12; ++step) found.push_back(train_step(resumed_net, *resumed));
+      CHECK(found == expected);
+    }
+  }
+}
+
+TEST_CASE("LibTorch's optimizers and levin's of the same name load each other's state") {
+  TrainedNet net;
+  torch::optim::AdamW plain(net.parameters(), torch::optim::AdamWOptions(0.01));
+  levin::AdamW fused(net.parameters(), torch::optim::AdamWOptions(0.5));
+  for (int step = 0; step < 3; ++step) train_step(net, plain);
+  Checkpoint checkpoint;
+  save_optimizer(plain, 0, checkpoint);
+  load_optimizer(fused, 0, checkpoint);
+  CHECK(get_lrs(fused) == std::vector<double>{0.01});
+  train_step(net, fused);
+  Checkpoint later;
+  save_optimizer(fused, 0, later);
+  CHECK(later.manifest.at("optimizer_states").as_list().at(0).at("state").at("3").at("step") == Value(4));
+  CHECK(later.tensors.size() == checkpoint.tensors.size());
+  load_optimizer(plain, 0, later);
+  train_step(net, plain);
+}
+
+TEST_CASE("state and options lie in the checkpoint under PyTorch's names") {
+  TrainedNet net;
+  torch::optim::Adam adam({torch::optim::OptimizerParamGroup({net.first->weight, net.first->bias}),
+                           torch::optim::OptimizerParamGroup({net.second->weight, net.second->bias},
+                                                             std::make_unique<torch::optim::AdamOptions>(0.5))},
+                          torch::optim::AdamOptions(0.01));
+  train_step(net, adam);
+  Checkpoint checkpoint;
+  save_optimizer(adam, 0, checkpoint);
+  CHECK(checkpoint.tensors.size() == 8);
+  CHECK(checkpoint.tensors.at("optimizer_states.0.state.2.exp_avg").sizes() == net.second->weight.sizes());
+  const Value& saved = checkpoint.manifest.at("optimizer_states").as_list().at(0);
+  CHECK(saved.at("state").at("3").at("step").as_int() == 1);
+  const auto& groups = saved.at("param_groups").as_list();
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].at("lr").as_double() == 0.01);
+  CHECK(groups[1].at("lr").as_double() == 0.5);
+  CHECK(groups[1].at("betas") == Value(Value::List{0.9, 0.999}));
+  CHECK(groups[1].at("params") == Value(Value::List{2, 3}));
+}
+
+TEST_CASE("several optimizers are kept apart") {
+  TrainedNet net;
+  torch::optim::SGD sgd(net.first->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::Adam adam(net.second->parameters(), torch::optim::AdamOptions(0.2));
+  train_step(net, sgd);
+  train_step(net, adam);
+  Checkpoint checkpoint;
+  CHECK_THROWS_AS(save_optimizer(adam, 1, checkpoint), MisuseError);
+  save_optimizer(sgd, 0, checkpoint);
+  save_optimizer(adam, 1, checkpoint);
+  torch::optim::SGD fresh_sgd(net.first->parameters(), 1.0);
+  torch::optim::Adam fresh_adam(net.second->parameters(), 1.0);
+  load_optimizer(fresh_sgd, 0, checkpoint);
+  load_optimizer(fresh_adam, 1, checkpoint);
+  CHECK(get_lr(fresh_sgd.param_groups()[0]) == 0.1);
+  CHECK(get_momentum(fresh_sgd.param_groups()[0]) == 0.9);
+  CHECK(get_lr(fresh_adam.param_groups()[0]) == 0.2);
+  CHECK_THROWS_WITH(load_optimizer(fresh_adam, 0, checkpoint), Contains("is SGD") && Contains("uses Adam"));
+  CHECK_THROWS_WITH(load_optimizer(fresh_adam, 2, checkpoint), Contains("optimizer 2"));
+  CHECK_THROWS_WITH(load_optimizer(fresh_adam, 0, Checkpoint()), Contains("weights only"));
+}
+
+TEST_CASE("state that does not fit is refused by name, and changes nothing") {
+  TrainedNet net;
+  torch::optim::Adam adam(net.parameters(), torch::optim::AdamOptions(0.01));
+  train_step(net, adam);
+  Checkpoint checkpoint;
+  save_optimizer(adam, 0, checkpoint);
+
+  TrainedNet wide(9);
+  torch::optim::Adam other(wide.parameters(), torch::optim::AdamOptions(0.7));
+  CHECK_THROWS_WITH(load_optimizer(other, 0, checkpoint),
+                    Contains("optimizer_states.0.state.0.exp_avg") && Contains("[8, 5]") && Contains("[9, 5]"));
+  CHECK(get_lr(other.param_groups()[0]) == 0.7);
+  CHECK(other.state().empty());
+
+  torch::optim::Adam fewer(net.first->parameters(), torch::optim::AdamOptions(0.7));
+  CHECK_THROWS_WITH(load_optimizer(fewer, 0, checkpoint), Contains("4 parameters") && Contains("has 2"));
+  torch::optim::Adam groups({torch::optim::OptimizerParamGroup(net.first->parameters()),
+                             torch::optim::OptimizerParamGroup(net.second->parameters())});
+  CHECK_THROWS_WITH(load_optimizer(groups, 0, checkpoint), Contains("1 parameter groups") && Contains("has 2"));
+}
+
 TEST_CASE("an optimizer of a user's own is saved as its save() says, with its learning rates") {
   TrainedNet net;
   CountingDescent trained(net.parameters());
   for (int i = 0; i < 3; ++i) trained.step(nullptr);
-  levin::set_lr(trained.param_groups()[0], 0.25);
-  levin::Checkpoint checkpoint;
-  levin::save_optimizer(trained, 0, checkpoint);
+  set_lr(trained.param_groups()[0], 0.25);
+  Checkpoint checkpoint;
+  save_optimizer(trained, 0, checkpoint);
 
   CountingDescent resumed(net.parameters());
-  levin::load_optimizer(resumed, 0, checkpoint);
+  load_optimizer(resumed, 0, checkpoint);
   CHECK(resumed.steps == 3);
-  CHECK(levin::get_lrs(resumed) == std::vector<double>{0.25});
+  CHECK(get_lrs(resumed) == std::vector<double>{0.25});
 
   checkpoint.tensors.at("optimizer_states.0.archive") = torch::zeros({5}, torch::kByte);
-  CHECK_THROWS_AS(levin::load_optimizer(resumed, 0, checkpoint), levin::ConfigError);
+  CHECK_THROWS_AS(load_optimizer(resumed, 0, checkpoint), ConfigError);
   PlainDescent other(net.parameters());
-  CHECK_THROWS_WITH(levin::load_optimizer(other, 0, checkpoint), Contains("is CountingDescent, but the run uses PlainDescent"));
+  CHECK_THROWS_WITH(load_optimizer(other, 0, checkpoint), Contains("is CountingDescent, but the run uses PlainDescent"));
 }
 
 TEST_CASE("an optimizer without state needs no save(), one with state is refused without") {
   TrainedNet net;
   PlainDescent plain(net.parameters());
-  levin::Checkpoint checkpoint;
-  levin::save_optimizer(plain, 0, checkpoint);
-  CHECK_NOTHROW(levin::load_optimizer(plain, 0, checkpoint));
+  Checkpoint checkpoint;
+  save_optimizer(plain, 0, checkpoint);
+  CHECK_NOTHROW(load_optimizer(plain, 0, checkpoint));
 
   plain.state()[net.parameters()[0].unsafeGetTensorImpl()] = std::make_unique<torch::optim::SGDParamState>();
-  levin::Checkpoint next;
-  CHECK_THROWS_WITH(levin::save_optimizer(plain, 0, next), Contains("override PlainDescent::save() and load()"));
+  Checkpoint next;
+  CHECK_THROWS_WITH(save_optimizer(plain, 0, next), Contains("override PlainDescent::save() and load()"));
 }

@@ -1,4 +1,4 @@
-"""Loads what torch_python_test.cpp has exported, checks it, and trains on from the checkpoints with Lightning."""
+"""Loads what python_test.cpp has exported, checks it, and trains on from the checkpoints with Lightning."""
 
 import pathlib
 import sys

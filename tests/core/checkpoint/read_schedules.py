@@ -1,4 +1,4 @@
-"""Trains on with Lightning from what torch_python_test.cpp has exported, once with each scheduler."""
+"""Trains on with Lightning from what python_test.cpp has exported, once with each scheduler."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Reads the checkpoint of safetensors_python_test.cpp with the safetensors package, and checks what is in it."""
+"""Reads the checkpoint of python_test.cpp with the safetensors package, and checks what is in it."""
 import json
 import sys
 

@@ -1,13 +1,13 @@
 #include "levin/core/checkpoint/safetensors_file.h"
 
 #include <catch2/catch.hpp>
-#include <random>
 
 #include "levin/core/base/error.h"
 
+using namespace levin;
+
 namespace {
 
-using namespace std::string_literals;
 using Catch::Matchers::Contains;
 
 // A file with this header text and so many bytes of data.
@@ -24,15 +24,15 @@ std::string tensor(const std::string& dtype, const std::string& shape, const std
 }  // namespace
 
 TEST_CASE("a header comes back as it was written, and the data begins at a multiple of 64 bytes") {
-  levin::SafetensorsHeader header;
+  SafetensorsHeader header;
   header.tensors["weight"] = {"F32", {2, 3}, 0, 24};
   header.tensors["scalar"] = {"I64", {}, 24, 32};
   header.tensors["empty"] = {"BF16", {0, 5}, 32, 32};
   header.metadata["note"] = "a \"text\"\n";
   header.data_size = 32;
-  const std::string head = levin::write_safetensors_header(header);
+  const std::string head = write_safetensors_header(header);
   CHECK(head.size() % 64 == 0);
-  const levin::SafetensorsHeader back = levin::parse_safetensors(head + std::string(32, '\0'));
+  const SafetensorsHeader back = parse_safetensors(head + std::string(32, '\0'));
   CHECK(back.data_offset == head.size());
   CHECK(back.data_size == 32);
   CHECK(back.metadata == header.metadata);
@@ -47,12 +47,12 @@ TEST_CASE("a header comes back as it was written, and the data begins at a multi
 TEST_CASE("a hostile or damaged file is refused with what is wrong") {
   const auto refused = [](const std::string& file, const std::string& why) {
     INFO(file.substr(0, 200));
-    CHECK_THROWS_WITH(levin::parse_safetensors(file), Contains(why));
+    CHECK_THROWS_WITH(parse_safetensors(file), Contains(why));
   };
   const auto one = [](const std::string& entry, std::size_t data_size) {
     return file_with(R"({"a":)" + entry + "}", data_size);
   };
-  CHECK_NOTHROW(levin::parse_safetensors(one(tensor("F32", "[2]", "[0,8]"), 8)));
+  CHECK_NOTHROW(parse_safetensors(one(tensor("F32", "[2]", "[0,8]"), 8)));
   refused("", "only 0 bytes");
   refused("1234567", "only 7 bytes");
   refused(std::string(8, '\xff'), "its first 8 bytes are not the length of a header");
@@ -83,47 +83,4 @@ TEST_CASE("a hostile or damaged file is refused with what is wrong") {
           "overlaps");
   refused(file_with(R"({"__metadata__":{"a":1}})", 0), "not a text");
   refused(file_with(R"({"__metadata__":[]})", 0), "not a map");
-}
-
-TEST_CASE("no change of bytes makes the reader do anything but refuse or give ranges inside the file") {
-  levin::SafetensorsHeader header;
-  header.tensors["layer.weight"] = {"F32", {4, 4}, 0, 64};
-  header.tensors["layer.bias"] = {"F16", {4}, 64, 72};
-  header.metadata["manifest"] = R"({"epoch":1,"list":[1,2,{"a":null}]})";
-  const std::string whole = levin::write_safetensors_header(header) + std::string(72, 'x');
-  std::mt19937_64 random(20240607);
-  const auto pick = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
-  const std::string interesting = "{}[]\",:0123456789-.eE\\u$\xff\0 "s;
-  std::size_t accepted = 0;
-  for (int round = 0; round < 50000; ++round) {
-    std::string file = whole;
-    for (std::size_t change = 0; change <= pick(4); ++change) {
-      const std::size_t place = pick(file.size());
-      switch (pick(4)) {
-        case 0:
-          file[place] = static_cast<char>(random());
-          break;
-        case 1:
-          file[place] = interesting[pick(interesting.size())];
-          break;
-        case 2:
-          file.erase(place, 1 + pick(16));
-          break;
-        default:
-          file.insert(place, 1, interesting[pick(interesting.size())]);
-      }
-      if (file.empty()) break;
-    }
-    try {
-      const levin::SafetensorsHeader parsed = levin::parse_safetensors(file);
-      ++accepted;
-      for (const auto& [name, entry] : parsed.tensors) {
-        REQUIRE(entry.begin <= entry.end);
-        REQUIRE(parsed.data_offset + entry.end <= file.size());
-      }
-    } catch (const levin::IoError&) {
-      // What is refused is refused as an error of ours, never as another exception.
-    }
-  }
-  CHECK(accepted > 100);  // The changes that hit only data or names.
 }

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "core/console/pseudo_terminal.h"
@@ -15,14 +14,8 @@
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 
-using levin::Console;
-using levin::ConsoleOptions;
-using levin::LogLevel;
-using levin::Speaker;
-using levin::test::EnvironmentVariable;
-using levin::test::PseudoTerminal;
-using levin::test::read_text;
-using levin::test::TemporaryFolder;
+using namespace levin;
+using namespace levin::test;
 
 namespace {
 
@@ -145,8 +138,8 @@ TEST_CASE_METHOD(Files,
                  "a sink gets messages in place of the descriptors, with level, rank and the place of the thread's run") {
   const TemporaryFolder folder;
   console.configure({.rank = 1, .world_size = 2, .log_file = folder / "log"});
-  std::vector<levin::Message> messages;
-  console.set_sink([&](const levin::Message& message) {
+  std::vector<Message> messages;
+  console.set_sink([&](const Message& message) {
     messages.push_back(message);
     console.info("from the sink");
     if (message.text == "broken") throw std::runtime_error("no room");
@@ -154,7 +147,7 @@ TEST_CASE_METHOD(Files,
   console.debug("hidden");
   console.print(LogLevel::kInfo, "rank 0 says it", Speaker::kRun);
   {
-    const levin::PlaceOfThread place([] { return levin::Whereabouts{levin::Stage::kTrain, levin::Hook::kTrainingStep, 2, 7}; });
+    const PlaceOfThread place([] { return Whereabouts{Stage::kTrain, Hook::kTrainingStep, 2, 7}; });
     console.warn("two\nlines");
     console.warn_once("once");
     console.warn_once("once");
@@ -170,7 +163,7 @@ TEST_CASE_METHOD(Files,
   CHECK(messages[0].rank == 1);
   CHECK(messages[0].text == "two\nlines");
   REQUIRE(messages[0].place.has_value());
-  CHECK(messages[0].place->hook == levin::Hook::kTrainingStep);
+  CHECK(messages[0].place->hook == Hook::kTrainingStep);
   CHECK(messages[0].place->step == 7);
   CHECK(messages[1].text == "once");
   CHECK_FALSE(messages[2].place.has_value());
@@ -185,7 +178,7 @@ TEST_CASE_METHOD(Files,
 
 TEST_CASE_METHOD(Files, "threads tell a sink what they have to say one at a time, and nothing once it is gone") {
   int told = 0;  // without a lock
-  console.set_sink([&](const levin::Message&) { ++told; });
+  console.set_sink([&](const Message&) { ++told; });
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&] {
@@ -244,7 +237,7 @@ TEST_CASE_METHOD(Files, "the log file of a rank receives every line with its tim
 TEST_CASE_METHOD(Files, "a log file that cannot be opened is an error that names it, and changes nothing") {
   const ConsoleOptions options{.level = LogLevel::kError, .rank = 1, .world_size = 2, .log_file = "/proc/levin.log"};
   CHECK_THROWS_WITH(console.configure(options), Catch::Contains("/proc/levin.rank_1.log"));
-  CHECK_THROWS_AS(console.configure(options), levin::IoError);
+  CHECK_THROWS_AS(console.configure(options), IoError);
   console.info("still here");
   CHECK(output() == "still here\n");
 }
@@ -349,9 +342,9 @@ TEST_CASE_METHOD(Files, "lines of several threads do not mix") {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  std::multiset<std::string> seen, expected;
-  std::istringstream lines(output());
-  for (std::string line; std::getline(lines, line);) seen.insert(line);
+  const std::vector<std::string> lines = lines_with(output(), "");
+  const std::multiset<std::string> seen(lines.begin(), lines.end());
+  std::multiset<std::string> expected;
   for (int thread = 0; thread < kThreads; ++thread) {
     for (int line = 0; line < kLines; ++line) {
       expected.insert(std::to_string(thread) + ":" + std::to_string(line) + ":" + std::string(100, 'x'));

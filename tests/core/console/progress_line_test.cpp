@@ -9,10 +9,7 @@
 
 #include "levin/core/console/terminal.h"
 
-using levin::figure_text;
-using levin::progress_bar;
-using levin::progress_line;
-using levin::ProgressLine;
+using namespace levin;
 
 TEST_CASE("a line has tqdm's shape and its bar fills the room that is left") {
   ProgressLine line;
@@ -131,17 +128,17 @@ TEST_CASE("samples a second have three digits and a unit") {
         Case{582.4, "582 samples/s"}, Case{999.6, "1.00k samples/s"}, Case{29140, "29.1k samples/s"},
         Case{1.2e6, "1.20M samples/s"}, Case{3e17, "300000T samples/s"}, Case{std::nan(""), "? samples/s"},
         Case{-1, "? samples/s"}}) {
-    CHECK(levin::samples_rate_text(rate) == text);
+    CHECK(samples_rate_text(rate) == text);
   }
 }
 
 TEST_CASE("durations count hours without end") {
-  CHECK(levin::duration_text(0) == "00:00");
-  CHECK(levin::duration_text(59.99) == "00:59");
-  CHECK(levin::duration_text(3599) == "59:59");
-  CHECK(levin::duration_text(360000) == "100:00:00");
-  CHECK(levin::duration_text(-1) == "?");
-  CHECK(levin::duration_text(std::numeric_limits<double>::infinity()) == "?");
+  CHECK(duration_text(0) == "00:00");
+  CHECK(duration_text(59.99) == "00:59");
+  CHECK(duration_text(3599) == "59:59");
+  CHECK(duration_text(360000) == "100:00:00");
+  CHECK(duration_text(-1) == "?");
+  CHECK(duration_text(std::numeric_limits<double>::infinity()) == "?");
 }
 
 TEST_CASE("no line is wider than asked, whatever it holds") {
@@ -149,6 +146,6 @@ TEST_CASE("no line is wider than asked, whatever it holds") {
                        double samples_rate, const std::map<std::string, std::string>& metrics, bool utf8) {
     ProgressLine line{description, current, total, elapsed, rate, samples_rate, {}, {metrics.begin(), metrics.end()}};
     const int width = *rc::gen::inRange(0, 250);
-    RC_ASSERT(levin::display_width(progress_line(line, width, utf8)) <= static_cast<std::size_t>(width));
+    RC_ASSERT(display_width(progress_line(line, width, utf8)) <= static_cast<std::size_t>(width));
   }));
 }

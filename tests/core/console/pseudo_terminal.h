@@ -1,7 +1,7 @@
 #pragma once
 
-#include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -16,14 +16,10 @@ namespace levin::test {
 /// A terminal of its own, raw: what is written to fd() comes out of read() unchanged.
 class PseudoTerminal {
  public:
-  explicit PseudoTerminal(int columns) : master_(posix_openpt(O_RDWR | O_NOCTTY)) {
-    if (master_ < 0 || grantpt(master_) != 0 || unlockpt(master_) != 0) throw std::runtime_error("no pseudo terminal");
-    slave_ = open(ptsname(master_), O_RDWR | O_NOCTTY);
-    if (slave_ < 0) throw std::runtime_error("no pseudo terminal");
-    termios settings{};
-    tcgetattr(slave_, &settings);
-    cfmakeraw(&settings);
-    tcsetattr(slave_, TCSANOW, &settings);
+  explicit PseudoTerminal(int columns) {
+    termios raw{};
+    cfmakeraw(&raw);
+    if (openpty(&master_, &slave_, nullptr, &raw, nullptr) != 0) throw std::runtime_error("no pseudo terminal");
     resize(columns);
   }
   ~PseudoTerminal() {
@@ -53,7 +49,7 @@ class PseudoTerminal {
   }
 
  private:
-  int master_;
+  int master_ = -1;
   int slave_ = -1;
 };
 
@@ -69,13 +65,7 @@ class EnvironmentVariable {
   EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
 
  private:
-  void set(const char* value) const {
-    if (value == nullptr) {
-      unsetenv(name_);
-    } else {
-      setenv(name_, value, 1);
-    }
-  }
+  void set(const char* value) const { value == nullptr ? unsetenv(name_) : setenv(name_, value, 1); }
   const char* name_;
   std::optional<std::string> before_;
 };

@@ -9,10 +9,8 @@
 #include "core/console/pseudo_terminal.h"
 #include "levin/core/console/table.h"
 
-using levin::Align;
-using levin::display_width;
-using levin::fit_to_width;
-using levin::TextTable;
+using namespace levin;
+using namespace levin::test;
 
 TEST_CASE("columns are counted as a terminal shows them") {
   CHECK(display_width("") == 0);
@@ -33,50 +31,50 @@ TEST_CASE("text is cut between characters") {
 }
 
 TEST_CASE("the locale of the environment decides on UTF-8") {
-  const levin::test::EnvironmentVariable all("LC_ALL", nullptr), type("LC_CTYPE", nullptr), lang("LANG", nullptr);
-  CHECK_FALSE(levin::locale_is_utf8());
+  const EnvironmentVariable all("LC_ALL", nullptr), type("LC_CTYPE", nullptr), lang("LANG", nullptr);
+  CHECK_FALSE(locale_is_utf8());
   setenv("LANG", "de_DE.utf8", 1);
-  CHECK(levin::locale_is_utf8());
+  CHECK(locale_is_utf8());
   setenv("LC_CTYPE", "C", 1);
-  CHECK_FALSE(levin::locale_is_utf8());
+  CHECK_FALSE(locale_is_utf8());
   setenv("LC_ALL", "C.UTF-8", 1);
-  CHECK(levin::locale_is_utf8());
+  CHECK(locale_is_utf8());
 }
 
 TEST_CASE("a terminal tells its width, and what it can do follows TERM and NO_COLOR") {
-  const levin::test::PseudoTerminal terminal(57);
+  const PseudoTerminal terminal(57);
   const levin::test::EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", nullptr);
-  CHECK(levin::is_terminal(terminal.fd()));
-  CHECK(levin::terminal_width(terminal.fd()) == 57);
+  CHECK(is_terminal(terminal.fd()));
+  CHECK(terminal_width(terminal.fd()) == 57);
   terminal.resize(31);
-  CHECK(levin::terminal_width(terminal.fd()) == 31);
-  CHECK(levin::terminal_has_color(terminal.fd()));
+  CHECK(terminal_width(terminal.fd()) == 31);
+  CHECK(terminal_has_color(terminal.fd()));
   setenv("NO_COLOR", "", 1);
-  CHECK(levin::terminal_has_color(terminal.fd()));
+  CHECK(terminal_has_color(terminal.fd()));
   setenv("NO_COLOR", "1", 1);
-  CHECK_FALSE(levin::terminal_has_color(terminal.fd()));
-  CHECK(levin::terminal_redraws(terminal.fd()));
+  CHECK_FALSE(terminal_has_color(terminal.fd()));
+  CHECK(terminal_redraws(terminal.fd()));
   setenv("TERM", "dumb", 1);
-  CHECK_FALSE(levin::terminal_redraws(terminal.fd()));
+  CHECK_FALSE(terminal_redraws(terminal.fd()));
 }
 
 TEST_CASE("what Open MPI gives a rank in place of its output, a terminal of no size, is none") {
   const levin::test::EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", nullptr);
-  const levin::test::PseudoTerminal terminal(0);
-  CHECK(levin::terminal_redraws(terminal.fd()));
-  const levin::test::EnvironmentVariable ranks("OMPI_COMM_WORLD_SIZE", "2");
-  CHECK_FALSE(levin::is_terminal(terminal.fd()));
-  CHECK_FALSE(levin::terminal_redraws(terminal.fd()));
-  CHECK_FALSE(levin::terminal_has_color(terminal.fd()));
+  const PseudoTerminal terminal(0);
+  CHECK(terminal_redraws(terminal.fd()));
+  const EnvironmentVariable ranks("OMPI_COMM_WORLD_SIZE", "2");
+  CHECK_FALSE(is_terminal(terminal.fd()));
+  CHECK_FALSE(terminal_redraws(terminal.fd()));
+  CHECK_FALSE(terminal_has_color(terminal.fd()));
   terminal.resize(80);
-  CHECK(levin::is_terminal(terminal.fd()));
+  CHECK(is_terminal(terminal.fd()));
 }
 
 TEST_CASE("a file is no terminal") {
   const int fd = open("/dev/null", O_RDWR);
-  CHECK_FALSE(levin::is_terminal(fd));
-  CHECK_FALSE(levin::terminal_has_color(fd));
-  CHECK(levin::terminal_width(fd, 99) == 99);
+  CHECK_FALSE(is_terminal(fd));
+  CHECK_FALSE(terminal_has_color(fd));
+  CHECK(terminal_width(fd, 99) == 99);
   close(fd);
 }
 

@@ -37,11 +37,10 @@ template <class Kind>
 struct Others final : BatchCounts {};
 
 struct WithCallbacks final : Module {
-  WithCallbacks() : layer(register_module("layer", torch::nn::Linear(2, 1))) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override { return layer->forward(batch[0]).mean(); }
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
   std::vector<std::shared_ptr<Callback>> configure_callbacks() override { return own; }
-  torch::nn::Linear layer;
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(2, 1));
   std::vector<std::shared_ptr<Callback>> own;
 };
 

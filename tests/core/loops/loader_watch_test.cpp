@@ -37,6 +37,33 @@ std::string advice(double waits, double works, std::optional<int> workers, int c
   return Epochs().run(101, waits, works).advice(workers, cores, ranks);
 }
 
+/// Takes a fixed time for each batch, in which it works.
+class SlowLoader final : public FixedLoader {
+ public:
+  explicit SlowLoader(double seconds, bool acts = false) : FixedLoader(rows()), seconds_(seconds), acts_(acts) {}
+  bool acts() const override { return acts_; }
+  std::optional<int> num_workers() const override { return 0; }
+  std::optional<Batch> next() override {
+    const double end = steady_seconds() + seconds_;
+    while (steady_seconds() < end) continue;
+    return FixedLoader::next();
+  }
+
+ private:
+  static std::vector<Batch> rows() { return std::vector<Batch>(8, Batch{{"rows", torch::ones({2, 2})}}); }
+  double seconds_;
+  bool acts_;
+};
+
+std::string console_of_fit(const LoaderPtr& loader) {
+  const TemporaryFolder folder;
+  Trainer trainer(quiet({.max_epochs = 2, .log_file = folder.path() / "console.txt"}));
+  HookTrace trace;
+  RecordingModule module(trace);
+  trainer.fit(module, loader);
+  return read_text(folder.path() / "console.txt");
+}
+
 }  // namespace
 
 TEST_CASE("a loader is the bottleneck when waiting for it takes a fifth of the time, and more than a second") {
@@ -79,41 +106,6 @@ TEST_CASE("the advice says when there are no cores for so many workers") {
              EndsWith("more than the 8 cores: make reading cheaper, by preparing the data once, before training."));
   CHECK_THAT(advice(1, 0, 1), Contains("No number of workers would do (num_workers is 1), more than"));
 }
-
-namespace {
-
-/// Takes a fixed time for each batch, in which it works.
-class SlowLoader final : public FixedLoader {
- public:
-  explicit SlowLoader(double seconds, bool acts = false) : FixedLoader(rows()), seconds_(seconds), acts_(acts) {}
-  bool acts() const override { return acts_; }
-  std::optional<int> num_workers() const override { return 0; }
-  std::optional<Batch> next() override {
-    const double end = steady_seconds() + seconds_;
-    while (steady_seconds() < end) continue;
-    return FixedLoader::next();
-  }
-
- private:
-  static std::vector<Batch> rows() { return std::vector<Batch>(8, Batch{{"rows", torch::ones({2, 2})}}); }
-  double seconds_;
-  bool acts_;
-};
-
-std::string console_of_fit(const LoaderPtr& loader) {
-  const TemporaryFolder folder;
-  Trainer trainer(quiet({.max_epochs = 2, .log_file = folder.path() / "console.txt"}));
-  struct Counts final : Module {
-    Counts() : weight(register_parameter("weight", torch::ones({1}))) {}
-    StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).sum(); }
-    OptimizerSetups configure_optimizers() override { return {std::make_shared<torch::optim::SGD>(parameters(), 0.1)}; }
-    at::Tensor weight;
-  } module;
-  trainer.fit(module, loader);
-  return read_text(folder.path() / "console.txt");
-}
-
-}  // namespace
 
 TEST_CASE("a fit that waits for its data says so, once") {
   const std::string text = console_of_fit(std::make_shared<SlowLoader>(0.1));

@@ -18,7 +18,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// A weight that a step moves by the mean of the batch; one batch's loss, gradient or metric may be bad.
 struct Weight : Module {
-  Weight() : weight(register_parameter("weight", torch::zeros({1}))) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     at::Tensor loss = (weight * batch[0]).mean();
     const bool bad = trainer().total_batch_idx() == bad_batch;
@@ -34,7 +33,7 @@ struct Weight : Module {
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 1.0); }
   double number() const { return weight.item<double>(); }
 
-  at::Tensor weight;
+  at::Tensor weight = register_parameter("weight", torch::zeros({1}));
   std::string what;
   double value = kNan;
   std::int64_t bad_batch = 2;
@@ -42,15 +41,12 @@ struct Weight : Module {
 
 struct BadRun {
   TemporaryFolder folder;
-  TrainerOptions options = quiet_options();
+  TrainerOptions options;
   Weight module;
 
-  explicit BadRun(const std::string& what, OnNan on_nan = OnNan::kWarn) {
+  explicit BadRun(const std::string& what, OnNan on_nan = OnNan::kWarn)
+      : options(quiet({.max_epochs = 1, .log_every_n_steps = 1, .on_nan = on_nan, .log_file = folder / "log"})) {
     module.what = what;
-    options.max_epochs = 1;
-    options.log_every_n_steps = 1;
-    options.on_nan = on_nan;
-    options.log_file = folder / "log";
   }
   std::vector<std::string> warnings() {
     Trainer(options).fit(module, FixedLoader::of_rows(5, 1));

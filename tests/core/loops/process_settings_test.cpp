@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
+#include "support/error_of.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -42,15 +43,33 @@ struct RestoredSettings {
 /// Runs `work` on another thread. Gives the error that it ended with.
 std::string error_on_another_thread(const std::function<void()>& work) {
   std::string text;
-  std::thread([&] {
-    try {
-      work();
-    } catch (const MisuseError& error) {
-      text = error.what();
-    }
-  }).join();
+  std::thread([&] { text = error_of<MisuseError>(work); }).join();
   return text;
 }
+
+long page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+/// Each step takes, and frees, some blocks of 1 MiB or more.
+class LargeSteps : public Module {
+ public:
+  explicit LargeSteps(std::int64_t mebibytes) { weight = register_parameter("weight", torch::ones({mebibytes, 512, 512})); }
+  StepOutput training_step(const Batch&, std::int64_t batch_idx) override {
+    if (batch_idx == 10) faults_before = page_faults();
+    if (batch_idx == 60) faults = page_faults() - faults_before;
+    at::Tensor value = weight;
+    for (int index = 0; index < 4; ++index) value = value * 1.01 + weight;
+    return value.mean();
+  }
+  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
+
+  at::Tensor weight;
+  long faults_before = 0;
+  long faults = -1;
+};
 
 }  // namespace
 
@@ -148,34 +167,6 @@ TEST_CASE("any thread may end training") {
   person.join();
   CHECK(trainer.stop_reason() == "a person said so");
 }
-
-namespace {
-
-long page_faults() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_minflt;
-}
-
-/// Each step takes, and frees, some blocks of 1 MiB or more.
-class LargeSteps : public Module {
- public:
-  explicit LargeSteps(std::int64_t mebibytes) { weight = register_parameter("weight", torch::ones({mebibytes, 512, 512})); }
-  StepOutput training_step(const Batch&, std::int64_t batch_idx) override {
-    if (batch_idx == 10) faults_before = page_faults();
-    if (batch_idx == 60) faults = page_faults() - faults_before;
-    at::Tensor value = weight;
-    for (int index = 0; index < 4; ++index) value = value * 1.01 + weight;
-    return value.mean();
-  }
-  OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
-
-  at::Tensor weight;
-  long faults_before = 0;
-  long faults = -1;
-};
-
-}  // namespace
 
 TEST_CASE("memory that a step has freed is there for the next one") {
   const std::int64_t mebibytes = GENERATE(1, 5);

@@ -1,12 +1,13 @@
+#include <levin/levin.h>
+
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <numeric>
 
-#include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/model_checkpoint.h"
 #include "levin/core/checkpoint/optimizer_state.h"
-#include "levin/data/data_loader.h"
-#include "levin/optim/lr_schedulers.h"
+#include "levin/core/engine/resume/checkpoint_lookup.h"
 #include "support/recording.h"
 #include "support/resume_plans.h"
 #include "support/temporary_folder.h"
@@ -18,77 +19,29 @@ namespace {
 
 class Regression : public Module {
  public:
-  Regression() : layer_(register_module("layer", torch::nn::Linear(2, 1))) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     const at::Tensor noise = torch::rand({1});  // so that the random state matters
     const at::Tensor loss = (layer_->forward(batch[0]) - noise).pow(2).mean();
     losses.push_back(loss.item<double>());
-    log("loss", loss, {.on_epoch = true});
     log("batches", 1, {.on_step = false, .on_epoch = true, .reduce = Reduce::kSum});
     return loss;
-  }
-  void on_train_epoch_start() override { log("starts", 1, {.reduce = Reduce::kSum}); }
-  void on_train_epoch_end() override {
-    const MetricMap& metrics = trainer().callback_metrics();
-    epochs.push_back({metrics.at("loss_epoch"), metrics.at("batches"), metrics.at("starts")});
   }
   OptimizerSetups configure_optimizers() override {
     auto optimizer = std::make_shared<torch::optim::Adam>(parameters(), 0.1);
     return {optimizer, {{.scheduler = std::make_shared<StepLr>(*optimizer, StepLrOptions{.step_size = 1, .gamma = 0.5})}}};
   }
   std::vector<double> losses;
-  std::vector<std::vector<double>> epochs;  ///< of each its mean loss, its batches, and how often it began
 
  private:
-  torch::nn::Linear layer_;
+  torch::nn::Linear layer_ = register_module("layer", torch::nn::Linear(2, 1));
 };
 
-/// Saves at the end of one epoch, or after one batch.
-class SavesOnce : public Callback {
- public:
-  SavesOnce(std::filesystem::path file, std::int64_t epoch, std::int64_t batch)
-      : file_(std::move(file)), epoch_(epoch), batch_(batch) {}
-  CallbackPhase phase() const override { return CallbackPhase::kCheckpoint; }
-  void on_train_epoch_end(Trainer& trainer, Module&) override {
-    if (batch_ < 0 && trainer.current_epoch() == epoch_) trainer.save_checkpoint(file_);
-  }
-  void on_train_batch_end(Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) override {
-    if (batch_ == batch_idx && trainer.current_epoch() == epoch_) trainer.save_checkpoint(file_);
-  }
-
- private:
-  std::filesystem::path file_;
-  std::int64_t epoch_;
-  std::int64_t batch_;
-};
-
-}  // namespace
-
-TEST_CASE("a resumed run goes on bit for bit like the one that was not interrupted") {
-  const TemporaryFolder folder;
-  const auto [epoch, batch, done] = GENERATE(table<int, int, int>({{1, -1, 6}, {1, 0, 4}, {1, 2, 6}, {0, -1, 3}}));
-  TrainerOptions options =
-      quiet({.max_epochs = 4, .callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", epoch, batch)}});
-
-  torch::manual_seed(1);
-  Regression whole;
-  Trainer(options).fit(whole, FixedLoader::of_rows(3, 4));
-
-  torch::manual_seed(2);
-  Regression resumed;
-  options.callbacks = {std::make_shared<SavesOnce>(folder / "b.ckpt", 99, 0)};
-  Trainer trainer(options);
-  trainer.fit(resumed, FixedLoader::of_rows(3, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
-
-  CHECK(trainer.global_step() == 12);
-  CHECK(trainer.current_epoch() == 4);
-  CHECK(resumed.losses == std::vector<double>(whole.losses.begin() + done, whole.losses.end()));
-  const int first_epoch = batch < 0 ? epoch + 1 : epoch;
-  CHECK(resumed.epochs == std::vector<std::vector<double>>(whole.epochs.begin() + first_epoch, whole.epochs.end()));
-  for (const std::vector<double>& values : whole.epochs) CHECK((values[1] == 3 && values[2] == 1));
+Component<Callback> saves_after(std::int64_t batch, const std::filesystem::path& file) {
+  const auto save = [=](Trainer& trainer, Module&, const StepOutput&, const Batch&, std::int64_t batch_idx) {
+    if (batch_idx == batch) trainer.save_checkpoint(file);
+  };
+  return LambdaCallback({.on_train_batch_end = save});
 }
-
-namespace {
 
 /// Drops out in training mode, and may fail in the validation of epoch 1.
 class FailsInValidation : public Regression {
@@ -106,6 +59,40 @@ class FailsInValidation : public Regression {
  private:
   bool fails_;
 };
+
+/// Gives numbers, and counts how many batches are read.
+class CountingDataset final : public Dataset {
+ public:
+  explicit CountingDataset(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    ++reads;
+    return Batch{{"rows", torch::ones({static_cast<std::int64_t>(indices.size()), 2})}};
+  }
+  mutable std::int64_t reads = 0;
+
+ private:
+  std::int64_t size_;
+};
+
+/// What a ModelCheckpoint saves of itself.
+Value decision(const Value& monitor, const std::filesystem::path& best) {
+  Value state(Value::Map{});
+  state["monitor"] = monitor;
+  state["best_model_path"] = best.string();
+  return state;
+}
+
+/// Writes a checkpoint that is the newer, the larger its step.
+std::filesystem::path save(const std::filesystem::path& file, std::int64_t step, const Value::Map& callbacks = {}) {
+  Checkpoint checkpoint;
+  checkpoint.manifest["epoch"] = std::int64_t{3};
+  checkpoint.manifest["global_step"] = step;
+  checkpoint.manifest["callbacks"] = Value(callbacks);
+  checkpoint.save(file);
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type(std::chrono::hours(step)));
+  return file;
+}
 
 }  // namespace
 
@@ -134,34 +121,15 @@ TEST_CASE("a run that an error in a validation has ended resumes in training mod
   CHECK(resumed.losses == std::vector<double>(whole.losses.begin() + 6, whole.losses.end()));
 }
 
-namespace {
-
-/// Gives numbers, and counts how many batches are read.
-class CountingDataset final : public Dataset {
- public:
-  explicit CountingDataset(std::int64_t size) : size_(size) {}
-  std::int64_t size() const override { return size_; }
-  Batch get_batch(std::span<const std::int64_t> indices) const override {
-    ++reads;
-    return Batch{{"rows", torch::ones({static_cast<std::int64_t>(indices.size()), 2})}};
-  }
-  mutable std::int64_t reads = 0;
-
- private:
-  std::int64_t size_;
-};
-
-}  // namespace
-
 TEST_CASE("resuming inside an epoch reads nothing of what is done") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 89)}});
+  TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {saves_after(89, folder / "a.ckpt")}});
   Regression module;
   const auto loader = [](const std::shared_ptr<CountingDataset>& dataset) {
     return std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .shuffle = true});
   };
   Trainer(options).fit(module, loader(std::make_shared<CountingDataset>(200)));
-  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 99, 0)};
+  options.callbacks = {};
   Regression resumed;
   const auto dataset = std::make_shared<CountingDataset>(200);
   Trainer(options).fit(resumed, loader(dataset), {}, {.ckpt_path = (folder / "a.ckpt").string()});
@@ -171,10 +139,10 @@ TEST_CASE("resuming inside an epoch reads nothing of what is done") {
 
 TEST_CASE("a loader that cannot tell its place resumes with the same batches only") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 0, 1)}});
+  TrainerOptions options = quiet({.max_epochs = 1, .callbacks = {saves_after(1, folder / "a.ckpt")}});
   Regression module;
   Trainer(options).fit(module, FixedLoader::of_rows(4, 4));
-  options.callbacks = {std::make_shared<SavesOnce>(folder / "a.ckpt", 99, 0)};
+  options.callbacks = {};
   Regression resumed;
   Trainer(options).fit(resumed, FixedLoader::of_rows(4, 4), {}, {.ckpt_path = (folder / "a.ckpt").string()});
   CHECK(resumed.losses.size() == 2);
@@ -289,4 +257,75 @@ TEST_CASE("a run resumes exactly from every hook of generated programs") {
     const TemporaryFolder folder;
     CHECK(check_resume_plan(random_resume_plan(seed), folder.path(), stride) == "");
   }
+}
+
+TEST_CASE("last is the newest checkpoint of the first folder that has one, and best the one that it names") {
+  const TemporaryFolder folder;
+  const std::filesystem::path best = save(folder / "run" / "a.ckpt", 10);
+  const std::filesystem::path newest = save(folder / "run" / "b.ckpt", 20, {{"ModelCheckpoint", decision("val_loss", best)}});
+  save(folder / "older" / "c.ckpt", 30, {{"ModelCheckpoint", decision("val_loss", folder / "older" / "c.ckpt")}});
+  const std::vector<std::filesystem::path> folders = {folder / "none", folder / "run", folder / "older"};
+  CHECK(find_checkpoint(folders, "last") == newest);
+  CHECK(find_checkpoint(folders, "best") == best);
+}
+
+TEST_CASE("of several ModelCheckpoints the first one with a monitor says what is best") {
+  const TemporaryFolder folder;
+  const std::filesystem::path first = save(folder / "first.ckpt", 1);
+  const std::filesystem::path second = save(folder / "second.ckpt", 2);
+  save(folder / "newest.ckpt", 3,
+       {{"ModelCheckpoint{every}", decision({}, folder / "newest.ckpt")},
+        {"ModelCheckpoint{val_loss}", decision("val_loss", second)},
+        {"ModelCheckpoint{val_acc}", decision("val_acc", first)}});
+  CHECK(find_checkpoint({folder.path()}, "best") == second);
+}
+
+TEST_CASE("best is found in a run's folder that was moved, and beside damaged files") {
+  const TemporaryFolder folder;
+  save(folder / "checkpoints" / "a.ckpt", 1);
+  save(folder / "checkpoints" / "b.ckpt", 2, {{"ModelCheckpoint", decision("val_loss", "/elsewhere/checkpoints/a.ckpt")}});
+  std::ofstream(folder / "checkpoints" / "damaged.ckpt") << "no checkpoint";
+  CHECK(find_checkpoint({folder / "checkpoints"}, "best") == folder / "checkpoints" / "a.ckpt");
+  CHECK(find_checkpoint({folder / "checkpoints"}, "last") == folder / "checkpoints" / "b.ckpt");
+}
+
+TEST_CASE("where there is no checkpoint, the error names the folders") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(
+      find_checkpoint({folder / "a", folder / "b"}, "best"),
+      Catch::Contains((folder / "a").string() + ", " + (folder / "b").string()) && Catch::Contains("version_3:best"));
+}
+
+TEST_CASE("a ckpt_path is a file, best or last, or those of a run's folder") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = save(folder / "run" / "a.ckpt", 1);
+  const std::string run = (folder / "run").string();
+  const auto read = [](const std::string& text) {
+    const CheckpointChoice choice = read_checkpoint_choice(text);
+    return std::pair(choice.place.string(), choice.which);
+  };
+  using Read = std::pair<std::string, std::string>;
+  CHECK(read("best") == Read("", "best"));
+  CHECK(read("last") == Read("", "last"));
+  CHECK(read(file.string()) == Read(file.string(), ""));
+  CHECK(read(run) == Read(run, "last"));
+  CHECK(read(run + ":best") == Read(run, "best"));
+  CHECK(read(run + ":last") == Read(run, "last"));
+  CHECK_THROWS_WITH(read(""), Catch::Contains("it is empty"));
+  CHECK_THROWS_WITH(read((folder / "none.ckpt").string()), Catch::Contains("there is no file") && Catch::Contains("none.ckpt"));
+  // What the system refuses to look at is told as what is not there.
+  CHECK_THROWS_AS(read((folder / std::string(5000, 'x')).string()), ConfigError);
+  CHECK_THROWS_AS(read((folder / std::string(5000, 'x')).string() + ":last"), ConfigError);
+  CHECK_THROWS_WITH(read((folder / "none:best").string()), Catch::Contains("there is no folder") && Catch::Contains("none"));
+}
+
+TEST_CASE("a checkpoint is described by epoch, step and the score that it was saved for") {
+  const TemporaryFolder folder;
+  CHECK(checkpoint_summary(Checkpoint::load(save(folder / "a.ckpt", 40))) == "epoch 3, step 40");
+  Value state = decision("val_loss", folder / "a.ckpt");
+  state["saved_as"] = "/runs/epoch=3-step=40.ckpt";
+  state["best_k_models"] =
+      Value(Value::Map{{"/runs/epoch=1-step=20.ckpt", Value(0.5)}, {"/runs/epoch=3-step=40.ckpt", Value(0.12345)}});
+  CHECK(checkpoint_summary(Checkpoint::load(save(folder / "b.ckpt", 40, {{"ModelCheckpoint", state}}))) ==
+        "epoch 3, step 40, val_loss 0.1235");
 }

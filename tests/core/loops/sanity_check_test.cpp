@@ -1,12 +1,7 @@
+#include <levin/levin.h>
+
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/logger.h"
-#include "levin/core/random/seed.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
-#include "levin/optim/lr_schedulers.h"
 #include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
@@ -19,7 +14,6 @@ namespace {
 /// Draws random numbers wherever it can, and logs in every validation.
 class Noisy final : public Module {
  public:
-  Noisy() : layer_(register_module("layer", torch::nn::Linear(2, 1))) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override {
     const at::Tensor noise = torch::rand({1}, rank_generator()) + torch::rand({1}, shared_generator());
     const at::Tensor loss = (layer_->forward(torch::dropout(batch[0], 0.5, /*train=*/true)) - noise).pow(2).mean();
@@ -35,7 +29,7 @@ class Noisy final : public Module {
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::Adam>(parameters(), 0.05); }
 
  private:
-  torch::nn::Linear layer_;
+  torch::nn::Linear layer_ = register_module("layer", torch::nn::Linear(2, 1));
 };
 
 /// Counts batches of validation, as a callback of a user's own would that leaves the sanity check out.
@@ -157,19 +151,18 @@ TEST_CASE("the sanity check leaves no trace: weights, rows, metrics, callbacks a
 }
 
 TEST_CASE("monitors are doubted at once: a mode against the metric's name, and a name that the sanity check lacks") {
-  struct WithPlateau : Module {
-    WithPlateau() : weight(register_parameter("weight", torch::zeros({1}))) {}
-    StepOutput training_step(const Batch& batch, std::int64_t) override { return (weight * batch[0]).mean(); }
-    void validation_step(const Batch&, std::int64_t) override { log("val_loss", 1.0); }
-    OptimizerSetups configure_optimizers() override {
+  struct WithPlateau : RecordingModule {
+    using RecordingModule::RecordingModule;
+    OptimizerSetups make_optimizers() override {
       OptimizerSetup setup{.optimizer = std::make_shared<torch::optim::SGD>(parameters(), 0.1)};
       const ReduceLrOnPlateauOptions largest{.mode = MonitorMode::kMax};
       setup.schedulers.push_back(
           {.scheduler = std::make_shared<ReduceLrOnPlateau>(*setup.optimizer, largest), .monitor = "val_error"});
       return setup;
     }
-    at::Tensor weight;
-  } module;
+  };
+  HookTrace trace;
+  WithPlateau module(trace);
   const TemporaryFolder folder;
   TrainerOptions options = quiet_options();
   options.num_sanity_val_steps = 1;

@@ -1,10 +1,8 @@
+#include <levin/levin.h>
+
 #include <catch2/catch.hpp>
 
-#include "levin/core/base/error.h"
-#include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/loggers/csv_logger.h"
-#include "levin/optim/lr_schedulers.h"
+#include "support/error_of.h"
 #include "support/file_text.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
@@ -14,12 +12,9 @@ using namespace levin::test;
 
 namespace {
 
-using Optimizers = std::vector<std::shared_ptr<torch::optim::Optimizer>>;
-
 /// Two layers; what is trained, how and by which loss is the test's.
 class Two : public Module {
  public:
-  Two() : used(register_module("used", torch::nn::Linear(2, 1))), spare(register_module("spare", torch::nn::Linear(2, 1))) {}
   StepOutput training_step(const Batch& batch, std::int64_t) override { return loss(*this, batch); }
   OptimizerSetups configure_optimizers() override { return setups(*this); }
 
@@ -29,8 +24,8 @@ class Two : public Module {
   std::function<OptimizerSetups(Two&)> setups = [](Two& two) -> OptimizerSetups {
     return std::make_shared<torch::optim::SGD>(two.parameters(), 0.1);
   };
-  torch::nn::Linear used;
-  torch::nn::Linear spare;
+  torch::nn::Linear used = register_module("used", torch::nn::Linear(2, 1));
+  torch::nn::Linear spare = register_module("spare", torch::nn::Linear(2, 1));
 };
 
 /// Fits for an epoch of two batches. Gives the warnings.
@@ -107,58 +102,52 @@ TEST_CASE("a program that catches an error of a fit may fit again, with its logg
   CHECK(std::filesystem::exists(trainer.log_dir() / "metrics.csv"));
 }
 
-TEST_CASE("options that differ from the checkpoint's are named") {
+TEST_CASE("options that differ from the checkpoint's are named, those of the module and of its data each by itself") {
   const TemporaryFolder folder;
-  TrainerOptions options = quiet({.max_epochs = 1, .log_file = folder / "log"});
-  Two module;
-  module.set_hparams(Value(Value::Map{{"scale", Value(0.5)}, {"width", Value(3)}, {"path", Value("here")}}));
-  Trainer first(options);
-  first.fit(module, FixedLoader::of_rows(2, 4));
-  first.save_checkpoint(folder / "one.ckpt");
-  options.max_epochs = 2;
-  Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = folder / "one.ckpt"});
-  CHECK(read_text(folder / "log").find("differ from") == std::string::npos);
-  module.set_hparams(Value(Value::Map{{"scale", Value(1.0)}, {"width", Value(3)}, {"path", Value("there")}}));
-  Trainer(options).fit(module, FixedLoader::of_rows(2, 4), {}, {.ckpt_path = folder / "one.ckpt"});
-  CHECK_THAT(read_text(folder / "log"),
-             Catch::Contains("differ from those of the one that wrote the checkpoint: model.scale: 1.0 (0.5 there). Weights"));
-}
-
-TEST_CASE("a module and its data may have options of one name, each its own") {
-  const TemporaryFolder folder;
+  const auto of_module = [](double scale, const char* path) {
+    return Value(Value::Map{{"batch_size", Value(8)}, {"scale", Value(scale)}, {"path", Value(path)}});
+  };
+  const auto of_data = [](int batch_size) { return Value(Value::Map{{"batch_size", Value(batch_size)}, {"seed", Value(1)}}); };
   struct Rows final : DataModule {
-    Rows() { set_hparams(Value(Value::Map{{"batch_size", Value(32)}, {"seed", Value(1)}})); }
     LoaderPtr train_dataloader() override { return FixedLoader::of_rows(2, 4); }
   } rows;
-  TrainerOptions options =
+  rows.set_hparams(of_data(32));
+  const TrainerOptions options =
       quiet({.max_epochs = 1, .logger = CsvLogger(), .default_root_dir = folder.path(), .log_file = folder / "log"});
   Two module;
-  module.set_hparams(Value(Value::Map{{"batch_size", Value(8)}, {"width", Value(3)}}));
+  module.set_hparams(of_module(0.5, "here"));
   module.loss = [&](Two& two, const Batch& batch) {
-    two.trainer().save_checkpoint(folder / "one.ckpt");
+    if (!std::filesystem::exists(folder / "one.ckpt")) two.trainer().save_checkpoint(folder / "one.ckpt");
     return two.used->forward(batch[0]).mean();
   };
   Trainer first(options);
   first.fit(module, rows);
   CHECK(read_text(first.log_dir() / "hparams.yaml") ==
-        "model:\n  batch_size: 8\n  width: 3\ndata:\n  batch_size: 32\n  seed: 1\n");
+        "model:\n  batch_size: 8\n  scale: 0.5\n  path: here\ndata:\n  batch_size: 32\n  seed: 1\n");
   Checkpoint saved = Checkpoint::load(folder / "one.ckpt");
   CHECK(saved.manifest.at("hyper_parameters") == module.hparams());
   CHECK(saved.manifest.at("datamodule_hyper_parameters") == rows.hparams());
 
-  rows.set_hparams(Value(Value::Map{{"batch_size", Value(16)}, {"seed", Value(1)}}));
-  Trainer(options).fit(module, rows, {.ckpt_path = folder / "one.ckpt"});
-  CHECK_THAT(read_text(folder / "log"),
-             Catch::Contains("the one that wrote the checkpoint: data.batch_size: 16 (32 there). Weights"));
+  const auto told = [&](const char* file) {
+    std::filesystem::remove(folder / "log");
+    Trainer(options).fit(module, rows, {.ckpt_path = folder / file});
+    return read_text(folder / "log");
+  };
+  CHECK_THAT(told("one.ckpt"), !Catch::Contains("differ from"));
+  module.set_hparams(of_module(1.0, "there"));
+  CHECK_THAT(told("one.ckpt"),
+             Catch::Contains("differ from those of the one that wrote the checkpoint: model.scale: 1.0 (0.5 there). Weights"));
+  rows.set_hparams(of_data(16));
+  CHECK_THAT(told("one.ckpt"),
+             Catch::Contains("model.scale: 1.0 (0.5 there)") && Catch::Contains("data.batch_size: 16 (32 there)"));
 
   // As older versions wrote it: one map.
-  Value& manifest = saved.manifest;
-  std::erase_if(manifest.as_map(), [](const auto& entry) { return entry.first == "datamodule_hyper_parameters"; });
-  manifest["hyper_parameters"] = Value(Value::Map{{"batch_size", Value(8)}, {"width", Value(3)}, {"seed", Value(2)}});
+  std::erase_if(saved.manifest.as_map(), [](const auto& entry) { return entry.first == "datamodule_hyper_parameters"; });
+  saved.manifest["hyper_parameters"] = of_module(1.0, "there");
+  saved.manifest["hyper_parameters"]["seed"] = Value(2);
   saved.save(folder / "old.ckpt");
-  rows.set_hparams(Value(Value::Map{{"batch_size", Value(8)}, {"seed", Value(1)}}));
-  Trainer(options).fit(module, rows, {.ckpt_path = folder / "old.ckpt"});
-  CHECK_THAT(read_text(folder / "log"), Catch::Contains("the one that wrote the checkpoint: data.seed: 1 (2 there). Weights"));
+  rows.set_hparams(of_data(8));
+  CHECK_THAT(told("old.ckpt"), Catch::Contains("the one that wrote the checkpoint: data.seed: 1 (2 there). Weights"));
 }
 
 TEST_CASE("a parameter that no optimizer has is named, at most ten and how many more there are") {
@@ -237,6 +226,17 @@ TEST_CASE("a scheduler for an optimizer that is gone is an error") {
     return {std::make_shared<torch::optim::SGD>(two.parameters(), 0.1), {config}};
   };
   CHECK_THROWS_WITH(warnings_of(module), Catch::Contains("was made for an optimizer that is not returned with it"));
+}
+
+TEST_CASE("a complex value is an error that names the key and the line") {
+  Two module;
+  module.loss = [](Two& two, const Batch& batch) {
+    two.log("wave", torch::complex(torch::tensor(1.0), torch::tensor(2.0)));
+    return two.used->forward(batch[0]).mean();
+  };
+  CHECK_THAT(error_of<MisuseError>([&] { warnings_of(module); }), Catch::Contains("log(\"wave\") in training_step") &&
+                                                                      Catch::Contains("complex number") &&
+                                                                      Catch::Contains("silent_training_test.cpp"));
 }
 
 TEST_CASE("log() in a constructor, or before a run, is an error with its line") {

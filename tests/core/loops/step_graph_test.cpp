@@ -1,16 +1,9 @@
 #include "levin/core/engine/step/step_graph.h"
 
-#include <torch/torch.h>
-
 #include <catch2/catch.hpp>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "levin/optim/optimizers.h"
 #include "support/file_text.h"
-#include "support/fixed_loader.h"
 #include "support/recording.h"
 #include "support/recording_accelerator.h"
 #include "support/temporary_folder.h"
@@ -38,14 +31,6 @@ LoaderPtr batches_of(std::int64_t last_size) {
 /// Everything that a step may have: a layer with running means, a layer that is frozen, hooks that count, metrics.
 class Net : public Module {
  public:
-  Net() {
-    torch::manual_seed(5);
-    first = register_module("first", torch::nn::Linear(6, 16));
-    norm = register_module("norm", torch::nn::BatchNorm1d(16));
-    second = register_module("second", torch::nn::Linear(16, 4));
-    unused = register_module("unused", torch::nn::Linear(2, 2));
-    seen = register_buffer("seen", torch::zeros({}));
-  }
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
     ++calls;
     const at::Tensor hidden = torch::relu(norm(first(batch["x"])));
@@ -65,11 +50,11 @@ class Net : public Module {
   OptimizerSetups configure_optimizers() override { return std::make_shared<Adam>(parameters(), AdamOptions(0.01)); }
 
   std::function<at::Tensor(Net&, const at::Tensor&, std::int64_t)> also;
-  torch::nn::Linear first{nullptr};
-  torch::nn::BatchNorm1d norm{nullptr};
-  torch::nn::Linear second{nullptr};
-  torch::nn::Linear unused{nullptr};
-  at::Tensor seen;
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(6, 16));
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(16));
+  torch::nn::Linear second = register_module("second", torch::nn::Linear(16, 4));
+  torch::nn::Linear unused = register_module("unused", torch::nn::Linear(2, 2));
+  at::Tensor seen = register_buffer("seen", torch::zeros({}));
   std::int64_t calls = 0;
   std::vector<float> losses;
   std::vector<float> gradient_norms;
@@ -89,6 +74,7 @@ std::shared_ptr<Net> fitted(const Fit& fit, CudaGraph graph, const std::filesyst
   options.log_level = LogLevel::kDebug;
   options.log_file = log;
   fit.options(options);
+  torch::manual_seed(5);
   auto net = std::make_shared<Net>();
   net->also = fit.also;
   const LoaderPtr loader = batches_of(fit.last_size);
@@ -97,12 +83,11 @@ std::shared_ptr<Net> fitted(const Fit& fit, CudaGraph graph, const std::filesyst
   return net;
 }
 
-/// Fits with graphs and without, and checks that nothing differs. Gives how often the step was called with them, and what the
-/// run said.
 struct Compared {
-  std::int64_t calls = 0;
+  std::int64_t calls = 0;  ///< of the step, with graphs
   std::string told;
 };
+/// Fits with graphs and without, and checks that nothing differs.
 Compared compare(const Fit& fit) {
   const TemporaryFolder folder;
   const auto plain = fitted(fit, CudaGraph::kNever, folder / "plain");
@@ -133,23 +118,19 @@ void check_called(const Fit& fit, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("steps that are replayed come to what they come to when called") {
-  const Compared compared = compare({});
-  CHECK(compared.calls == kCallsOfWholeFit);
-  CHECK_THAT(compared.told, !Catch::Contains("cuda_graph"));
-}
-
-TEST_CASE("gradients of replayed steps add up over batches, and are clipped") {
-  const Compared compared = compare({.options = [](TrainerOptions& options) {
+TEST_CASE("steps that are replayed come to what they come to when called, accumulated, clipped and under autocast too") {
+  const std::function<void(TrainerOptions&)> accumulated = [](TrainerOptions& options) {
     options.accumulate_grad_batches = 3;
     options.gradient_clip_val = 0.1;
-  }});
-  CHECK(compared.calls == kCallsOfWholeFit);
-}
-
-TEST_CASE("steps under autocast are replayed with the weights of now") {
-  CHECK(compare({.options = [](TrainerOptions& options) { options.precision = PrecisionFormat::kBfloat16Mixed; }}).calls ==
-        kCallsOfWholeFit);
+  };
+  const std::function<void(TrainerOptions&)> mixed = [](TrainerOptions& options) {
+    options.precision = PrecisionFormat::kBfloat16Mixed;
+  };
+  for (const Fit& fit : {Fit(), Fit{.options = accumulated}, Fit{.options = mixed}}) {
+    const Compared compared = compare(fit);
+    CHECK(compared.calls == kCallsOfWholeFit);
+    CHECK_THAT(compared.told, !Catch::Contains("cuda_graph"));
+  }
 }
 
 TEST_CASE("a layer that is frozen on the way makes a step another one") {

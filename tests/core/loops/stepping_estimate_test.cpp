@@ -6,9 +6,6 @@
 #include "levin/callbacks/builtin_callbacks.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/core/random/seed.h"
-#include "levin/data/data_loader.h"
-#include "levin/data/dataset.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -21,12 +18,12 @@ namespace {
 class EstimatingModule : public RecordingModule {
  public:
   EstimatingModule(HookTrace& trace, std::int64_t batches = 10, bool knows_size = true)
-      : RecordingModule(trace), loader_(FixedLoader::of_rows(batches, 1, knows_size)) {}
+      : RecordingModule(trace), loader(FixedLoader::of_rows(batches, 1, knows_size)) {}
 
   LoaderPtr train_dataloader() override {
     ++asked;
     if (estimates_in_loader) estimates.push_back(trainer().estimated_stepping_batches());
-    return loader_;
+    return loader;
   }
   void setup(Stage stage) override {
     if (estimates_in_setup) estimates.push_back(trainer().estimated_stepping_batches());
@@ -41,9 +38,7 @@ class EstimatingModule : public RecordingModule {
   int asked = 0;
   bool estimates_in_setup = false, estimates_in_configure = true, estimates_in_loader = false;
   std::vector<std::int64_t> estimates;
-
- private:
-  LoaderPtr loader_;
+  LoaderPtr loader;
 };
 
 /// In configure_optimizers and in on_train_start, and the steps that were taken in the end.
@@ -58,6 +53,27 @@ std::vector<std::int64_t> estimates(const TrainerOptions& options, std::int64_t 
 }
 
 using Numbers = std::vector<std::int64_t>;
+
+std::shared_ptr<LrSchedulerFactory> scheduler_of(const char* name, Value init_args = Value(Value::Map{})) {
+  return Registry<LrSchedulerFactory>::instance().make(Value(name), init_args);
+}
+
+Value settings_of(const char* interval, std::int64_t frequency = 1) {
+  Value settings(Value::Map{{"interval", Value(interval)}, {"frequency", Value(frequency)}});
+  settings.set_mark(Mark{"run.yaml", 7, 3});
+  return settings;
+}
+
+Value state_after_fit(const TrainerOptions& options, const std::shared_ptr<LrSchedulerFactory>& scheduler,
+                      const Value& settings, bool knows_size = true) {
+  HookTrace trace;
+  EstimatingModule module(trace, 10, knows_size);
+  Trainer trainer(options);
+  const Value sgd(Value::Map{{"lr", Value(0.1)}, {"momentum", Value(0.9)}});
+  trainer.override_optimizers(Registry<OptimizerFactory>::instance().make(Value("SGD"), sgd), scheduler, settings);
+  trainer.fit(module);
+  return trainer.scheduler_configs().at(0).scheduler->state_dict();
+}
 
 }  // namespace
 
@@ -78,25 +94,6 @@ TEST_CASE("configure_optimizers knows how many steps training will take") {
   // Loaders that do not know their length.
   CHECK(estimates(quiet({.max_epochs = 2, .limit_train_batches = 4}), 10, /*knows_size=*/false) == Numbers{8, 8, 8});
   CHECK(estimates(quiet_options(3), 10, /*knows_size=*/false) == Numbers{-1, -1, 30});
-}
-
-TEST_CASE("drop_last counts in the estimate") {
-  const bool drops = GENERATE(true, false);
-  struct Estimating final : Module {
-    Estimating() : weight(register_parameter("weight", torch::ones({1}))) {}
-    StepOutput training_step(const Batch& batch, std::int64_t) override { return (batch[0] * weight).sum(); }
-    OptimizerSetups configure_optimizers() override {
-      estimate = trainer().estimated_stepping_batches();
-      return std::make_shared<torch::optim::SGD>(parameters(), 0.1);
-    }
-    at::Tensor weight;
-    std::int64_t estimate = 0;
-  } module;
-  Trainer trainer(quiet_options(2));
-  const auto dataset = std::make_shared<TensorDataset>(Batch{{"x", torch::ones({7, 1})}});
-  trainer.fit(module, std::make_shared<DataLoader>(dataset, DataLoaderOptions{.batch_size = 2, .drop_last = drops}));
-  CHECK(module.estimate == (drops ? 6 : 8));
-  CHECK(trainer.global_step() == module.estimate);
 }
 
 TEST_CASE("whoever asks gets the loader made, once; it is made where it always was when nobody asks") {
@@ -141,15 +138,9 @@ TEST_CASE("whoever asks gets the loader made, once; it is made where it always w
 }
 
 TEST_CASE("without training data, who asks how long training is hears what is missing") {
-  struct Estimating final : RecordingModule {
-    using RecordingModule::RecordingModule;
-    OptimizerSetups make_optimizers() override {
-      trainer().estimated_stepping_batches();
-      return RecordingModule::make_optimizers();
-    }
-  };
   HookTrace trace;
-  Estimating module(trace);
+  EstimatingModule module(trace);
+  module.loader = nullptr;
   Trainer trainer(quiet_options(1));
   CHECK_THROWS_WITH(trainer.fit(module),
                     Catch::Contains("configure_optimizers (train, epoch 0, step 0): fit needs training data"));
@@ -184,44 +175,19 @@ TEST_CASE("a resumed run asks for its loader after the data module has its state
   CHECK(longer.global_step() == 10);
 }
 
-namespace {
-
-std::shared_ptr<LrSchedulerFactory> scheduler_of(const char* name, Value init_args = Value(Value::Map{})) {
-  return Registry<LrSchedulerFactory>::instance().make(Value(name), init_args);
-}
-
-Value settings_of(const char* interval, std::int64_t frequency = 1) {
-  Value settings(Value::Map{{"interval", Value(interval)}, {"frequency", Value(frequency)}});
-  settings.set_mark(Mark{"run.yaml", 7, 3});
-  return settings;
-}
-
-Value state_after_fit(const TrainerOptions& options, const std::shared_ptr<LrSchedulerFactory>& scheduler,
-                      const Value& settings, bool knows_size = true) {
-  HookTrace trace;
-  EstimatingModule module(trace, 10, knows_size);
-  Trainer trainer(options);
-  const Value sgd(Value::Map{{"lr", Value(0.1)}, {"momentum", Value(0.9)}});
-  trainer.override_optimizers(Registry<OptimizerFactory>::instance().make(Value("SGD"), sgd), scheduler, settings);
-  trainer.fit(module);
-  return trainer.scheduler_configs().at(0).scheduler->state_dict();
-}
-
-}  // namespace
-
 TEST_CASE("a schedule whose length is left out takes all of training") {
-  const TrainerOptions options = quiet_options(3);
-  CHECK(state_after_fit(options, scheduler_of("CosineAnnealingLR"), settings_of("epoch")).at("T_max") == Value(3));
-  CHECK(state_after_fit(options, scheduler_of("CosineAnnealingLR"), settings_of("step")).at("T_max") == Value(30));
-  CHECK(state_after_fit(options, scheduler_of("PolynomialLR"), settings_of("step", 5)).at("total_iters") == Value(6));
-  const Value one_cycle =
-      state_after_fit(options, scheduler_of("OneCycleLR", Value(Value::Map{{"max_lr", Value(1.0)}})), settings_of("step"));
+  const auto state_of = [](const char* name, const Value& settings, Value::Map init_args = {}) {
+    return state_after_fit(quiet_options(3), scheduler_of(name, Value(std::move(init_args))), settings);
+  };
+  CHECK(state_of("CosineAnnealingLR", settings_of("epoch")).at("T_max") == Value(3));
+  CHECK(state_of("CosineAnnealingLR", settings_of("step")).at("T_max") == Value(30));
+  CHECK(state_of("PolynomialLR", settings_of("step", 5)).at("total_iters") == Value(6));
+  const Value one_cycle = state_of("OneCycleLR", settings_of("step"), {{"max_lr", Value(1.0)}});
   CHECK(one_cycle.at("total_steps") == Value(30));
   CHECK(one_cycle.at("last_epoch") == Value(30));
-  CHECK(state_after_fit(options, scheduler_of("LinearLR"), settings_of("step")).at("total_iters") == Value(5));
-  CHECK(state_after_fit(options, scheduler_of("ConstantLR"), settings_of("step")).at("total_iters") == Value(5));
-  const Value given(Value::Map{{"T_max", Value(4)}});
-  CHECK(state_after_fit(options, scheduler_of("CosineAnnealingLR", given), settings_of("step")).at("T_max") == Value(4));
+  CHECK(state_of("LinearLR", settings_of("step")).at("total_iters") == Value(5));
+  CHECK(state_of("ConstantLR", settings_of("step")).at("total_iters") == Value(5));
+  CHECK(state_of("CosineAnnealingLR", settings_of("step"), {{"T_max", Value(4)}}).at("T_max") == Value(4));
 }
 
 TEST_CASE("the last schedule of a sequence takes what the milestones leave") {

@@ -1,15 +1,8 @@
 // Optimizers, schedulers, loaders, datasets, callbacks and loggers that are given as they are, without make_shared.
+#include <levin/levin.h>
+
 #include <catch2/catch.hpp>
 
-#include "levin/callbacks/builtin_callbacks.h"
-#include "levin/callbacks/early_stopping.h"
-#include "levin/callbacks/model_checkpoint.h"
-#include "levin/core/optimizers/optimizer_access.h"
-#include "levin/data/combined_loader.h"
-#include "levin/data/data_loader.h"
-#include "levin/loggers/csv_logger.h"
-#include "levin/optim/lr_schedulers.h"
-#include "levin/optim/optimizers.h"
 #include "support/recording.h"
 #include "support/temporary_folder.h"
 
@@ -83,23 +76,65 @@ std::vector<double> values(BatchLoader& loader, std::int64_t epoch = 0) {
 }  // namespace
 
 TEST_CASE("an optimizer is returned as it is") {
-  const FittedLine alone([](Line& line) -> OptimizerSetups { return levin::SGD(line.parameters(), 0.5); });
-  CHECK(alone.module.weight.item<double>() == Approx(-2.0));
-  CHECK(dynamic_cast<levin::SGD*>(alone.trainer.optimizers().at(0).get()) != nullptr);
-  const FittedLine own([](Line& line) -> OptimizerSetups { return OwnSgd(line.parameters(), 0.25); });
-  CHECK(own.module.weight.item<double>() == Approx(-1.0));
-  const FittedLine torchs([](Line& line) -> OptimizerSetups { return torch::optim::SGD(line.parameters(), 0.25); });
-  CHECK(torchs.module.weight.item<double>() == Approx(-1.0));
-  const FittedLine described([](Line& line) -> OptimizerSetups { return Lion(line.parameters(), {.lr = 0.5}); });
-  CHECK(described.module.weight.item<double>() == Approx(-2.0));
-  const FittedLine pointer(
-      [](Line& line) -> OptimizerSetups { return std::make_unique<levin::AdamW>(line.parameters(), 0.5); });
-  CHECK(pointer.module.weight.item<double>() == Approx(-2.0).margin(0.1));
+  const auto weight_after = [](const auto& make) {
+    const FittedLine fitted([&](Line& line) -> OptimizerSetups { return make(line.parameters()); });
+    return fitted.module.weight.template item<double>();
+  };
+  CHECK(weight_after([](const auto& parameters) { return levin::SGD(parameters, 0.5); }) == Approx(-2.0));
+  CHECK(weight_after([](const auto& parameters) { return OwnSgd(parameters, 0.25); }) == Approx(-1.0));
+  CHECK(weight_after([](const auto& parameters) { return torch::optim::SGD(parameters, 0.25); }) == Approx(-1.0));
+  CHECK(weight_after([](const auto& parameters) { return Lion(parameters, {.lr = 0.5}); }) == Approx(-2.0));
+  CHECK(weight_after([](const auto& parameters) { return std::make_unique<levin::AdamW>(parameters, 0.5); }) ==
+        Approx(-2.0).margin(0.1));
   const FittedLine several([](Line& line) -> OptimizerSetups {
     line.set_automatic_optimization(false);
     return {levin::SGD({line.weight}, 0.5), std::make_shared<levin::Adam>(std::vector{line.other}, 0.25)};
   });
-  CHECK(several.trainer.optimizers().size() == 2);
+  REQUIRE(several.trainer.optimizers().size() == 2);
+  CHECK(dynamic_cast<levin::SGD*>(several.trainer.optimizers()[0].get()) != nullptr);
+}
+
+TEST_CASE("optimizers that are shared stand alone or in lists, each with its scheduler and settings or without") {
+  using Sgd = std::shared_ptr<torch::optim::SGD>;
+  using Adam = std::shared_ptr<torch::optim::Adam>;
+  using Scheduler = std::shared_ptr<StepLr>;
+  using Schedules = std::vector<std::pair<Interval, std::int64_t>>;
+  const auto check = [](std::size_t optimizers, const Schedules& schedules,
+                        const std::function<OptimizerSetups(Sgd, Adam, Scheduler)>& form) {
+    Sgd sgd;
+    Adam adam;
+    Scheduler scheduler;
+    const FittedLine fitted([&](Line& line) {
+      line.set_automatic_optimization(optimizers == 1);
+      sgd = std::make_shared<torch::optim::SGD>(std::vector{line.weight}, 0.5);
+      adam = std::make_shared<torch::optim::Adam>(std::vector{line.other}, 0.25);
+      scheduler = std::make_shared<StepLr>(*sgd, StepLrOptions{.step_size = 1});
+      return form(sgd, adam, scheduler);
+    });
+    REQUIRE(fitted.trainer.optimizers().size() == optimizers);
+    CHECK(fitted.trainer.optimizers()[0] == sgd);
+    if (optimizers == 2) CHECK(fitted.trainer.optimizers()[1] == adam);
+    Schedules found;
+    for (const SchedulerConfig& config : fitted.trainer.scheduler_configs()) {
+      CHECK(config.scheduler == scheduler);
+      found.emplace_back(config.interval, config.frequency);
+    }
+    CHECK((found == schedules));
+  };
+  check(1, {}, [](Sgd sgd, Adam, Scheduler) -> OptimizerSetups { return sgd; });
+  check(1, {}, [](Sgd sgd, Adam, Scheduler) -> OptimizerSetups { return {sgd}; });
+  check(2, {}, [](Sgd sgd, Adam adam, Scheduler) -> OptimizerSetups { return {sgd, adam}; });
+  check(2, {}, [](Sgd sgd, Adam adam, Scheduler) -> OptimizerSetups { return {{sgd, adam}}; });
+  check(2, {}, [](Sgd sgd, Adam adam, Scheduler) -> OptimizerSetups { return {{sgd}, {adam}}; });
+  const Schedules each_epoch = {{Interval::kEpoch, 1}};
+  check(1, each_epoch, [](Sgd sgd, Adam, Scheduler scheduler) -> OptimizerSetups { return {sgd, scheduler}; });
+  check(2, each_epoch, [](Sgd sgd, Adam adam, Scheduler scheduler) -> OptimizerSetups { return {{sgd, scheduler}, {adam}}; });
+  check(2, {{Interval::kStep, 1}}, [](Sgd sgd, Adam adam, Scheduler scheduler) -> OptimizerSetups {
+    return {{sgd, {{.scheduler = scheduler, .interval = Interval::kStep}}}, {adam}};
+  });
+  check(1, {{Interval::kStep, 3}}, [](Sgd sgd, Adam, Scheduler scheduler) -> OptimizerSetups {
+    return {sgd, {{.scheduler = scheduler, .interval = Interval::kStep, .frequency = 3}}};
+  });
 }
 
 TEST_CASE("a scheduler is made of its options, or by a function, of the optimizer beside it") {
@@ -113,11 +148,31 @@ TEST_CASE("a scheduler is made of its options, or by a function, of the optimize
     return {levin::SGD(line.parameters(), 0.5), StepLr::Options{.step_size = 1, .gamma = 0.5}, {.interval = Interval::kStep}};
   });
   CHECK(each_step.lr() == Approx(0.03125));
+  for (const Interval interval : {Interval::kStep, Interval::kEpoch}) {
+    const FittedLine every_second([&](Line& line) -> OptimizerSetups {
+      return {levin::SGD(line.parameters(), 0.5),
+              StepLr::Options{.step_size = 1, .gamma = 0.5},
+              {.interval = interval, .frequency = 2}};
+    });
+    CHECK(every_second.lr() == Approx(interval == Interval::kStep ? 0.125 : 0.25));
+  }
   const FittedLine plateau([](Line& line) -> OptimizerSetups {
     return {
         levin::SGD(line.parameters(), 0.5), ReduceLrOnPlateau::Options{.factor = 0.5, .patience = 0}, {.monitor = "val_loss"}};
   });
   CHECK(plateau.lr() == Approx(0.25));
+  const auto without_metric = [](bool strict) {
+    return FittedLine([&](Line& line) -> OptimizerSetups {
+             return {levin::SGD(line.parameters(), 0.5),
+                     ReduceLrOnPlateau::Options{.patience = 0},
+                     {.monitor = "gain", .strict = strict}};
+           })
+        .lr();
+  };
+  CHECK(without_metric(false) == 0.5);
+  CHECK_THROWS_WITH(without_metric(true),
+                    Catch::Contains("A learning-rate scheduler monitors 'gain', which no rank has logged. "
+                                    "Logged so far: val_loss."));
   const FittedLine cycle([](Line& line) -> OptimizerSetups {
     return {levin::AdamW(line.parameters(), 0.5),
             OneCycleLr::Options{.max_lr = 0.1, .total_steps = 10},
@@ -137,6 +192,7 @@ TEST_CASE("a scheduler is made of its options, or by a function, of the optimize
   });
   CHECK(nested.trainer.optimizers().size() == 2);
   CHECK(nested.scheduler().frequency == 3);
+  CHECK(nested.lr() == 0.5);  // under manual optimization schedules are the module's business
   CHECK(&nested.scheduler().scheduler->optimizer() == nested.trainer.optimizers().at(0).get());
 }
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <set>
 
-using levin::Value;
-using levin::detail::count_members;
-using levin::detail::KnownMembers;
-using levin::detail::MemberOf;
+using namespace levin;
+using detail::count_members;
+using detail::KnownMembers;
+using detail::MemberOf;
 
 namespace {
 
@@ -18,7 +18,7 @@ enum class Side { kLeft, kRight };
 }  // namespace
 
 template <>
-inline constexpr std::array levin::kChoices<Side> = {levin::Choice{Side::kLeft, "left"}, levin::Choice{Side::kRight, "right"}};
+inline constexpr std::array levin::kChoices<Side> = {Choice{Side::kLeft, "left"}, Choice{Side::kRight, "right"}};
 
 namespace {
 
@@ -40,7 +40,7 @@ struct Each {
   std::vector<std::string> words = {"a", "b"};
   std::map<std::string, double> weights;
   Side side = Side::kRight;
-  levin::Duration time{};
+  Duration time{};
   Value anything;
   Inner inner;
   std::vector<Inner> several = {Inner{}};
@@ -52,7 +52,7 @@ struct Refined {
   double rate = 0.1;
   std::string text = "x";
   std::function<void()> callback = nullptr;
-  static void declare(levin::OptionList<Refined>& options) {
+  static void declare(OptionList<Refined>& options) {
     options.add(&Refined::rate, "Learning rate").above(0);
     options.add("name", &Refined::text, "Under another name");
   }
@@ -61,7 +61,7 @@ struct Refined {
 struct Derived : Inner {
   int more = 3;
   int unnamed = 4;
-  static void declare(levin::OptionList<Derived>& options) {
+  static void declare(OptionList<Derived>& options) {
     options.add("more", &Derived::more, "Named");
     options.add("rate", &Derived::rate, "Of the base");
   }
@@ -73,10 +73,10 @@ struct Many {
 struct TooMany {
   Many many;
   int a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24 = 24;
-  static void declare(levin::OptionList<TooMany>& options) { options.add("last", &TooMany::a24, "The only one"); }
+  static void declare(OptionList<TooMany>& options) { options.add("last", &TooMany::a24, "The only one"); }
 };
 
-struct Module {
+struct WithOptions {
   struct Options {
     std::int64_t größe = 1;
   };
@@ -90,7 +90,7 @@ struct WithConstructor {
 template <class T>
 std::vector<std::string> names() {
   std::vector<std::string> all;
-  for (const auto& info : levin::describe_options<T>()) all.push_back(info.name);
+  for (const auto& info : describe_options<T>()) all.push_back(info.name);
   return all;
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("the members of an aggregate are counted and named") {
   CHECK(MemberOf<Many, 0>::name() == "a1");
   CHECK(MemberOf<Many, 23>::name() == "last");
   CHECK(MemberOf<Local, 1>::name() == "numbers");
-  CHECK(MemberOf<Module::Options, 0>::name() == "größe");
+  CHECK(MemberOf<WithOptions::Options, 0>::name() == "größe");
   Many many{};
   MemberOf<Many, 23>::get(many) = 5;
   CHECK(many.last == 5);
@@ -133,14 +133,14 @@ TEST_CASE("a struct without declare() has its members as options, of every type 
   changed.inner.steps = 9;
   changed.several.resize(2);
   changed.several[0].rate = 2;
-  CHECK(levin::read_options<Each>(levin::write_options(changed)) == changed);
-  CHECK(levin::read_options<Each>(Value()) == Each());
-  CHECK(levin::read_options<Each>(map_of("side", "left")).side == Side::kLeft);
-  CHECK(levin::read_options<Each>(map_of("inner", map_of("rate", 0.125))).inner.rate == 0.125);
-  CHECK_THROWS_WITH(levin::read_options<Each>(map_of("rate2", 1.0)), Catch::Contains("did you mean 'rate_2'?"));
-  CHECK_THROWS_WITH(levin::read_options<Each>(map_of("side", "top")), Catch::Contains("must be one of 'left', 'right'"));
-  CHECK_THROWS_WITH(levin::read_options<Each>(map_of("inner", map_of("rate", "fast"))), Catch::Contains("inner: rate"));
-  const auto infos = levin::describe_options<Each>();
+  CHECK(read_options<Each>(write_options(changed)) == changed);
+  CHECK(read_options<Each>(Value()) == Each());
+  CHECK(read_options<Each>(map_of("side", "left")).side == Side::kLeft);
+  CHECK(read_options<Each>(map_of("inner", map_of("rate", 0.125))).inner.rate == 0.125);
+  CHECK_THROWS_WITH(read_options<Each>(map_of("rate2", 1.0)), Catch::Contains("did you mean 'rate_2'?"));
+  CHECK_THROWS_WITH(read_options<Each>(map_of("side", "top")), Catch::Contains("must be one of 'left', 'right'"));
+  CHECK_THROWS_WITH(read_options<Each>(map_of("inner", map_of("rate", "fast"))), Catch::Contains("inner: rate"));
+  const auto infos = describe_options<Each>();
   CHECK(infos[2].default_value.as_int() == 1);
   CHECK(infos[2].type == "int");
   CHECK(infos[2].help.empty());
@@ -148,10 +148,10 @@ TEST_CASE("a struct without declare() has its members as options, of every type 
 
 TEST_CASE("declare() refines what it names; other members are options too, unless their type is none") {
   CHECK(names<Refined>() == std::vector<std::string>{"rate", "name", "hidden"});
-  CHECK(levin::describe_options<Refined>()[0].help == "Learning rate");
-  CHECK_THROWS_AS(levin::read_options<Refined>(map_of("rate", 0.0)), levin::ConfigError);
-  CHECK_THROWS_WITH(levin::read_options<Refined>(map_of("text", "y")), Catch::Contains("unknown"));
-  CHECK(levin::read_options<Refined>(map_of("hidden", 8)).hidden == 8);
+  CHECK(describe_options<Refined>()[0].help == "Learning rate");
+  CHECK_THROWS_AS(read_options<Refined>(map_of("rate", 0.0)), ConfigError);
+  CHECK_THROWS_WITH(read_options<Refined>(map_of("text", "y")), Catch::Contains("unknown"));
+  CHECK(read_options<Refined>(map_of("hidden", 8)).hidden == 8);
 }
 
 TEST_CASE("where members are not known, declare() names all options") {

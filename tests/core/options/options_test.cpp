@@ -10,8 +10,8 @@
 
 #include "levin/core/base/error.h"
 
-using levin::ConfigError;
-using levin::Value;
+using namespace levin;
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -30,7 +30,7 @@ struct Sample {
   Value anything;
   bool operator==(const Sample&) const = default;
 
-  static void declare(levin::OptionList<Sample>& options) {
+  static void declare(OptionList<Sample>& options) {
     options.add("flag", &Sample::flag, "A switch");
     options.add("small", &Sample::small, "A 32-bit number");
     options.add("large", &Sample::large, "A 64-bit number").min(-1);
@@ -48,7 +48,7 @@ struct Sample {
 struct WithFile {
   fs::path table;
   std::optional<fs::path> extra;
-  static void declare(levin::OptionList<WithFile>& options) {
+  static void declare(OptionList<WithFile>& options) {
     options.add("table", &WithFile::table, "The table to read").input_file().required();
     options.add("extra", &WithFile::extra, "Another one").input_file();
   }
@@ -57,7 +57,7 @@ struct WithFile {
 struct Outer {
   Sample inner;
   int count = 0;
-  static void declare(levin::OptionList<Outer>& options) {
+  static void declare(OptionList<Outer>& options) {
     options.add("inner", &Outer::inner, "A map within");
     options.add("count", &Outer::count, "A count").min(0);
   }
@@ -69,18 +69,64 @@ Value map_of(const char* key, Value value) {
   return map;
 }
 
-Sample read(const char* key, Value value) { return levin::read_options<Sample>(map_of(key, std::move(value))); }
+Sample read(const char* key, Value value) { return read_options<Sample>(map_of(key, std::move(value))); }
 
 Value marked(Value value, int line, int column) {
   value.set_mark({"run.yaml", line, column});
   return value;
 }
 
+struct Limits {
+  std::int64_t least = 1;
+  std::int64_t most = 9;
+  double rate = 0.5;
+  std::string name = "levin";
+  std::vector<std::int64_t> sizes = {1};
+  MonitorMode mode = MonitorMode::kMin;
+  std::optional<Interval> interval = std::nullopt;
+  std::optional<std::filesystem::path> file = std::nullopt;
+
+  static void declare(OptionList<Limits>& options) {
+    options.add("least", &Limits::least, "Lower limit").min(0);
+    options.add("most", &Limits::most, "Upper limit");
+    options.add("rate", &Limits::rate, "A rate").above(0).below(1);
+    options.add("name", &Limits::name, "A name").not_empty();
+    options.add("sizes", &Limits::sizes, "Sizes").not_empty();
+    options.add("mode", &Limits::mode, "A choice");
+    options.add("interval", &Limits::interval, "A choice, or none");
+    options.add("file", &Limits::file, "A file").input_file();
+    options.rule({"least", "most"},
+                 [](const Limits& limits) { return limits.least > limits.most ? "least is above most" : ""; });
+    options.rule({"name"}, [](const Limits& limits) -> std::string {
+      if (limits.name == "!") throw ConfigError("a name has letters");
+      return "";
+    });
+  }
+};
+
+Value options_at(const std::vector<std::pair<const char*, Value>>& entries) {
+  Value map(Value::Map{});
+  map.set_mark({"run.yaml", 1, 1});
+  int line = 1;
+  for (const auto& [key, value] : entries) {
+    Value marked = value;
+    marked.set_mark({"run.yaml", ++line, 8});
+    map[key] = marked;
+  }
+  return map;
+}
+
+void refused(const Value& map, const std::string& error) { CHECK_THROWS_WITH(read_options<Limits>(map), error); }
+void refused(const Limits& limits, const std::string& error) {
+  CHECK_THROWS_AS(checked("Limits", limits), ConfigError);
+  CHECK_THROWS_WITH(checked("Limits", limits), error);
+}
+
 }  // namespace
 
 TEST_CASE("keys that are missing keep the default of the member") {
-  CHECK(levin::read_options<Sample>(Value(Value::Map{})) == Sample{});
-  CHECK(levin::read_options<Sample>(Value()) == Sample{});
+  CHECK(read_options<Sample>(Value(Value::Map{})) == Sample{});
+  CHECK(read_options<Sample>(Value()) == Sample{});
 }
 
 TEST_CASE("every type of option is read") {
@@ -119,7 +165,7 @@ TEST_CASE("a value of the wrong type is an error at the value, naming the option
   CHECK_THROWS_WITH(read("sizes", 3), "sizes: expected list of int, got int 3; write it in brackets: [a, b]");
   CHECK_THROWS_WITH(read("sizes", Value(Value::List{1, marked("x", 5, 8)})),
                     "run.yaml:5:8: sizes: expected int, got string 'x'");
-  CHECK_THROWS_WITH(levin::read_options<Sample>(marked(5, 2, 1)), "run.yaml:2:1: expected map, got int 5");
+  CHECK_THROWS_WITH(read_options<Sample>(marked(5, 2, 1)), "run.yaml:2:1: expected map, got int 5");
   CHECK_THROWS_WITH(read("small", std::int64_t{1} << 40), "small: 1099511627776 does not fit into 32 bits");
 }
 
@@ -144,26 +190,26 @@ TEST_CASE("an input file is found beside the YAML file or as written, and become
   std::ofstream(folder / "table.csv") << "1,2\n";
   Value written("table.csv");
   written.set_mark({(folder / "run.yaml").string(), 2, 8});
-  CHECK(levin::read_options<WithFile>(map_of("table", written)).table == folder / "table.csv");
-  CHECK(levin::read_options<WithFile>(map_of("table", (folder / "table.csv").string())).table == folder / "table.csv");
+  CHECK(read_options<WithFile>(map_of("table", written)).table == folder / "table.csv");
+  CHECK(read_options<WithFile>(map_of("table", (folder / "table.csv").string())).table == folder / "table.csv");
 
   Value missing("tabel.csv");
   missing.set_mark({(folder / "run.yaml").string(), 2, 8});
   CHECK_THROWS_WITH(
-      levin::read_options<WithFile>(map_of("table", missing)),
+      read_options<WithFile>(map_of("table", missing)),
       Catch::Contains("run.yaml:2:8: table: there is no such file") && Catch::Contains((folder / "tabel.csv").string()));
   const std::string here = fs::current_path() / "tabel.csv";
-  CHECK_THROWS_WITH(levin::read_options<WithFile>(map_of("table", missing)),
+  CHECK_THROWS_WITH(read_options<WithFile>(map_of("table", missing)),
                     Catch::EndsWith("looked for '" + (folder / "tabel.csv").string() + "' and '" + here + "'"));
-  CHECK_THROWS_WITH(levin::read_options<WithFile>(map_of("table", "")), "table: the name of the file is empty");
-  CHECK_THROWS_AS(levin::read_options<WithFile>(map_of("table", 1.5)), ConfigError);
+  CHECK_THROWS_WITH(read_options<WithFile>(map_of("table", "")), "table: the name of the file is empty");
+  CHECK_THROWS_AS(read_options<WithFile>(map_of("table", 1.5)), ConfigError);
   fs::remove_all(folder);
 }
 
 TEST_CASE("a required option that is left out is an error that says what it is") {
   const char* message = "missing key 'table' (path: The table to read)";
-  CHECK_THROWS_WITH(levin::read_options<WithFile>(Value(Value::Map{})), message);
-  CHECK_THROWS_WITH(levin::read_options<WithFile>(Value()), message);
+  CHECK_THROWS_WITH(read_options<WithFile>(Value(Value::Map{})), message);
+  CHECK_THROWS_WITH(read_options<WithFile>(Value()), message);
 }
 
 TEST_CASE("all errors of a map are reported together, also those of maps within it") {
@@ -175,9 +221,9 @@ TEST_CASE("all errors of a map are reported together, also those of maps within 
   outer["inner"] = inner;
   outer["count"] = marked(-1, 7, 9);
   try {
-    levin::read_options<Outer>(outer);
+    read_options<Outer>(outer);
     FAIL("nothing was thrown");
-  } catch (const levin::ConfigErrors& errors) {
+  } catch (const ConfigErrors& errors) {
     REQUIRE(errors.errors().size() == 5);
     CHECK(std::string(errors.what()) ==
           "run.yaml:5:10: inner: unknown key 'flagg'; did you mean 'flag'?\n"
@@ -192,18 +238,18 @@ TEST_CASE("all errors of a map are reported together, also those of maps within 
 TEST_CASE("a struct of options within another is read, written and described") {
   Outer outer;
   outer.inner.small = 3;
-  CHECK(levin::read_options<Outer>(levin::write_options(outer)).inner == outer.inner);
-  const Value schema = levin::describe_options<Outer>().at(0).schema;
+  CHECK(read_options<Outer>(write_options(outer)).inner == outer.inner);
+  const Value schema = describe_options<Outer>().at(0).schema;
   CHECK(schema.at("additionalProperties") == Value(false));
   CHECK(schema.at("properties").at("rate").at("maximum") == Value(1));
   CHECK(schema.at("properties").at("rate").at("default") == Value(1e-3));
   CHECK(schema.at("properties").at("limit").at("anyOf").as_list().at(0).at("minimum") == Value(0));
   CHECK(schema.at("properties").at("mode").at("enum") == Value(Value::List{"min", "max", "32", 32}));
-  CHECK(levin::detail::schema_of_options(levin::describe_options<WithFile>()).at("required") == Value(Value::List{"table"}));
+  CHECK(detail::schema_of_options(describe_options<WithFile>()).at("required") == Value(Value::List{"table"}));
 }
 
 TEST_CASE("options are described for help and schema") {
-  const auto infos = levin::describe_options<Sample>();
+  const auto infos = describe_options<Sample>();
   REQUIRE(infos.size() == 11);
   CHECK(infos[3].name == "rate");
   CHECK(infos[3].type == "float");
@@ -229,6 +275,66 @@ TEST_CASE("options written and read again are equal") {
     sample.sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 99));
     sample.weights = *rc::gen::arbitrary<std::map<std::string, double>>();
     sample.anything = Value(*rc::gen::arbitrary<std::string>());
-    RC_ASSERT(levin::read_options<Sample>(levin::write_options(sample)) == sample);
+    RC_ASSERT(read_options<Sample>(write_options(sample)) == sample);
   }));
+}
+
+TEST_CASE("a rule between options that is broken is an error at the first of them that is given") {
+  refused(options_at({{"most", 4}, {"least", 5}}), "run.yaml:3:8: least is above most");
+  refused(options_at({{"most", 0}}), "run.yaml:2:8: least is above most");
+  refused(options_at({{"name", "!"}}), "run.yaml:2:8: a name has letters");
+  CHECK(read_options<Limits>(options_at({{"least", 9}})).least == 9);
+}
+
+TEST_CASE("options that are wrong by themselves are not asked whether they fit together") {
+  refused(options_at({{"least", -1}, {"most", -5}}), "run.yaml:2:8: least: must be at least 0, got int -1");
+}
+
+TEST_CASE("options set in C++ are checked as those of YAML, with the class's name") {
+  CHECK(checked("Limits", Limits{.least = 3}).least == 3);
+  refused(Limits{.least = -1}, "Limits: least: must be at least 0, got int -1");
+  refused(Limits{.least = 10}, "Limits: least is above most");
+  refused(Limits{.name = "!"}, "Limits: a name has letters");
+  refused(Limits{.name = ""}, "Limits: name: is an empty string");
+  refused(Limits{.sizes = {}}, "Limits: sizes: is an empty list");
+  refused(Limits{.mode = static_cast<MonitorMode>(7)}, "Limits: mode: must be one of 'min', 'max', got string ''");
+  refused(Limits{.least = -1, .rate = 1.0},
+          "Limits: least: must be at least 0, got int -1\nLimits: rate: must be above 0 and below 1, got float 1.0");
+}
+
+TEST_CASE("an input file that is set in C++ may come into being later") {
+  CHECK(checked("Limits", Limits{.file = "nowhere.csv"}).file == "nowhere.csv");
+  CHECK_THROWS_AS(read_options<Limits>(options_at({{"file", "nowhere.csv"}})), ConfigError);
+}
+
+TEST_CASE("bounds may be out of range themselves") {
+  refused(options_at({{"rate", 0}}), "run.yaml:2:8: rate: must be above 0 and below 1, got int 0");
+  refused(options_at({{"rate", 1.0}}), "run.yaml:2:8: rate: must be above 0 and below 1, got float 1.0");
+  CHECK(read_options<Limits>(options_at({{"rate", 1e-300}})).rate == 1e-300);
+}
+
+TEST_CASE("an enum is read and written by name") {
+  CHECK(read_options<Limits>(options_at({{"mode", "max"}, {"interval", "step"}})).mode == MonitorMode::kMax);
+  CHECK_FALSE(read_options<Limits>(options_at({{"interval", Value()}})).interval.has_value());
+  refused(options_at({{"mode", "mxa"}}),
+          "run.yaml:2:8: mode: must be one of 'min', 'max', got string 'mxa'; did you mean 'max'?");
+  refused(options_at({{"interval", "batch"}}), "run.yaml:2:8: interval: must be one of 'step', 'epoch', got string 'batch'");
+  CHECK(write_options(Limits{.mode = MonitorMode::kMax}).at("mode") == Value("max"));
+}
+
+TEST_CASE("a value with two names is read by both and written by the first") {
+  using Format = OptionType<PrecisionFormat>;
+  CHECK(Format::read("64") == PrecisionFormat::kFloat64);
+  CHECK(Format::read(64) == PrecisionFormat::kFloat64);
+  CHECK(Format::write(PrecisionFormat::kFloat64) == Value("64-true"));
+}
+
+TEST_CASE("the schema has bounds, choices and what may not be empty") {
+  const Value properties = detail::schema_of_options(describe_options<Limits>()).at("properties");
+  CHECK(properties.at("rate").at("exclusiveMinimum") == Value(0));
+  CHECK(properties.at("rate").at("exclusiveMaximum") == Value(1));
+  CHECK(properties.at("name").at("minLength") == Value(1));
+  CHECK(properties.at("sizes").at("minItems") == Value(1));
+  CHECK(properties.at("mode").at("enum") == Value(Value::List{"min", "max"}));
+  CHECK(properties.at("interval").at("anyOf").as_list().at(0).at("enum") == Value(Value::List{"step", "epoch"}));
 }

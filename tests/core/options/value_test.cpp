@@ -7,11 +7,7 @@
 
 #include "levin/core/options/option_type.h"
 
-using levin::ConfigError;
-using levin::Duration;
-using levin::OptionType;
-using levin::parse_duration;
-using levin::Value;
+using namespace levin;
 
 TEST_CASE("a value knows its type and gives its content") {
   CHECK(std::string(Value().type_name()) == "null");
@@ -94,6 +90,6 @@ TEST_CASE("a duration is written as it is read") {
   }));
   for (const double seconds : {-1.0, 1e15, std::nan("")}) {
     CAPTURE(seconds);
-    CHECK_THROWS_AS(OptionType<Duration>::read(OptionType<Duration>::write(Duration(seconds))), levin::ConfigError);
+    CHECK_THROWS_AS(OptionType<Duration>::read(OptionType<Duration>::write(Duration(seconds))), ConfigError);
   }
 }

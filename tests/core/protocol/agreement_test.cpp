@@ -4,6 +4,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/protocol/metric_store.h"
+#include "support/error_of.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;
@@ -42,14 +43,7 @@ std::vector<std::string> run(int ranks, const std::function<void(ControlGroup&)>
   const auto result = simulated.run(ranks, 11, body);
   CHECK_FALSE(result.hung);
   std::vector<std::string> texts;
-  for (const auto& error : result.errors) {
-    try {
-      if (error) std::rethrow_exception(error);
-      texts.emplace_back();
-    } catch (const std::exception& caught) {
-      texts.emplace_back(caught.what());
-    }
-  }
+  for (const auto& error : result.errors) texts.push_back(test::error_of(error));
   return texts;
 }
 
@@ -150,21 +144,4 @@ TEST_CASE("a run that meets new keys of some ranks again and again stops telling
           CHECK_THAT(rank.warnings[49], Catch::Contains("key_49"));
           CHECK_THAT(rank.warnings[50], Catch::StartsWith("More keys are logged by some ranks only"));
         }) == kNoErrors2);
-}
-
-TEST_CASE("frames have one size even when ranks meet in boundaries with different metrics") {
-  testing::SimulatedRanks simulated;
-  const auto result = simulated.run(2, 5, [](ControlGroup& group) {
-    Rank rank(group);
-    for (int index = 0; index < 200; ++index) rank.log(Hook::kOnTrainEpochStart, "m" + std::to_string(index), 1);
-    rank.meet(BoundaryKind::kEpochReached);
-    rank.meet(group.rank() == 0 ? BoundaryKind::kTrainStep : BoundaryKind::kEpochEnd);
-  });
-  CHECK_FALSE(result.calls_differed);
-  for (const auto& error : result.errors) {
-    REQUIRE(error);
-    CHECK_THROWS_WITH(std::rethrow_exception(error),
-                      Catch::Contains("rank 0 is in a step of train (epoch 0, step 1)") &&
-                          Catch::Contains("rank 1 is in the end of an epoch of train (epoch 0, step 1)"));
-  }
 }

@@ -3,20 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "support/error_of.h"
 #include "support/group_program.h"
 #include "support/simulated_ranks.h"
 
 namespace levin::testing {
 namespace {
-
-std::string text_of(const std::exception_ptr& error) {
-  if (!error) return "";
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& caught) {
-    return caught.what();
-  }
-}
 
 /// What the text of this rank's error must hold; nothing where it has none.
 std::vector<std::string> expected_error(const GroupProgram& program, GroupFault fault, int rank) {
@@ -37,7 +29,7 @@ TEST_CASE("calls of a group give every rank what they promise, and one that diff
     INFO("seed " << seed << ", fault " << static_cast<int>(fault) << " of rank " << program.faulty_rank() << " in call "
                  << program.faulty_call());
     for (int rank = 0; rank < ranks; ++rank) {
-      const std::string text = text_of(result.errors[static_cast<std::size_t>(rank)]);
+      const std::string text = test::error_of(result.errors[static_cast<std::size_t>(rank)]);
       const std::vector<std::string> expected = expected_error(program, fault, rank);
       INFO("rank " << rank << ": " << text);
       REQUIRE(text.empty() == expected.empty());

@@ -1,18 +1,35 @@
 #include "levin/core/protocol/metric_store.h"
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <thread>
 
 #include "levin/core/base/error.h"
+#include "levin/core/protocol/metric_table.h"
+#include "support/error_of.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;
 
 namespace {
 
+using detail::Slot;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Slot accumulated(Reduce reduce, const std::vector<std::pair<double, double>>& values) {
+  Slot slot;
+  for (const auto& [value, weight] : values) slot.accumulate(reduce, value, weight);
+  return slot;
+}
+
 const CallSite kHere{levin::SourceLocation::current()};
 
+/// One rank's store in training.
 struct Solo {
+  Solo() { store.begin_stage(Stage::kTrain); }
   SingleProcessGroup group;
   MetricStore store{group, {}};
 
@@ -25,36 +42,6 @@ struct Solo {
 
 }  // namespace
 
-TEST_CASE("a training step's metric is a step value under its plain name, and has no epoch value") {
-  Solo solo;
-  solo.store.begin_stage(Stage::kTrain);
-  solo.log(Hook::kTrainingStep, "loss", 2.5);
-  CHECK(solo.store.callback_metrics() == MetricMap{{"loss", 2.5}});
-  CHECK(solo.store.logged_metrics() == MetricMap{{"loss", 2.5}});
-  CHECK(solo.store.progress_bar_metrics().empty());
-  CHECK(solo.meet(BoundaryKind::kTrainStep).logger_row == MetricMap{{"loss", 2.5}});
-  solo.meet(BoundaryKind::kEpochReached);
-  CHECK(solo.meet(BoundaryKind::kEpochEnd).logger_row.empty());
-}
-
-TEST_CASE("a key with both levels is forked, and its plain name turns from step to epoch value when the epoch is reached") {
-  Solo solo;
-  solo.store.begin_stage(Stage::kTrain);
-  const LogOptions both{.on_epoch = true, .prog_bar = true};
-  solo.store.begin_batch({.batch_size = 3});
-  solo.log(Hook::kTrainingStep, "a", 10, both);
-  solo.store.end_batch();
-  solo.store.begin_batch({.batch_size = 1});
-  solo.log(Hook::kTrainingStep, "a", 14, both);
-  solo.store.end_batch();
-  CHECK(solo.store.callback_metrics() == MetricMap{{"a", 14}, {"a_step", 14}});
-  solo.meet(BoundaryKind::kEpochReached);
-  CHECK(solo.store.callback_metrics() == MetricMap{{"a", 11}, {"a_epoch", 11}, {"a_step", 14}});
-  CHECK(solo.store.logged_metrics() == MetricMap{{"a_epoch", 11}, {"a_step", 14}});
-  CHECK(solo.store.progress_bar_metrics() == MetricMap{{"a_epoch", 11}, {"a_step", 14}});
-  CHECK(solo.meet(BoundaryKind::kEpochEnd).logger_row == MetricMap{{"a_epoch", 11}});
-}
-
 TEST_CASE("an epoch that was saved half-way goes on elsewhere, on one rank in place of two as well") {
   const auto log = [](Solo& solo, double value, std::int64_t batch_size) {
     solo.store.begin_batch({.batch_size = batch_size});
@@ -66,13 +53,11 @@ TEST_CASE("an epoch that was saved half-way goes on elsewhere, on one rank in pl
   std::vector<MetricSnapshot> saved;
   for (const auto& [value, batch_size] : {std::pair(10.0, 3), std::pair(20.0, 1)}) {
     Solo solo;
-    solo.store.begin_stage(Stage::kTrain);
     log(solo, value, batch_size);
     if (value == 10) solo.log(Hook::kOnTrainStart, "early", 5);
     saved.push_back(solo.store.save(MetricMoment::kNow));
   }
   Solo resumed;
-  resumed.store.begin_stage(Stage::kTrain);
   resumed.log(Hook::kOnTrainStart, "early", 5);
   resumed.store.restore(saved);
   log(resumed, 30, 4);
@@ -83,10 +68,8 @@ TEST_CASE("an epoch that was saved half-way goes on elsewhere, on one rank in pl
 
 TEST_CASE("a saved epoch's key that has other options now starts anew") {
   Solo solo;
-  solo.store.begin_stage(Stage::kTrain);
   solo.log(Hook::kTrainingStep, "loss", 1, {.on_step = false, .on_epoch = true});
   Solo resumed;
-  resumed.store.begin_stage(Stage::kTrain);
   const LogOptions sum{.on_step = false, .on_epoch = true, .reduce = Reduce::kSum};
   resumed.log(Hook::kTrainingStep, "loss", 3, sum);
   resumed.store.restore({solo.store.save(MetricMoment::kNow)});
@@ -97,7 +80,6 @@ TEST_CASE("a saved epoch's key that has other options now starts anew") {
 
 TEST_CASE("a snapshot of the last mark has nothing of what was logged since") {
   Solo solo;
-  solo.store.begin_stage(Stage::kTrain);
   const LogOptions both{.on_epoch = true};
   solo.store.begin_batch({.batch_size = 1});
   solo.log(Hook::kTrainingStep, "loss", 4, both);
@@ -109,7 +91,6 @@ TEST_CASE("a snapshot of the last mark has nothing of what was logged since") {
   for (const auto& [moment, expected] : {std::pair(MetricMoment::kMark, MetricMap{{"loss_epoch", 4}}),
                                          std::pair(MetricMoment::kNow, MetricMap{{"loss_epoch", 6}, {"new_epoch", 8}})}) {
     Solo resumed;
-    resumed.store.begin_stage(Stage::kTrain);
     resumed.store.restore({solo.store.save(moment)});
     resumed.meet(BoundaryKind::kEpochReached);
     CHECK(resumed.meet(BoundaryKind::kEpochEnd).logger_row == expected);
@@ -118,12 +99,10 @@ TEST_CASE("a snapshot of the last mark has nothing of what was logged since") {
 
 TEST_CASE("a snapshot brings back what monitors and bars see, and the step's row that is due") {
   Solo solo;
-  solo.store.begin_stage(Stage::kTrain);
   solo.store.begin_batch({.batch_size = 2});
   solo.log(Hook::kTrainingStep, "loss", 4, {.prog_bar = true});
   solo.store.end_batch();
   Solo resumed;
-  resumed.store.begin_stage(Stage::kTrain);
   resumed.store.restore({solo.store.save(MetricMoment::kNow)});
   CHECK(resumed.store.callback_metrics() == MetricMap{{"loss", 4}});
   CHECK(resumed.store.progress_bar_metrics() == MetricMap{{"loss", 4}});
@@ -150,50 +129,12 @@ TEST_CASE("log() where it has no meaning names hook, key and call site") {
 
 TEST_CASE("log() from another thread is refused, and changes nothing") {
   Solo solo;
-  solo.store.begin_stage(Stage::kTrain);
   solo.log(Hook::kTrainingStep, "loss", 1);
   std::string error;
-  std::thread([&] {
-    try {
-      solo.store.log("loss", 2, {}, kHere);
-    } catch (const MisuseError& misuse) {
-      error = misuse.what();
-    }
-  }).join();
+  std::thread([&] { error = test::error_of<MisuseError>([&] { solo.store.log("loss", 2, {}, kHere); }); }).join();
   CHECK_THAT(error, Catch::Contains("log(\"loss\") in training_step (metric_store_test.cpp:") &&
                         Catch::Contains("another thread than the one that runs the hooks"));
   CHECK(solo.store.callback_metrics() == MetricMap{{"loss", 1}});
-}
-
-TEST_CASE("a deferred value is added up where it is, and read once, at the boundary") {
-  struct Device final : DeferredValue {
-    Device(double its_value, int& its_reads) : value(its_value), reads(its_reads) {}
-    double read() override {
-      ++reads;
-      return value;
-    }
-    std::shared_ptr<DeferredValue> added_to(const std::shared_ptr<DeferredValue>& total, Reduce, double weight) override {
-      const double so_far = total ? dynamic_cast<Device&>(*total).value : 0;
-      return std::make_shared<Device>(so_far + weight * value, reads);
-    }
-    double value;
-    int& reads;
-  };
-  Solo solo;
-  int reads = 0;
-  solo.store.begin_stage(Stage::kTrain);
-  for (int batch = 0; batch < 50; ++batch) {
-    solo.store.begin_batch({.batch_size = batch < 25 ? 1 : 3});
-    solo.store.enter(Hook::kTrainingStep);
-    solo.store.log("loss", std::make_shared<Device>(batch < 25 ? 2 : 6, reads), {.on_epoch = true}, kHere);
-    solo.store.end_batch();
-  }
-  CHECK(reads == 0);
-  CHECK(solo.meet(BoundaryKind::kTrainStep).logger_row == MetricMap{{"loss_step", 6}});
-  CHECK(solo.store.callback_metrics().at("loss") == 6);
-  solo.meet(BoundaryKind::kEpochReached);
-  CHECK(solo.meet(BoundaryKind::kEpochEnd).logger_row == MetricMap{{"loss_epoch", 5}});
-  CHECK(reads == 2);
 }
 
 TEST_CASE("values without log() can be monitored and shown") {
@@ -225,4 +166,39 @@ TEST_CASE("a million values keep double precision, on one rank and over ranks") 
     CHECK(rows[rank].at("large") == 1e8 + 0.5);
     CHECK(rows[rank].at("count") == 1e6);
   }
+}
+
+TEST_CASE("a slot reduces an epoch: the mean by weight, all else without") {
+  const std::vector<std::pair<double, double>> values{{10, 3}, {-2, 1}, {4, 2}};
+  CHECK(epoch_value(accumulated(Reduce::kMean, values), Reduce::kMean) == Approx(36.0 / 6));
+  CHECK(epoch_value(accumulated(Reduce::kSum, values), Reduce::kSum) == 12);
+  CHECK(epoch_value(accumulated(Reduce::kMin, values), Reduce::kMin) == -2);
+  CHECK(epoch_value(accumulated(Reduce::kMax, values), Reduce::kMax) == 10);
+  CHECK_FALSE(Slot{}.present());
+}
+
+TEST_CASE("a weight of 0 counts as logged and adds nothing to a mean, not even NaN") {
+  CHECK(epoch_value(accumulated(Reduce::kMean, {{kNan, 0}, {5, 2}}), Reduce::kMean) == 5);
+  const Slot only = accumulated(Reduce::kMean, {{5, 0}});
+  CHECK(only.present());
+  CHECK(std::isnan(epoch_value(only, Reduce::kMean)));
+}
+
+TEST_CASE("NaN shows in every reduction, wherever it stands") {
+  for (const Reduce reduce : {Reduce::kMean, Reduce::kSum, Reduce::kMin, Reduce::kMax}) {
+    for (std::size_t place = 0; place < 3; ++place) {
+      std::vector<std::pair<double, double>> values{{1, 1}, {2, 1}, {3, 1}};
+      values[place].first = kNan;
+      CHECK(std::isnan(epoch_value(accumulated(reduce, values), reduce)));
+      std::array<Slot, 3> ranks;
+      for (std::size_t rank = 0; rank < 3; ++rank) ranks[rank].accumulate(reduce, values[rank].first, 1);
+      CHECK(std::isnan(reduce_epoch(ranks, reduce)));
+    }
+  }
+}
+
+TEST_CASE("a step value that one rank logged comes out bit for bit") {
+  const std::array<Slot, 2> ranks{Slot{}, Slot{0.1, 3}};
+  CHECK(0.1 * 3 / 3 != 0.1);
+  CHECK(reduce_step(ranks, Reduce::kMean) == 0.1);
 }

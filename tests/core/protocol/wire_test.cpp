@@ -8,6 +8,7 @@
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
+#include "support/error_of.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;
@@ -125,15 +126,10 @@ TEST_CASE("votes that travel by themselves are read by rank, and never for anoth
 }
 
 TEST_CASE("headers that no rank can have written are named, however alike they are") {
-  const auto error_for = [](const auto& change) -> std::string {
+  const auto error_for = [](const auto& change) {
     std::vector<FrameHeader> headers(2, {.kind = BoundaryKind::kEpochEnd, .stage = Stage::kTrain});
     change(headers[1]);
-    try {
-      require_same_boundary(headers);
-    } catch (const DesyncError& error) {
-      return error.what();
-    }
-    return "no error";
+    return test::error_of<DesyncError>([&] { require_same_boundary(headers); });
   };
   using Catch::Contains;
   const auto no_header = Contains("rank 1 is sending what is no header of a boundary");

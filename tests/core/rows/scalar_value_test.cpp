@@ -6,15 +6,13 @@
 #include <cmath>
 #include <limits>
 
-#include "levin/core/module.h"
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/trainer.h"
 #include "support/counting_device.h"
-#include "support/fixed_loader.h"
+#include "support/recording.h"
 #include "support/simulated_ranks.h"
 
 using namespace levin;
-using levin::test::CountingDevice;
+using namespace levin::test;
 
 namespace {
 
@@ -170,7 +168,6 @@ TEST_CASE("a snapshot of the last mark has a device's numbers up to there") {
 
 TEST_CASE("a fit that logs a device's numbers waits for them at boundaries, and when somebody looks") {
   struct Logging : Module {
-    Logging() { weight = register_parameter("weight", torch::zeros({1})); }
     StepOutput training_step(const Batch& batch, std::int64_t) override {
       const at::Tensor loss = (weight * batch[0]).mean();
       log("input", batch[0].mean().to(CountingDevice::device()), {.on_epoch = true});
@@ -181,23 +178,15 @@ TEST_CASE("a fit that logs a device's numbers waits for them at boundaries, and 
     void on_train_epoch_end() override { newest = trainer().callback_metrics().at("twice_step"); }
     OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
 
-    at::Tensor weight;
+    at::Tensor weight = register_parameter("weight", torch::zeros({1}));
     std::vector<std::int64_t> waits;
     double newest = 0;
   } module;
   std::vector<Batch> batches;
   for (int index = 1; index <= 8; ++index) batches.push_back(Batch{{"x", torch::full({1}, 1.0 * index)}});
-  TrainerOptions options;
-  options.max_epochs = 1;
-  options.accelerator = "cpu";
-  options.logger = false;
-  options.enable_checkpointing = false;
-  options.enable_progress_bar = false;
-  options.enable_model_summary = false;
-  options.log_every_n_steps = 4;
-  Trainer trainer(options);
+  Trainer trainer(quiet({.max_epochs = 1, .accelerator = "cpu", .log_every_n_steps = 4}));
   const std::int64_t before = CountingDevice::waits();
-  trainer.fit(module, std::make_shared<levin::test::FixedLoader>(std::move(batches)));
+  trainer.fit(module, std::make_shared<FixedLoader>(std::move(batches)));
   // A row after the fourth step, and one after the last.
   CHECK(module.waits ==
         std::vector<std::int64_t>{before, before, before, before, before + 1, before + 1, before + 1, before + 1});

@@ -23,38 +23,25 @@ TEST_CASE("an unknown number of batches takes numbers, and shares of nothing or 
   CHECK_THROWS_AS(limited_batches(std::nullopt, Limit(0.5), "x"), ConfigError);
 }
 
-namespace {
-/// The batches, counted over epochs, after which validation runs.
-std::vector<std::int64_t> due(const ValidationSchedule& schedule, std::int64_t epochs, std::int64_t batches) {
-  std::vector<std::int64_t> when;
-  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
-    for (std::int64_t batch = 0; batch < batches; ++batch) {
-      const std::int64_t total = epoch * batches + batch;
-      if (schedule.due(epoch, batch, total, batch + 1 == batches)) when.push_back(total);
-    }
-  }
-  return when;
-}
-}  // namespace
-
 TEST_CASE("validation runs where Lightning runs it") {
+  /// The batches, counted over epochs, after which validation runs.
+  const auto due = [](const ValidationSchedule& schedule, std::int64_t epochs, std::int64_t batches) {
+    std::vector<std::int64_t> when;
+    for (std::int64_t total = 0; total < epochs * batches; ++total) {
+      const std::int64_t batch = total % batches;
+      if (schedule.due(total / batches, batch, total, batch + 1 == batches)) when.push_back(total);
+    }
+    return when;
+  };
   using Expected = std::vector<std::int64_t>;
-  const ValidationSchedule every_epoch(std::nullopt, 1, 4, true);
-  CHECK(due(every_epoch, 2, 4) == Expected{3, 7});
-  const ValidationSchedule half(Limit(0.5), 1, 5, true);  // int(5 * 0.5) = every 2 batches of an epoch
-  CHECK(due(half, 2, 5) == Expected{1, 3, 6, 8});
-  const ValidationSchedule third(Limit(3), 1, 4, true);
-  CHECK(due(third, 2, 4) == Expected{2, 6});
-  const ValidationSchedule across(Limit(3), std::nullopt, 4, true);
-  CHECK(due(across, 2, 4) == Expected{2, 5});
-  const ValidationSchedule second_epoch(std::nullopt, 2, 4, true);
-  CHECK(due(second_epoch, 4, 4) == Expected{7, 15});
-  const ValidationSchedule unknown(std::nullopt, 1, std::nullopt, true);
-  CHECK(due(unknown, 2, 4) == Expected{3, 7});
-  const ValidationSchedule disabled(std::nullopt, 1, 4, false);
-  CHECK(due(disabled, 2, 4).empty());
-  const ValidationSchedule tiny(Limit(0.01), 1, 4, true);  // at least every batch
-  CHECK(due(tiny, 1, 4) == Expected{0, 1, 2, 3});
+  CHECK(due({std::nullopt, 1, 4, true}, 2, 4) == Expected{3, 7});
+  CHECK(due({Limit(0.5), 1, 5, true}, 2, 5) == Expected{1, 3, 6, 8});  // int(5 * 0.5) = every 2 batches of an epoch
+  CHECK(due({Limit(3), 1, 4, true}, 2, 4) == Expected{2, 6});
+  CHECK(due({Limit(3), std::nullopt, 4, true}, 2, 4) == Expected{2, 5});
+  CHECK(due({std::nullopt, 2, 4, true}, 4, 4) == Expected{7, 15});
+  CHECK(due({std::nullopt, 1, std::nullopt, true}, 2, 4) == Expected{3, 7});  // of unknown length
+  CHECK(due({std::nullopt, 1, 4, false}, 2, 4).empty());
+  CHECK(due({Limit(0.01), 1, 4, true}, 1, 4) == Expected{0, 1, 2, 3});  // at least every batch
 }
 
 TEST_CASE("a validation interval that does not fit the epoch is an error that says what to do") {
@@ -113,13 +100,21 @@ Count counted_steps(const Length& training, Interval interval, std::int64_t freq
   return count;
 }
 
+struct Run {
+  TrainerOptions options;
+  Progress progress;
+  StopRequest stop;
+  int world_size = 1;
+  EpochPlan plan = EpochPlan({10}, /*stop_with_first=*/false);
+
+  StopConditions conditions() const { return {options, progress, stop, world_size}; }
+  std::optional<std::string> reason() const { return conditions().reason(plan); }
+};
+
 }  // namespace
 
-TEST_CASE("the optimizer's steps are those of all epochs, and no more than max_steps, as in Lightning") {
-  CHECK(steps({.batches = 10, .max_epochs = 3}) == 30);
-  CHECK(steps({.batches = 10, .max_epochs = 3, .accumulate = 4}) == 9);
-  CHECK(steps({.batches = 10, .max_epochs = 3, .max_steps = 12}) == 12);
-  CHECK(steps({.batches = 10, .max_epochs = 3, .max_steps = 50}) == 30);
+TEST_CASE(
+    "the optimizer's steps are those of one epoch at least, and unknown where batches or epochs are, unless max_steps says") {
   CHECK(steps({.batches = 10, .max_epochs = 0}) == 10);
   CHECK(steps({.batches = -1, .max_epochs = 3}) == std::nullopt);
   CHECK(steps({.batches = -1, .max_epochs = 3, .max_steps = 12}) == 12);
@@ -167,21 +162,6 @@ TEST_CASE("a schedule by epochs needs no number of batches, one by steps of unkn
   CHECK(Length{.batches = -1, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(Interval::kEpoch, 1) == std::nullopt);
   CHECK(Length{.batches = 4, .max_epochs = -1, .max_steps = 10}.length().schedule_steps(Interval::kEpoch, 1) == 3);
 }
-
-namespace {
-
-struct Run {
-  TrainerOptions options;
-  Progress progress;
-  StopRequest stop;
-  int world_size = 1;
-  EpochPlan plan = EpochPlan({10}, /*stop_with_first=*/false);
-
-  StopConditions conditions() const { return {options, progress, stop, world_size}; }
-  std::optional<std::string> reason() const { return conditions().reason(plan); }
-};
-
-}  // namespace
 
 TEST_CASE("training goes on while nothing ends it") {
   Run run;

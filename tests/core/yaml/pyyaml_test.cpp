@@ -7,7 +7,8 @@
 #include "levin/core/yaml/to_yaml.h"
 #include "support/temporary_folder.h"
 
-using levin::Value;
+using namespace levin;
+using namespace levin::test;
 
 namespace {
 
@@ -54,9 +55,9 @@ TEST_CASE("PyYAML reads what levin writes", "[.pyyaml]") {
   all["empty"] = Value(Value::List{Value(Value::Map{}), Value(Value::List{})});
   all["\xff"][std::string(3000, 'k')]["\"\n"]["<<"]["$x"] = "deep";
 
-  const levin::test::TemporaryFolder folder;
-  std::ofstream(folder / "all.yaml", std::ios::binary) << levin::to_yaml(all);
-  std::ofstream(folder / "all.json", std::ios::binary) << levin::to_json(all);
+  const TemporaryFolder folder;
+  std::ofstream(folder / "all.yaml", std::ios::binary) << to_yaml(all);
+  std::ofstream(folder / "all.json", std::ios::binary) << to_json(all);
   const char* python = std::getenv("LEVIN_YAML_PYTHON");
   REQUIRE(python != nullptr);
   const std::string command = std::string(python) + " " LEVIN_SOURCE_DIR "/tests/core/yaml/read_with_pyyaml.py " +

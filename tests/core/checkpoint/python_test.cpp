@@ -15,14 +15,27 @@
 namespace levin::test {
 namespace {
 
-// Registered with CTest only where a Python with torch, Lightning and safetensors is found (see CMakeLists.txt).
+// Registered with CTest only where a Python with these packages is found (see CMakeLists.txt).
 
-void run_python(const std::string& script, const std::filesystem::path& folder) {
-  const char* const python = std::getenv("LEVIN_TORCH_PYTHON");
+void run_python(const std::string& script, const std::filesystem::path& argument, const char* variable = "LEVIN_TORCH_PYTHON") {
+  const char* const python = std::getenv(variable);
   REQUIRE(python != nullptr);
   const std::string command =
-      std::string(python) + " " LEVIN_SOURCE_DIR "/tests/core/checkpoint/" + script + " " + folder.string() + " 2>&1";
+      std::string(python) + " " LEVIN_SOURCE_DIR "/tests/core/checkpoint/" + script + " " + argument.string() + " 2>&1";
   REQUIRE(std::system(command.c_str()) == 0);
+}
+
+TEST_CASE("Python's safetensors package opens a checkpoint", "[.safetensors_python]") {
+  const TemporaryFolder folder;
+  Checkpoint checkpoint;
+  checkpoint.manifest["epoch"] = 3;
+  checkpoint.tensors = {{"flags", torch::tensor({true, false, true})},
+                        {"counts", torch::arange(5)},
+                        {"scalar", torch::tensor(2.5)},
+                        {"empty", torch::empty({0, 3})},
+                        {"transposed", torch::arange(6, torch::kDouble).view({2, 3}).t()}};
+  checkpoint.save(folder / "model.ckpt");
+  run_python("read_with_safetensors.py", folder / "model.ckpt", "LEVIN_SAFETENSORS_PYTHON");
 }
 
 TEST_CASE("what torch and Lightning write today is read as what they wrote for the tests", "[.torch_python]") {
@@ -50,7 +63,7 @@ TEST_CASE("Python's torch, safetensors and Lightning load what is exported", "[.
   for (const std::string& optimizer : kOptimizers) {
     LightningRegression module(optimizer);
     module.begin_alike();
-    Trainer trainer(epochs(2));
+    Trainer trainer(quiet_options(2));
     trainer.fit(module, lightning_batches());
     const std::filesystem::path file = folder / ("levin_" + optimizer + ".ckpt");
     trainer.save_checkpoint(file);
@@ -62,7 +75,7 @@ TEST_CASE("Python's torch, safetensors and Lightning load what is exported", "[.
   for (const std::string& optimizer : kOptimizers) {
     CAPTURE(optimizer);
     LightningRegression module(optimizer);
-    Trainer trainer(epochs(4));
+    Trainer trainer(quiet_options(4));
     trainer.fit(module, lightning_batches(), {}, {.ckpt_path = (folder / ("levin_" + optimizer + ".ckpt")).string()});
     CHECK(distance(module, folder / (optimizer + "_later.pt")) < 1e-6);
   }
@@ -122,7 +135,7 @@ TEST_CASE("Lightning goes on with each scheduler to the weights that levin comes
   for (std::size_t index = 0; index < schedules.size(); ++index) {
     ScheduledRegression module(schedules.as_list()[index]);
     module.begin_alike();
-    Trainer trainer(epochs(2));
+    Trainer trainer(quiet_options(2));
     trainer.fit(module, lightning_batches());
     trainer.save_checkpoint(named(index, "_levin.ckpt"));
     export_file(named(index, "_levin.ckpt"), named(index, ".ckpt"), {.format = ExportFormat::kLightning});
@@ -131,11 +144,11 @@ TEST_CASE("Lightning goes on with each scheduler to the weights that levin comes
   for (std::size_t index = 0; index < schedules.size(); ++index) {
     CAPTURE(index, to_json(schedules.as_list()[index]));
     ScheduledRegression module(schedules.as_list()[index]);
-    Trainer(epochs(4)).fit(module, lightning_batches(), {}, {.ckpt_path = named(index, "_levin.ckpt").string()});
+    Trainer(quiet_options(4)).fit(module, lightning_batches(), {}, {.ckpt_path = named(index, "_levin.ckpt").string()});
     CHECK(distance(module, named(index, "_later.pt")) < 1e-6);
     // And levin, from what it has exported.
     ScheduledRegression again(schedules.as_list()[index]);
-    Trainer(epochs(4)).fit(again, lightning_batches(), {}, {.ckpt_path = named(index, ".ckpt").string()});
+    Trainer(quiet_options(4)).fit(again, lightning_batches(), {}, {.ckpt_path = named(index, ".ckpt").string()});
     CHECK(distance(again, named(index, "_later.pt")) < 1e-6);
   }
 }

@@ -1,0 +1,77 @@
+#include <catch2/catch.hpp>
+#include <set>
+#include <vector>
+
+#include "levin/core/base/byte_reader.h"
+#include "levin/core/base/error.h"
+#include "levin/core/base/hook.h"
+
+using namespace levin;
+
+TEST_CASE("every hook has a name of its own") {
+  std::set<std::string> names;
+  for (int index = 0; index < static_cast<int>(Hook::kCount); ++index) {
+    names.insert(std::string(hook_name(static_cast<Hook>(index))));
+  }
+  CHECK(names.size() == static_cast<std::size_t>(Hook::kCount));
+  CHECK(hook_name(Hook::kOnTrainBatchEnd) == "on_train_batch_end");
+  CHECK(hook_name(static_cast<Hook>(200)) == "unknown");
+  CHECK(stage_name(Stage::kSanityCheck) == "sanity_check");
+}
+
+TEST_CASE("a mark is written as file:line:column, as far as it is known") {
+  CHECK(Mark{"run.yaml", 3, 7}.str() == "run.yaml:3:7");
+  CHECK(Mark{"run.yaml", 3, 0}.str() == "run.yaml:3");
+  CHECK(Mark{"run.yaml"}.str() == "run.yaml");
+  CHECK(Mark{}.str().empty());
+}
+
+TEST_CASE("a configuration error names the place and ends a program with status 2") {
+  const ConfigError error(Mark{"run.yaml", 3, 7}, "unknown key 'max_epoch'");
+  CHECK(std::string(error.what()) == "run.yaml:3:7: unknown key 'max_epoch'");
+  CHECK(error.exit_code() == 2);
+}
+
+TEST_CASE("what a signal stopped ends a program as the signal would") {
+  const Interrupted interrupted(15, "in epoch 2");
+  const Error& error = interrupted;
+  CHECK(std::string(error.what()) == "Stopped by signal 15 (Terminated) in epoch 2.");
+  CHECK(error.exit_code() == 128 + 15);
+}
+
+TEST_CASE("several errors are one, with a line for each") {
+  const ConfigErrors errors({ConfigError(Mark{"run.yaml", 3, 7}, "first"), ConfigError("second")});
+  CHECK(std::string(errors.what()) == "run.yaml:3:7: first\nsecond");
+  CHECK(single_errors(errors).size() == 2);
+  CHECK(single_errors(ConfigError("alone")).front().message() == "alone");
+}
+
+TEST_CASE("what was appended is read again, from texts and from bytes") {
+  std::string text;
+  std::vector<std::byte> bytes;
+  const auto fill = [](auto& into) {
+    append_number(into, std::uint8_t{7});
+    append_text(into, std::string_view("a\0b", 3));
+    append_number(into, -2.5);
+    append_text(into, "");
+  };
+  fill(text);
+  fill(bytes);
+  CHECK(text.size() == 1 + 4 + 3 + 8 + 4);
+  for (ByteReader reader : {ByteReader(text, "short"), ByteReader(bytes, "short")}) {
+    CHECK(reader.number<std::uint8_t>() == 7);
+    CHECK(reader.text() == std::string("a\0b", 3));
+    CHECK(reader.number<double>() == -2.5);
+    CHECK(reader.left() == 4);
+    CHECK(reader.text().empty());
+    CHECK(reader.left() == 0);
+  }
+}
+
+TEST_CASE("nothing is read beyond what there is") {
+  const std::string three = "abc";
+  CHECK_THROWS_WITH(ByteReader(three, "it ends too early").number<std::uint32_t>(), "it ends too early");
+  std::string text;
+  append_number(text, std::uint32_t{4000000000});
+  CHECK_THROWS_AS(ByteReader(text, "it ends too early").text(), DesyncError);
+}

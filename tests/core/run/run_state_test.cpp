@@ -1,0 +1,220 @@
+// What a run has that changes with each step, without LibTorch: the wish to stop, its progress, what a batch counts.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <stdexcept>
+#include <thread>
+
+#include "levin/core/base/error.h"
+#include "levin/core/engine/parts/gradient_accumulation.h"
+#include "levin/core/engine/parts/progress.h"
+#include "levin/core/engine/parts/stop_request.h"
+#include "levin/core/protocol/control_group.h"
+
+using namespace levin;
+
+TEST_CASE("a wish to stop travels as a vote and counts when ranks have agreed") {
+  StopRequest stop;
+  CHECK(stop.votes(true) == Votes{});
+  stop.ask("val_loss is good enough");
+  CHECK(stop.asked());
+  CHECK_FALSE(stop.agreed());
+  CHECK(stop.votes(true).stop);
+  stop.adopt({stop.votes(true)});
+  CHECK(stop.agreed());
+  CHECK(stop.explain(1) == "val_loss is good enough");
+}
+
+TEST_CASE("a second wish without a reason keeps the first one's, and taking it back forgets it") {
+  StopRequest stop;
+  stop.ask("a reason");
+  stop.ask();
+  CHECK(stop.reason() == "a reason");
+  stop.take_back();
+  CHECK_FALSE(stop.asked());
+  CHECK(stop.reason().empty());
+  CHECK_FALSE(stop.votes(true).stop);
+}
+
+TEST_CASE("what all ranks voted is agreed until they vote again, and names the lowest rank that asked") {
+  StopRequest stop;
+  const Votes nothing;
+  const Votes stops{.stop = true};
+  stop.adopt({nothing, nothing, stops, stops});
+  CHECK(stop.agreed());
+  CHECK_FALSE(stop.asked());
+  CHECK(stop.explain(4) == "rank 2 asked for it");
+  CHECK(stop.explain(1) == "stop was asked for");
+  stop.adopt({nothing, nothing, nothing, nothing});
+  CHECK_FALSE(stop.agreed());
+}
+
+TEST_CASE("a wish to skip the epoch is merged, but is this rank's own") {
+  StopRequest stop;
+  const Votes merged = stop.adopt({Votes{}, Votes{.end_epoch = true, .has_next = false}});
+  CHECK(merged.end_epoch);
+  CHECK_FALSE(stop.skips_epoch());
+  stop.skip_epoch(true);
+  CHECK(stop.votes(false) == Votes{.end_epoch = true, .has_next = false});
+  stop.skip_epoch(false);
+  CHECK_FALSE(stop.votes(false).end_epoch);
+}
+
+TEST_CASE("a wish from before an entry point counts for it, and one from within it not for the next") {
+  StopRequest stop;
+  stop.ask("the client has gone");
+  stop.begin(/*heeds_signals=*/false);
+  CHECK(stop.votes(true).stop);
+  CHECK(stop.reason() == "the client has gone");
+  stop.end();
+  CHECK(stop.asked());
+  stop.begin(false);
+  CHECK_FALSE(stop.votes(true).stop);
+  CHECK(stop.reason().empty());
+  stop.ask();
+  stop.end();
+  stop.ask("once more");
+  stop.begin(false);
+  CHECK(stop.asked());
+  CHECK(stop.reason() == "once more");
+}
+
+TEST_CASE("any thread may ask while votes are taken") {
+  StopRequest stop;
+  stop.begin(false);
+  std::thread asking([&] {
+    for (int time = 0; time < 1000; ++time) stop.ask("time " + std::to_string(time));
+  });
+  while (!stop.adopt({stop.votes(true)}).stop || stop.explain(1) != "time 999") std::this_thread::yield();
+  asking.join();
+  CHECK(stop.agreed());
+}
+
+TEST_CASE("a signal that any rank received is agreed for good") {
+  StopRequest stop;
+  CHECK_NOTHROW(stop.throw_if_signalled("during fit"));
+  stop.adopt({Votes{}, Votes{.signal = SIGTERM}});
+  stop.adopt({Votes{}, Votes{}});
+  CHECK(stop.signal() == SIGTERM);
+  CHECK_THROWS_AS(stop.throw_if_signalled("during fit"), Interrupted);
+  CHECK_THROWS_WITH(stop.throw_if_signalled("during fit"), "Stopped by signal 15 (Terminated) during fit.");
+}
+
+TEST_CASE("a signal that this process received is among its votes") {
+  const SignalScope signals;
+  const StopRequest stop;
+  CHECK(stop.votes(true).signal == 0);
+  raise(SIGUSR1);
+  CHECK(stop.votes(true).signal == SIGUSR1);
+  StopRequest without;
+  without.begin(/*heeds_signals=*/false);
+  CHECK(without.votes(true).signal == 0);
+}
+
+TEST_CASE("signals are given back, but for one that the program has set a handler for meanwhile") {
+  const auto handler = [] {
+    struct sigaction present {};
+    sigaction(SIGUSR1, nullptr, &present);
+    return present.sa_handler;
+  };
+  void (*const own)(int) = [](int) {};
+  for (const bool sets_its_own : {false, true}) {
+    REQUIRE(handler() == SIG_DFL);
+    {
+      const SignalScope signals;
+      { const SignalScope inner; }
+      CHECK(handler() != SIG_DFL);
+      if (sets_its_own) std::signal(SIGUSR1, own);
+    }
+    CHECK(handler() == (sets_its_own ? own : SIG_DFL));
+    std::signal(SIGUSR1, SIG_DFL);
+  }
+}
+
+namespace {
+
+/// In the middle of training.
+Progress in_training() {
+  Progress progress;
+  progress.batch = {.batch_idx = 7, .is_last = true, .has_next = false, .loaders = {{.batches = 8}}};
+  return progress;
+}
+
+}  // namespace
+
+TEST_CASE("a stage inside another one has loaders of its own, and gives the outer one's back") {
+  Progress progress = in_training();
+  {
+    StageScope scope(progress, Stage::kValidate, {{.batches = 0}, {.batches = 0}});
+    CHECK(progress.stage == Stage::kValidate);
+    CHECK(progress.batch.loaders.size() == 2);
+    progress.batch.batch_idx = 3;
+    progress.batch.dataloader_idx = 1;
+    progress.batch.is_last = false;
+    progress.batch.loaders[1].batches = 4;
+
+    scope.end_batches();
+    CHECK(progress.stage == Stage::kValidate);
+    CHECK(progress.batch.batch_idx == 7);
+    CHECK(progress.batch.dataloader_idx == 0);
+    CHECK(progress.batch.is_last);
+    CHECK(progress.batch.loaders.at(1).batches == 4);
+  }
+  CHECK(progress.stage == Stage::kTrain);
+  CHECK(progress.batch.batch_idx == 7);
+  CHECK_FALSE(progress.batch.has_next);
+  REQUIRE(progress.batch.loaders.size() == 1);
+  CHECK(progress.batch.loaders[0].batches == 8);
+}
+
+TEST_CASE("an error leaves the stage as it is, for whoever reports where it happened") {
+  Progress progress = in_training();
+  try {
+    const StageScope scope(progress, Stage::kValidate, {{.batches = 2}});
+    progress.batch.batch_idx = 1;
+    throw std::runtime_error("a step failed");
+  } catch (const std::runtime_error&) {
+    CHECK(progress.stage == Stage::kValidate);
+    CHECK(progress.batch.batch_idx == 1);
+    CHECK(progress.batch.loaders.at(0).batches == 2);
+  }
+}
+
+TEST_CASE("batches count by their samples when all ranks have one batch size, and alike otherwise") {
+  const GradientAccumulation each_batch{.full_batch_size = 4};
+  CHECK(each_batch.full_weight(1) == 1);  // one process that steps after every batch weighs nothing
+  CHECK(each_batch.weight_of(3, 1) == 1);
+  CHECK(each_batch.full_weight(2) == 4);
+  CHECK(each_batch.weight_of(1, 2) == 1);
+  const GradientAccumulation two_batches{.batches = 2, .full_batch_size = 4};
+  CHECK(two_batches.scale() == 8);
+  CHECK(two_batches.full_weight(1) == 4);
+  CHECK(two_batches.weight_of(3, 1) == 3);
+  const GradientAccumulation of_no_size{.batches = 3};
+  CHECK(of_no_size.scale() == 3);
+  CHECK(of_no_size.full_weight(2) == 1);
+  CHECK(of_no_size.weight_of(17, 2) == 1);
+}
+
+TEST_CASE("the correction makes a sum of weighted losses the mean over the samples that there were") {
+  // By hand: two ranks with batches of 4; rank 1 has only 2 samples. Each loss is its mean times samples / 4, and the
+  // reduction divides by 2 ranks: (4 a + 2 b) / 8. The mean is (4 a + 2 b) / 6.
+  const GradientAccumulation accumulation{.full_batch_size = 4};
+  CHECK(accumulation.correction(4 + 2, 2) == Approx(8.0 / 6.0));
+  CHECK(accumulation.correction(8, 2) == 1.0);
+  // A window of 3 batches of which 1 was there.
+  const GradientAccumulation window{.batches = 3};
+  CHECK(window.correction(1, 1) == Approx(3.0));
+}
+
+TEST_CASE("ranks that make a step of different numbers of batches are an error that names ranks and numbers") {
+  const auto votes_of = [](const std::vector<std::int32_t>& numbers) {
+    std::vector<Votes> votes;
+    for (const std::int32_t number : numbers) votes.push_back(unpack_votes(pack(Votes{.accumulate_grad_batches = number})));
+    return votes;
+  };
+  CHECK_NOTHROW(check_same_accumulation(votes_of({4})));
+  CHECK_NOTHROW(check_same_accumulation(votes_of({65535, 65535, 65535})));
+  CHECK_THROWS_AS(check_same_accumulation(votes_of({1, 2})), DesyncError);
+  CHECK_THROWS_WITH(check_same_accumulation(votes_of({4, 1, 4, 8, 1})),
+                    Catch::Contains("1 on ranks 1, 4; 4 on ranks 0, 2; 8 on rank 3."));
+}

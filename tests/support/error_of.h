@@ -1,0 +1,26 @@
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace levin::test {
+
+/// The text of the error of this kind that `call` ends with; "" where it ends without one.
+template <class Error, class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// The text of an error that was kept; "" for none.
+inline std::string error_of(const std::exception_ptr& error) {
+  return error_of<std::exception>([&] {
+    if (error) std::rethrow_exception(error);
+  });
+}
+
+}  // namespace levin::test
