@@ -1,5 +1,4 @@
 // Checkpoints that are written while training goes on, and what happens to them when the run is killed or the disk fails.
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,9 +8,8 @@
 
 #include "acceptance/digits_run.h"
 #include "levin/core/checkpoint/checkpoint.h"
-#include "support/copied_program.h"
-#include "support/matrix_report.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
 namespace levin::test {
 namespace {
@@ -52,26 +50,22 @@ bool has_checkpoint(const fs::path& folder) { return checkpoints_in(folder).whol
 TEST_CASE("a run that saves every step and is killed at any instant leaves a whole checkpoint") {
   const TemporaryFolder folder;
   std::mt19937_64 random(11);
-  const int kills = MatrixReport::whole() ? 500 : 8;
-  const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  const Start start{saving_each_step(folder.path(), {"--trainer.max_epochs=-1"}),
-                    folder.path().string(),
-                    {"OMP_NUM_THREADS=1"},
-                    nothing,
-                    nothing};
+  const int kills = is_whole_matrix() ? 500 : 8;
+  const Command command{.arguments = saving_each_step(folder.path(), {"--trainer.max_epochs=-1"}),
+                        .environment = {{"OMP_NUM_THREADS", "1"}},
+                        .copied = true};
   for (int round = 0; round < kills; ++round) {
-    CopiedProgram run(start);
+    Started run(command);
     while (!has_checkpoint(folder / "kept")) usleep(1000);
     usleep(static_cast<useconds_t>(random() % 60000));  // The instant is what varies; nothing is waited for.
     kill(-run.process(), SIGKILL);
-    REQUIRE(WIFSIGNALED(run.wait()));
+    REQUIRE(run.wait() == 128 + SIGKILL);
     const Found found = checkpoints_in(folder / "kept");
     INFO("after kill " << round);
     REQUIRE(found.damaged == std::vector<std::string>{});
     REQUIRE(found.whole >= 1);
     REQUIRE(found.temporary <= 1);
   }
-  close(nothing);
   const Outcome last = run({.arguments = saving_each_step(folder.path(), {"--trainer.max_steps=3"}),
                             .environment = {{"OMP_NUM_THREADS", "1"}},
                             .copied = true});
@@ -84,7 +78,7 @@ TEST_CASE("a call that fails while a checkpoint is written ends all ranks with p
   const int ranks = GENERATE(1, 2);
   const int error = GENERATE(ENOSPC, EIO);
   const std::string cause = std::strerror(error);
-  const bool whole = MatrixReport::whole();
+  const bool whole = is_whole_matrix();
   int failed = 0;
   bool has_call = true;
   // Until all the calls of a run have had their turn.

@@ -1,7 +1,5 @@
 #include "acceptance/digits_run.h"
 
-#include <stdexcept>
-
 namespace levin::test {
 
 namespace fs = std::filesystem;
@@ -44,15 +42,6 @@ std::vector<std::string> saving_fit(const fs::path& folder, const std::string& c
 
 fs::path version_folder(const fs::path& folder, int version) {
   return folder / "logs" / ("version_" + std::to_string(version));
-}
-
-fs::path best_checkpoint(const fs::path& folder) {
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(version_folder(folder) / "checkpoints")) {
-    if (entry.path().extension() == ".ckpt" && entry.path().stem() != "last") found.push_back(entry.path());
-  }
-  if (found.size() != 1) throw std::runtime_error(std::to_string(found.size()) + " checkpoints in " + folder.string());
-  return found.front();
 }
 
 }  // namespace levin::test

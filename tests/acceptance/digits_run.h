@@ -25,7 +25,5 @@ std::vector<std::string> saving_fit(const std::filesystem::path& folder, const s
                                     const std::vector<std::string>& more = {});
 /// FOLDER/logs/version_N
 std::filesystem::path version_folder(const std::filesystem::path& folder, int version = 0);
-/// The checkpoint in FOLDER that is not last.ckpt. Throws std::runtime_error when there is none, or more than one.
-std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace levin::test

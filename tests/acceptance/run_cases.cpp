@@ -92,11 +92,15 @@ Words words_of(const std::string& text) {
   return words;
 }
 
-/// What a command of bash has at hand: `column FILE NAME` prints the values of a CSV file's column, and `holds "A < B"`
-/// compares.
+/// What a command of bash has at hand: `column FILE NAME` prints the values of a CSV file's column, `alike FILE FILE NAME
+/// BOUND` compares those of two files, by their quotients, `holds "A < B"` compares numbers, `lines N REGEX [FILE]` counts the
+/// lines of `out` or a file that match, and `silent COMMAND` fails where the command writes to standard error.
 constexpr const char* kPrelude = "PATH=" LEVIN_BINARY_DIR R"(/bin:$PATH
 column() { awk -F, -v name="$2" 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i == name) at = i; next } at && $at != "" { print $at }' "$1"; }
+alike() { paste <(column "$1" "$3") <(column "$2" "$3") | awk -v most="$4" 'NF != 2 || ($1 / $2 - 1) ^ 2 > most ^ 2 { bad = 1 } END { exit bad || NR == 0 }'; }
 holds() { awk "BEGIN { exit !($1) }"; }
+lines() { local found=$(grep -cE -- "$2" "${3:-out}"); test $found = $1 || { echo "$found lines, not $1: $2"; return 1; }; }
+silent() { "$@" 2>err; local status=$?; cat err >&2; test ! -s err && return $status; }
 )";
 
 /// Whether a command is more than the words of a start of levin.

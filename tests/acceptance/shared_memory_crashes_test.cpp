@@ -1,7 +1,5 @@
 // Runs whose ranks share memory, killed at any instant: nothing of it stays.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -14,9 +12,8 @@
 
 #include "acceptance/digits_run.h"
 #include "strategies/support/odd_listener.h"
-#include "support/copied_program.h"
-#include "support/matrix_report.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
 namespace levin::test {
 namespace {
@@ -64,21 +61,23 @@ bool ends_within(pid_t group, std::chrono::seconds limit) {
   return true;
 }
 
-std::vector<std::string> endless_fit(const fs::path& folder) {
+Command endless_fit(const fs::path& folder, Environment environment = {}) {
+  environment.emplace_back("OMP_NUM_THREADS", "1");
   // Of a rank 0 that nobody launched, and that was killed before it could be found, nobody knows more than that it does not
   // come.
-  return saving_fit(folder, "every_n_train_steps: 5, filename: last",
-                    {"--trainer.devices=2", "--trainer.max_epochs=-1", "--trainer.connect_timeout_seconds=20"});
+  return {.arguments = saving_fit(folder, "every_n_train_steps: 5, filename: last",
+                                  {"--trainer.devices=2", "--trainer.max_epochs=-1", "--trainer.connect_timeout_seconds=20"}),
+          .environment = environment,
+          .copied = true};
 }
 
 TEST_CASE("a run that is killed at any instant, in whole or in part, leaves no process and no shared memory") {
   const std::set<std::string> before = shared_memory();
   std::mt19937_64 random(5);
-  const int crashes = MatrixReport::whole() ? 200 : 9;
-  const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const int crashes = is_whole_matrix() ? 200 : 9;
   for (int round = 0; round < crashes; ++round) {
     const TemporaryFolder folder;
-    CopiedProgram run({endless_fit(folder.path()), folder.path().string(), {"OMP_NUM_THREADS=1"}, nothing, nothing});
+    Started run(endless_fit(folder.path()));
     // Now and then it is killed before its ranks have met.
     const bool trains = round % 4 != 3;
     while (trains && !fs::exists(folder / "kept" / "last.ckpt")) usleep(1000);
@@ -99,39 +98,34 @@ TEST_CASE("a run that is killed at any instant, in whole or in part, leaves no p
     CHECK(ends_within(run.process(), std::chrono::seconds(60)));
     kill(-run.process(), SIGKILL);
   }
-  close(nothing);
   CHECK(shared_memory() == before);
 }
 
 TEST_CASE("ranks that nobody launched together leave no shared memory either, killed while they meet") {
   const std::set<std::string> before = shared_memory();
   std::mt19937_64 random(6);
-  const int crashes = MatrixReport::whole() ? 100 : 5;
-  const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const int crashes = is_whole_matrix() ? 100 : 5;
   for (int round = 0; round < crashes; ++round) {
     const TemporaryFolder folder;
     const std::string port = std::to_string(levin_test::free_port());
-    const auto start = [&](const std::string& rank) {
-      return std::make_unique<CopiedProgram>(Start{endless_fit(folder.path()),
-                                                   folder.path().string(),
-                                                   {"OMP_NUM_THREADS=1", "RANK=" + rank, "LOCAL_RANK=" + rank, "WORLD_SIZE=2",
-                                                    "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port},
-                                                   nothing,
-                                                   nothing});
+    const auto of_rank = [&](const std::string& rank) {
+      return endless_fit(folder.path(), {{"RANK", rank},
+                                         {"LOCAL_RANK", rank},
+                                         {"WORLD_SIZE", "2"},
+                                         {"LOCAL_WORLD_SIZE", "2"},
+                                         {"MASTER_ADDR", "127.0.0.1"},
+                                         {"MASTER_PORT", port}});
     };
-    const auto zero = start("0");
-    const auto one = start("1");
+    Started zero(of_rank("0"));
+    Started one(of_rank("1"));
     usleep(static_cast<useconds_t>(random() % 400'000));  // The instant is what varies; nothing is waited for.
-    kill(zero->process(), SIGKILL);
-    if (round % 2 == 0) kill(one->process(), SIGKILL);
+    kill(zero.process(), SIGKILL);
+    if (round % 2 == 0) kill(one.process(), SIGKILL);
     INFO("crash " << round);
-    CHECK(WIFSIGNALED(zero->wait()));
+    CHECK(zero.wait() == 128 + SIGKILL);
     // Who is left ends by itself, once it has learned of it.
-    if (round % 2 != 0) CHECK(ends_within(one->process(), std::chrono::seconds(60)));
-    kill(-one->process(), SIGKILL);
-    one->wait();
+    if (round % 2 != 0) CHECK(ends_within(one.process(), std::chrono::seconds(60)));
   }
-  close(nothing);
   CHECK(shared_memory() == before);
 }
 

@@ -12,25 +12,15 @@
 #include "levin/core/checkpoint/checkpoint.h"
 #include "strategies/support/child_program.h"
 #include "strategies/support/odd_listener.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 
-using levin::test::Command;
-using levin::test::command_of;
-using levin::test::count;
-using levin::test::expectation;
-using levin::test::lines_about;
-using levin::test::moment_of_failure;
-using levin::test::monotonic_seconds;
-using levin::test::Outcome;
-using levin::test::processes_in;
-using levin::test::read_file;
-using levin::test::TemporaryFolder;
+namespace levin::test {
+namespace {
+
 using levin_test::all_gone;
 using levin_test::ChildProgram;
 using levin_test::free_port;
-using Environment = ChildProgram::Environment;
-
-namespace {
 
 constexpr int kRanks = 4;
 constexpr double kCrashSeconds = 5;
@@ -44,8 +34,8 @@ struct ErrorFile {
 };
 
 /// failure_program as torchrun would start it, without an agent that would end the ranks.
-struct Started {
-  Started(const std::string& place, const std::string& manner, int failing, const std::vector<std::string>& settings = {})
+struct StartedRanks {
+  StartedRanks(const std::string& place, const std::string& manner, int failing, const std::vector<std::string>& settings = {})
       : failing_rank(failing), ends(kRanks), outcomes(kRanks) {
     const std::string port = std::to_string(free_port());
     std::vector<std::thread> threads;
@@ -61,7 +51,7 @@ struct Started {
                                    {"TORCHELASTIC_ERROR_FILE", error_path(rank).string()}};
       command.environment.insert(command.environment.end(), started.begin(), started.end());
       threads.emplace_back([this, command, rank, &others_left] {
-        outcomes[static_cast<std::size_t>(rank)] = levin::test::run(command);
+        outcomes[static_cast<std::size_t>(rank)] = run(command);
         ends[static_cast<std::size_t>(rank)] = monotonic_seconds();
         if (rank == failing_rank) end_of_failing_rank = std::time(nullptr);
         // Between hosts nobody else can end a stopped process: torchrun's agent would do it now.
@@ -75,13 +65,8 @@ struct Started {
   }
   std::filesystem::path error_path(int rank) const { return folder / ("error_" + std::to_string(rank) + ".json"); }
   ErrorFile error_file(int rank) const {
-    const auto message = nlohmann::json::parse(read_file(error_path(rank))).at("message");
+    const auto message = nlohmann::json::parse(read_text(error_path(rank))).at("message");
     return {message.at("message"), std::stoll(message.at("extraInfo").at("timestamp").get<std::string>())};
-  }
-  std::string text() const {
-    std::string text;
-    for (const Outcome& outcome : outcomes) text += outcome.text() + "\n";
-    return text;
   }
   const Outcome& of(int rank) const { return outcomes[static_cast<std::size_t>(rank)]; }
 
@@ -94,7 +79,7 @@ struct Started {
 };
 
 /// Every other rank has ended in time, with one line of its own.
-void check_others(const Started& run, double seconds, const std::string& named_place) {
+void check_others(const StartedRanks& run, double seconds, const std::string& named_place) {
   const double failed = moment_of_failure(run.folder.path()).seconds;
   REQUIRE(failed > 0);
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -109,25 +94,23 @@ void check_others(const Started& run, double seconds, const std::string& named_p
     REQUIRE(lines.size() == 1);
     CHECK(lines[0].find("because rank " + std::to_string(run.failing_rank) + " failed " + named_place) != std::string::npos);
     const std::string own = lines[0].substr(lines[0].find("rank "));
-    const std::string cause = "rank " + std::to_string(run.failing_rank) + " failed ";
-    std::string beginning = own;
-    beginning.append("\n").append(cause);
-    CHECK_THAT(run.error_file(rank).message, Catch::StartsWith(beginning));
+    CHECK_THAT(run.error_file(rank).message,
+               Catch::StartsWith(own + "\nrank " + std::to_string(run.failing_rank) + " failed "));
   }
 }
 
 }  // namespace
 
 TEST_CASE("ranks that levin did not start end together when one fails, with the cause named") {
-  const auto group = GENERATE("auto", "gloo");
-  const auto manner = GENERATE("throw", "abort", "sigkill", "exit");
+  const std::string group = GENERATE("auto", "gloo");
+  const std::string manner = GENERATE("throw", "abort", "sigkill", "exit");
   const int failing = GENERATE(0, 2);
-  const Started run("module.training_step", manner, failing, {std::string("control_group=") + group});
-  INFO("control_group " << group << ", " << manner << " on rank " << failing << "\n" << run.text());
+  const StartedRanks run("module.training_step", manner, failing, {"control_group=" + group});
+  INFO("control_group " << group << ", " << manner << " on rank " << failing << "\n" << text_of(run.outcomes));
   const std::string place = "in training_step (train, epoch 1, step 4)";
   const std::string first = "levin: rank " + std::to_string(failing) + " failed " + place + ": ";
   // Between hosts, ranks whose store is gone with rank 0 cannot agree on who says it first.
-  const bool without_store = std::string(group) == "gloo" && failing == 0 && std::string(manner) != "throw";
+  const bool without_store = group == "gloo" && failing == 0 && manner != "throw";
   const int times = count(run.all_errors, "levin: rank");
   if (without_store) {
     CHECK(times >= 1);
@@ -137,23 +120,23 @@ TEST_CASE("ranks that levin did not start end together when one fails, with the 
   }
   CHECK(times == 1);
   // Posts between hosts may be half a second old.
-  const bool exact = std::string(group) == "auto" || std::string(manner) == "throw";
+  const bool exact = group == "auto" || manner == "throw";
   CHECK(count(run.all_errors, exact ? first : "levin: rank " + std::to_string(failing) + " failed ") == 1);
   check_others(run, kCrashSeconds, exact ? place : "");
   // torchrun calls the earliest failure the root cause.
   for (int rank = 0; rank < kRanks; ++rank) {
     if (rank != failing) CHECK(run.error_file(rank).seconds > run.end_of_failing_rank);
   }
-  CHECK(run.of(failing).status == (std::string(manner) == "exit" ? 0 : expectation(manner).status));
-  if (std::string(manner) != "throw") return;
+  CHECK(run.of(failing).status == (manner == "exit" ? 0 : expectation(manner).status));
+  if (manner != "throw") return;
   CHECK(run.error_file(failing).message ==
         "rank " + std::to_string(failing) + " failed " + place + ": the sensor returned garbage");
 }
 
 TEST_CASE("an error of the user's own that sounds like a lost connection is its rank's failure, and nobody else's") {
-  const auto group = GENERATE("auto", "gloo");
-  const Started run("module.training_step", "throw_gloo", 2, {std::string("control_group=") + group});
-  INFO("control_group " << group << "\n" << run.text());
+  const std::string group = GENERATE("auto", "gloo");
+  const StartedRanks run("module.training_step", "throw_gloo", 2, {"control_group=" + group});
+  INFO("control_group " << group << "\n" << text_of(run.outcomes));
   const std::string place = "in training_step (train, epoch 1, step 4)";
   CHECK(count(run.all_errors, "levin: rank ") == 1);
   CHECK(count(run.all_errors, "levin: rank 2 failed " + place + ": gloo is my dog: Connection closed by peer\n") == 1);
@@ -161,15 +144,15 @@ TEST_CASE("an error of the user's own that sounds like a lost connection is its 
 }
 
 TEST_CASE("a stopped rank that levin did not start ends the others with the table of where all are") {
-  const auto group = GENERATE("auto", "gloo");
+  const std::string group = GENERATE("auto", "gloo");
   const int failing = GENERATE(0, 1);
-  const Started run("module.on_train_batch_start", "sigstop", failing,
-                    {std::string("control_group=") + group, "stall_report=2", "timeout=5"});
-  INFO("control_group " << group << ", rank " << failing << "\n" << run.text());
+  const StartedRanks run("module.on_train_batch_start", "sigstop", failing,
+                         {"control_group=" + group, "stall_report=2", "timeout=5"});
+  INFO("control_group " << group << ", rank " << failing << "\n" << text_of(run.outcomes));
   CHECK(run.all_errors.find("Ranks are:") != std::string::npos);
   CHECK(run.all_errors.find("levin: rank " + std::to_string(failing) + " failed ") != std::string::npos);
   check_others(run, 5 + kCrashSeconds + 2, "");
-  if (std::string(group) == "auto") {
+  if (group == "auto") {
     CHECK(run.of(failing).status == 128 + SIGKILL);
     CHECK(run.all_errors.find(" stopped ") != std::string::npos);
   }
@@ -182,12 +165,11 @@ namespace {
 /// A run that goes on until it is stopped, and has begun its second epoch.
 struct LongRun {
   LongRun() {
-    const Command command = command_of({.place = "module.on_train_epoch_start",
-                                        .manner = "go_on",
-                                        .ranks = kRanks,
-                                        .settings = {"max_epochs=1000000", "save_on_exception=1"}},
-                                       folder.path());
-    program.emplace(command.arguments, command.environment, levin_test::How::kCopied);
+    program.emplace(command_of({.place = "module.on_train_epoch_start",
+                                .manner = "go_on",
+                                .ranks = kRanks,
+                                .settings = {"max_epochs=1000000", "save_on_exception=1"}},
+                               folder.path()));
     while (moment_of_failure(folder.path()).seconds == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::vector<int> ranks() const {
@@ -195,7 +177,7 @@ struct LongRun {
     std::erase(processes, program->process());
     return processes;
   }
-  int rows() const { return count(read_file(folder / "logs/version_0/metrics.csv"), "\n"); }
+  int rows() const { return count(read_text(folder / "logs/version_0/metrics.csv"), "\n"); }
 
   TemporaryFolder folder;
   std::optional<ChildProgram> program;
@@ -215,7 +197,7 @@ void check_stopped_at_one_step(const LongRun& run, int signal) {
   CHECK(output.find("failed") == std::string::npos);
   bool saved = false;
   for (const auto& entry : std::filesystem::directory_iterator(run.folder / "checkpoints")) {
-    const levin::Checkpoint checkpoint = levin::Checkpoint::load(entry.path());
+    const Checkpoint checkpoint = Checkpoint::load(entry.path());
     if (std::to_string(checkpoint.manifest.at("global_step").as_int()) != steps[0]) continue;
     saved = true;
     // A run that goes on from here needs every rank's random state.
@@ -253,7 +235,7 @@ TEST_CASE("no rank outlives a launcher that is killed in the middle of training"
   run.program->send(SIGKILL);
   CHECK(run.program->wait() == 128 + SIGKILL);
   CHECK(all_gone(ranks, std::chrono::seconds(5)));
-  CHECK(levin::test::damaged_files(run.folder.path(), false).empty());
+  CHECK(damaged_files(run.folder.path(), false).empty());
 }
 
 TEST_CASE("a launcher that is stopped and goes on again does not hurt the run") {
@@ -277,7 +259,7 @@ namespace {
 
 Outcome launch(const TemporaryFolder& folder, const std::string& place, const std::string& manner, int rank,
                const std::vector<std::string>& settings = {}) {
-  return levin::test::run(
+  return run(
       command_of({.place = place, .manner = manner, .rank = rank, .ranks = kRanks, .settings = settings}, folder.path()));
 }
 
@@ -356,7 +338,7 @@ TEST_CASE("between hosts a failure under levin's launcher looks the same") {
   const auto [manner, rank] =
       GENERATE(table<std::string, int>({{"throw", 1}, {"abort", 0}, {"sigkill", 2}, {"sigstop", 0}, {"sigterm", 1}}));
   const TemporaryFolder folder;
-  const auto problems = levin::test::problems_of(
+  const auto problems = problems_of(
       {.place = "module.training_step", .manner = manner, .rank = rank, .ranks = kRanks, .settings = {"control_group=gloo"}},
       folder.path());
   std::string text;
@@ -364,3 +346,5 @@ TEST_CASE("between hosts a failure under levin's launcher looks the same") {
   INFO(manner << " on rank " << rank << "\n" << text);
   CHECK(problems.empty());
 }
+
+}  // namespace levin::test

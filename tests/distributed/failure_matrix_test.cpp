@@ -1,5 +1,5 @@
 // Every place at which user code runs x every manner of failing x every rank. `make test` runs a sample in which every place
-// and every manner occurs; with LEVIN_MATRIX=all the whole runs, and deadlock-matrix.md of the build folder gets the table.
+// and every manner occurs; with LEVIN_MATRIX=all the whole runs, and tells each problem as it comes.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -8,14 +8,11 @@
 #include <thread>
 
 #include "distributed/failure_run.h"
-#include "support/matrix_report.h"
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
-using levin::test::FailureCase;
-using levin::test::MatrixReport;
-using levin::test::problems_of;
-using levin::test::TemporaryFolder;
-
+namespace levin::test {
 namespace {
 
 constexpr int kRanks = 4;
@@ -25,53 +22,57 @@ constexpr std::array kManners = {"throw", "throw_object", "memory",  "abort",   
                                  "exit",  "sigkill",      "sigterm", "sigstop", "loop"};
 
 struct Place {
-  const char* entry;
-  const char* name;
-  bool rank_zero_only = false;  ///< only rank 0 comes there
+  std::string entry;
+  std::string name;
+  bool rank_zero_only;  ///< only rank 0 comes there
 };
 
-// clang-format off
-constexpr std::array kPlaces = {
-    Place{"fit", "main.start"},
-    Place{"fit", "module.configure_callbacks"}, Place{"fit", "data.prepare_data", true}, Place{"fit", "module.prepare_data", true},
-    Place{"fit", "logger.open", true}, Place{"fit", "data.setup"}, Place{"fit", "callback.setup"}, Place{"fit", "module.setup"},
-    Place{"fit", "module.configure_model"}, Place{"fit", "module.configure_optimizers"}, Place{"fit", "callback.on_fit_start"},
-    Place{"fit", "module.on_fit_start"}, Place{"fit", "data.val_dataloaders"}, Place{"fit", "callback.on_sanity_check_start"},
-    Place{"fit", "callback.on_sanity_check_end"}, Place{"fit", "data.train_dataloader"}, Place{"fit", "callback.on_train_start"},
-    Place{"fit", "module.on_train_start"}, Place{"fit", "module.on_train_epoch_start"}, Place{"fit", "train_loader.next"},
-    Place{"fit", "worker.get_batch"}, Place{"fit", "module.on_before_batch_transfer"}, Place{"fit", "module.transfer_batch_to_device"},
-    Place{"fit", "module.on_after_batch_transfer"}, Place{"fit", "callback.on_train_batch_start"},
-    Place{"fit", "module.on_train_batch_start"}, Place{"fit", "module.optimizer_step"}, Place{"fit", "module.training_step"},
-    Place{"fit", "module.on_before_zero_grad"}, Place{"fit", "module.optimizer_zero_grad"}, Place{"fit", "module.on_before_backward"},
-    Place{"fit", "module.backward"}, Place{"fit", "callback.on_after_backward"}, Place{"fit", "module.on_after_backward"},
-    Place{"fit", "module.on_before_optimizer_step"}, Place{"fit", "module.configure_gradient_clipping"},
-    Place{"fit", "module.lr_scheduler_step"}, Place{"fit", "callback.on_train_batch_end"}, Place{"fit", "module.on_train_batch_end"},
-    Place{"fit", "callback.on_rank_metrics"}, Place{"fit", "logger.log_metrics", true}, Place{"fit", "logger.save"},
-    Place{"fit", "module.on_validation_model_zero_grad"}, Place{"fit", "module.on_validation_model_eval"},
-    Place{"fit", "module.on_validation_start"}, Place{"fit", "module.on_validation_epoch_start"}, Place{"fit", "val_loader.next"},
-    Place{"fit", "module.on_validation_batch_start"}, Place{"fit", "module.validation_step"},
-    Place{"fit", "module.on_validation_batch_end"}, Place{"fit", "callback.on_validation_epoch_end"},
-    Place{"fit", "module.on_validation_epoch_end"}, Place{"fit", "module.on_validation_end"},
-    Place{"fit", "module.on_validation_model_train"}, Place{"fit", "callback.on_train_epoch_end"},
-    Place{"fit", "module.on_train_epoch_end"}, Place{"fit", "callback.state_dict"}, Place{"fit", "data.state_dict"},
-    Place{"fit", "callback.on_save_checkpoint"}, Place{"fit", "module.on_save_checkpoint"}, Place{"fit", "module.on_train_end"},
-    Place{"fit", "callback.on_fit_end"}, Place{"fit", "module.on_fit_end"}, Place{"fit", "callback.teardown"},
-    Place{"fit", "module.teardown"}, Place{"fit", "logger.finalize"},
-    Place{"validate", "module.validation_step"}, Place{"validate", "module.on_validation_epoch_end"},
-    Place{"test", "data.test_dataloaders"}, Place{"test", "module.on_test_start"}, Place{"test", "test_loader.next"},
-    Place{"test", "module.test_step"}, Place{"test", "module.on_test_epoch_end"}, Place{"test", "module.teardown"},
-    Place{"predict", "module.predict_step"}, Place{"predict", "module.on_predict_batch_end"}, Place{"predict", "module.on_predict_end"},
-};
-// clang-format on
+std::vector<Place> places() {
+  std::vector<Place> all;
+  // With *: on rank 0 only.
+  for (const auto& [entry, names] : std::vector<std::pair<std::string, std::string>>{
+           {"fit",
+            "main.start module.configure_callbacks data.prepare_data* module.prepare_data* logger.open* data.setup "
+            "callback.setup "
+            "module.setup module.configure_model module.configure_optimizers callback.on_fit_start module.on_fit_start "
+            "data.val_dataloaders callback.on_sanity_check_start callback.on_sanity_check_end data.train_dataloader "
+            "callback.on_train_start module.on_train_start module.on_train_epoch_start train_loader.next worker.get_batch "
+            "module.on_before_batch_transfer module.transfer_batch_to_device module.on_after_batch_transfer "
+            "callback.on_train_batch_start module.on_train_batch_start module.optimizer_step module.training_step "
+            "module.on_before_zero_grad module.optimizer_zero_grad module.on_before_backward module.backward "
+            "callback.on_after_backward module.on_after_backward module.on_before_optimizer_step "
+            "module.configure_gradient_clipping module.lr_scheduler_step callback.on_train_batch_end module.on_train_batch_end "
+            "callback.on_rank_metrics logger.log_metrics* logger.save module.on_validation_model_zero_grad "
+            "module.on_validation_model_eval module.on_validation_start module.on_validation_epoch_start val_loader.next "
+            "module.on_validation_batch_start module.validation_step module.on_validation_batch_end "
+            "callback.on_validation_epoch_end module.on_validation_epoch_end module.on_validation_end "
+            "module.on_validation_model_train callback.on_train_epoch_end module.on_train_epoch_end callback.state_dict "
+            "data.state_dict callback.on_save_checkpoint module.on_save_checkpoint module.on_train_end callback.on_fit_end "
+            "module.on_fit_end callback.teardown module.teardown logger.finalize"},
+           {"validate", "module.validation_step module.on_validation_epoch_end"},
+           {"test",
+            "data.test_dataloaders module.on_test_start test_loader.next module.test_step module.on_test_epoch_end "
+            "module.teardown"},
+           {"predict", "module.predict_step module.on_predict_batch_end module.on_predict_end"}}) {
+    for (const std::string& name : words_in(names)) {
+      const std::size_t end = name.find('*');
+      all.push_back({entry, name.substr(0, end), end != std::string::npos});
+    }
+  }
+  return all;
+}
+
+FailureCase case_of(const Place& place, const char* manner, int rank) {
+  return {.entry = place.entry, .place = place.name, .manner = manner, .rank = rank, .ranks = kRanks};
+}
 
 std::vector<FailureCase> whole_matrix() {
   std::vector<FailureCase> cases;
   // A run that is cut short has then seen every place and manner on some ranks.
   for (int rank = 0; rank < kRanks; ++rank) {
-    for (const Place& place : kPlaces) {
+    for (const Place& place : places()) {
       for (const char* manner : kManners) {
-        if (place.rank_zero_only && rank > 0) continue;
-        cases.push_back({.entry = place.entry, .place = place.name, .manner = manner, .rank = rank, .ranks = kRanks});
+        if (rank == 0 || !place.rank_zero_only) cases.push_back(case_of(place, manner, rank));
       }
     }
   }
@@ -81,60 +82,39 @@ std::vector<FailureCase> whole_matrix() {
 /// Every place once; manners and ranks in turn.
 std::vector<FailureCase> sample() {
   std::vector<FailureCase> cases;
-  int turn = 0;
-  for (const Place& place : kPlaces) {
-    const char* manner = kManners[static_cast<std::size_t>(turn) % kManners.size()];
+  std::size_t turn = 0;
+  for (const Place& place : places()) {
     // The rank goes on faster than the manners do, so that each manner meets each rank.
-    const int rank = place.rank_zero_only ? 0 : (turn + turn / static_cast<int>(kManners.size())) % kRanks;
-    cases.push_back({.entry = place.entry, .place = place.name, .manner = manner, .rank = rank, .ranks = kRanks});
-    ++turn;
+    const auto rank = static_cast<int>((turn + turn / kManners.size()) % kRanks);
+    cases.push_back(case_of(place, kManners[turn++ % kManners.size()], place.rank_zero_only ? 0 : rank));
   }
   return cases;
 }
 
-/// The results as they come, written down now and then: a run of the whole matrix takes long.
-class Results {
- public:
-  void add(const FailureCase& failed, const std::vector<std::string>& problems) {
-    const std::lock_guard lock(mutex_);
-    const std::string row = (failed.entry == "fit" ? "" : failed.entry + ": ") + failed.place;
-    report_.add(row, failed.manner, problems.empty());
-    for (const std::string& problem : problems) problems_ += failed.str() + ": " + problem + "\n";
-    if (++count_ % kBetweenWrites == 0) write();
-  }
-  /// What went wrong; empty when nothing did.
-  const std::string& problems() const { return problems_; }
-  void write() const {
-    if (!MatrixReport::whole()) return;
-    report_.write();
-    std::cerr << count_ << " runs" << (problems_.empty() ? "" : ", with these problems:\n") << problems_ << std::endl;
-  }
-
- private:
-  static constexpr int kBetweenWrites = 100;
-  std::mutex mutex_;
-  MatrixReport report_{"Failures", "hook"};
-  std::string problems_;
-  int count_ = 0;
-};
-
-/// Several runs at once: those that stall mostly wait.
-void run_all(const std::vector<FailureCase>& cases, Results& results) {
+/// What goes wrong, in words. Several runs at once: those that stall mostly wait.
+std::string problems_of_all(const std::vector<FailureCase>& cases) {
+  std::string problems;
+  std::mutex mutex;
   std::atomic<std::size_t> next{0};
   std::vector<std::thread> workers;
   for (int worker = 0; worker < kRunsAtOnce; ++worker) {
     workers.emplace_back([&] {
       for (std::size_t index = next++; index < cases.size(); index = next++) {
         const TemporaryFolder folder;
+        std::vector<std::string> found;
         try {
-          results.add(cases[index], problems_of(cases[index], folder.path()));
+          found = problems_of(cases[index], folder.path());
         } catch (const std::exception& error) {
-          results.add(cases[index], {std::string("the test itself failed: ") + error.what()});
+          found = {std::string("the test itself failed: ") + error.what()};
         }
+        const std::lock_guard lock(mutex);
+        for (const std::string& problem : found) problems += cases[index].str() + ": " + problem + "\n";
+        if (is_whole_matrix() && !found.empty()) std::cerr << cases[index].str() << ": " << found.front() << std::endl;
       }
     });
   }
   for (std::thread& worker : workers) worker.join();
+  return problems;
 }
 
 }  // namespace
@@ -142,13 +122,12 @@ void run_all(const std::vector<FailureCase>& cases, Results& results) {
 TEST_CASE("one failing rank ends all in time, with its place first, one line for each other, and nothing damaged") {
   // Part of the names of cases ("module.backward, loop"), to run those alone.
   const char* only = std::getenv("LEVIN_MATRIX_ONLY");
-  std::vector<FailureCase> cases = MatrixReport::whole() || only != nullptr ? whole_matrix() : sample();
+  std::vector<FailureCase> cases = is_whole_matrix() || only != nullptr ? whole_matrix() : sample();
   if (only != nullptr) {
     std::erase_if(cases, [&](const FailureCase& failed) { return failed.str().find(only) == std::string::npos; });
   }
   REQUIRE_FALSE(cases.empty());
-  Results results;
-  run_all(cases, results);
-  results.write();
-  CHECK(results.problems() == "");
+  CHECK(problems_of_all(cases) == "");
 }
+
+}  // namespace levin::test

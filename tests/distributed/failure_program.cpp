@@ -1,14 +1,18 @@
 // A user's program whose run fails: at a chosen place, in a chosen manner, on a chosen rank. Run by failure_*_test.
-// Arguments: entry point, number of ranks, folder, place, manner, rank, then name=value:
-//   control_group=gloo, save_on_exception=1, stall_report=seconds, timeout=seconds, max_epochs=number, log_file=file,
-//   then=manner (the second failure, in on_exception)
+// Arguments, as name=value: entry=, ranks=, folder=, place=, manner=, rank=, and, where they are given, control_group=,
+// save_on_exception=1, stall_report= and timeout= (seconds), max_epochs=, log_file=, then= (manner of a second failure, in
+// on_exception)
+#include <time.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <map>
 #include <optional>
+#include <set>
 
-#include "distributed/failure_plan.h"
+#include "distributed/fail_in.h"
 #include "distributed/rank_program.h"
+#include "distributed/rank_report.h"
 #include "levin/core/data_module.h"
 #include "levin/core/logger.h"
 #include "levin/core/module.h"
@@ -16,163 +20,120 @@
 #include "levin/data/data_loader.h"
 #include "levin/data/dataset.h"
 #include "levin/optim/lr_schedulers.h"
+#include "support/recording.h"
 
 namespace {
 
 using namespace levin;
-using levin::test::FailurePlan;
+using levin::test::HookTrace;
+using levin::test::RecordingCallback;
+using levin::test::RecordingModule;
+using levin::test::Settings;
 
-constexpr bool kOnce = false;
-constexpr bool kEachEpoch = true;
-
-struct Plan : FailurePlan {
-  bool trains = false;        ///< otherwise everything comes once
-  std::string second_manner;  ///< of failing while failing
-  void at(const std::string& reached, bool comes_each_epoch) { reach(reached, trains && comes_each_epoch); }
-};
-
-// A place in the module, with the arguments' names left out; and the same that goes on with what the base class does.
-#define PLACE(name, parameters, frequency) \
-  void name parameters override { plan_.at("module." #name, frequency); }
-#define PLACE_AND_CALL(type, name, parameters, arguments, frequency) \
-  type name parameters override {                                    \
-    plan_.at("module." #name, frequency);                            \
-    return Module::name arguments;                                   \
+/// Where, when, how and on which rank the run fails.
+struct Plan {
+  explicit Plan(const Settings& settings)
+      : place(settings.text("place")),
+        manner(settings.text("manner")),
+        second_manner(settings.text("then")),
+        rank(settings.number("rank")),
+        folder(settings.text("folder")) {
+    const char* const variable = std::getenv("RANK");
+    own_rank = variable != nullptr ? std::stoi(variable) : -2;  // the launcher itself is no rank
   }
 
-class FailingModule : public Module {
- public:
-  explicit FailingModule(Plan& plan) : plan_(plan), layer_(register_module("layer", torch::nn::Linear(2, 1))) {}
+  /// Called at each place. Fails when it is the place of the plan and its time has come: places that come in each epoch fail in
+  /// the second one, after metrics and checkpoints of the first were written. First it writes `folder/failed_at`: the time on
+  /// CLOCK_MONOTONIC in nanoseconds, and where this is.
+  void reach(const std::string& reached) {
+    static const std::set<std::string> kOnce = {"prepare_data",
+                                                "setup",
+                                                "open",
+                                                "configure_callbacks",
+                                                "configure_model",
+                                                "configure_optimizers",
+                                                "on_fit_start",
+                                                "on_sanity_check_start",
+                                                "on_sanity_check_end",
+                                                "on_train_start",
+                                                "train_dataloader",
+                                                "val_dataloaders"};
+    if (reached != place || !is_own_turn()) return;
+    if (trains && epoch == 0 && !kOnce.contains(place.substr(place.find('.') + 1))) return;
+    if (done.exchange(true)) return;
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::filesystem::path temporary = folder / ("failed_at." + std::to_string(getpid()));
+    std::ofstream(temporary) << std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec << "\n"
+                             << (describe ? describe() : "") << "\n";
+    std::filesystem::rename(temporary, folder / "failed_at");
+    levin::test::fail_in(manner, own_rank);
+  }
+  /// A hook, as HookTrace names it: "M.training_step", "C.setup(fit)".
+  void reach_hook(const std::string& entry) {
+    if (entry == "M.on_exception" && is_own_turn()) levin::test::fail_in(second_manner);
+    reach((entry.starts_with("M") ? "module" : "callback") + entry.substr(1, entry.find('(') - 1));
+  }
+  bool is_own_turn() const { return own_rank >= 0 && (rank < 0 || rank == own_rank); }
 
+  std::string place;  ///< "module.training_step", "callback.setup", "train_loader.next", …
+  std::string manner;
+  std::string second_manner;  ///< of failing while failing
+  int rank;                   ///< on this one; -1: on all
+  std::filesystem::path folder;
+  int own_rank = 0;
+  bool trains = false;  ///< otherwise everything comes once
+  std::atomic<std::int64_t> epoch{0};
+  std::atomic<bool> done{false};
+  /// What the error must say of the place: "training_step (train, epoch 1, step 4)". Unset: the run has not begun.
+  std::function<std::string()> describe;
+};
+
+class FailingModule : public RecordingModule {
+ public:
+  FailingModule(Plan& plan, HookTrace& trace) : RecordingModule(trace), plan_(plan) {}
   StepOutput training_step(const Batch& batch, std::int64_t batch_idx) override {
-    if (batch_idx == 1) plan_.at("module.training_step", kEachEpoch);
+    if (batch_idx == 1) plan_.reach("module.training_step");
     const at::Tensor loss = layer_->forward(batch[0]).pow(2).mean();
     log("train_loss", loss, {.on_step = true, .on_epoch = true});
     return loss;
   }
-  void validation_step(const Batch& batch, std::int64_t) override {
-    plan_.at("module.validation_step", kEachEpoch);
-    log("val_loss", layer_->forward(batch[0]).pow(2).mean());
-  }
-  void test_step(const Batch& batch, std::int64_t) override {
-    plan_.at("module.test_step", kEachEpoch);
-    log("test_loss", layer_->forward(batch[0]).pow(2).mean());
-  }
-  Batch predict_step(const Batch& batch, std::int64_t) override {
-    plan_.at("module.predict_step", kEachEpoch);
-    return layer_->forward(batch[0]);
-  }
-  OptimizerSetups configure_optimizers() override {
-    plan_.at("module.configure_optimizers", kOnce);
+  OptimizerSetups make_optimizers() override {
     const auto optimizer = std::make_shared<torch::optim::SGD>(parameters(), 0.1);
     return {optimizer, {{.scheduler = std::make_shared<StepLr>(*optimizer, StepLrOptions{.step_size = 1})}}};
   }
   void on_train_epoch_start() override {
     plan_.epoch = current_epoch();
-    plan_.at("module.on_train_epoch_start", kEachEpoch);
+    RecordingModule::on_train_epoch_start();
   }
-  std::vector<std::shared_ptr<Callback>> configure_callbacks() override {
-    plan_.at("module.configure_callbacks", kOnce);
-    return {};
-  }
-
-  PLACE(prepare_data, (), kOnce)
-  PLACE(setup, (Stage), kOnce)
-  PLACE(configure_model, (), kOnce)
-  PLACE(on_fit_start, (), kOnce)
-  PLACE(on_train_start, (), kOnce)
-  PLACE_AND_CALL(Batch, on_before_batch_transfer, (Batch batch, std::int64_t index), (std::move(batch), index), kEachEpoch)
-  PLACE_AND_CALL(Batch, transfer_batch_to_device, (Batch batch, const at::Device& device, std::int64_t index),
-                 (std::move(batch), device, index), kEachEpoch)
-  PLACE_AND_CALL(Batch, on_after_batch_transfer, (Batch batch, std::int64_t index), (std::move(batch), index), kEachEpoch)
-  PLACE(on_train_batch_start, (const Batch&, std::int64_t), kEachEpoch)
-  PLACE(on_before_zero_grad, (torch::optim::Optimizer&), kEachEpoch)
-  PLACE_AND_CALL(void, optimizer_zero_grad, (torch::optim::Optimizer & optimizer), (optimizer), kEachEpoch)
-  PLACE(on_before_backward, (const at::Tensor&), kEachEpoch)
-  PLACE_AND_CALL(void, backward, (const at::Tensor& loss), (loss), kEachEpoch)
-  PLACE(on_after_backward, (), kEachEpoch)
-  PLACE(on_before_optimizer_step, (torch::optim::Optimizer&), kEachEpoch)
-  PLACE_AND_CALL(void, configure_gradient_clipping, (torch::optim::Optimizer & optimizer), (optimizer), kEachEpoch)
-  PLACE_AND_CALL(void, optimizer_step, (torch::optim::Optimizer & optimizer, const std::function<at::Tensor()>& closure),
-                 (optimizer, closure), kEachEpoch)
-  PLACE_AND_CALL(void, lr_scheduler_step, (LrScheduler & scheduler, std::optional<double> metric), (scheduler, metric),
-                 kEachEpoch)
-  PLACE(on_train_batch_end, (const StepOutput&, const Batch&, std::int64_t), kEachEpoch)
-  PLACE(on_train_epoch_end, (), kEachEpoch)
-  PLACE(on_train_end, (), kOnce)
-  PLACE(on_fit_end, (), kOnce)
-  PLACE(teardown, (Stage), kOnce)
-#define PLACES_OF_EVALUATION(stage)                                                       \
-  PLACE_AND_CALL(void, on_##stage##_model_eval, (), (), kEachEpoch)                       \
-  PLACE_AND_CALL(void, on_##stage##_model_train, (), (), kEachEpoch)                      \
-  PLACE(on_##stage##_start, (), kEachEpoch)                                               \
-  PLACE(on_##stage##_epoch_start, (), kEachEpoch)                                         \
-  PLACE(on_##stage##_batch_start, (const Batch&, std::int64_t, std::int64_t), kEachEpoch) \
-  PLACE(on_##stage##_epoch_end, (), kEachEpoch)                                           \
-  PLACE(on_##stage##_end, (), kEachEpoch)
-  PLACES_OF_EVALUATION(validation)
-  PLACES_OF_EVALUATION(test)
-  PLACES_OF_EVALUATION(predict)
-#undef PLACES_OF_EVALUATION
-  PLACE_AND_CALL(void, on_validation_model_zero_grad, (), (), kEachEpoch)
-  PLACE(on_validation_batch_end, (const StepOutput&, const Batch&, std::int64_t, std::int64_t), kEachEpoch)
-  PLACE(on_test_batch_end, (const StepOutput&, const Batch&, std::int64_t, std::int64_t), kEachEpoch)
-  PLACE(on_predict_batch_end, (const Batch&, const Batch&, std::int64_t, std::int64_t), kEachEpoch)
-  PLACE(on_save_checkpoint, (Checkpoint&), kEachEpoch)
-  void on_exception(const std::exception&) override {
-    if (!plan_.second_manner.empty() && plan_.is_own_turn()) levin::test::fail_in(plan_.second_manner);
-  }
+  void on_validation_model_train() override { plan_.reach("module.on_validation_model_train"); }
 
  private:
   Plan& plan_;
-  torch::nn::Linear layer_;
 };
 
-#undef PLACE
-#undef PLACE_AND_CALL
-
-#define PLACE(name, parameters, frequency) \
-  void name parameters override { plan_.at("callback." #name, frequency); }
-
-class FailingCallback : public Callback {
+class FailingCallback : public RecordingCallback {
  public:
-  explicit FailingCallback(Plan& plan) : plan_(plan) {}
-  PLACE(setup, (Trainer&, Module&, Stage), kOnce)
-  PLACE(on_fit_start, (Trainer&, Module&), kOnce)
-  PLACE(on_sanity_check_start, (Trainer&, Module&), kOnce)
-  PLACE(on_sanity_check_end, (Trainer&, Module&), kOnce)
-  PLACE(on_train_start, (Trainer&, Module&), kOnce)
-  PLACE(on_train_batch_start, (Trainer&, Module&, const Batch&, std::int64_t), kEachEpoch)
-  PLACE(on_train_batch_end, (Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t), kEachEpoch)
-  PLACE(on_after_backward, (Trainer&, Module&), kEachEpoch)
-  PLACE(on_validation_epoch_end, (Trainer&, Module&), kEachEpoch)
-  PLACE(on_train_epoch_end, (Trainer&, Module&), kEachEpoch)
-  PLACE(on_rank_metrics, (Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>&), kEachEpoch)
-  PLACE(on_save_checkpoint, (Trainer&, Module&, Checkpoint&), kEachEpoch)
-  PLACE(on_fit_end, (Trainer&, Module&), kOnce)
-  PLACE(teardown, (Trainer&, Module&, Stage), kOnce)
-  Value state_dict() const override {
-    plan_.at("callback.state_dict", kEachEpoch);
-    return {};
+  FailingCallback(Plan& plan, HookTrace& trace) : RecordingCallback(trace), plan_(plan) {}
+  void on_rank_metrics(Trainer&, Module&, const MetricRow&, const std::vector<MetricMap>&) override {
+    plan_.reach("callback.on_rank_metrics");
   }
 
  private:
   Plan& plan_;
 };
-
-#undef PLACE
 
 class FailingLogger : public Logger {
  public:
   explicit FailingLogger(Plan& plan) : plan_(plan) {}
   std::string open(const RunInfo&) override {
-    plan_.at("logger.open", kOnce);
+    plan_.reach("logger.open");
     return "";
   }
-  void log_metrics(const MetricRow&) override { plan_.at("logger.log_metrics", kEachEpoch); }
-  void save() override { plan_.at("logger.save", kEachEpoch); }
+  void log_metrics(const MetricRow&) override { plan_.reach("logger.log_metrics"); }
+  void save() override { plan_.reach("logger.save"); }
   void finalize(const std::string& status) override {
-    if (status == "success") plan_.at("logger.finalize", kOnce);
+    if (status == "success") plan_.reach("logger.finalize");
   }
 
  private:
@@ -185,7 +146,7 @@ class FailingDataset : public Dataset {
   explicit FailingDataset(Plan& plan) : plan_(plan) {}
   std::int64_t size() const override { return 24; }
   Batch get_batch(std::span<const std::int64_t> indices) const override {
-    plan_.at("worker.get_batch", kEachEpoch);
+    plan_.reach("worker.get_batch");
     at::Tensor rows = torch::empty({static_cast<std::int64_t>(indices.size()), 2});
     for (std::size_t row = 0; row < indices.size(); ++row) rows[static_cast<std::int64_t>(row)].fill_(indices[row] / 24.0);
     return rows;
@@ -205,7 +166,7 @@ class FailingLoader : public BatchLoader {
   void start_epoch(std::int64_t epoch) override { inner_->start_epoch(epoch); }
   void set_shard(const Shard& shard) override { inner_->set_shard(shard); }
   std::optional<Batch> next() override {
-    plan_.at(place_, kEachEpoch);
+    plan_.reach(place_);
     return inner_->next();
   }
 
@@ -218,23 +179,23 @@ class FailingLoader : public BatchLoader {
 class FailingData : public DataModule {
  public:
   explicit FailingData(Plan& plan) : plan_(plan) {}
-  void prepare_data() override { plan_.at("data.prepare_data", kOnce); }
-  void setup(Stage) override { plan_.at("data.setup", kOnce); }
+  void prepare_data() override { plan_.reach("data.prepare_data"); }
+  void setup(Stage) override { plan_.reach("data.setup"); }
   LoaderPtr train_dataloader() override {
-    plan_.at("data.train_dataloader", kOnce);
+    plan_.reach("data.train_dataloader");
     return loader("train_loader.next", 1);
   }
   LoaderList val_dataloaders() override {
-    plan_.at("data.val_dataloaders", kOnce);
+    plan_.reach("data.val_dataloaders");
     return {loader("val_loader.next", 0)};
   }
   LoaderList test_dataloaders() override {
-    plan_.at("data.test_dataloaders", kOnce);
+    plan_.reach("data.test_dataloaders");
     return {loader("test_loader.next", 0)};
   }
   LoaderList predict_dataloaders() override { return {loader("predict_loader.next", 0)}; }
   Value state_dict() const override {
-    plan_.at("data.state_dict", kEachEpoch);
+    plan_.reach("data.state_dict");
     return {};
   }
 
@@ -247,42 +208,32 @@ class FailingData : public DataModule {
   Plan& plan_;
 };
 
-struct Arguments {
-  std::string entry;
-  int ranks = 1;
-  std::map<std::string, std::string> settings;
-
-  std::string setting(const std::string& name, const std::string& fallback) const {
-    const auto found = settings.find(name);
-    return found == settings.end() ? fallback : found->second;
-  }
-};
-
-TrainerOptions options_for(const Arguments& arguments, Plan& plan) {
+TrainerOptions options_for(const Settings& settings, Plan& plan, HookTrace& trace) {
   TrainerOptions options;
-  options.max_epochs = std::stoi(arguments.setting("max_epochs", "2"));
-  if (plan.is_own_turn() && !arguments.setting("log_file", "").empty()) options.log_file = arguments.setting("log_file", "");
+  options.max_epochs = settings.number("max_epochs", 2);
+  if (plan.is_own_turn() && settings.has("log_file")) options.log_file = settings.text("log_file");
   options.accelerator = "cpu";
-  options.devices = Devices(arguments.ranks);
+  options.devices = Devices(settings.number("ranks"));
   Value strategy(Value::Map{});
-  strategy["control_group"] = arguments.setting("control_group", "auto");
+  strategy["control_group"] = settings.text("control_group", "auto");
   options.strategy = Component<Strategy>(Value("ddp"), strategy);
   Value checkpoints(Value::Map{});
-  checkpoints["save_on_exception"] = arguments.setting("save_on_exception", "0") == "1";
+  checkpoints["save_on_exception"] = settings.number("save_on_exception") == 1;
   checkpoints["save_top_k"] = options.max_epochs == 2 ? -1 : 1;
   // What is written in the background when rank 0's process dies is not there.
   checkpoints["async"] = plan.rank != 0;
   // The loggers' folder on other ranks than 0 is known once the run is set up.
   checkpoints["dirpath"] = (plan.folder / "checkpoints").string();
-  options.callbacks = {std::make_shared<FailingCallback>(plan), Component<Callback>(Value("ModelCheckpoint"), checkpoints)};
+  options.callbacks = {std::make_shared<FailingCallback>(plan, trace),
+                       Component<Callback>(Value("ModelCheckpoint"), checkpoints)};
   options.logger = Loggers{Component<Logger>("CSVLogger"), std::make_shared<FailingLogger>(plan)};
   options.enable_progress_bar = false;
   options.enable_model_summary = false;
   options.log_every_n_steps = 1;
   options.num_sanity_val_steps = 1;
   options.default_root_dir = plan.folder;
-  options.stall_report_seconds = std::stod(arguments.setting("stall_report", "60"));
-  options.timeout_seconds = std::stod(arguments.setting("timeout", "600"));
+  options.stall_report_seconds = settings.number("stall_report", 60);
+  options.timeout_seconds = settings.number("timeout", 600);
   return options;
 }
 
@@ -304,42 +255,27 @@ std::string describe_place(const Plan& plan, const Trainer& trainer) {
          ", step " + std::to_string(trainer.global_step()) + ")";
 }
 
-void run(const Arguments& arguments, Plan& plan) {
-  plan.at("main.start", kOnce);
-  Trainer trainer(options_for(arguments, plan));
+void run(const Settings& settings) {
+  Plan plan(settings);
+  std::filesystem::current_path(plan.folder);  // by which tests find the run's processes
+  plan.reach("main.start");
+  HookTrace trace;
+  trace.on_entry = [&](const std::string& entry) { plan.reach_hook(entry); };
+  Trainer trainer(options_for(settings, plan, trace));
   plan.describe = [&] { return describe_place(plan, trainer); };
-  FailingModule module(plan);
+  FailingModule module(plan, trace);
   FailingData data(plan);
-  plan.trains = arguments.entry == "fit";
-  if (arguments.entry == "fit") trainer.fit(module, data);
-  if (arguments.entry == "validate") trainer.validate(module, data);
-  if (arguments.entry == "test") trainer.test(module, data);
-  if (arguments.entry == "predict") trainer.predict(module, data);
-  plan.describe = nullptr;
-  plan.at("main.end", kOnce);
+  const std::string entry = settings.text("entry");
+  plan.trains = entry == "fit";
+  if (entry == "fit") trainer.fit(module, data);
+  if (entry == "validate") trainer.validate(module, data);
+  if (entry == "test") trainer.test(module, data);
+  if (entry == "predict") trainer.predict(module, data);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   levin::test::become_copy(argc, argv);
-  if (argc < 7) return 64;
-  Arguments arguments{argv[1], std::stoi(argv[2]), {}};
-  for (int index = 7; index < argc; ++index) {
-    const std::string text = argv[index];
-    arguments.settings[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
-  }
-  levin::test::run_program([&] {
-    Plan plan;
-    plan.folder = argv[3];
-    std::filesystem::current_path(plan.folder);  // by which tests find the run's processes
-    plan.place = argv[4];
-    plan.manner = argv[5];
-    plan.rank = std::stoi(argv[6]);
-    const char* rank = std::getenv("RANK");
-    // The launcher itself is no rank.
-    plan.own_rank = rank != nullptr ? std::stoi(rank) : -2;
-    plan.second_manner = arguments.setting("then", "");
-    run(arguments, plan);
-  });
+  levin::test::run_program([&] { run(Settings(argc, argv)); });
 }

@@ -4,26 +4,14 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
-#include <sstream>
 
 #include "levin/core/checkpoint/checkpoint.h"
 #include "support/csv_table.h"
+#include "support/file_text.h"
 
 namespace levin::test {
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
-std::string read_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 namespace {
 
@@ -32,51 +20,16 @@ constexpr double kCrashSeconds = 5;
 /// The launcher's grace for ranks that do not end by themselves, and what a busy machine adds.
 constexpr double kStallEndSeconds = kTimeoutSeconds + 5;
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-/// metrics.csv of a run that did not come to its end: earlier rows may lack the columns that came later, which readers of CSV
-/// fill with nothing; no row is longer than the header, and the last one is whole. Throws std::runtime_error.
-CsvTable read_metrics(const std::filesystem::path& file) {
-  std::string text = read_file(file);
-  std::erase(text, '\r');
-  if (!text.ends_with('\n')) throw std::runtime_error("the last row is not whole");
-  const std::vector<std::string> lines = lines_of(text);
-  const std::filesystem::path padded = file.parent_path() / "padded.csv";
-  std::ofstream stream(padded);
-  for (const std::string& line : lines) {
-    const int missing = count(lines.front(), ",") - count(line, ",");
-    if (missing < 0) throw std::runtime_error("a row is longer than the header: " + line);
-    stream << line << std::string(static_cast<std::size_t>(missing), ',') << "\n";
-  }
-  stream.close();
-  return CsvTable::read(padded);
-}
-
 /// Collects what is wrong.
-class Problems {
- public:
+struct Problems : std::vector<std::string> {
   void unless(bool good, const std::string& problem) {
-    if (!good) list_.push_back(problem);
+    if (!good) push_back(problem);
   }
-  void add(const std::vector<std::string>& problems) { list_.insert(list_.end(), problems.begin(), problems.end()); }
-  std::vector<std::string> take() { return std::move(list_); }
-  bool any() const { return !list_.empty(); }
-
- private:
-  std::vector<std::string> list_;
 };
 
 /// A signal that asks to stop: all ranks do, at the same step, and say so alike.
 void check_orderly_stop(const FailureCase& failure, const std::string& err, Problems& problems) {
-  std::vector<std::string> stops;
-  for (const std::string& line : lines_of(err)) {
-    if (line.find("Stopped by signal 15") != std::string::npos) stops.push_back(line);
-  }
+  const std::vector<std::string> stops = lines_with(err, "Stopped by signal 15");
   problems.unless(static_cast<int>(stops.size()) == failure.ranks, "not every rank says that it was stopped");
   problems.unless(std::adjacent_find(stops.begin(), stops.end(), std::not_equal_to<>()) == stops.end(),
                   "the ranks stopped at different steps");
@@ -176,7 +129,9 @@ std::vector<std::string> damaged_files(const std::filesystem::path& folder, bool
   const std::filesystem::path metrics = folder / "logs" / "version_0" / "metrics.csv";
   if (first_epoch_done || std::filesystem::exists(metrics)) {
     try {
-      const CsvTable table = read_metrics(metrics);
+      problems.unless(read_text(metrics).ends_with('\n'), "the last row of metrics.csv is not whole");
+      // Earlier rows may lack the columns that came later, which readers of CSV fill with nothing.
+      const CsvTable table = CsvTable::read(metrics, /*may_lack_cells=*/true);
       int steps = 0;
       int validations = 0;
       for (std::size_t row = 0; row < table.size(); ++row) {
@@ -202,22 +157,17 @@ std::vector<std::string> damaged_files(const std::filesystem::path& folder, bool
       problems.unless(false, error.what());
     }
   }
-  return problems.take();
+  return problems;
 }
 
 Command command_of(const FailureCase& failure, const std::filesystem::path& folder) {
-  Command command;
-  command.arguments = {LEVIN_BINARY_DIR "/bin/failure_program",
-                       failure.entry,
-                       std::to_string(failure.ranks),
-                       folder.string(),
-                       failure.place,
-                       failure.manner,
-                       std::to_string(failure.rank)};
+  Command command{.arguments = {LEVIN_BINARY_DIR "/bin/failure_program", "entry=" + failure.entry,
+                                "ranks=" + std::to_string(failure.ranks), "folder=" + folder.string(), "place=" + failure.place,
+                                "manner=" + failure.manner, "rank=" + std::to_string(failure.rank)},
+                  .environment = {{"OMP_NUM_THREADS", "1"}},
+                  .limit = std::chrono::seconds(90),
+                  .copied = true};
   command.arguments.insert(command.arguments.end(), failure.settings.begin(), failure.settings.end());
-  command.environment = {{"OMP_NUM_THREADS", "1"}};
-  command.limit = std::chrono::seconds(90);
-  command.copied = true;
   return command;
 }
 
@@ -246,10 +196,9 @@ std::vector<std::string> problems_of(const FailureCase& failure, const std::file
   }
   const bool first_epoch_done =
       moment.place.find("epoch 1") != std::string::npos || moment.place.find("epoch 2") != std::string::npos;
-  problems.add(damaged_files(folder, first_epoch_done));
-  std::vector<std::string> list = problems.take();
-  if (!list.empty()) list.push_back(outcome.text());
-  return list;
+  for (const std::string& problem : damaged_files(folder, first_epoch_done)) problems.push_back(problem);
+  if (!problems.empty()) problems.push_back(outcome.text());
+  return problems;
 }
 
 }  // namespace levin::test

@@ -44,10 +44,6 @@ std::vector<std::string> problems_of(const FailureCase& failure, const std::file
 /// What starts it.
 Command command_of(const FailureCase& failure, const std::filesystem::path& folder);
 
-/// How often `part` stands in the text.
-int count(const std::string& text, const std::string& part);
-/// What a file holds; "" when it is not there.
-std::string read_file(const std::filesystem::path& file);
 /// Processes that work in a folder, as failure_program does in that of its run.
 std::vector<int> processes_in(const std::filesystem::path& folder);
 /// The lines in which `rank` says, or is said, to have ended because of another's failure.

@@ -9,8 +9,8 @@
 #include "levin/strategies/store/store_server.h"
 #include "strategies/support/odd_listener.h"
 #include "support/file_text.h"
-#include "support/matrix_report.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
 namespace levin::test {
 namespace {
@@ -110,7 +110,7 @@ std::vector<Outcome> run_case(const Case& tested, const std::filesystem::path& f
 
 TEST_CASE("whatever keeps hosts from meeting is a clear error on each of them, in time") {
   for (const Case& tested : cases()) {
-    if (!tested.in_sample && !MatrixReport::whole()) continue;
+    if (!tested.in_sample && !is_whole_matrix()) continue;
     const TemporaryFolder folder;
     const std::vector<Outcome> outcomes = run_case(tested, folder.path());
     INFO(tested.name << "\n" << text_of(outcomes));

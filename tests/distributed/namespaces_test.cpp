@@ -147,9 +147,7 @@ TEST_CASE("a link that is cut ends the run on both sides, and each names the ran
   const TemporaryFolder folder;
   std::vector<std::unique_ptr<levin_test::ChildProgram>> hosts;
   for (const Command& command : commands(network, folder, {"epochs=100000", "save_every=0", "timeout=4"})) {
-    std::vector<std::string> arguments = command.arguments;
-    arguments.insert(arguments.begin(), "/usr/bin/env");
-    hosts.push_back(std::make_unique<levin_test::ChildProgram>(arguments, command.environment));
+    hosts.push_back(std::make_unique<levin_test::ChildProgram>(command));
   }
   const std::filesystem::path rows = folder / "logs/version_0/metrics.csv";
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "distributed/numbers_keys.h"
+#include "distributed/rank_program.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
 #include "levin/data/data_loader.h"
@@ -102,16 +103,9 @@ class Collector : public Module {
 };
 
 TrainerOptions options_for(const Settings& settings) {
-  TrainerOptions options;
+  TrainerOptions options = rank_options(settings.number("ranks"), settings.text("folder"));
   options.max_epochs = settings.number("epochs", 2);
-  options.accelerator = "cpu";
-  options.devices = Devices(settings.number("ranks"));
-  options.logger = false;
-  options.enable_checkpointing = false;
-  options.enable_progress_bar = false;
-  options.enable_model_summary = false;
-  options.num_sanity_val_steps = 0;
-  options.default_root_dir = settings.text("folder");
+  options.use_distributed_sampler = true;
   options.uneven = levin::choice_of<levin::Uneven>(settings.text("uneven", "pad")).value();
   if (settings.has("limit")) {
     options.limit_train_batches = settings.number("limit");

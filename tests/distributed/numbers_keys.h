@@ -51,6 +51,7 @@ inline std::vector<NumbersKey> numbers_keys() {
       {.name = "bfloat16", .statistic = S::kFirst, .form = Form::kBFloat16},
       {.name = "nan", .statistic = S::kNotANumber},
       {.name = "nan_min", .statistic = S::kNotANumber, .reduce = C::kMin},
+      {.name = "nan_each", .statistic = S::kNotANumber, .per_rank = true},
       {.name = "fork", .on_step = true},
       {.name = "fork_synced", .on_step = true, .sync_dist = true},
       {.name = "fork_local", .on_step = true, .sync_dist = false},

@@ -107,17 +107,10 @@ LoaderPtr samples_loader(int count, int batch_size) {
 /// samples, batch, loaders (of validation, test and prediction; the second has half of the samples)
 void logs(const Settings& settings) {
   const std::filesystem::path folder = settings.text("folder");
-  TrainerOptions options;
-  options.max_epochs = 1;
-  options.accelerator = "cpu";
-  options.devices = Devices(settings.number("ranks"));
+  TrainerOptions options = rank_options(settings.number("ranks"), folder);
+  options.use_distributed_sampler = true;
   options.logger = std::make_shared<CsvLogger>(
       CsvLoggerOptions{.save_dir = folder, .name = "", .version = "run", .per_rank = true, .every_n_steps = 1});
-  options.enable_checkpointing = false;
-  options.enable_progress_bar = false;
-  options.enable_model_summary = false;
-  options.num_sanity_val_steps = 0;
-  options.log_every_n_steps = 1;
   options.uneven = levin::Uneven::kKeep;
   Trainer trainer(options);
   Numbers module;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "distributed/rank_program.h"
 #include "levin/core/callback.h"
 #include "levin/core/module.h"
 #include "levin/core/trainer.h"
@@ -115,15 +116,10 @@ LoaderPtr loader(int count, bool shuffle) {
 
 void logs_as_the_reference(const Settings& settings) {
   const std::filesystem::path folder = settings.text("folder");
-  TrainerOptions options;
+  TrainerOptions options = rank_options(settings.number("ranks"), folder);
   options.max_epochs = 2;
-  options.accelerator = "cpu";
-  options.devices = Devices(settings.number("ranks"));
+  options.use_distributed_sampler = true;
   options.logger = std::make_shared<CsvLogger>(CsvLoggerOptions{.save_dir = folder, .name = "", .version = "run"});
-  options.enable_checkpointing = false;
-  options.enable_progress_bar = false;
-  options.enable_model_summary = false;
-  options.num_sanity_val_steps = 0;
   options.log_every_n_steps = settings.number("log_every");
   options.accumulate_grad_batches = settings.number("accumulate");
   const char* rank = std::getenv("RANK");

@@ -153,22 +153,3 @@ TEST_CASE("every metric is what a list of all values gives, on every rank and in
   }
   CHECK(predicted == Approx(expected));
 }
-
-TEST_CASE("means and sums over ranks are those of one process over the same samples") {
-  double sum = 0;
-  for (int index = 0; index < 26; ++index) sum += sample(index);
-  for (const Division& division : {Division{1, 26, 8}, Division{2, 26, 5}, Division{4, 26, 3}}) {
-    const RankRun run("numbers_program", "logs", division.ranks, division.settings());
-    REQUIRE(run.outcome.ok());
-    for (std::size_t rank = 0; rank < static_cast<std::size_t>(division.ranks); ++rank) {
-      for (const char* prefix : {"fit_callback:", "validate0:val_", "test0:test_"}) {
-        INFO(prefix << " on rank " << rank << " of " << division.ranks);
-        CHECK(run.number(rank, std::string(prefix) + "mean") == Approx(sum / 26).epsilon(1e-12));
-        CHECK(run.number(rank, std::string(prefix) + "sum") == sum);
-        CHECK(run.number(rank, std::string(prefix) + "samples") == 26);
-        CHECK(run.number(rank, std::string(prefix) + "min") == 0.5);
-        CHECK(run.number(rank, std::string(prefix) + "max") == 30.5);
-      }
-    }
-  }
-}

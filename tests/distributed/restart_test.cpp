@@ -6,8 +6,8 @@
 #include "distributed/failure_run.h"
 #include "distributed/start_run.h"
 #include "support/file_text.h"
-#include "support/matrix_report.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
 namespace levin::test {
 namespace {
@@ -63,7 +63,7 @@ TEST_CASE("whichever rank is killed, one of the others says how the run goes on"
 
 TEST_CASE("a run whose ranks are killed ends as one that nobody disturbed, to the bit") {
   // With LEVIN_MATRIX=all many such runs, at random steps; otherwise two.
-  const int runs = MatrixReport::whole() ? 40 : 2;
+  const int runs = is_whole_matrix() ? 40 : 2;
   std::mt19937 random(20);
   for (int number = 0; number < runs; ++number) {
     std::string failures;

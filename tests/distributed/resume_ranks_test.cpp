@@ -3,13 +3,13 @@
 #include <vector>
 
 #include "distributed/rank_run.h"
-#include "support/matrix_report.h"
+#include "support/whole_matrix.h"
 
 // As core/loops/resume_test.cpp, on several ranks with processes of their own. One program by hand:
 // build/bin/resume_program ranks=2 folder=$(mktemp -d) seed=5
 TEST_CASE("runs of several ranks resume exactly, to the bit, from hooks of generated programs") {
   const int ranks = GENERATE(2, 4);
-  const bool whole = levin::test::MatrixReport::whole();
+  const bool whole = levin::test::is_whole_matrix();
   // 16 and 200 are told of in core/loops/resume_test.cpp; 59: a hook unfreezes what a static graph has not learned.
   // 15: a parameter is frozen between a local batch and the one that reduces.
   std::vector<int> seeds = ranks == 2 ? std::vector{1, 2, 3, 15, 16, 59, 200} : std::vector{1, 2};

@@ -16,8 +16,8 @@
 #include "distributed/start_run.h"
 #include "levin/core/base/process.h"
 #include "support/file_text.h"
-#include "support/matrix_report.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
 namespace levin::test {
 namespace {
@@ -225,7 +225,7 @@ TEST_CASE("a real Slurm starts ranks, and, in the whole matrix, takes a job back
   CHECK(std::distance(first, {}) == 2);
   std::for_each(first, {}, [&](const std::smatch& found) { CHECK(std::stoi(found[1]) == threads); });
 
-  if (!MatrixReport::whole()) return;  // Slurm takes up to three minutes to start a job again; above a script plays its part
+  if (!is_whole_matrix()) return;  // Slurm takes up to three minutes to start a job again; above a script plays its part
 
   // A batch job that warns itself in its first turn, as sbatch --signal=USR1@90 would.
   const TemporaryFolder folder;

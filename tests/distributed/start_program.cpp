@@ -8,12 +8,11 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <fstream>
 #include <set>
 #include <sstream>
 
-#include "distributed/failure_plan.h"
+#include "distributed/fail_in.h"
 #include "distributed/rank_program.h"
 #include "distributed/rank_report.h"
 #include "levin/core/module.h"
@@ -76,7 +75,7 @@ class Failures {
         std::filesystem::resize_file(*checkpoints().rbegin(), 100);
         levin::test::fail_in("sigkill");
       }
-      plan.manner == "sigusr1" ? void(raise(SIGUSR1)) : levin::test::fail_in(plan.manner, rank);
+      levin::test::fail_in(plan.manner, rank);
     }
   }
 

@@ -3,11 +3,10 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <sstream>
-#include <thread>
 
 #include "support/file_text.h"
-#include "support/matrix_report.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
 namespace levin::test {
 
@@ -32,24 +31,6 @@ Environment host_environment(int node_rank, int port, const std::string& address
   return {{"NODE_RANK", std::to_string(node_rank)}, {"MASTER_ADDR", address}, {"MASTER_PORT", std::to_string(port)}};
 }
 
-std::vector<Outcome> run_together(const std::vector<Command>& commands) {
-  std::vector<Outcome> outcomes(commands.size());
-  std::vector<std::thread> threads;
-  for (std::size_t index = 0; index < commands.size(); ++index) {
-    threads.emplace_back([&, index] { outcomes[index] = run(commands[index]); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return outcomes;
-}
-
-std::string text_of(const std::vector<Outcome>& outcomes) {
-  std::string text;
-  for (std::size_t index = 0; index < outcomes.size(); ++index) {
-    text += "---- " + std::to_string(index) + "\n" + outcomes[index].text() + "\n";
-  }
-  return text;
-}
-
 Left left_by(const std::filesystem::path& folder) {
   return {read_text(folder / "logs/version_0/metrics.csv"), read_text(folder / "weights_0")};
 }
@@ -64,7 +45,7 @@ Left left_undisturbed(std::vector<std::string> settings) {
 }
 
 Command torchrun() {
-  if (!MatrixReport::whole()) {
+  if (!is_whole_matrix()) {
     WARN("not tested in the sample: torchrun takes seconds to load");
     return {};
   }

@@ -10,8 +10,6 @@
 
 namespace levin::test {
 
-using Environment = std::vector<std::pair<std::string, std::string>>;
-
 using levin_test::free_port;
 
 /// What start_program is told, without a launcher: "name=value".
@@ -23,12 +21,6 @@ Command with_own_threads(Command command);
 
 /// One host of several, as somebody starts levin on it.
 Environment host_environment(int node_rank, int port, const std::string& address = "127.0.0.1");
-
-/// Runs commands beside one another, to their ends.
-std::vector<Outcome> run_together(const std::vector<Command>& commands);
-
-/// Everything that runs have said, for the message of a failed test.
-std::string text_of(const std::vector<Outcome>& outcomes);
 
 /// What a run has left behind that must not depend on what happened to it: rows of metrics.csv and rank 0's weights.
 struct Left {

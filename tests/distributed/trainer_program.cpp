@@ -347,23 +347,6 @@ void stops(const Settings& settings) {
   report_run(settings, trainer, module);
 }
 
-/// rank=, which logs a key of its own
-void different_keys(const Settings& settings) {
-  TrainerOptions options = options_for(settings);
-  Trainer trainer(options);
-  OneWeight module;
-  module.on_step = [&](OneWeight& self, std::int64_t batch_idx) {
-    const int rank = trainer.rank();
-    if (rank == settings.number("rank") && batch_idx % 2 == 1) self.log("rare", 4.0, {.on_epoch = true, .sync_dist = true});
-    if (rank % 2 == 0) self.log("a", rank, {.on_step = false, .on_epoch = true});
-    self.log("b", rank, {.on_step = false, .on_epoch = true});
-    if (rank % 2 == 1) self.log("a", rank, {.on_step = false, .on_epoch = true});
-    self.log("rank_" + std::to_string(rank) + "_own", rank * 10.0, {.on_step = false, .on_epoch = true});
-  };
-  trainer.fit(module, numbers(4, 1));
-  report_run(settings, trainer, module);
-}
-
 /// backend=, of gradients; rank 1 ends its step when rank 0 has its gradient
 void waits(const Settings& settings) {
   struct Waits final : Profiler {
@@ -401,23 +384,6 @@ void waits(const Settings& settings) {
   }
 }
 
-/// rank=, which skips the epoch; at batch=
-void skips_epoch(const Settings& settings) {
-  struct Skipping : OneWeight {
-    void on_train_batch_start(const Batch&, std::int64_t batch_idx) override {
-      if (trainer().rank() == rank && batch_idx == batch) trainer().skip_epoch();
-    }
-    int rank = 0, batch = 0;
-  } module;
-  module.rank = settings.number("rank");
-  module.batch = settings.number("batch");
-  TrainerOptions options = options_for(settings);
-  options.max_epochs = 2;
-  Trainer trainer(options);
-  trainer.fit(module, numbers(5, 1), {numbers(1, 1)});
-  report_run(settings, trainer, module);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -436,8 +402,6 @@ int main(int argc, char** argv) {
                                                                    {"same_batches", same_batches},
                                                                    {"accumulates", accumulates},
                                                                    {"own_checkpoints", own_checkpoints},
-                                                                   {"different_keys", different_keys},
-                                                                   {"skips_epoch", skips_epoch},
                                                                    {"waits", waits}};
   const Settings settings(argc, argv);
   levin::test::run_program([&] { scenarios.at(settings.text("scenario"))(settings); });

@@ -232,26 +232,6 @@ TEST_CASE("what follows a loss that is NaN on one rank, follows on all") {
   CHECK(!stopped.has(0, "weight"));
 }
 
-TEST_CASE("ranks may log different keys, in another order, at other steps") {
-  const Run run("different_keys", 3, {"rank=1"});
-  REQUIRE(run.outcome.ok());
-  run.check_everywhere("metric:a", 1);
-  run.check_everywhere("metric:b", 1);
-  run.check_everywhere("metric:rare_epoch", 4);
-  run.check_everywhere("metric:rank_0_own", 0);
-  run.check_everywhere("metric:rank_1_own", 10);
-  run.check_everywhere("metric:rank_2_own", 20);
-  CHECK(run.outcome.err.find("log(\"rare\") in training_step (trainer_program.cpp:") != std::string::npos);
-}
-
-TEST_CASE("skip_epoch() on one rank ends the epoch on all of them") {
-  const Run run("skips_epoch", 2, {"rank=1", "batch=2"});
-  REQUIRE(run.outcome.ok());
-  run.check_everywhere("global_step", 6);  // the step of batch 2 is made of rank 0's batch alone
-  run.check_everywhere("epoch", 2);
-  CHECK(!run.has(0, "metric:val_input"));
-}
-
 TEST_CASE("each rank has a device of an accelerator of the program's own, or is refused before it starts") {
   const Run one("own_accelerator", 1, {"devices=1,"});
   REQUIRE(one.outcome.ok());

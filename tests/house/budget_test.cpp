@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "house/house_rules.h"
 #include "support/file_text.h"
@@ -16,12 +15,8 @@ using Sizes = std::map<std::string, std::ptrdiff_t>;
 /// "NAME NUMBER" lines.
 Sizes read_budget(const std::string& text) {
   Sizes budget;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty() || line.starts_with("#")) continue;
-    std::istringstream words(line);
-    std::string name;
-    words >> name >> budget[name];
+  for (const std::string& line : lines_of(text)) {
+    if (const auto words = words_in(line); !line.starts_with("#")) budget[words.at(0)] = std::stol(words.at(1));
   }
   return budget;
 }

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -45,8 +44,13 @@ TEST_CASE("links in the documentation lead to files") {
   CHECK(broken == std::vector<std::string>());
 }
 
+/// Every page, as the index lists them.
+std::vector<std::string> listed_pages() {
+  return matches(read_text(kRoot / "docs/index.md"), std::regex(R"(\n\| \[([a-z-]+\.md)\]\()"));
+}
+
 TEST_CASE("the index and the site have every page, in one order") {
-  const auto listed = matches(read_text(kRoot / "docs/index.md"), std::regex(R"(\n\| \[([a-z-]+\.md)\]\()"));
+  const auto listed = listed_pages();
   CHECK(matches(read_text(kRoot / "mkdocs.yml"), std::regex(R"(\n      - ([a-z-]+\.md))")) == listed);
   std::set<std::string> pages;
   for (const auto& entry : fs::directory_iterator(kRoot / "docs")) {
@@ -58,7 +62,7 @@ TEST_CASE("the index and the site have every page, in one order") {
 }
 
 TEST_CASE("the last line of each page leads to the pages before and after it") {
-  const auto pages = matches(read_text(kRoot / "docs/index.md"), std::regex(R"(\n\| \[([a-z-]+\.md)\]\()"));
+  const auto pages = listed_pages();
   for (std::size_t index = 0; index < pages.size(); ++index) {
     const std::string text = read_text(kRoot / "docs" / pages[index]);
     std::vector<std::string> expected = {"index.md"};
@@ -83,25 +87,43 @@ TEST_CASE("files that the documentation names exist") {
   CHECK(missing == std::vector<std::string>());
 }
 
+/// A page's blocks of C++, in order.
+std::vector<std::string> shown_code(const std::string& page) {
+  const std::string begin = "```cpp\n";
+  const std::string text = read_text(kRoot / page);
+  std::vector<std::string> blocks;
+  for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
+    at += begin.size();
+    blocks.push_back(text.substr(at, text.find("```", at) - at));
+  }
+  return blocks;
+}
+
 TEST_CASE("the class that a page shows is one that is compiled") {
-  struct Shown {
-    const char* page;
-    const char* source;
-  };
-  for (const Shown& shown :
-       {Shown{"docs/first-hour.md", "tests/acceptance/plugins/first_hour.cpp"},
-        Shown{"docs/from-lightning.md", "tests/acceptance/plugins/from_lightning.cpp"},
-        Shown{"docs/streams.md", "tests/support/sums.h"}, Shown{"docs/write-a-callback.md", "tests/support/gradient_norm.h"},
-        Shown{"docs/write-a-data-module.md", "tests/support/standardized_rows.h"},
-        Shown{"docs/write-a-logger.md", "tests/support/json_lines.h"},
-        Shown{"docs/write-a-sampler.md", "tests/support/block_shuffle.h"},
-        Shown{"docs/write-an-optimizer.md", "tests/support/heavy_ball.h"},
-        Shown{"docs/write-a-strategy.md", "tests/support/mean_gradients.h"},
-        Shown{"docs/write-an-accelerator.md", "tests/support/toy_accelerator.h"}}) {
-    const std::string page = read_text(kRoot / shown.page);
-    const auto begin = page.find("```cpp\n") + 7;
-    INFO(shown.page);
-    CHECK(read_text(kRoot / shown.source).find(page.substr(begin, page.find("```", begin) - begin)) != std::string::npos);
+  const auto [page, source] = GENERATE(table<std::string, std::string>({
+      {"first-hour", "acceptance/plugins/first_hour.cpp"},
+      {"from-lightning", "acceptance/plugins/from_lightning.cpp"},
+      {"streams", "support/sums.h"},
+      {"write-a-callback", "support/gradient_norm.h"},
+      {"write-a-data-module", "support/standardized_rows.h"},
+      {"write-a-logger", "support/json_lines.h"},
+      {"write-a-sampler", "support/block_shuffle.h"},
+      {"write-an-optimizer", "support/heavy_ball.h"},
+      {"write-a-strategy", "support/mean_gradients.h"},
+      {"write-an-accelerator", "support/toy_accelerator.h"},
+  }));
+  INFO(page);
+  CHECK(read_text(kRoot / "tests" / source).find(shown_code("docs/" + page + ".md").at(0)) != std::string::npos);
+}
+
+TEST_CASE("the code on the page of embedding is what the application runs") {
+  const auto without_indent = [](const std::string& text) { return std::regex_replace(text, std::regex("\n +"), "\n"); };
+  const std::string program = without_indent(read_text(kRoot / "tests/acceptance/programs/embedding.cpp"));
+  const std::vector<std::string> blocks = shown_code("docs/embedding.md");
+  CHECK(blocks.size() >= 5);
+  for (const std::string& block : blocks) {
+    INFO(block);
+    CHECK(program.find(without_indent(block)) != std::string::npos);
   }
 }
 
@@ -131,12 +153,8 @@ TEST_CASE("the tests that the documentation names exist") {
 }
 
 TEST_CASE("the README shows the example as it is") {
-  const std::string readme = read_text(kRoot / "README.md");
-  const auto begin = readme.find("```cpp\n") + 7;
-  const std::string shown = readme.substr(begin, readme.find("```", begin) - begin);
   const std::string module = read_text(kRoot / "examples/digits/module.cpp");
-  std::istringstream lines(shown);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(shown_code("README.md").at(0))) {
     INFO(line);
     CHECK(module.find(line + "\n") != std::string::npos);
   }
@@ -166,12 +184,11 @@ std::string comment_of(const std::string& header, const std::string& hook) {
 
 TEST_CASE("the declaration of each hook says what the table says") {
   static const std::regex kRow(R"(\| `(\w+)` \| ([a-z ]+) \| (.*?)(?: \(callbacks only\))? \|)");
-  std::istringstream lines(read_text(kRoot / "docs/hooks.md"));
   const std::string module = read_text(kRoot / "core/module.h");
   const std::string callback = read_text(kRoot / "core/callback.h");
   const std::string others = read_text(kRoot / "core/data_module.h") + read_text(kRoot / "core/logger.h");
   int declared = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(read_text(kRoot / "docs/hooks.md"))) {
     std::smatch row;
     if (!std::regex_match(line, row, kRow)) continue;
     std::string sentence = std::regex_replace(row[3].str(), std::regex("`"), "") + ". log(): " + row[2].str() + ".";

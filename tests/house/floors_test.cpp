@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -23,11 +22,9 @@ const fs::path kRoot = LEVIN_SOURCE_DIR;
 /// The folders of a room, lowest first.
 Strings folders_in_order(const std::string& floors) {
   Strings folders;
-  std::istringstream lines(floors);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("#") || line.empty()) continue;
-    std::istringstream words(line.substr(line.find(':') + 1));
-    for (std::string folder; words >> folder;) folders.push_back(folder);
+  for (const std::string& line : lines_of(floors)) {
+    if (line.starts_with("#")) continue;
+    for (const std::string& folder : words_in(line.substr(line.find(':') + 1))) folders.push_back(folder);
   }
   return folders;
 }

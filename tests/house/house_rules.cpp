@@ -2,86 +2,96 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <regex>
 #include <sstream>
 #include <string_view>
+
+#include "support/file_text.h"
 
 namespace levin::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxLines = 500;
-
-bool is_in(std::string_view name, std::string_view folder) {
-  return name.starts_with(folder) && name.size() > folder.size() && name[folder.size()] == '/';
-}
-
-template <std::size_t N>
-bool is_in_any(std::string_view name, const std::array<std::string_view, N>& folders) {
-  return std::any_of(folders.begin(), folders.end(), [&](std::string_view folder) { return is_in(name, folder); });
-}
-
+constexpr std::ptrdiff_t kMaxLines = 500;
 constexpr std::array<std::string_view, 7> kRooms = {"core", "data", "optim", "callbacks", "loggers", "strategies", "cli"};
 constexpr std::array<std::string_view, 3> kUsers = {"examples", "tests", "benchmarks"};
 
-std::string room_of(std::string_view name) { return std::string(name.substr(0, name.find('/'))); }
-
-bool may_include(const std::string& room, const std::string& other) {
-  if (room == other || other == "core") return true;
-  return room == "cli";
+template <std::size_t N>
+bool is_in_any(std::string_view name, const std::array<std::string_view, N>& folders) {
+  return std::find(folders.begin(), folders.end(), name.substr(0, name.find('/'))) != folders.end() &&
+         name.find('/') != std::string_view::npos;
 }
 
-/// The text of an include directive without its quotes or brackets; empty for any other line.
-std::string included_by(const std::string& line) {
-  static const std::regex kInclude(R"re(^\s*#\s*include\s*["<]([^">]+)[">])re");
-  std::smatch match;
-  return std::regex_search(line, match, kInclude) ? match[1].str() : std::string();
+/// What stands in one place: how it looks elsewhere in a room, and who may write it all the same, by the beginnings of files'
+/// names.
+struct Rule {
+  /// Where its first group matches, nothing is wrong.
+  std::regex pattern;
+  std::vector<std::string_view> free;
+  std::string_view finding;
+};
+
+std::regex lines_like(const std::string& pattern) {
+  return std::regex(pattern, std::regex::ECMAScript | std::regex::multiline);
+}
+std::regex include_of(const std::string& header) { return lines_like(R"(^\s*#\s*include\s*["<])" + header); }
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> kRules = {
+      {include_of("torch/torch\\.h"), {}, "includes <torch/torch.h>, which takes 10 s to compile; include what is used"},
+      {include_of("levin/levin\\.h"), {}, "includes the umbrella header, which is for users; include what is used"},
+      {include_of("yaml-cpp/"), {"core/yaml/", "cli/"}, "includes yaml-cpp; only core/yaml and cli know YAML"},
+      {include_of("CLI/"), {"cli/"}, "includes CLI11; only cli knows the command line"},
+      {include_of("[^\">]*c10d/"), {"strategies/"}, "includes c10d; only strategies know process groups"},
+      {lines_like("^using namespace"),
+       {},
+       "has `using namespace` at file scope, which holds for the sources compiled with it too"},
+      // Of an object or as a free function: `group->allreduce(`, `exchange(`. What is called otherwise, as RankExchange's
+      // methods are, is no such call. Users' collectives are declared in core, and handed on to the strategy.
+      {std::regex(
+           R"((std::)?\b(?:all_?reduce|all_?gather|all_?gather_text|_allgather_base|reduce_scatter|all_?to_?all|broadcast|gather|barrier|exchange)(?:<[^<>]*>)?\s*\()"),
+       {"strategies/", "core/protocol/", "core/module.", "core/rank_group.h", "core/strategy.h"},
+       "communicates between ranks; only strategies and core/protocol may: use RankExchange"},
+      {std::regex(R"(\+\s*std::to_string\(|std::to_string\((?:[^()]|\([^()]*\))*\)\s*\+)"),
+       {"core/base/"},
+       "puts a number into a text with +: use format() of core/base/format.h"},
+      {std::regex(R"(#\s*include\s*<fmt/|\bsnprintf\(|\bstd::setprecision\()"),
+       // What a user writes into a checkpoint's name is fmt's language; a path of /proc is made without memory.
+       {"core/base/", "callbacks/checkpoint_name.cpp", "strategies/failure/process_state.cpp"},
+       "formats by itself: use format() of core/base/format.h"},
+      {std::regex(R"(empty\(\) \? "[^"]{0,2}" : "(?:, |; |\\n|\|| and ))"),
+       {"core/base/"},
+       "joins words by itself: use join() of core/base/text.h"},
+      {std::regex(R"(& 0xc0\b)"), {"core/base/"}, "decodes UTF-8 by itself: use core/base/text.h"},
+      {std::regex(R"(\bSCM_RIGHTS\b)"),
+       {"strategies/host/shared_file.cpp"},
+       "passes descriptors by itself: use strategies/host/shared_file.h"},
+  };
+  return kRules;
 }
 
+/// What is wrong with an include of a room's file, or of anybody's.
 std::string include_finding(const std::string& name, const std::string& included) {
-  const bool is_user = is_in_any(name, kUsers);
   if (included.find("../") != std::string::npos) return "includes upwards; write \"levin/<room>/<file>\"";
-  if (is_user) return "";
-  if (included == "torch/torch.h") return "includes <torch/torch.h>, which takes 10 s to compile; include what is used";
-  if (included == "levin/levin.h") return "includes the umbrella header, which is for users; include what is used";
-  if (is_in(included, "levin")) {
-    const std::string other = room_of(std::string_view(included).substr(6));
-    const std::string room = room_of(name);
-    if (!may_include(room, other)) return "includes " + included + ": " + room + " must not depend on " + other;
-  } else if (is_in_any(included, kRooms) || is_in_any(included, kUsers)) {
+  if (!is_in_any(name, kRooms)) return "";
+  if (is_in_any(included, kRooms) || is_in_any(included, kUsers)) {
     return "includes " + included + "; headers of ours are included as \"levin/<room>/<file>\"";
   }
-  if (is_in(included, "yaml-cpp") && !is_in(name, "core/yaml") && !is_in(name, "cli")) {
-    return "includes yaml-cpp; only core/yaml and cli know YAML";
-  }
-  if (is_in(included, "CLI") && !is_in(name, "cli")) return "includes CLI11; only cli knows the command line";
-  if (included.find("c10d/") != std::string::npos && !is_in(name, "strategies")) {
-    return "includes c10d; only strategies know process groups";
-  }
-  return "";
+  if (!included.starts_with("levin/") || included == "levin/levin.h") return "";
+  const std::string room = name.substr(0, name.find('/'));
+  const std::string other = included.substr(6, included.find('/', 6) - 6);
+  if (other == room || other == "core" || room == "cli") return "";
+  return "includes " + included + ": " + room + " must not depend on " + other;
 }
 
-/// The line without its comment.
-std::string code_of(const std::string& line) { return line.substr(0, line.find("//")); }
-
-/// A call of something that communicates between ranks, of an object or as a free function: `group->allreduce(`, `exchange(`.
-/// What is called otherwise, as RankExchange's methods are, is no such call.
-bool communicates(const std::string& code) {
-  static const std::regex kCall(
-      R"((std::)?\b(all_?reduce|all_?gather|all_?gather_text|_allgather_base|reduce_scatter|all_?to_?all|broadcast|gather|barrier|exchange)(<[^<>]*>)?\s*\()");
-  return std::any_of(std::sregex_iterator(code.begin(), code.end(), kCall), std::sregex_iterator(),
-                     [](const std::smatch& call) { return !call[1].matched; });
-}
-
-/// Where users' collectives are declared and handed on to the strategy.
-constexpr std::array<std::string_view, 4> kOfferCollectives = {"core/module.cpp", "core/module.h", "core/rank_group.h",
-                                                               "core/strategy.h"};
-
-bool may_communicate(std::string_view name) {
-  return is_in(name, "strategies") || is_in(name, "core/protocol") || is_in_any(name, kUsers) ||
-         std::find(kOfferCollectives.begin(), kOfferCollectives.end(), name) != kOfferCollectives.end();
+/// The content with comments made blanks, so that lines stay where they are.
+std::string without_comments(std::string content) {
+  for (std::size_t at = content.find("//"); at != std::string::npos; at = content.find("//", at)) {
+    const std::size_t end = std::min(content.find('\n', at), content.size());
+    content.replace(at, end - at, end - at, ' ');
+  }
+  return content;
 }
 
 /// Finds meetings at boundaries that do not say why every rank comes to them. Call it for every line of a file, in order.
@@ -95,7 +105,7 @@ class MeetingReasons {
       has_reason_ |= line.find("// Every rank reaches this because") != std::string::npos;
       return false;
     }
-    const std::string code = code_of(line);
+    const std::string code = line.substr(0, line.find("//"));
     const bool lacks = std::regex_search(code, kMeeting) && !has_reason_;
     // A statement may begin some lines above the call.
     if (code.find_first_of(";{}") != std::string::npos) has_reason_ = false;
@@ -115,9 +125,7 @@ std::vector<SourceFile> read_sources(const fs::path& root) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
       if (!entry.is_regular_file() || (extension != ".h" && extension != ".cpp" && extension != ".cu")) continue;
-      std::ostringstream content;
-      content << std::ifstream(entry.path()).rdbuf();
-      files.push_back({entry.path().lexically_relative(root).generic_string(), content.str()});
+      files.push_back({entry.path().lexically_relative(root).generic_string(), read_text(entry.path())});
     }
   }
   std::sort(files.begin(), files.end(), [](const auto& left, const auto& right) { return left.name < right.name; });
@@ -126,33 +134,37 @@ std::vector<SourceFile> read_sources(const fs::path& root) {
 
 std::vector<std::string> findings(const SourceFile& file) {
   std::vector<std::string> found;
-  const bool is_free = may_communicate(file.name);
-  MeetingReasons reasons;
-  const auto report = [&](std::size_t line, const std::string& what) {
-    found.push_back(file.name + ":" + std::to_string(line) + ": " + what);
+  const std::string code = without_comments(file.content);
+  const auto report = [&](std::ptrdiff_t end, std::string_view what) {
+    const auto line = 1 + std::count(code.begin(), code.begin() + end, '\n');
+    found.push_back(file.name + ":" + std::to_string(line) + ": " + std::string(what));
   };
+  static const std::regex kInclude = include_of("([^\">]+)[\">]");
+  for (auto match = std::sregex_iterator(code.begin(), code.end(), kInclude); match != std::sregex_iterator(); ++match) {
+    const std::string what = include_finding(file.name, (*match)[1]);
+    if (!what.empty()) report(match->position(1), what);
+  }
+  const std::ptrdiff_t lines = std::count(code.begin(), code.end(), '\n');
+  if (lines > kMaxLines) report(std::ssize(code), "is longer than " + std::to_string(kMaxLines) + " lines; split it");
+  if (file.name.ends_with(".h") && !file.content.starts_with("#pragma once\n")) report(0, "does not begin with #pragma once");
+  if (!is_in_any(file.name, kRooms)) return found;
 
-  std::istringstream lines(file.content);
-  std::string line;
-  std::size_t number = 0;
-  while (std::getline(lines, line)) {
-    ++number;
-    if (const std::string included = included_by(line); !included.empty()) {
-      if (const std::string what = include_finding(file.name, included); !what.empty()) report(number, what);
-    }
-    if (line.starts_with("using namespace") && is_in_any(file.name, kRooms)) {
-      report(number, "has `using namespace` at file scope, which holds for the sources compiled with it too");
-    }
-    if (is_free) continue;
-    if (communicates(code_of(line))) {
-      report(number, "communicates between ranks; only strategies and core/protocol may: use RankExchange");
-    }
-    if (reasons.lacks_reason(line)) {
-      report(number, "meets other ranks without a comment above it: \"Every rank reaches this because …\"");
+  for (const Rule& rule : rules()) {
+    const auto is_beginning = [&](std::string_view beginning) { return file.name.starts_with(beginning); };
+    if (std::any_of(rule.free.begin(), rule.free.end(), is_beginning)) continue;
+    for (auto match = std::sregex_iterator(code.begin(), code.end(), rule.pattern); match != std::sregex_iterator(); ++match) {
+      if (!(*match)[1].matched) report(match->position() + match->length(), rule.finding);
     }
   }
-  if (number > kMaxLines) report(number, "is longer than " + std::to_string(kMaxLines) + " lines; split it");
-  if (file.name.ends_with(".h") && !file.content.starts_with("#pragma once\n")) report(1, "does not begin with #pragma once");
+  if (file.name.starts_with("strategies/") || file.name.starts_with("core/protocol/")) return found;
+  MeetingReasons reasons;
+  std::ptrdiff_t end = 0;
+  for (const std::string& line : lines_of(file.content)) {
+    end += std::ssize(line);
+    if (reasons.lacks_reason(line))
+      report(end, "meets other ranks without a comment above it: \"Every rank reaches this because …\"");
+    end = std::min(end + 1, std::ssize(code));
+  }
   return found;
 }
 

@@ -19,11 +19,9 @@ std::vector<SourceFile> read_sources(const std::filesystem::path& root);
 /// - core includes no other room; callbacks, loggers and strategies include core and themselves; cli may include all of these;
 ///   nobody includes examples, tests or benchmarks;
 /// - no include goes upwards with "../", and headers of ours are included as "levin/…";
-/// - <torch/torch.h> only in examples, tests, benchmarks and the umbrella header; the umbrella header only there too;
-/// - headers of yaml-cpp only in core/yaml and cli, of CLI11 only in cli, of c10d only in strategies;
-/// - calls that communicate between ranks only in strategies and core/protocol, and where Strategy and Module offer them to
-///   users; others talk through RankExchange, or meet() at a boundary below a comment "Every rank reaches this because …";
-/// - no `using namespace` at file scope in a room, whose sources are compiled several at a time;
+/// - what stands in one place only, such as <torch/torch.h>, YAML, calls that communicate between ranks, or what core/base does
+///   for all: the table of house_rules.cpp;
+/// - a meeting at a boundary stands below a comment "Every rank reaches this because …";
 /// - a header begins with #pragma once; a file has at most 500 lines.
 std::vector<std::string> findings(const SourceFile& file);
 

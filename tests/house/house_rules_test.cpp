@@ -101,5 +101,26 @@ TEST_CASE("a header without a guard and a file without end are found") {
   CHECK(findings({"core/trainer.cpp", long_text}).size() == 1);
 }
 
+TEST_CASE("what core/base does for all is not done by hand elsewhere") {
+  CHECK(findings({"data/sampler.cpp", "\n  fail(\"weight \" + std::to_string(weight));\n"}) ==
+        Strings{"data/sampler.cpp:2: puts a number into a text with +: use format() of core/base/format.h"});
+  const auto [content, found] = GENERATE(table<std::string, std::size_t>({
+      {"text = std::to_string(sizes.size()) +\n  \" samples\";", 1},
+      {"text = \"of \" +\n  std::to_string(size);", 1},
+      {"text = std::to_string(size);  // \" + std::to_string(size)", 0},
+      {"#include <fmt/format.h>\n", 1},
+      {"  std::snprintf(text.data(), text.size(), \"%f\", x);\n", 1},
+      {"  line += (line.empty() ? \"\" : \", \") + word;\n", 1},
+      {"  line += (line.empty() ? \"'\" : \", '\") + word + \"'\";\n", 1},
+      {"  return line.empty() ? \"\" : line + \", \";\n", 0},
+      {"  if ((byte & 0xc0) == 0x80) ++count;\n", 1},
+      {"  header->cmsg_type = SCM_RIGHTS;\n", 1},
+  }));
+  INFO(content);
+  CHECK(findings({"loggers/csv_text.cpp", content}).size() == found);
+  CHECK(findings({"tests/loggers/csv_text_test.cpp", content}).empty());
+  if (content.find("0xc0") != std::string::npos) CHECK(findings({"core/base/utf8.cpp", content}).empty());
+}
+
 }  // namespace
 }  // namespace levin::test

@@ -22,13 +22,6 @@ const fs::path kRoot = LEVIN_SOURCE_DIR;
 const fs::path kBuild = LEVIN_BINARY_DIR;
 constexpr const char* kRooms[] = {"core", "data", "optim", "callbacks", "loggers", "strategies", "cli"};
 
-Strings lines_of(const std::string& text) {
-  Strings lines;
-  std::istringstream input(text);
-  for (std::string line; std::getline(input, line);) lines.push_back(line);
-  return lines;
-}
-
 /// "core/trainer.h", …: what is installed and what other rooms see.
 Strings public_headers() {
   Strings headers;

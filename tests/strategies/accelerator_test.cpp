@@ -15,7 +15,7 @@
 #include "levin/core/random/seed.h"
 #include "levin/core/trainer.h"
 #include "levin/strategies/devices/accelerators.h"
-#include "support/fixed_loader.h"
+#include "support/recording.h"
 #include "support/temporary_folder.h"
 #include "support/toy_accelerator.h"
 
@@ -25,11 +25,8 @@ using levin::test::FixedLoader;
 using levin::test::TemporaryFolder;
 
 levin::TrainerOptions options_on(const std::string& accelerator, const std::filesystem::path& folder) {
-  levin::TrainerOptions options;
+  levin::TrainerOptions options = levin::test::quiet_options(1);
   options.accelerator = accelerator;
-  options.max_epochs = 1;
-  options.logger = false;
-  options.enable_checkpointing = options.enable_progress_bar = options.enable_model_summary = false;
   options.default_root_dir = folder;
   return options;
 }

@@ -73,11 +73,6 @@ struct Hosts {
     }
     return true;
   }
-  std::string output() const {
-    std::string all;
-    for (const auto& program : programs) all += "----\n" + program->output();
-    return all;
-  }
   int count(const std::string& text) const {
     int found = 0;
     for (const auto& program : programs) found += program->count(text);
@@ -86,9 +81,8 @@ struct Hosts {
   /// The texts after "name " at the beginning of lines.
   std::vector<std::string> values(const std::string& name) const {
     std::vector<std::string> found;
-    std::istringstream lines(output());
-    for (std::string line; std::getline(lines, line);) {
-      if (line.rfind(name + " ", 0) == 0) found.push_back(line.substr(name.size() + 1));
+    for (const auto& program : programs) {
+      for (const std::string& value : program->values(name)) found.push_back(value);
     }
     return found;
   }

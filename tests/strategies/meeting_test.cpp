@@ -81,20 +81,6 @@ std::set<int> listening_ports(int process) {
 
 }  // namespace
 
-TEST_CASE("a rank does not wait for ever for whoever listens at MASTER_PORT") {
-  const auto [oddity, text] = GENERATE(table<Oddity, std::string>({
-      {Oddity::kSilent, "who listens there did not answer within 2 s: another program may have the port"},
-      {Oddity::kSlowBytes, "who listens there did not answer within 2 s: another program may have the port"},
-      {Oddity::kCloses, "nobody answers there for 2 s ("},
-      {Oddity::kSendsGarbage, "who listens there is no rank of levin: it does not speak levin's language"},
-      {Oddity::kHugeLength, "who listens there is no rank of levin: it announced a message of 4294967295 bytes"},
-  }));
-  const OddListener listener(oddity);
-  Rank rank(1, 2, listener.port());
-  CHECK(rank.wait(kLimit) == 1);
-  CHECK(rank.count(beginning(1, 2, listener.port()) + text) == 1);
-}
-
 TEST_CASE("a rank does not wait for ever for whoever listens in place of torchrun's agent") {
   const auto oddity =
       GENERATE(Oddity::kSilent, Oddity::kSlowBytes, Oddity::kCloses, Oddity::kSendsGarbage, Oddity::kHugeLength);

@@ -12,8 +12,8 @@
 #include "levin/core/trainer.h"
 #include "levin/strategies/gradients/ddp.h"
 #include "levin/strategies/gradients/single_device.h"
-#include "support/fixed_loader.h"
 #include "support/mean_gradients.h"
+#include "support/recording.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -60,12 +60,9 @@ class OneWeightModule : public levin::Module {
 };
 
 levin::TrainerOptions options_with(std::shared_ptr<levin::Strategy> strategy, const std::filesystem::path& folder) {
-  levin::TrainerOptions options;
+  levin::TrainerOptions options = levin::test::quiet_options(1);
   options.strategy = std::move(strategy);
-  options.max_epochs = 1;
-  options.logger = false;
   options.enable_checkpointing = true;
-  options.enable_progress_bar = options.enable_model_summary = false;
   options.default_root_dir = folder;
   levin::OnExceptionCheckpointOptions saving;
   saving.dirpath = folder;

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 
 namespace levin::test {
@@ -29,19 +30,16 @@ auto restarted(const Call& call) {
   return result;
 }
 
-// ---- What is said: the texts of a start, each with its end, behind their numbers; and three descriptors
-// ----------------------
+// ---- What is said: the texts of a start, each with its end: the places of three descriptors, out, err and news, which the
+// program opens for itself, the folder, the number of arguments, arguments, variables
+// ------------------------------------------------
 
-struct Request {
-  std::vector<char> bytes;
-  std::array<int, 3> descriptors{-1, -1, -1};  ///< out, err, news
-};
-
-std::vector<char> packed(const Start& start) {
-  std::vector<char> bytes;
-  const auto add = [&bytes](const std::string& text) {
-    bytes.insert(bytes.end(), text.c_str(), text.c_str() + text.size() + 1);
-  };
+std::string packed(const Start& start, int news) {
+  std::string bytes;
+  const auto add = [&bytes](const std::string& text) { bytes += text + '\0'; };
+  for (const int descriptor : {start.out, start.err, news}) {
+    add("/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor));
+  }
   add(start.folder);
   add(std::to_string(start.arguments.size()));
   for (const std::string& argument : start.arguments) add(argument);
@@ -49,39 +47,25 @@ std::vector<char> packed(const Start& start) {
   return bytes;
 }
 
-bool send_request(int socket, const Request& request) {
-  iovec data{const_cast<char*>(request.bytes.data()), request.bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof request.descriptors)> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof request.descriptors);
-  std::memcpy(CMSG_DATA(header), request.descriptors.data(), sizeof request.descriptors);
-  return restarted([&] { return sendmsg(socket, &message, MSG_NOSIGNAL); }) >= 0;
-}
+/// A start as the program takes it.
+class Request {
+ public:
+  explicit Request(std::string bytes) : bytes_(std::move(bytes)) {
+    for (int& descriptor : descriptors) descriptor = open(next(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  }
+  char* next() {
+    char* const here = bytes_.data() + at_;
+    at_ += std::strlen(here) + 1;
+    return here;
+  }
+  bool has_more() const { return at_ < bytes_.size(); }
 
-/// False: nobody asks any more.
-bool receive_request(int socket, Request& request) {
-  request.bytes.resize(kLongestRequest);
-  iovec data{request.bytes.data(), request.bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof request.descriptors)> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t size = restarted([&] { return recvmsg(socket, &message, MSG_CMSG_CLOEXEC); });
-  const cmsghdr* header = size <= 0 ? nullptr : CMSG_FIRSTHDR(&message);
-  if (header == nullptr) return false;
-  request.bytes.resize(static_cast<std::size_t>(size));
-  std::memcpy(request.descriptors.data(), CMSG_DATA(header), sizeof request.descriptors);
-  return true;
-}
+  std::array<int, 3> descriptors{};  ///< out, err, news
+
+ private:
+  std::string bytes_;
+  std::size_t at_ = 0;
+};
 
 // ---- The program's side -----------------------------------------------------------------------------------------------------
 
@@ -96,36 +80,26 @@ void tell(int news, int fact) {
 }
 
 /// In the copy: what exec would have done.
-void take_on(const Request& request, int& argc, char**& argv) {
+void take_on(Request given, int& argc, char**& argv) {
   setpgid(0, 0);
-  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  dup2(nothing, STDIN_FILENO);
-  dup2(request.descriptors[0], STDOUT_FILENO);
-  dup2(request.descriptors[1], STDERR_FILENO);
-  for (const int descriptor : request.descriptors) close(descriptor);
-  close(nothing);
+  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  dup2(given.descriptors[0], STDOUT_FILENO);
+  dup2(given.descriptors[1], STDERR_FILENO);
+  for (const int descriptor : given.descriptors) close(descriptor);
   // As long as the process: main() and whoever else looks at its arguments and variables.
-  static std::vector<char> texts;
+  static Request request = std::move(given);
   static std::vector<char*> arguments;
-  texts = request.bytes;
-  char* text = texts.data();
-  const auto next = [&text] {
-    char* const here = text;
-    text += std::strlen(here) + 1;
-    return here;
-  };
-  if (chdir(next()) != 0) _exit(126);
-  const int count = std::atoi(next());
-  for (int index = 0; index < count; ++index) arguments.push_back(next());
+  if (chdir(request.next()) != 0) _exit(126);
+  argc = std::atoi(request.next());
+  for (int index = 0; index < argc; ++index) arguments.push_back(request.next());
   arguments.push_back(nullptr);
   clearenv();
-  while (text < texts.data() + texts.size()) putenv(next());
-  argc = count;
+  while (request.has_more()) putenv(request.next());
   argv = arguments.data();
 }
 
-/// Waits until one is asked for, and meanwhile for the end of those that run. False: nobody asks any more.
-bool wait_for_request(int requests, std::map<int, Running>& running) {
+/// Waits until one is asked for, or nobody can ask any more, and meanwhile for the end of those that run.
+void wait_for_request(int requests, std::map<int, Running>& running) {
   while (true) {
     std::vector<pollfd> polled = {{requests, POLLIN, 0}};
     for (const auto& [end, copy] : running) polled.push_back({end, POLLIN, 0});
@@ -140,7 +114,7 @@ bool wait_for_request(int requests, std::map<int, Running>& running) {
       close(polled[index].fd);
       running.erase(polled[index].fd);
     }
-    if (polled[0].revents != 0) return true;
+    if (polled[0].revents != 0) return;
   }
 }
 
@@ -179,7 +153,9 @@ class LoadedProgram {
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;
 
-  bool start(const Request& request) const { return send_request(requests_, request); }
+  bool start(const std::string& request) const {
+    return restarted([&] { return send(requests_, request.data(), request.size(), MSG_NOSIGNAL); }) >= 0;
+  }
 
  private:
   int requests_ = -1;
@@ -188,6 +164,8 @@ class LoadedProgram {
 /// The program as it was loaded with these variables.
 const LoadedProgram& loaded_program(const Start& start) {
   static std::map<std::string, LoadedProgram> programs;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   std::string key = start.arguments.at(0);
   for (const std::string& variable : start.environment) {
     if (is_read_at_load(variable)) key += '\n' + variable;
@@ -202,8 +180,13 @@ void become_copy(int& argc, char**& argv) {
   if (asked == nullptr) return;
   const int requests = fcntl(std::atoi(asked), F_DUPFD_CLOEXEC, 3);
   std::map<int, Running> running;
-  Request request;
-  while (wait_for_request(requests, running) && receive_request(requests, request)) {
+  while (true) {
+    wait_for_request(requests, running);
+    std::string bytes(kLongestRequest, '\0');
+    const ssize_t size = restarted([&] { return recv(requests, bytes.data(), bytes.size(), 0); });
+    if (size <= 0) break;  // nobody asks any more
+    bytes.resize(static_cast<std::size_t>(size));
+    Request request(std::move(bytes));
     const pid_t child = fork();
     if (child == 0) {
       close(requests);
@@ -211,43 +194,34 @@ void become_copy(int& argc, char**& argv) {
         close(end);
         close(copy.news);
       }
-      take_on(request, argc, argv);
-      return;
+      return take_on(std::move(request), argc, argv);
     }
     setpgid(child, child);
-    close(request.descriptors[0]);
-    close(request.descriptors[1]);
-    tell(request.descriptors[2], child);
+    const auto [out, err, news] = request.descriptors;
+    close(out);
+    close(err);
+    tell(news, child);
     const auto end = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
-    if (end >= 0) running[end] = {child, request.descriptors[2]};
+    if (end >= 0) running[end] = {child, news};
   }
   _exit(0);
 }
 
-CopiedProgram::CopiedProgram(const Start& start) {
-  Request request{packed(start), {}};
-  if (request.bytes.size() > kLongestRequest) throw std::runtime_error("too long a start for a copy");
+Copy start_copy(const Start& start) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
-  news_ = ends[0];
-  request.descriptors = {start.out, start.err, ends[1]};
-  const bool sent = loaded_program(start).start(request);
+  const std::string request = packed(start, ends[1]);
+  if (request.size() > kLongestRequest) throw std::runtime_error("too long a start for a copy");
+  // The program opens the descriptors for itself, and says when it has: until then this end stays open.
+  const pid_t process = loaded_program(start).start(request) ? status_of_copy(ends[0]) : -1;
   close(ends[1]);
-  if (sent) process_ = wait();
-  if (process_ <= 0) throw std::runtime_error(start.arguments.at(0) + " does not make copies of itself");
+  if (process <= 0) throw std::runtime_error(start.arguments.at(0) + " does not make copies of itself");
+  return {process, ends[0]};
 }
 
-CopiedProgram::~CopiedProgram() { close(news_); }
-
-int CopiedProgram::wait() {
+int status_of_copy(int news) {
   int fact = -1;
-  return restarted([&] { return read(news_, &fact, sizeof fact); }) == sizeof fact ? fact : -1;
-}
-
-std::optional<int> CopiedProgram::wait(std::chrono::milliseconds limit) {
-  pollfd ended{news_, POLLIN, 0};
-  if (restarted([&] { return poll(&ended, 1, static_cast<int>(limit.count())); }) == 0) return std::nullopt;
-  return wait();
+  return restarted([&] { return read(news, &fact, sizeof fact); }) == sizeof fact ? fact : -1;
 }
 
 }  // namespace levin::test

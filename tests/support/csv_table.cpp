@@ -1,8 +1,9 @@
 #include "support/csv_table.h"
 
 #include <algorithm>
-#include <fstream>
 #include <stdexcept>
+
+#include "support/file_text.h"
 
 namespace levin::test {
 namespace {
@@ -12,7 +13,7 @@ std::vector<std::string> split(const std::string& line) {
   for (const char character : line) {
     if (character == ',') {
       cells.emplace_back();
-    } else {
+    } else if (character != '\r') {
       cells.back() += character;
     }
   }
@@ -21,14 +22,15 @@ std::vector<std::string> split(const std::string& line) {
 
 }  // namespace
 
-CsvTable CsvTable::read(const std::filesystem::path& file) {
-  std::ifstream input(file);
-  std::string line;
-  if (!std::getline(input, line)) throw std::runtime_error("cannot read " + file.string());
+CsvTable CsvTable::read(const std::filesystem::path& file, bool may_lack_cells) {
+  std::vector<std::string> lines = lines_of(read_text(file));
+  if (lines.empty()) throw std::runtime_error(file.string() + " is empty");
   CsvTable table;
-  table.columns_ = split(line);
-  while (std::getline(input, line)) {
-    const std::vector<std::string> cells = split(line);
+  table.columns_ = split(lines.front());
+  lines.erase(lines.begin());
+  for (const std::string& line : lines) {
+    std::vector<std::string> cells = split(line);
+    if (may_lack_cells && cells.size() < table.columns_.size()) cells.resize(table.columns_.size());
     if (cells.size() != table.columns_.size()) {
       throw std::runtime_error(file.string() + ": row " + std::to_string(table.size() + 1) + " has " +
                                std::to_string(cells.size()) + " cells: " + line);

@@ -10,8 +10,9 @@ namespace levin::test {
 /// A CSV file as text: the cells of each row by column. Commas inside cells are not understood, as metrics have none.
 class CsvTable {
  public:
-  /// Throws std::runtime_error, naming the file, when it is missing or a row has more or fewer cells than the header.
-  static CsvTable read(const std::filesystem::path& file);
+  /// Throws std::runtime_error, naming the file, when it is missing, or a row has more cells than the header, or fewer unless
+  /// it may: those that it lacks are empty.
+  static CsvTable read(const std::filesystem::path& file, bool may_lack_cells = false);
 
   const std::vector<std::string>& columns() const { return columns_; }
   bool has(const std::string& column) const;

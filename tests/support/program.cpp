@@ -3,14 +3,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <memory>
 #include <system_error>
+#include <thread>
 
 #include "support/copied_program.h"
 #include "support/patience.h"
@@ -47,77 +48,33 @@ struct Pipe {
 /// This process's variables, with those of the command. No two have one name.
 std::vector<std::string> environment_of(const Command& command) {
   std::vector<std::string> variables;
-  const auto has_name = [](const std::string& variable, const std::string& name) { return variable.starts_with(name + "="); };
   for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
   for (const auto& [name, value] : command.environment) {
-    std::erase_if(variables, [&, &own = name](const std::string& variable) { return has_name(variable, own); });
-    if (!value.empty()) variables.push_back(name + "=" + value);
+    const std::string beginning = name + "=";
+    std::erase_if(variables, [&](const std::string& variable) { return variable.starts_with(beginning); });
+    if (!value.empty()) variables.push_back(beginning + value);
   }
   return variables;
 }
 
-/// A process that has been started, the leader of a process group of its own.
-class Started {
- public:
-  virtual ~Started() = default;
-  virtual pid_t process() const = 0;
-  /// What waitpid() says of its end.
-  virtual int wait() = 0;
-};
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
-class StartedByExec : public Started {
- public:
-  StartedByExec(const Command& command, const Pipe& out, const Pipe& err) {
-    process_ = fork();
-    if (process_ < 0) fail("fork");
-    if (process_ == 0) become(command, out, err);
-    setpgid(process_, process_);  // here too: whichever process comes first
-  }
-  pid_t process() const override { return process_; }
-  int wait() override {
-    int status = 0;
-    while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status;
-  }
-
- private:
-  [[noreturn]] static void become(const Command& command, const Pipe& out, const Pipe& err) {
-    setpgid(0, 0);  // so that the whole family can be killed
-    const int nothing = open("/dev/null", O_RDONLY);
-    dup2(nothing, STDIN_FILENO);
-    dup2(out.write_end, STDOUT_FILENO);
-    dup2(err.write_end, STDERR_FILENO);
-    if (!command.folder.empty() && chdir(command.folder.c_str()) != 0) _exit(126);
-    std::vector<char*> arguments;
-    for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
-    arguments.push_back(nullptr);
-    std::vector<std::string> variables = environment_of(command);
-    std::vector<char*> environment;
-    for (std::string& variable : variables) environment.push_back(variable.data());
-    environment.push_back(nullptr);
-    execvpe(arguments[0], arguments.data(), environment.data());
-    _exit(127);
-  }
-
-  pid_t process_ = -1;
-};
-
-class StartedAsCopy : public Started {
- public:
-  StartedAsCopy(const Command& command, const Pipe& out, const Pipe& err)
-      : copy_({command.arguments, (command.folder.empty() ? std::filesystem::current_path() : command.folder).string(),
-               environment_of(command), out.write_end, err.write_end}) {}
-  pid_t process() const override { return copy_.process(); }
-  int wait() override { return copy_.wait(); }
-
- private:
-  CopiedProgram copy_;
-};
-
-std::unique_ptr<Started> start(const Command& command, const Pipe& out, const Pipe& err) {
-  if (command.copied) return std::make_unique<StartedAsCopy>(command, out, err);
-  return std::make_unique<StartedByExec>(command, out, err);
+/// In the child.
+[[noreturn]] void become(const Command& command, int out, int err) {
+  setpgid(0, 0);  // so that the whole family can be killed
+  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  if (!command.folder.empty() && chdir(command.folder.c_str()) != 0) _exit(126);
+  std::vector<std::string> arguments = command.arguments;
+  std::vector<std::string> variables = environment_of(command);
+  execvpe(arguments[0].c_str(), pointers_to(arguments).data(), pointers_to(variables).data());
+  _exit(127);
 }
 
 /// Reads what is there. False: the other end is closed.
@@ -143,31 +100,95 @@ bool read_all(Pipe& out, Pipe& err, Clock::time_point deadline, Outcome& outcome
 
 }  // namespace
 
-std::string Outcome::text() const {
-  return "status " + std::to_string(status) + (timed_out ? " (killed at its time limit)" : "") + "\n--- standard output\n" +
-         out + "--- standard error\n" + err;
-}
-
 Command under(const std::vector<std::string>& launcher, Command command) {
   command.arguments.insert(command.arguments.begin(), launcher.begin(), launcher.end());
   command.copied = false;
   return command;
 }
 
+Started::Started(const Command& command, int out, int err) : copied_(command.copied) {
+  const int nobody = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (out < 0) out = nobody;
+  if (err < 0) err = nobody;
+  if (copied_) {
+    const std::filesystem::path folder = command.folder.empty() ? std::filesystem::current_path() : command.folder;
+    const Copy copy = start_copy({command.arguments, folder.string(), environment_of(command), out, err});
+    process_ = copy.process;
+    news_ = copy.news;
+  } else {
+    process_ = fork();
+    if (process_ < 0) fail("fork");
+    if (process_ == 0) become(command, out, err);
+    setpgid(process_, process_);  // here too: whichever process comes first
+    news_ = static_cast<int>(syscall(SYS_pidfd_open, process_, 0));
+  }
+  close(nobody);
+}
+
+Started::~Started() {
+  if (!status_) {
+    kill(-process_, SIGKILL);
+    wait();
+  }
+  close(news_);
+}
+
+int Started::wait() { return *wait(std::chrono::milliseconds(-1)); }
+
+std::optional<int> Started::wait(std::chrono::milliseconds limit) {
+  if (status_) return status_;
+  pollfd ended{news_, POLLIN, 0};
+  int polled = 0;
+  while ((polled = poll(&ended, 1, static_cast<int>(limit.count()))) < 0 && errno == EINTR) {
+  }
+  if (polled == 0) return std::nullopt;
+  int status = 0;
+  if (copied_) {
+    status = status_of_copy(news_);
+  } else {
+    while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return status_;
+}
+
+std::string Outcome::text() const {
+  return "status " + std::to_string(status) + (timed_out ? " (killed at its time limit)" : "") + "\n--- standard output\n" +
+         out + "--- standard error\n" + err;
+}
+
 Outcome run(const Command& command) {
   Pipe out;
   Pipe err;
   const auto deadline = Clock::now() + patience(command.limit);
-  const std::unique_ptr<Started> started = start(command, out, err);
+  Started started(command, out.write_end, err.write_end);
   out.close_write_end();
   err.close_write_end();
 
   Outcome outcome;
   outcome.timed_out = !read_all(out, err, deadline, outcome);
-  if (outcome.timed_out) kill(-started->process(), SIGKILL);
-  const int status = started->wait();
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (outcome.timed_out) kill(-started.process(), SIGKILL);
+  outcome.status = started.wait();
   return outcome;
+}
+
+std::vector<Outcome> run_together(const std::vector<Command>& commands) {
+  std::vector<Outcome> outcomes(commands.size());
+  std::vector<std::thread> threads;
+  for (std::size_t index = 0; index < commands.size(); ++index) {
+    threads.emplace_back([&, index] { outcomes[index] = run(commands[index]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+std::string text_of(const std::vector<Outcome>& outcomes) {
+  std::string text;
+  for (std::size_t index = 0; index < outcomes.size(); ++index) {
+    text += "---- " + std::to_string(index) + "\n" + outcomes[index].text() + "\n";
+  }
+  return text;
 }
 
 }  // namespace levin::test

@@ -1,25 +1,55 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace levin::test {
 
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
 /// A command to run as a user would type it, and what it may take.
 struct Command {
   std::vector<std::string> arguments;  ///< the program, looked up in PATH, and its arguments
   std::filesystem::path folder = {};   ///< where it runs; default: here
-  /// Variables added to this process's environment, or taken out of it when the value is empty.
-  std::vector<std::pair<std::string, std::string>> environment = {};
+  /// Variables added to this process's environment, or taken out of it when the value is empty. The last of a name counts.
+  Environment environment = {};
   std::chrono::seconds limit{100};  ///< after this, times patience(), the command and every process that it started are killed
   bool copied = false;              ///< the program, given by its path, makes copies of itself (copied_program.h)
 };
 
 /// The command as another program starts it, whose name and arguments come first.
 Command under(const std::vector<std::string>& launcher, Command command);
+
+/// A command that was started: the leader of a process group of its own, whose standard input is empty.
+class Started {
+ public:
+  /// `out` and `err`: descriptors for its standard output and error; -1: nobody reads them. Throws std::system_error when it
+  /// cannot be started.
+  explicit Started(const Command& command, int out = -1, int err = -1);
+  /// Kills it, with all of its group, when it has not ended.
+  ~Started();
+  Started(const Started&) = delete;
+  Started& operator=(const Started&) = delete;
+
+  pid_t process() const { return process_; }
+  /// Waits for its end: its exit status, 128 + n when signal n ended it.
+  int wait();
+  /// The same within a time; nothing when it has not ended by then.
+  std::optional<int> wait(std::chrono::milliseconds limit);
+
+ private:
+  pid_t process_ = -1;
+  int news_ = -1;  ///< where its end shows
+  bool copied_;
+  std::optional<int> status_;
+};
 
 /// What a command did.
 struct Outcome {
@@ -33,7 +63,13 @@ struct Outcome {
   std::string text() const;
 };
 
-/// Runs a command to its end, or to its limit. Its standard input is empty. Throws std::system_error when it cannot be started.
+/// Runs a command to its end, or to its limit.
 Outcome run(const Command& command);
+
+/// Runs commands beside one another, to their ends.
+std::vector<Outcome> run_together(const std::vector<Command>& commands);
+
+/// Everything that commands have said, for the message of a failed test.
+std::string text_of(const std::vector<Outcome>& outcomes);
 
 }  // namespace levin::test

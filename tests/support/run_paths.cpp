@@ -1,7 +1,9 @@
 #include "support/run_paths.h"
 
 #include <fstream>
+#include <optional>
 #include <regex>
+#include <sstream>
 #include <stdexcept>
 
 #include "support/program.h"
@@ -26,24 +28,17 @@ bool is_linked(const fs::path& file) {
          (header[16] == kExecutable || header[16] == kShared);
 }
 
-}  // namespace
-
-std::vector<std::string> run_paths(const fs::path& file) {
+/// Where the loader looks for the libraries of a program or library (RUNPATH or RPATH), "a:b:c"; nothing when it says nothing.
+std::optional<std::string> run_path(const fs::path& file) {
   const Outcome outcome =
       run({.arguments = {"readelf", "--dynamic", "--wide", file.string()}, .environment = {{"LC_ALL", "C"}}});
   if (!outcome.ok()) throw std::runtime_error("readelf of " + file.string() + ": " + outcome.text());
-  std::vector<std::string> entries;
   static const std::regex kPath("\\((?:RUNPATH|RPATH)\\)[^\\[]*\\[([^\\]]*)\\]");
   std::smatch match;
-  if (!std::regex_search(outcome.out, match, kPath)) return entries;
-  const std::string text = match[1].str() + ":";
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find(':', begin);
-    entries.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return entries;
+  return std::regex_search(outcome.out, match, kPath) ? std::optional(match[1].str()) : std::nullopt;
 }
+
+}  // namespace
 
 std::vector<fs::path> linked_files(const fs::path& folder) {
   std::vector<fs::path> files;
@@ -56,7 +51,9 @@ std::vector<fs::path> linked_files(const fs::path& folder) {
 std::vector<std::string> unsafe_run_paths(const std::vector<fs::path>& files) {
   std::vector<std::string> found;
   for (const fs::path& file : files) {
-    for (const std::string& entry : run_paths(file)) {
+    // An empty entry is the working folder.
+    std::istringstream entries(run_path(file).value_or("$ORIGIN") + ":");
+    for (std::string entry; std::getline(entries, entry, ':');) {
       if (!entry.starts_with('/') && !entry.starts_with("$ORIGIN")) found.push_back(file.string() + ": '" + entry + "'");
     }
   }

@@ -1,14 +1,13 @@
 #include "support/terminal.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <system_error>
 
 #include "support/patience.h"
@@ -17,18 +16,6 @@ namespace levin::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Runs in the child process, whose standard input, output and error are the terminal.
-[[noreturn]] void become(const Command& command) {
-  if (!command.folder.empty() && chdir(command.folder.c_str()) != 0) _exit(126);
-  setenv("TERM", "xterm", 1);
-  for (const auto& [name, value] : command.environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments;
-  for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  _exit(127);
-}
 
 /// Reads until no process has the terminal open. False: the deadline came first.
 bool read_all(int terminal, Clock::time_point deadline, std::string& bytes) {
@@ -55,24 +42,26 @@ std::string TerminalOutcome::text() const {
   return text;
 }
 
-TerminalOutcome run_in_terminal(const Command& command, int columns) {
+TerminalOutcome run_in_terminal(Command command, int columns) {
+  command.environment.emplace_back("TERM", "xterm");
   winsize size{};
   size.ws_row = 24;
   size.ws_col = static_cast<unsigned short>(columns);
   int terminal = -1;
+  int other_side = -1;
+  if (openpty(&terminal, &other_side, nullptr, nullptr, &size) != 0) {
+    throw std::system_error(errno, std::generic_category(), "openpty");
+  }
+  for (const int side : {terminal, other_side}) fcntl(side, F_SETFD, FD_CLOEXEC);
   const auto deadline = Clock::now() + patience(command.limit);
-  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
-  if (child < 0) throw std::system_error(errno, std::generic_category(), "forkpty");
-  if (child == 0) become(command);
+  Started started(command, other_side, other_side);
+  close(other_side);
 
   TerminalOutcome outcome;
   outcome.timed_out = !read_all(terminal, deadline, outcome.bytes);
-  if (outcome.timed_out) kill(-child, SIGKILL);  // the child leads a session and a group of its own
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  if (outcome.timed_out) kill(-started.process(), SIGKILL);
+  outcome.status = started.wait();
   close(terminal);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.lines = screen_after(outcome.bytes);
   return outcome;
 }

@@ -19,7 +19,7 @@ struct TerminalOutcome {
 };
 
 /// Runs a command to its end, or to its limit, in a pseudo terminal of its own.
-TerminalOutcome run_in_terminal(const Command& command, int columns);
+TerminalOutcome run_in_terminal(Command command, int columns);
 
 /// The lines that stand on a terminal after these bytes. Knows what a progress bar needs: line feed, carriage return, erasing
 /// to the end of the line, and colours.

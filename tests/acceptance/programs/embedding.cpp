@@ -1,5 +1,5 @@
 // An application that embeds levin: with handlers, threads, a log and handlers of exit() of its own, which trains in a thread
-// beside others. docs/embedding.md shows parts of it. Run by embedding_test.
+// beside others. docs/embedding.md shows parts of it. Run by cases/embedding.txt.
 // Arguments: what to do (see kScenarios); a folder.
 #include <levin/levin.h>
 #include <malloc.h>

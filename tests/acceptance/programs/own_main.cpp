@@ -1,4 +1,4 @@
-// A user's own main(), whose program ends as its argument says. Run by errors_test.
+// A user's own main(), whose program ends as its argument says. Run by cases/classes.txt.
 #include <levin/cli/run_main.h>
 #include <levin/core/base/error.h>
 

@@ -4,14 +4,14 @@
 
 #include "levin/core/formats/file_report.h"
 #include "levin/core/formats/tensor_file.h"
-#include "support/matrix_report.h"
+#include "support/whole_matrix.h"
 #include "support/temporary_folder.h"
 
 namespace levin::test {
 namespace {
 
 TEST_CASE("tensors of more than 2 GB are written and read, in each format") {
-  const std::int64_t bytes = MatrixReport::whole() ? (std::int64_t{1} << 31) + 4096 : 1 << 20;
+  const std::int64_t bytes = is_whole_matrix() ? (std::int64_t{1} << 31) + 4096 : 1 << 20;
   const TemporaryFolder folder;
   Checkpoint checkpoint;
   checkpoint.tensors["state_dict.large"] = torch::zeros({bytes}, at::kByte);

@@ -1,296 +1,223 @@
-// Runs the scenarios of matrix_program on 2 and 4 ranks: a sample of them, or with LEVIN_MATRIX=all every one, and then writes
-// deadlock-matrix.md of the build folder.
+// Runs the scenarios of matrix_program on 2 and 4 ranks: a sample of them, or with LEVIN_MATRIX=all every one.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <regex>
 #include <set>
 
 #include "support/file_text.h"
-#include "support/matrix_report.h"
 #include "support/program.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
-using levin::test::MatrixReport;
-using levin::test::TemporaryFolder;
-
+namespace levin::test {
 namespace {
 
-struct Case {
-  std::string row;  ///< in the table
+using Texts = std::vector<std::string>;
+
+/// A row of the matrix: its cells are numbers of ranks, and two ranks once more over the control group that spans hosts, in
+/// place of shared memory.
+struct Row {
+  std::string name;
   std::string scenario;
-  std::vector<std::string> parameters = {};
-  int ranks = 2;
-  bool gloo = false;                    ///< the control group that spans hosts, in place of shared memory
-  bool sampled = false;                 ///< part of `make test`
-  int status = 0;                       ///< what the run must end with
-  std::vector<std::string> says = {};   ///< texts that standard error must hold
-  std::vector<std::string> lacks = {};  ///< and those that it must not
-  int limit = 60;                       ///< seconds
+  Texts parameters = {};
+  int sampled = 0;  ///< on so many ranks it is part of `make test`; 0: on none
+  Texts says = {};  ///< what standard error must hold
+  int status = 0;   ///< what the run must end with
+  int limit = 60;   ///< seconds
+  std::vector<int> ranks = {2, 4};
+  Texts lacks = {};  ///< what standard error must not hold
 };
 
-std::vector<std::string> words_in(const std::string& text) {
-  std::istringstream words(text);
-  return {std::istream_iterator<std::string>(words), {}};
-}
+struct Cell {
+  Row row;
+  int ranks;
+  bool gloo;
+  bool sampled;
+  std::string str() const { return row.name + ", " + std::to_string(ranks) + " ranks" + (gloo ? ", Gloo" : ""); }
+};
 
 /// What is wrong with a finished run; empty when nothing is.
-std::string verdict(const Case& tested, const levin::test::Outcome& outcome, const std::filesystem::path& folder) {
-  if (outcome.timed_out) return "did not end within " + std::to_string(tested.limit) + " s";
-  if (outcome.status != tested.status) {
-    return "exit status " + std::to_string(outcome.status) + ", not " + std::to_string(tested.status);
+std::string verdict(const Cell& cell, const Outcome& outcome, const std::filesystem::path& folder) {
+  if (outcome.timed_out) return "did not end within " + std::to_string(cell.row.limit) + " s";
+  if (outcome.status != cell.row.status) {
+    return "exit status " + std::to_string(outcome.status) + ", not " + std::to_string(cell.row.status);
   }
-  for (const std::string& text : tested.says) {
+  for (const std::string& text : cell.row.says) {
     if (outcome.err.find(text) == std::string::npos) return "does not say: " + text;
   }
-  for (const std::string& text : tested.lacks) {
+  for (const std::string& text : cell.row.lacks) {
     if (outcome.err.find(text) != std::string::npos) return "says: " + text;
   }
-  if (tested.status != 0) return "";
-  for (int rank = 0; rank < tested.ranks; ++rank) {
-    std::ifstream file(folder / ("rank_" + std::to_string(rank)));
-    int checks = 0;
-    for (std::string line; std::getline(file, line);) {
-      if (line.rfind("checks ", 0) != 0) return line;
-      checks = std::stoi(line.substr(7));
-    }
-    if (checks == 0) return "rank " + std::to_string(rank) + " checked nothing";
+  if (cell.row.status != 0) return "";
+  for (int rank = 0; rank < cell.ranks; ++rank) {
+    const std::string report = read_text(folder / ("rank_" + std::to_string(rank)));
+    if (!report.starts_with("checks ")) return report;
+    if (report == "checks 0\n") return "rank " + std::to_string(rank) + " checked nothing";
   }
   return "";
 }
 
-levin::test::Command command_of(const Case& tested, const std::filesystem::path& folder) {
-  levin::test::Command command;
-  command.arguments = {LEVIN_BINARY_DIR "/bin/matrix_program", tested.scenario, std::to_string(tested.ranks), folder.string()};
-  command.arguments.insert(command.arguments.end(), tested.parameters.begin(), tested.parameters.end());
-  if (tested.gloo) command.environment = {{"LEVIN_MATRIX_CONTROL_GROUP", "gloo"}};
-  command.limit = std::chrono::seconds(tested.limit);
-  command.copied = true;
+Command command_of(const Cell& cell, const std::filesystem::path& folder) {
+  Command command{
+      .arguments = {LEVIN_BINARY_DIR "/bin/matrix_program", cell.row.scenario, std::to_string(cell.ranks), folder.string()},
+      .limit = std::chrono::seconds(cell.row.limit),
+      .copied = true};
+  command.arguments.insert(command.arguments.end(), cell.row.parameters.begin(), cell.row.parameters.end());
+  if (cell.gloo) command.environment = {{"LEVIN_MATRIX_CONTROL_GROUP", "gloo"}};
   return command;
 }
 
-class Cases {
- public:
-  /// Adds a case on 2 and on 4 ranks; `sampled_ranks` of them (0: neither) is part of the sample.
-  void add(Case added, int sampled_ranks) {
-    for (const int ranks : {2, 4}) {
-      added.ranks = ranks;
-      added.sampled = ranks == sampled_ranks;
-      add_one(added);
-    }
-  }
-  void add_one(Case added) {
-    list_.push_back(added);
-    if (added.ranks != 2) return;
-    added.gloo = true;
-    added.sampled = added.sampled && turn_++ % 4 == 0;
-    list_.push_back(std::move(added));
-  }
-  const std::vector<Case>& list() const { return list_; }
-
- private:
-  int turn_ = 0;
-  std::vector<Case> list_;
-};
-
-void add_logging(Cases& cases) {
+void add_logging(std::vector<Row>& rows) {
   int turn = 0;
-  for (const char* who : {"guarded", "all"}) {
-    for (const char* sync_dist : {"unset", "true", "false"}) {
-      for (const char* rank_zero_only : {"false", "true"}) {
-        const bool guarded = std::string(who) == "guarded";
-        const std::string row = std::string("collected outputs logged ") +
-                                (guarded ? "inside is_global_zero()" : "on all ranks") + ", sync_dist " + sync_dist +
-                                ", rank_zero_only " + rank_zero_only;
-        cases.add({.row = row, .scenario = "collected_outputs", .parameters = {who, sync_dist, rank_zero_only}},
-                  turn++ % 2 == 0 ? 2 : 4);
+  const auto in_turn = [&turn] { return turn++ % 2 == 0 ? 2 : 4; };
+  for (const std::string who : {"guarded", "all"}) {
+    for (const std::string sync_dist : {"unset", "true", "false"}) {
+      for (const std::string rank_zero_only : {"false", "true"}) {
+        rows.push_back({"collected outputs logged " +
+                            std::string(who == "guarded" ? "inside is_global_zero()" : "on all ranks") + ", sync_dist " +
+                            sync_dist + ", rank_zero_only " + rank_zero_only,
+                        "collected_outputs",
+                        {who, sync_dist, rank_zero_only},
+                        in_turn()});
       }
     }
   }
-  for (const char* who : {"-1", "0", "1"}) {
-    for (const char* sync_dist : {"false", "true"}) {
-      for (const char* every : {"0", "3"}) {
-        const std::string row = std::string("monitors of a step's value, logged by ") +
-                                (who[0] == '-' ? "all ranks" : std::string("rank ") + who + " alone") + ", sync_dist " +
-                                sync_dist + ", log_every_n_steps " + every;
-        cases.add({.row = row, .scenario = "step_monitors", .parameters = {who, sync_dist, every}}, turn++ % 2 == 0 ? 2 : 4);
+  for (const std::string who : {"-1", "0", "1"}) {
+    for (const std::string sync_dist : {"false", "true"}) {
+      for (const std::string every : {"0", "3"}) {
+        rows.push_back({"monitors of a step's value, logged by " + (who == "-1" ? "all ranks" : "rank " + who + " alone") +
+                            ", sync_dist " + sync_dist + ", log_every_n_steps " + every,
+                        "step_monitors",
+                        {who, sync_dist, every},
+                        in_turn()});
       }
     }
   }
-  cases.add({.row = "log() in every hook, all ranks", .scenario = "every_hook", .parameters = {"-1"}}, 4);
-  cases.add({.row = "log() in every hook, rank 0 alone", .scenario = "every_hook", .parameters = {"0"}}, 0);
-  cases.add({.row = "log() in every hook, rank 1 alone", .scenario = "every_hook", .parameters = {"1"}}, 2);
-  cases.add({.row = "different keys, another order, some steps only", .scenario = "different_keys"}, 4);
-  cases.add({.row = "keys that come and go over epochs and ranks", .scenario = "keys_by_epoch"}, 2);
-  cases.add({.row = "NaN and infinity on one rank", .scenario = "not_finite"}, 2);
-  cases.add({.row = "1,000 keys on all ranks", .scenario = "thousand_keys", .parameters = {"-1"}}, 2);
-  cases.add({.row = "1,000 keys on rank 1 alone", .scenario = "thousand_keys", .parameters = {"1"}}, 4);
-  const std::vector<std::string> fickle = {"\"fickle\"", "logging_scenarios.cpp:", "training_step"};
-  cases.add({.row = "a key changes its options on all ranks",
-             .scenario = "options_change",
-             .parameters = {"-1"},
-             .status = 1,
-             .says = fickle},
-            2);
-  cases.add({.row = "a key changes its options on rank 1",
-             .scenario = "options_change",
-             .parameters = {"1"},
-             .status = 1,
-             .says = fickle},
-            4);
-  cases.add({.row = "ranks disagree about a key's options",
-             .scenario = "options_differ",
-             .status = 1,
-             .says = {"\"disputed\"", "logging_scenarios.cpp:"}},
-            2);
-  cases.add({.row = "a callback logs on one rank", .scenario = "callback_logs", .parameters = {"1"}}, 2);
-  cases.add({.row = "strict_logging, a key missing on one rank",
-             .scenario = "strict_logging",
-             .status = 1,
-             .says = {"strict_logging", "\"partial\"", "rank 1"}},
-            4);
+  const Texts fickle = {"\"fickle\"", "logging_scenarios.cpp:", "training_step"};
+  rows.insert(
+      rows.end(),
+      {{"log() in every hook, all ranks", "every_hook", {"-1"}, 4},
+       {"log() in every hook, rank 0 alone", "every_hook", {"0"}},
+       {"log() in every hook, rank 1 alone", "every_hook", {"1"}, 2},
+       {"different keys, another order, some steps only",
+        "different_keys",
+        {},
+        4,
+        {"log(\"once\") in training_step (logging_scenarios.cpp:"}},
+       {"keys that come and go over epochs and ranks", "keys_by_epoch", {}, 2},
+       {"NaN and infinity on one rank", "not_finite", {}, 2},
+       {"1,000 keys on all ranks", "thousand_keys", {"-1"}, 2},
+       {"1,000 keys on rank 1 alone", "thousand_keys", {"1"}, 4},
+       {"a key changes its options on all ranks", "options_change", {"-1"}, 2, fickle, 1},
+       {"a key changes its options on rank 1", "options_change", {"1"}, 4, fickle, 1},
+       {"ranks disagree about a key's options", "options_differ", {}, 2, {"\"disputed\"", "logging_scenarios.cpp:"}, 1},
+       {"a callback logs on one rank", "callback_logs", {"1"}, 2},
+       {"strict_logging, a key missing on one rank", "strict_logging", {}, 4, {"strict_logging", "\"partial\"", "rank 1"}, 1}});
 }
 
-void add_data(Cases& cases) {
-  cases.add_one({.row = "each rank seeds its own random numbers", .scenario = "seeded_by_rank", .ranks = 2, .sampled = true});
-  for (const char* known : {"known", "unknown"}) {
-    for (const char* accumulate : {"1", "3"}) {
-      const std::string how = std::string(" of ") + known + " length, accumulate " + accumulate;
-      cases.add_one({.row = "10 and 9 batches" + how,
-                     .scenario = "uneven_batches",
-                     .parameters = {"10,9", known, accumulate},
-                     .ranks = 2,
-                     .sampled = true});
-      cases.add_one(
-          {.row = "0 and 4 batches" + how, .scenario = "uneven_batches", .parameters = {"0,4", known, accumulate}, .ranks = 2});
-      cases.add_one({.row = "10, 9, 1 and 0 batches" + how,
-                     .scenario = "uneven_batches",
-                     .parameters = {"10,9,1,0", known, accumulate},
-                     .ranks = 4,
-                     .sampled = true});
+void add_data(std::vector<Row>& rows) {
+  /// On as many ranks as there are numbers in `counts`.
+  const auto add_counts = [&](const std::string& name, const std::string& scenario, const std::string& counts, Texts parameters,
+                              bool sampled, const Texts& says = {}, int status = 0) {
+    const int ranks = static_cast<int>(std::count(counts.begin(), counts.end(), ',')) + 1;
+    rows.push_back({name, scenario, std::move(parameters), sampled ? ranks : 0, says, status, 60, {ranks}});
+  };
+  add_counts("each rank seeds its own random numbers", "seeded_by_rank", "1,1", {}, true);
+  for (const std::string known : {"known", "unknown"}) {
+    const std::string length = known + " length";
+    for (const std::string accumulate : {"1", "3"}) {
+      const std::string how = " batches of " + length + ", accumulate " + accumulate;
+      add_counts("10 and 9" + how, "uneven_batches", "10,9", {"10,9", known, accumulate}, true);
+      add_counts("0 and 4" + how, "uneven_batches", "0,4", {"0,4", known, accumulate}, false);
+      add_counts("10, 9, 1 and 0" + how, "uneven_batches", "10,9,1,0", {"10,9,1,0", known, accumulate}, true);
     }
-    const std::string length = std::string(known) + " length";
-    cases.add_one(
-        {.row = "uneven validation of " + length, .scenario = "uneven_validation", .parameters = {"5,0", known}, .ranks = 2});
-    cases.add_one({.row = "uneven validation of " + length,
-                   .scenario = "uneven_validation",
-                   .parameters = {"10,9,1,0", known},
-                   .ranks = 4,
-                   .sampled = true});
-    cases.add({.row = "val_check_interval, uneven batches of " + length,
-               .scenario = "validation_inside_epoch",
-               .parameters = {known, "2"}},
-              2);
-    cases.add({.row = "val_check_interval as a time, uneven batches of " + length,
-               .scenario = "validation_inside_epoch",
-               .parameters = {known, "00:00:00:00"}},
-              4);
-    for (const auto& [counts, ranks] :
-         {std::pair("3,4", 2), std::pair("0,2", 2), std::pair("3,4,9,5", 4), std::pair("2,1,0,3", 4)}) {
-      Case manual{.row = std::string("manual optimization, ") + counts + " batches of " + length,
-                  .scenario = "manual_optimization",
-                  .parameters = {known, counts},
-                  .ranks = ranks,
-                  .sampled = ranks == 2};
-      if (std::string(counts).find('0') != std::string::npos) {
-        manual.status = 1;
-        manual.says = {"gives no batch on some rank"};
-      }
-      cases.add_one(std::move(manual));
+    for (const std::string counts : {"5,0", "10,9,1,0"}) {
+      add_counts("uneven validation of " + length, "uneven_validation", counts, {counts, known}, counts != "5,0");
     }
-    for (const auto& [counts, ranks] : {std::pair("1,0", 2), std::pair("0,0", 2), std::pair("0,1,0,2", 4)}) {
-      cases.add_one({.row = std::string("monitors and checkpoints, validation of ") + counts + " batches of " + length,
-                     .scenario = "monitored_uneven_validation",
-                     .parameters = {counts, known},
-                     .ranks = ranks,
-                     .sampled = ranks == 2});
+    rows.push_back({"val_check_interval, uneven batches of " + length, "validation_inside_epoch", {known, "2"}, 2});
+    rows.push_back(
+        {"val_check_interval as a time, uneven batches of " + length, "validation_inside_epoch", {known, "00:00:00:00"}, 4});
+    for (const std::string counts : {"3,4", "0,2", "3,4,9,5", "2,1,0,3"}) {
+      const bool fails = counts.find('0') != std::string::npos;
+      add_counts("manual optimization, " + counts + " batches of " + length, "manual_optimization", counts, {known, counts},
+                 counts.size() == 3, fails ? Texts{"gives no batch on some rank"} : Texts(), fails ? 1 : 0);
     }
-    for (const char* how : {"manual", "automatic"}) {
-      for (const char* batch : {"1", "3"}) {
-        cases.add(
-            {.row = std::string("skip_epoch() in training_step of batch ") + batch + " on one rank, " + how + ", " + length,
-             .scenario = "skip_in_training_step",
-             .parameters = {known, "1", batch, how}},
-            2);
+    for (const std::string counts : {"1,0", "0,0", "0,1,0,2"}) {
+      add_counts("monitors and checkpoints, validation of " + counts + " batches of " + length, "monitored_uneven_validation",
+                 counts, {counts, known}, counts.size() == 3);
+    }
+    for (const std::string how : {"manual", "automatic"}) {
+      for (const std::string batch : {"1", "3"}) {
+        rows.push_back({"skip_epoch() in training_step of batch " + batch + " on one rank, " + how + ", " + length,
+                        "skip_in_training_step",
+                        {known, "1", batch, how},
+                        2});
       }
     }
   }
-  cases.add({.row = "a last batch that leaves ranks without samples", .scenario = "uneven_samples", .parameters = {"26", "8"}},
-            4);
-  cases.add({.row = "a step without loss on one rank", .scenario = "step_without_loss", .parameters = {"1"}}, 2);
-  cases.add(
-      {.row = "a parameter unused on one rank, find_unused_parameters", .scenario = "unused_parameter", .parameters = {"true"}},
-      2);
-  cases.add({.row = "a parameter unused on one rank",
-             .scenario = "unused_parameter",
-             .parameters = {"false"},
-             .status = 1,
-             .says = {"gave no gradient to second", "find_unused_parameters: true"},
-             .limit = 10},
-            4);
-  cases.add({.row = "test, validate and predict with uneven ranks", .scenario = "uneven_evaluation"}, 4);
+  rows.insert(rows.end(), {{"a last batch that leaves ranks without samples", "uneven_samples", {"26", "8"}, 4},
+                           {"a step without loss on one rank", "step_without_loss", {"1"}, 2},
+                           {"a parameter unused on one rank, find_unused_parameters", "unused_parameter", {"true"}, 2},
+                           {"a parameter unused on one rank",
+                            "unused_parameter",
+                            {"false"},
+                            4,
+                            {"gave no gradient to second", "find_unused_parameters: true"},
+                            1,
+                            10},
+                           {"test, validate and predict with uneven ranks", "uneven_evaluation", {}, 4}});
 }
 
-void add_stopping(Cases& cases) {
-  const std::vector<std::string> hooks = words_in(
-      "on_train_epoch_start on_before_batch_transfer transfer_batch_to_device on_after_batch_transfer "
-      "on_train_batch_start training_step on_before_zero_grad optimizer_zero_grad on_before_backward backward "
-      "on_after_backward on_before_optimizer_step configure_gradient_clipping optimizer_step on_train_batch_end "
-      "on_train_epoch_end on_validation_model_zero_grad on_validation_model_eval on_validation_start "
-      "on_validation_epoch_start on_validation_batch_start validation_step on_validation_batch_end "
-      "on_validation_epoch_end on_validation_end");
-  const std::vector<std::string> of_callbacks = words_in(
-      "on_train_epoch_start on_train_batch_start on_before_zero_grad on_before_backward on_after_backward "
-      "on_before_optimizer_step on_train_batch_end on_train_epoch_end on_validation_start on_validation_batch_end "
-      "on_validation_epoch_end on_validation_end");
-  std::size_t turn = 0;
-  for (const std::string& hook : hooks) {
-    cases.add({.row = "stop() on one rank in " + hook, .scenario = "stop_in_hook", .parameters = {"M." + hook, "1"}},
-              turn++ % 4 == 0 ? 2 : 0);
+void add_stopping(std::vector<Row>& rows) {
+  int turn = 0;
+  for (const std::string& hook :
+       words_in("on_train_epoch_start on_before_batch_transfer transfer_batch_to_device on_after_batch_transfer "
+                "on_train_batch_start training_step on_before_zero_grad optimizer_zero_grad on_before_backward backward "
+                "on_after_backward on_before_optimizer_step configure_gradient_clipping optimizer_step on_train_batch_end "
+                "on_train_epoch_end on_validation_model_zero_grad on_validation_model_eval on_validation_start "
+                "on_validation_epoch_start on_validation_batch_start validation_step on_validation_batch_end "
+                "on_validation_epoch_end on_validation_end")) {
+    rows.push_back({"stop() on one rank in " + hook, "stop_in_hook", {"M." + hook, "1"}, turn++ % 4 == 0 ? 2 : 0});
   }
-  for (const std::string& hook : of_callbacks) {
-    cases.add(
-        {.row = "stop() on one rank in a callback's " + hook, .scenario = "stop_in_hook", .parameters = {"C." + hook, "0"}},
-        turn++ % 4 == 0 ? 4 : 0);
+  for (const std::string& hook :
+       words_in("on_train_epoch_start on_train_batch_start on_before_zero_grad on_before_backward on_after_backward "
+                "on_before_optimizer_step on_train_batch_end on_train_epoch_end on_validation_start on_validation_batch_end "
+                "on_validation_epoch_end on_validation_end")) {
+    rows.push_back({"stop() on one rank in a callback's " + hook, "stop_in_hook", {"C." + hook, "0"}, turn++ % 4 == 0 ? 4 : 0});
   }
-  cases.add({.row = "stop() costs no collective", .scenario = "stop_is_free"}, 2);
-  cases.add({.row = "every rank calls stop(), at another step", .scenario = "stops_of_all"}, 4);
-  cases.add({.row = "a stop that min_steps holds up, taken back", .scenario = "stop_taken_back"}, 2);
-  for (const char* known : {"known", "unknown"}) {
-    cases.add({.row = std::string("a callback skips an epoch's validation on one rank, ") + known + " length",
-               .scenario = "callback_skips_validation",
-               .parameters = {"1", known}},
-              2);
+  rows.insert(rows.end(), {{"stop() costs no collective", "stop_is_free", {}, 2},
+                           {"every rank calls stop(), at another step", "stops_of_all", {}, 4},
+                           {"a stop that min_steps holds up, taken back", "stop_taken_back", {}, 2}});
+  for (const std::string known : {"known", "unknown"}) {
+    rows.push_back({"a callback skips an epoch's validation on one rank, " + known + " length",
+                    "callback_skips_validation",
+                    {"1", known},
+                    2});
   }
 }
 
-void add_reading(Cases& cases) {
-  cases.add({.row = "rank 0 alone reads metrics, log_dir and getters in every hook",
-             .scenario = "one_rank_reads",
-             .parameters = {"0"}},
-            2);
-  cases.add({.row = "rank 1 alone reads metrics, log_dir and getters in every hook",
-             .scenario = "one_rank_reads",
-             .parameters = {"1"}},
-            4);
-  cases.add({.row = "a logger reads metrics on rank 0", .scenario = "logger_reads"}, 2);
+void add_reading(std::vector<Row>& rows) {
+  const std::string reads = " alone reads metrics, log_dir and getters in every hook";
+  rows.insert(rows.end(), {{"rank 0" + reads, "one_rank_reads", {"0"}, 2},
+                           {"rank 1" + reads, "one_rank_reads", {"1"}, 4},
+                           {"a logger reads metrics on rank 0", "logger_reads", {}, 2}});
 }
 
-void add_collectives(Cases& cases) {
+void add_collectives(std::vector<Row>& rows) {
   constexpr int kSeconds = 10;
   const std::string site = "collective_scenarios.cpp:";
-  const auto different = [&](const char* hook, const char* odd, const char* others, const char* who,
-                             std::vector<std::string> says, int sampled) {
-    const std::string row = std::string(odd) + " on rank " + who + ", " + others + " on others, in " + hook;
-    cases.add({.row = row,
-               .scenario = "collective",
-               .parameters = {hook, odd, others, who},
-               .status = 1,
-               .says = std::move(says),
-               .limit = kSeconds},
-              sampled);
+  const auto different = [&](const std::string& hook, const std::string& odd, const std::string& others, const std::string& who,
+                             const Texts& says, int sampled) {
+    rows.push_back({odd + " on rank " + who + ", " + others + " on others, in " + hook,
+                    "collective",
+                    {hook, odd, others, who},
+                    sampled,
+                    says,
+                    1,
+                    kSeconds});
   };
-  for (const char* operation : {"all_gather", "all_gather_large", "all_reduce", "broadcast", "barrier"}) {
-    const std::string name = std::string(operation).substr(0, std::string(operation).find("_large"));
+  for (const std::string operation : {"all_gather", "all_gather_large", "all_reduce", "broadcast", "barrier"}) {
+    const std::string name = operation.substr(0, operation.find("_large"));
     for (const char* who : {"0", "1"}) {
       different("training_step", operation, "nothing", who, {name, site, "gradient reduction"}, name == "barrier" ? 2 : 0);
     }
@@ -302,27 +229,27 @@ void add_collectives(Cases& cases) {
   different("training_step", "all_gather_type", "all_gather", "1", {"all_gather at " + site}, 0);
   different("training_step", "all_reduce_max", "all_reduce", "1", {"all_reduce(max) at " + site, "all_reduce(mean) at " + site},
             0);
-  for (const char* hook : {"on_fit_start", "on_train_start", "on_train_epoch_end", "on_validation_epoch_end",
-                           "on_validation_end", "on_test_epoch_end", "on_train_end", "on_fit_end", "teardown"}) {
-    const bool sampled = std::string(hook) == "on_validation_epoch_end" || std::string(hook) == "on_fit_end";
+  for (const std::string hook : {"on_fit_start", "on_train_start", "on_train_epoch_end", "on_validation_epoch_end",
+                                 "on_validation_end", "on_test_epoch_end", "on_train_end", "on_fit_end", "teardown"}) {
+    const bool sampled = hook == "on_validation_epoch_end" || hook == "on_fit_end";
     different(hook, "barrier", "nothing", "0", {"barrier 'here' at " + site}, sampled ? 2 : 0);
     different(hook, "all_gather", "nothing", "1", {"all_gather at " + site}, 0);
   }
-  for (const char* hook : {"training_step", "on_train_epoch_end", "on_validation_end", "on_fit_end"}) {
-    const bool sampled = std::string(hook) == "on_validation_end";
-    different(hook, "save_checkpoint", "nothing", "0", {"checkpoint"}, sampled ? 2 : 0);
+  for (const std::string hook : {"training_step", "on_train_epoch_end", "on_validation_end", "on_fit_end"}) {
+    different(hook, "save_checkpoint", "nothing", "0", {"checkpoint"}, hook == "on_validation_end" ? 2 : 0);
   }
-  cases.add({.row = "every rank calls every collective", .scenario = "collectives_of_all"}, 4);
-  cases.add({.row = "rank 0 throws while others wait in a barrier",
-             .scenario = "barrier_meets_exception",
-             .status = 1,
-             .says = {"rank 0 failed in training_step", "only rank 0 does this"},
-             .limit = kSeconds},
-            2);
+  rows.push_back({"every rank calls every collective", "collectives_of_all", {}, 4});
+  rows.push_back({"rank 0 throws while others wait in a barrier",
+                  "barrier_meets_exception",
+                  {},
+                  2,
+                  {"rank 0 failed in training_step", "only rank 0 does this"},
+                  1,
+                  kSeconds});
 }
 
-void add_setup(Cases& cases) {
-  const std::vector<std::pair<std::string, std::vector<std::string>>> differences = {
+void add_setup(std::vector<Row>& rows) {
+  const std::vector<std::pair<std::string, Texts>> differences = {
       {"option", {"accumulate_grad_batches: 1", "accumulate_grad_batches: 3"}},
       {"dirpath", {"ModelCheckpoint.dirpath", "elsewhere"}},
       {"dirpath_unset", {"ModelCheckpoint.dirpath"}},
@@ -336,63 +263,61 @@ void add_setup(Cases& cases) {
       {"parameter_type", {"layer.weight", "Double"}},
       {"parameter_frozen", {"layer.bias", "not trained"}},
       {"buffer_shape", {"buffer seen"}}};
-  std::size_t turn = 0;
+  int turn = 0;
   for (const auto& [difference, texts] : differences) {
-    std::vector<std::string> says = texts;
-    says.push_back("ank 1");
-    std::string row = difference;
-    std::replace(row.begin(), row.end(), '_', ' ');
-    const bool config = difference.rfind("parameter", 0) != 0 && difference != "buffer_shape";
-    cases.add({.row = "another " + row + " on one rank",
-               .scenario = "different_setup",
-               .parameters = {difference, "1"},
-               .status = config ? 2 : 1,
-               .says = says,
-               .lacks = {"step was taken"}},
-              turn++ % 2 == 0 ? 2 : 4);
+    Texts says = texts;
+    says.emplace_back("ank 1");
+    std::string name = difference;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    const bool config = !difference.starts_with("parameter") && difference != "buffer_shape";
+    rows.push_back({"another " + name + " on one rank",
+                    "different_setup",
+                    {difference, "1"},
+                    turn++ % 2 == 0 ? 2 : 4,
+                    says,
+                    config ? 2 : 1,
+                    60,
+                    {2, 4},
+                    {"step was taken"}});
   }
-  cases.add({.row = "the same set-up on all ranks",
-             .scenario = "different_setup",
-             .parameters = {"nothing", "1"},
-             .says = {"a training step was taken"}},
-            2);
+  rows.push_back({"the same set-up on all ranks", "different_setup", {"nothing", "1"}, 2, {"a training step was taken"}});
 }
 
-void add_writing(Cases& cases) {
-  for (const auto& [row, what] : {std::pair("a checkpoint that rank 0 cannot write", "checkpoint"),
-                                  std::pair("a log folder that rank 0 cannot make", "log")}) {
-    cases.add({.row = row,
-               .scenario = "unwritable",
-               .parameters = {what},
-               .status = 1,
-               .says = {"file/below", "levin: rank ", "rank 1 "},
-               .limit = 10},
-              2);
-  }
+void add_writing(std::vector<Row>& rows) {
+  const Texts says = {"file/below", "levin: rank ", "rank 1 "};
+  rows.push_back({"a checkpoint that rank 0 cannot write", "unwritable", {"checkpoint"}, 2, says, 1, 10});
+  rows.push_back({"a log folder that rank 0 cannot make", "unwritable", {"log"}, 2, says, 1, 10});
 }
 
-std::vector<Case> all_cases() {
-  Cases cases;
-  add_logging(cases);
-  add_data(cases);
-  add_stopping(cases);
-  add_reading(cases);
-  add_collectives(cases);
-  add_setup(cases);
-  add_writing(cases);
-  return cases.list();
+std::vector<Row> all_rows() {
+  std::vector<Row> rows;
+  for (const auto add : {add_logging, add_data, add_stopping, add_reading, add_collectives, add_setup, add_writing}) add(rows);
+  return rows;
+}
+
+std::vector<Cell> all_cells() {
+  std::vector<Cell> cells;
+  int turn = 0;
+  for (const Row& row : all_rows()) {
+    for (const int ranks : row.ranks) {
+      const bool sampled = ranks == row.sampled;
+      cells.push_back({row, ranks, /*gloo=*/false, sampled});
+      if (ranks == 2) cells.push_back({row, ranks, /*gloo=*/true, sampled && turn++ % 4 == 0});
+    }
+  }
+  return cells;
 }
 
 }  // namespace
 
 TEST_CASE("rows that docs/testing.md names are rows of the deadlock matrix") {
-  std::set<std::string> rows;
-  for (const Case& each : all_cases()) rows.insert(each.row);
-  const std::string page = levin::test::read_text(LEVIN_SOURCE_DIR "/docs/testing.md");
+  std::set<std::string> names;
+  for (const Row& row : all_rows()) names.insert(row.name);
+  const std::string page = read_text(LEVIN_SOURCE_DIR "/docs/testing.md");
   const std::regex named("row \"([^\n]+)\" \\|");
   int found = 0;
   for (std::sregex_iterator match(page.begin(), page.end(), named), end; match != end; ++match, ++found) {
-    CHECK(rows.count((*match)[1]) == 1);
+    CHECK(names.contains((*match)[1]));
   }
   CHECK(found > 10);
 }
@@ -400,19 +325,14 @@ TEST_CASE("rows that docs/testing.md names are rows of the deadlock matrix") {
 TEST_CASE("the deadlock matrix") {
   // Part of the name of cells ("different keys", "2 ranks, Gloo"), to run those alone.
   const char* only = std::getenv("LEVIN_MATRIX_ONLY");
-  MatrixReport report("Scenarios", "scenario");
-  for (const char* column : {"2 ranks", "4 ranks", "2 ranks, Gloo"}) report.add_column(column);
-  for (const Case& tested : all_cases()) {
-    const std::string column = std::to_string(tested.ranks) + " ranks" + (tested.gloo ? ", Gloo" : "");
-    const std::string name = tested.row + ", " + column;
-    const bool chosen = only != nullptr ? name.find(only) != std::string::npos : tested.sampled || MatrixReport::whole();
+  for (const Cell& cell : all_cells()) {
+    const bool chosen = only != nullptr ? cell.str().find(only) != std::string::npos : cell.sampled || is_whole_matrix();
     if (!chosen) continue;
-    TemporaryFolder folder;
-    const auto outcome = levin::test::run(command_of(tested, folder.path()));
-    const std::string wrong = verdict(tested, outcome, folder.path());
-    INFO(name << "\n" << outcome.text());
-    CHECK(wrong == "");
-    report.add(tested.row, column, wrong.empty());
+    const TemporaryFolder folder;
+    const Outcome outcome = run(command_of(cell, folder.path()));
+    INFO(cell.str() << "\n" << outcome.text());
+    CHECK(verdict(cell, outcome, folder.path()) == "");
   }
-  if (MatrixReport::whole() && only == nullptr) report.write();
 }
+
+}  // namespace levin::test

@@ -8,63 +8,72 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/file_text.h"
 #include "support/temporary_folder.h"
 
+namespace levin::test {
+namespace {
+
+/// The file that torchrun names.
+struct ErrorFile {
+  explicit ErrorFile(const std::filesystem::path& file) : path(file) { setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1); }
+  ~ErrorFile() { unsetenv("TORCHELASTIC_ERROR_FILE"); }
+  ErrorFile(const ErrorFile&) = delete;
+  ErrorFile& operator=(const ErrorFile&) = delete;
+  nlohmann::json message() const { return nlohmann::json::parse(read_text(path)).at("message"); }
+  std::int64_t seconds() const { return std::stoll(message().at("extraInfo").at("timestamp").get<std::string>()); }
+
+  std::filesystem::path path;
+};
+
+constexpr Whereabouts kStep{Stage::kTrain, Hook::kTrainingStep, 1, 7};
+
+}  // namespace
+
 TEST_CASE("a failure is written in torchrun's format to the file that torchrun names") {
-  const auto path = std::filesystem::temp_directory_path() / ("levin_error_file_" + std::to_string(std::rand()) + ".json");
-  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
-  levin::write_error_file({2, {levin::Stage::kTrain, levin::Hook::kTrainingStep, 1, 7}, "bad \"batch\"\n\xff"});
-  unsetenv("TORCHELASTIC_ERROR_FILE");
-  const auto content = nlohmann::json::parse(std::ifstream(path));
-  const std::string message = content["message"]["message"];
+  const TemporaryFolder folder;
+  const ErrorFile file(folder / "error.json");
+  write_error_file({2, kStep, "bad \"batch\"\n\xff"});
+  const std::string message = file.message().at("message");
   CHECK_THAT(message, Catch::StartsWith("rank 2 failed in training_step (train, epoch 1, step 7): bad \"batch\"\n"));
-  CHECK(content["message"]["extraInfo"]["py_callstack"] == message);
-  CHECK(std::stoll(content["message"]["extraInfo"]["timestamp"].get<std::string>()) > 1'600'000'000);
-  std::filesystem::remove(path);
+  CHECK(file.message().at("extraInfo").at("py_callstack") == message);
+  CHECK(file.seconds() > 1'600'000'000);
 }
 
 TEST_CASE("what another rank's failure entails is dated after it, and left out where ranks share one file") {
-  const auto path = std::filesystem::temp_directory_path() / ("levin_error_file_" + std::to_string(std::rand()) + ".json");
-  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
-  const levin::FailureRecord cause{2, {levin::Stage::kTrain, levin::Hook::kTrainingStep, 1, 7}, "bad batch"};
-  levin::write_error_file(cause);
-  const auto first = nlohmann::json::parse(std::ifstream(path));
+  const TemporaryFolder folder;
+  const ErrorFile file(folder / "error.json");
+  const FailureRecord cause{2, kStep, "bad batch"};
+  write_error_file(cause);
+  const std::string first = read_text(file.path);
+  const std::int64_t begin = file.seconds();
   setenv("LEVIN_LAUNCHED", "1", 1);
-  levin::write_consequence_file("rank 0 ended", cause);
-  CHECK(nlohmann::json::parse(std::ifstream(path)) == first);
+  write_consequence_file("rank 0 ended", cause);
   unsetenv("LEVIN_LAUNCHED");
-  levin::write_consequence_file("rank 0 ended", cause);
-  unsetenv("TORCHELASTIC_ERROR_FILE");
-  const auto content = nlohmann::json::parse(std::ifstream(path));
-  CHECK(content["message"]["message"] == "rank 0 ended\nrank 2 failed in training_step (train, epoch 1, step 7): bad batch");
-  const auto seconds = [](const nlohmann::json& file) {
-    return std::stoll(file["message"]["extraInfo"]["timestamp"].get<std::string>());
-  };
-  CHECK(seconds(content) >= seconds(first) + 2);
-  std::filesystem::remove(path);
+  CHECK(read_text(file.path) == first);
+  write_consequence_file("rank 0 ended", cause);
+  CHECK(file.message().at("message") == "rank 0 ended\nrank 2 failed in training_step (train, epoch 1, step 7): bad batch");
+  CHECK(file.seconds() >= begin + 2);
 }
 
 TEST_CASE("a link that another user laid beside the file is not followed") {
-  const levin::test::TemporaryFolder folder;
-  const std::filesystem::path path = folder / "error.json";
+  const TemporaryFolder folder;
+  const ErrorFile file(folder / "error.json");
   std::ofstream(folder / "victim") << "mine";
-  std::filesystem::create_symlink(folder / "victim", path.string() + "." + std::to_string(gettid()));
-  std::filesystem::create_symlink(folder / "victim", path);
-  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
-  levin::write_error_file({0, {}, "x"});
-  unsetenv("TORCHELASTIC_ERROR_FILE");
-  std::string victim;
-  std::getline(std::ifstream(folder / "victim"), victim);
-  CHECK(victim == "mine");
-  CHECK_FALSE(std::filesystem::is_symlink(path));
-  CHECK(nlohmann::json::parse(std::ifstream(path)).contains("message"));
+  for (const std::string& link : {file.path.string(), file.path.string() + "." + std::to_string(gettid())}) {
+    std::filesystem::create_symlink(folder / "victim", link);
+  }
+  write_error_file({0, {}, "x"});
+  CHECK(read_text(folder / "victim") == "mine");
+  CHECK_FALSE(std::filesystem::is_symlink(file.path));
+  CHECK(file.message().contains("message"));
 }
 
 TEST_CASE("without the variable, or with a path that cannot be written, a failure is no second failure") {
   unsetenv("TORCHELASTIC_ERROR_FILE");
-  levin::write_error_file({0, {}, "x"});
-  setenv("TORCHELASTIC_ERROR_FILE", "/nonexistent/folder/error.json", 1);
-  levin::write_error_file({0, {}, "x"});
-  unsetenv("TORCHELASTIC_ERROR_FILE");
-  SUCCEED();
+  CHECK_NOTHROW(write_error_file({0, {}, "x"}));
+  const ErrorFile nowhere("/nonexistent/folder/error.json");
+  CHECK_NOTHROW(write_error_file({0, {}, "x"}));
 }
+
+}  // namespace levin::test

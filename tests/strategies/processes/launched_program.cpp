@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "levin/core/base/error.h"
@@ -71,7 +73,15 @@ struct World {
   std::abort();
 }
 
-using Scenario = int (*)(World&);
+using Scenario = std::function<int(World&)>;
+
+/// Rank 1 does this, while the others meet.
+Scenario on_rank_1(Scenario does) {
+  return [does = std::move(does)](World& world) {
+    world.begin_run();
+    return world.rank() == 1 ? does(world) : world.sum(1);
+  };
+}
 
 const std::map<std::string, Scenario> kScenarios = {
     {"sum",
@@ -94,33 +104,13 @@ const std::map<std::string, Scenario> kScenarios = {
        }
        return world.segment->descriptor() > 2 && world.sum(1) == world.group.size() ? 0 : 1;
      }},
-    {"exit_3",
-     [](World& world) -> int {
-       world.begin_run();
-       if (world.rank() == 1) _exit(3);
-       return world.sum(1);
-     }},
-    {"exit_0",
-     [](World& world) -> int {
-       world.begin_run();
-       if (world.rank() == 1) _exit(0);
-       return world.sum(1);
-     }},
-    {"throw",
-     [](World& world) -> int {
-       world.begin_run();
-       if (world.rank() == 1) {
-         world.board->report_failure({1, world.board->own_whereabouts(), "loss is not finite"});
-         return 1;
-       }
-       return world.sum(1);
-     }},
-    {"kill",
-     [](World& world) -> int {
-       world.begin_run();
-       if (world.rank() == 1) raise(SIGKILL);
-       return world.sum(1);
-     }},
+    {"exit_3", on_rank_1([](World&) -> int { _exit(3); })},
+    {"exit_0", on_rank_1([](World&) -> int { _exit(0); })},
+    {"kill", on_rank_1([](World&) { return raise(SIGKILL); })},
+    {"throw", on_rank_1([](World& world) {
+       world.board->report_failure({1, world.board->own_whereabouts(), "loss is not finite"});
+       return 1;
+     })},
     {"abort_while_others_loop",
      [](World& world) -> int {
        const levin::FailureWatch watch(world.board, {});

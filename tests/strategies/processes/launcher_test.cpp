@@ -142,40 +142,26 @@ TEST_CASE("closed standard descriptors are never taken for the memory that ranks
 
 // How the run ends when a rank fails, dies or stands still.
 
-TEST_CASE("a rank that leaves the run with status 0 is a failure too") {
-  Launched program("exit_0", 2);
-  CHECK(program.wait(std::chrono::seconds(20)) == 1);
-  CHECK(program.count(
-            "levin: rank 1 failed in training_step (train, epoch 2, step 31): its process ended with exit status 0 in the "
-            "middle of the run") == 1);
-}
-
-TEST_CASE("what the failing rank reported is what the launcher and the waiting ranks say") {
-  Launched program("throw", 2);
-  CHECK(program.wait(std::chrono::seconds(20)) == 1);
-  const std::string record = "rank 1 failed in training_step (train, epoch 2, step 31): loss is not finite";
-  CHECK(program.count("levin: " + record) == 1);
-  CHECK(program.count("rank 0 throws: " + record) == 1);
-}
-
-TEST_CASE("a rank killed in the middle of an exchange ends the run with 128 + signal") {
-  Launched program("kill", 4);
-  CHECK(program.wait(std::chrono::seconds(20)) == 128 + SIGKILL);
-  CHECK(program.count("levin: rank 1 failed in training_step (train, epoch 2, step 31): its process was killed by signal 9") ==
-        1);
-}
-
-TEST_CASE("ranks in an endless loop are ended by their watch when another rank aborts") {
-  Launched program("abort_while_others_loop", 2);
-  CHECK(program.wait(std::chrono::seconds(20)) == 128 + SIGABRT);
-  CHECK(program.count("levin:   rank 0 ended in training_step (train, epoch 2, step 30), because rank 1 failed in ") == 1);
-  CHECK(program.count("rank 0 ") == 1);  // the launcher does not say it again
-}
-
-TEST_CASE("ranks that cannot act are killed by the launcher") {
-  Launched program("abort_while_others_are_stopped", 2);
-  CHECK(program.wait(std::chrono::seconds(20)) == 128 + SIGABRT);
-  CHECK(program.count("levin:   rank 0 did not end within 3 s and was killed") == 1);
+TEST_CASE("the run ends with the status of the rank that failed, and says which one it was, where, and what the others did") {
+  using Lines = std::vector<std::string>;
+  const std::string rank_1 = "rank 1 failed in training_step (train, epoch 2, step 31): ";
+  const std::string calls = "ranks met in different calls:\n  rank 0: barrier at a.cpp:1\n  rank 1: all_gather at b.cpp:2";
+  const auto [scenario, ranks, status, lines] = GENERATE_COPY(table<std::string, int, int, Lines>({
+      {"exit_0", 2, 1, {"levin: " + rank_1 + "its process ended with exit status 0 in the middle of the run"}},
+      {"throw", 2, 1, {"levin: " + rank_1 + "loss is not finite", "rank 0 throws: " + rank_1 + "loss is not finite"}},
+      {"kill", 4, 128 + SIGKILL, {"levin: " + rank_1 + "its process was killed by signal 9"}},
+      // Ranks in an endless loop are ended by their watch, and the launcher does not say it again.
+      {"abort_while_others_loop",
+       2,
+       128 + SIGABRT,
+       {"levin:   rank 0 ended in training_step (train, epoch 2, step 30), because rank 1 failed in ", "rank 0 "}},
+      // Ranks that cannot act are killed by the launcher.
+      {"abort_while_others_are_stopped", 2, 128 + SIGABRT, {"levin:   rank 0 did not end within 3 s and was killed"}},
+      {"two_calls", 2, 1, {"rank 0 throws: " + calls, "rank 1 throws: " + calls}},
+  }));
+  Launched program(scenario, ranks);
+  CHECK(program.wait(std::chrono::seconds(20)) == status);
+  for (const std::string& line : lines) CHECK(program.count(line) == 1);
 }
 
 TEST_CASE("a stopped rank gives one table of where the ranks are, and then the end of the run") {
@@ -189,15 +175,6 @@ TEST_CASE("a stopped rank gives one table of where the ranks are, and then the e
   CHECK(output.find("training_step (train, epoch 2, step 31)", report) != std::string::npos);
   CHECK(program.count("has waited 1 s in the step boundary") == 1);
   CHECK(program.count("(timeout_seconds). Ranks are:") >= 1);
-}
-
-TEST_CASE("ranks in different calls all end with both calls in the error") {
-  Launched program("two_calls", 2);
-  CHECK(program.wait(std::chrono::seconds(20)) == 1);
-  for (const char* rank : {"rank 0 throws: ", "rank 1 throws: "}) {
-    CHECK(program.count(std::string(rank) + "ranks met in different calls:\n  rank 0: barrier at a.cpp:1\n  rank 1: "
-                                            "all_gather at b.cpp:2") == 1);
-  }
 }
 
 TEST_CASE("a killed rank ends the others while the launcher is stopped, and the launcher tells how it ended") {

@@ -46,8 +46,8 @@ struct Rank {
         board(std::make_shared<SharedMemoryStatusBoard>(segment, rank)),
         collectives(SharedFile::open_at(memory), segment, board, timeout_seconds) {}
   int number() const { return collectives.rank(); }
-  SharedMemoryCollectives::Values values(Ints& ints, SharedMemoryCollectives::Combine combine = add_ints) {
-    return {std::as_writable_bytes(std::span(ints)), sizeof(std::int32_t), combine};
+  SharedMemoryCollectives::Values values(Ints& ints) {
+    return {std::as_writable_bytes(std::span(ints)), sizeof(std::int32_t), add_ints};
   }
   std::shared_ptr<RunSegment> segment;
   std::shared_ptr<SharedMemoryStatusBoard> board;
@@ -161,23 +161,6 @@ TEST_CASE("collectives of any kind and size give what every rank should have, ma
     });
     CHECK(wrong == 0);
     CHECK(errors == no_errors(ranks));
-  }
-}
-
-TEST_CASE("values are combined in the order of ranks, whichever rank combines them") {
-  for (const std::size_t size : {std::size_t{10}, std::size_t{30000}}) {
-    std::atomic<int> wrong{0};
-    run_ranks(4, [&](Rank& rank) {
-      Ints mine(size, rank.number() + 1);
-      rank.collectives.all_reduce(rank.values(mine, append_digits), "all_reduce");
-      wrong += mine != Ints(size, 1234);
-      std::vector<Ints> parts(4, Ints(size, rank.number() + 1));
-      std::vector<const std::byte*> places;
-      for (const Ints& part : parts) places.push_back(std::as_bytes(std::span(part)).data());
-      rank.collectives.reduce_scatter(places, rank.values(mine, append_digits), "reduce_scatter");
-      wrong += mine != Ints(size, 1234);
-    });
-    CHECK(wrong == 0);
   }
 }
 
@@ -299,7 +282,7 @@ SharedMemoryCollectives::Values digits_of(Ints& ints) {
 
 }  // namespace
 
-TEST_CASE("ranks of one host among several reduce among themselves, each at its place") {
+TEST_CASE("ranks of one host among several reduce among themselves, in the order of ranks, each at its place") {
   std::atomic<int> wrong{0};
   const auto errors = OnHost().run_all([&](int rank, SharedMemoryCollectives& collectives) {
     wrong += collectives.rank() != rank - OnHost::kFirst || collectives.size() != OnHost::kOnHost;

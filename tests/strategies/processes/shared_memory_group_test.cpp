@@ -18,6 +18,9 @@
 
 using namespace levin;
 
+using testing::GroupFault;
+using testing::GroupProgram;
+
 namespace {
 
 /// One rank of a run whose ranks are threads.
@@ -47,33 +50,7 @@ std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank&)>& 
   });
 }
 
-std::byte content(int rank, std::size_t round, std::size_t index) {
-  return static_cast<std::byte>(static_cast<std::size_t>(rank) * 31 + round * 7 + index * 3);
-}
-
 }  // namespace
-
-TEST_CASE("all_gather gives every rank's bytes in the order of ranks, of any size, many times") {
-  const std::vector<std::size_t> sizes = {8, 0, 1, 100, kChunkBytes, kChunkBytes + 1, 3 * kChunkBytes, 5};
-  for (const int ranks : {1, 2, 3, 5}) {
-    std::atomic<int> wrong{0};
-    const auto errors = run_ranks(ranks, [&](Rank& rank) {
-      for (std::size_t round = 0; round < 200; ++round) {
-        const std::size_t size = round < 160 ? 16 : sizes[round % sizes.size()];
-        std::vector<std::byte> mine(size);
-        for (std::size_t i = 0; i < size; ++i) mine[i] = content(rank.group.rank(), round, i);
-        const auto all = rank.gather(mine);
-        for (int peer = 0; peer < ranks; ++peer) {
-          for (std::size_t i = 0; i < size; ++i) {
-            wrong += all[static_cast<std::size_t>(peer) * size + i] != content(peer, round, i);
-          }
-        }
-      }
-    });
-    CHECK(wrong == 0);
-    CHECK(errors == test::no_errors(ranks));
-  }
-}
 
 TEST_CASE("ranks that come with different sizes or to different calls all get one error that names each call") {
   const auto sizes = run_ranks(3, [](Rank& rank) {
@@ -97,9 +74,7 @@ TEST_CASE("ranks that come with different sizes or to different calls all get on
   CHECK(calls[0] == "ranks met in different calls:\n  rank 0: barrier at a.cpp:1\n  rank 1: frame");
 }
 
-TEST_CASE("gather and broadcast give what they promise, with parts of any length, between calls of every kind") {
-  using testing::GroupFault;
-  using testing::GroupProgram;
+TEST_CASE("calls of every kind give what they promise, with parts of any length, many in a row") {
   for (const int ranks : {1, 2, 5}) {
     for (const std::size_t unit : {std::size_t{1}, kChunkBytes / 4}) {
       for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -112,8 +87,6 @@ TEST_CASE("gather and broadcast give what they promise, with parts of any length
 }
 
 TEST_CASE("ranks in different operations, or in a broadcast of different ranks, all get one error that names each") {
-  using testing::GroupFault;
-  using testing::GroupProgram;
   for (const auto fault : {GroupFault::kOtherOperation, GroupFault::kOtherRoot, GroupFault::kOtherWhat, GroupFault::kTooLong}) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       const GroupProgram program(seed, 3, fault, 1000);
@@ -126,9 +99,7 @@ TEST_CASE("ranks in different operations, or in a broadcast of different ranks, 
   }
 }
 
-TEST_CASE("a rank that fails before a gather or a broadcast ends it on all others") {
-  using testing::GroupFault;
-  using testing::GroupProgram;
+TEST_CASE("a rank that fails before a call of any kind ends it on all others, and only the first failure counts") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const GroupProgram program(seed, 3, GroupFault::kDies);
     const auto errors = run_ranks(3, [&](Rank& rank) {
@@ -138,6 +109,7 @@ TEST_CASE("a rank that fails before a gather or a broadcast ends it on all other
         throw;
       } catch (const std::runtime_error& death) {
         rank.board->report_failure({rank.group.rank(), {Stage::kTrain, Hook::kTrainingStep, 0, 3}, death.what()});
+        rank.board->report_failure({rank.group.rank(), {}, "a later one"});
       }
     });
     for (int rank = 0; rank < 3; ++rank) {
@@ -148,21 +120,6 @@ TEST_CASE("a rank that fails before a gather or a broadcast ends it on all other
       CHECK(errors[static_cast<std::size_t>(rank)] == expected);
     }
   }
-}
-
-TEST_CASE("a rank that waits learns of another rank's failure") {
-  const auto errors = run_ranks(3, [](Rank& rank) {
-    if (rank.group.rank() == 1) {
-      rank.board->report_failure({1, {Stage::kTrain, Hook::kTrainingStep, 0, 3}, "boom"});
-      rank.board->report_failure({1, {}, "only the first failure counts"});
-      return;
-    }
-    const std::vector<std::byte> mine(8);
-    rank.gather(mine);
-  });
-  CHECK(errors[0] == "rank 1 failed in training_step (train, epoch 0, step 3): boom");
-  CHECK(errors[1].empty());
-  CHECK(errors[2] == errors[0]);
 }
 
 TEST_CASE("an error that only tells what was written down is no failure of its own, in every later call too") {

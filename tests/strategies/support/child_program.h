@@ -1,11 +1,9 @@
 #pragma once
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -15,79 +13,44 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "support/copied_program.h"
+#include "support/file_text.h"
 #include "support/patience.h"
+#include "support/program.h"
 
 namespace levin_test {
 
 enum class How { kExecuted, kCopied };
 
 /// A program started by a test, with its output in a file. It is killed when it does not end in time, and when the test ends.
-/// What it has said is shown with whatever fails after wait(). One that calls become_copy() may be a copy of a loaded one.
+/// What it has said is shown with whatever fails after wait().
 class ChildProgram {
  public:
-  using Environment = std::vector<std::pair<std::string, std::string>>;
+  using Environment = levin::test::Environment;
 
-  ChildProgram(std::vector<std::string> arguments, const Environment& environment = {}, How how = How::kExecuted) {
-    for (const std::string& argument : arguments) command_ += argument + " ";
-    char name[] = "/tmp/levin_child_XXXXXX";
-    const int output = mkstemp(name);
-    path_ = name;
-    if (how == How::kCopied) {
-      copy_.emplace(levin::test::Start{std::move(arguments), std::filesystem::current_path().string(), whole(environment),
-                                       output, output});
-      process_ = copy_->process();
-      close(output);
-      return;
-    }
-    process_ = fork();
-    if (process_ == 0) {
-      setpgid(0, 0);
-      dup2(output, STDOUT_FILENO);
-      dup2(output, STDERR_FILENO);
-      for (const auto& [variable, value] : environment) setenv(variable.c_str(), value.c_str(), 1);
-      std::vector<char*> pointers;
-      for (std::string& argument : arguments) pointers.push_back(argument.data());
-      pointers.push_back(nullptr);
-      execv(pointers[0], pointers.data());
-      _exit(126);
-    }
+  explicit ChildProgram(const levin::test::Command& command) {
+    for (const std::string& argument : command.arguments) command_ += argument + " ";
+    const int output = mkstemp(path_.data());
+    started_.emplace(command, output, output);
     close(output);
   }
-  ~ChildProgram() {
-    if (!ended_) {
-      kill(process_, SIGKILL);
-      if (copy_) {
-        copy_->wait();
-      } else {
-        waitpid(process_, nullptr, 0);
-      }
-    }
-    std::filesystem::remove(path_);
-  }
+  ChildProgram(std::vector<std::string> arguments, const Environment& environment = {}, How how = How::kExecuted)
+      : ChildProgram({.arguments = std::move(arguments), .environment = environment, .copied = how == How::kCopied}) {}
+  ~ChildProgram() { std::filesystem::remove(path_); }
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
 
-  pid_t process() const { return process_; }
-  void send(int signal) const { kill(process_, signal); }
-  std::string output() const {
-    std::ifstream file(path_);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
+  pid_t process() const { return started_->process(); }
+  void send(int signal) const { kill(process(), signal); }
+  std::string output() const { return levin::test::read_text(path_); }
 
-  /// The exit status, 128 + signal for a death by signal, and -1, with the program killed, when it did not end in time.
+  /// The exit status, 128 + signal for a death by signal, and -1 when it did not end in time.
   int wait(std::chrono::seconds limit = std::chrono::seconds(30)) {
-    const auto most = levin::test::patience(limit);
-    const std::optional<int> ended = copy_ ? copy_->wait(most) : wait_for_child(most);
+    const std::optional<int> status = started_->wait(levin::test::patience(limit));
     said_.emplace(Catch::MessageBuilder("INFO", CATCH_INTERNAL_LINEINFO, Catch::ResultWas::Info) << command_ << "\n"
                                                                                                  << output());
-    if (!ended) return -1;
-    ended_ = true;
-    const int status = *ended;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return status.value_or(-1);
   }
   /// Waits until the output holds `text` so many times.
   bool wait_for_output(const std::string& text, int times = 1, std::chrono::seconds limit = std::chrono::seconds(30)) const {
@@ -98,12 +61,7 @@ class ChildProgram {
     }
     return false;
   }
-  int count(const std::string& text) const {
-    const std::string all = output();
-    int found = 0;
-    for (std::size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) ++found;
-    return found;
-  }
+  int count(const std::string& text) const { return levin::test::count(output(), text); }
   /// The numbers that stand right after each occurrence of `text`.
   std::vector<int> numbers_after(const std::string& text) const {
     const std::string all = output();
@@ -113,35 +71,20 @@ class ChildProgram {
     }
     return numbers;
   }
+  /// The texts after "name " at the beginning of lines.
+  std::vector<std::string> values(const std::string& name) const {
+    std::vector<std::string> found;
+    for (const std::string& line : levin::test::lines_of(output())) {
+      if (line.starts_with(name + " ")) found.push_back(line.substr(name.size() + 1));
+    }
+    return found;
+  }
 
  private:
-  /// This process's variables, but for those that are given.
-  static std::vector<std::string> whole(const Environment& given) {
-    std::vector<std::string> variables;
-    for (char** variable = environ; *variable != nullptr; ++variable) {
-      const std::string text = *variable;
-      const auto is_it = [&](const auto& one) { return text.starts_with(one.first + "="); };
-      if (std::none_of(given.begin(), given.end(), is_it)) variables.push_back(text);
-    }
-    for (const auto& [name, value] : given) variables.push_back(name + "=" + value);
-    return variables;
-  }
-  std::optional<int> wait_for_child(std::chrono::milliseconds limit) const {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    int status = 0;
-    while (waitpid(process_, &status, WNOHANG) == 0) {
-      if (std::chrono::steady_clock::now() > deadline) return std::nullopt;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return status;
-  }
-
-  std::optional<levin::test::CopiedProgram> copy_;
-  pid_t process_ = 0;
-  bool ended_ = false;
-  std::optional<Catch::ScopedMessage> said_;
+  std::string path_ = "/tmp/levin_child_XXXXXX";
   std::string command_;
-  std::string path_;
+  std::optional<levin::test::Started> started_;
+  std::optional<Catch::ScopedMessage> said_;
 };
 
 /// True when none of the processes is there any more, or only as a zombie, within the limit.

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,16 +14,6 @@ struct Distributed : ChildProgram {
   Distributed(const std::string& scenario, int ranks, const std::string& control_group = "auto")
       : ChildProgram({LEVIN_BINARY_DIR "/bin/strategies_distributed_program", scenario, std::to_string(ranks), control_group},
                      {{"OMP_NUM_THREADS", "1"}}, How::kCopied) {}
-
-  /// The texts after "name " at the beginning of lines.
-  std::vector<std::string> values(const std::string& name) const {
-    std::vector<std::string> found;
-    std::istringstream lines(output());
-    for (std::string line; std::getline(lines, line);) {
-      if (line.rfind(name + " ", 0) == 0) found.push_back(line.substr(name.size() + 1));
-    }
-    return found;
-  }
 };
 
 inline constexpr auto kLimit = std::chrono::seconds(60);

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <tuple>
 #include <vector>
@@ -41,6 +42,30 @@ inline at::Tensor all_reduced(Backend& backend, const at::Tensor& tensor, c10d::
   options.reduceOp = op;
   backend->allreduce(tensors, options)->wait();
   return tensors[0];
+}
+
+/// What a backend reduces otherwise than numbers of 64 bits would be, of each type, operation and size, in words. `tolerance`:
+/// of a type that has fractions.
+inline std::vector<std::string> wrong_reductions(Backend& backend, const std::vector<std::int64_t>& sizes,
+                                                 double (*tolerance)(at::ScalarType)) {
+  using Op = c10d::ReduceOp;
+  std::vector<std::string> wrong;
+  for (const at::ScalarType type : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kByte, torch::kChar,
+                                    torch::kShort, torch::kInt, torch::kLong, torch::kBool}) {
+    for (const Op::RedOpType op : {Op::SUM, Op::AVG, Op::PRODUCT, Op::MIN, Op::MAX}) {
+      if (op == Op::AVG && !c10::isFloatingType(type)) continue;
+      for (const std::int64_t size : sizes) {
+        const at::Tensor result = all_reduced(backend, given(backend->getRank(), type, size), op);
+        const at::Tensor wanted = expected(op, backend->getSize(), type, size);
+        const double most = c10::isFloatingType(type) ? tolerance(type) : 0;
+        const bool same =
+            result.scalar_type() == type && torch::allclose(result.to(torch::kDouble), wanted.to(torch::kDouble), most, most);
+        if (!same)
+          wrong.push_back(std::string(c10::toString(type)) + ", operation " + std::to_string(op) + ", " + std::to_string(size));
+      }
+    }
+  }
+  return wrong;
 }
 
 }  // namespace levin::test
