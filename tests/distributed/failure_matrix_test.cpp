@@ -9,6 +9,7 @@
 
 #include "distributed/failure_run.h"
 #include "support/file_text.h"
+#include "support/matrix_report.h"
 #include "support/temporary_folder.h"
 #include "support/whole_matrix.h"
 
@@ -94,6 +95,7 @@ std::vector<FailureCase> sample() {
 /// What goes wrong, in words. Several runs at once: those that stall mostly wait.
 std::string problems_of_all(const std::vector<FailureCase>& cases) {
   std::string problems;
+  MatrixReport report("Failures", "hook");
   std::mutex mutex;
   std::atomic<std::size_t> next{0};
   std::vector<std::thread> workers;
@@ -109,11 +111,14 @@ std::string problems_of_all(const std::vector<FailureCase>& cases) {
         }
         const std::lock_guard lock(mutex);
         for (const std::string& problem : found) problems += cases[index].str() + ": " + problem + "\n";
+        report.add((cases[index].entry == "fit" ? "" : cases[index].entry + ": ") + cases[index].place, cases[index].manner,
+                   found.empty());
         if (is_whole_matrix() && !found.empty()) std::cerr << cases[index].str() << ": " << found.front() << std::endl;
       }
     });
   }
   for (std::thread& worker : workers) worker.join();
+  if (is_whole_matrix()) report.write();
   return problems;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "support/file_text.h"
+#include "support/matrix_report.h"
 #include "support/program.h"
 #include "support/temporary_folder.h"
 #include "support/whole_matrix.h"
@@ -33,7 +34,8 @@ struct Cell {
   int ranks;
   bool gloo;
   bool sampled;
-  std::string str() const { return row.name + ", " + std::to_string(ranks) + " ranks" + (gloo ? ", Gloo" : ""); }
+  std::string column() const { return std::to_string(ranks) + " ranks" + (gloo ? ", Gloo" : ""); }
+  std::string str() const { return row.name + ", " + column(); }
 };
 
 /// What is wrong with a finished run; empty when nothing is.
@@ -325,14 +327,18 @@ TEST_CASE("rows that docs/testing.md names are rows of the deadlock matrix") {
 TEST_CASE("the deadlock matrix") {
   // Part of the name of cells ("different keys", "2 ranks, Gloo"), to run those alone.
   const char* only = std::getenv("LEVIN_MATRIX_ONLY");
+  MatrixReport report("Scenarios", "scenario");
   for (const Cell& cell : all_cells()) {
     const bool chosen = only != nullptr ? cell.str().find(only) != std::string::npos : cell.sampled || is_whole_matrix();
     if (!chosen) continue;
     const TemporaryFolder folder;
     const Outcome outcome = run(command_of(cell, folder.path()));
     INFO(cell.str() << "\n" << outcome.text());
-    CHECK(verdict(cell, outcome, folder.path()) == "");
+    const std::string wrong = verdict(cell, outcome, folder.path());
+    CHECK(wrong == "");
+    report.add(cell.row.name, cell.column(), wrong.empty());
   }
+  if (is_whole_matrix() && only == nullptr) report.write();
 }
 
 }  // namespace levin::test
