@@ -128,6 +128,7 @@ void LearningRateMonitorOptions::declare(OptionList<LearningRateMonitorOptions>&
 }
 
 void LearningRateMonitor::on_train_start(Trainer& trainer, Module&) {
+  lrs_.clear();
   if (trainer.loggers().empty() && !trainer.options().fast_dev_run) {
     throw ConfigError(
         "LearningRateMonitor has nowhere to write to: the Trainer has no logger. Set trainer.logger, or remove it.");
@@ -157,6 +158,7 @@ void LearningRateMonitor::log(Trainer& trainer, Interval interval) {
     if (named.scheduler != nullptr && !options_.logging_interval && named.scheduler->interval != interval) continue;
     const auto& group = named.optimizer->param_groups()[named.index];
     row[named.name] = get_lr(group);
+    lrs_[named.name].push_back(row[named.name]);
     if (options_.log_momentum) row[named.name + "-momentum"] = momentum_of(group).value_or(0.0);
     if (options_.log_weight_decay) row[named.name + "-weight_decay"] = get_weight_decay(group).value_or(0.0);
   }

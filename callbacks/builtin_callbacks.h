@@ -69,6 +69,9 @@ class LEVIN_API LearningRateMonitor final : public WithOptions<Callback, Learnin
  public:
   explicit LearningRateMonitor(Options options = {}) : WithOptions("LearningRateMonitor", std::move(options)) {}
 
+  /// What has been logged, by name.
+  const std::map<std::string, std::vector<double>>& lrs() const { return lrs_; }
+
   /// Throws ConfigError when the Trainer has no logger.
   void on_train_start(Trainer& trainer, Module& module) override;
   void on_train_epoch_start(Trainer& trainer, Module& module) override;
@@ -77,6 +80,8 @@ class LEVIN_API LearningRateMonitor final : public WithOptions<Callback, Learnin
  private:
   /// Without a logging_interval only the rates of schedulers of this interval.
   void log(Trainer& trainer, Interval interval);
+
+  std::map<std::string, std::vector<double>> lrs_;
 };
 
 struct LEVIN_API ModelSummaryOptions {

@@ -69,6 +69,9 @@ class LEVIN_API DataLoader final : public BatchLoader {
   /// What the options say comes first.
   void set_pin_memory(bool pin) override { pins_memory_ = options_.pin_memory.value_or(pin); }
 
+  const Dataset& dataset() const { return *dataset_; }
+  const DataLoaderOptions& options() const { return options_; }
+
   std::optional<SampleShare> sample_share() const override;
   /// The dataset's.
   std::optional<std::uint64_t> data_fingerprint() const override;

@@ -120,6 +120,8 @@ class LEVIN_API TensorDataset final : public Dataset {
   /// Of names, shapes, types, and some thousand elements spread over the tensors.
   std::optional<std::uint64_t> fingerprint() const override;
   std::optional<std::int64_t> bytes_to_copy() const override;
+  /// All the data.
+  const Batch& tensors() const { return tensors_; }
 
  private:
   Batch tensors_;
