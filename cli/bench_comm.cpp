@@ -75,7 +75,7 @@ void bench_comm(const BenchOptions& options, const RunConfig& config) {
     throw ConfigError("bench comm: one rank has nobody to talk to: give --trainer.devices=2 or more");
   try {
     const std::vector<CollectiveTime> times =
-        CollectiveBench(*launched.accelerator, launched.device).sweep(options.min_bytes, options.max_bytes);
+        measure_collectives(*launched.accelerator, launched.device, options.min_bytes, options.max_bytes);
     if (launched.ranks->rank() == 0) show(options, *launched.ranks, times);
   } catch (...) {
     launched.ranks->report_failure({}, std::current_exception());

@@ -8,9 +8,15 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/options/registry.h"
 #include "levin/strategies/cuda/cuda_api.h"
 
 namespace levin {
+
+LEVIN_REGISTER_(Accelerator, CpuAccelerator, "auto", "The CPU");
+LEVIN_REGISTER_(Accelerator, CpuAccelerator, "cpu", "The CPU, which ranks share");
+LEVIN_REGISTER_(Accelerator, CudaAccelerator, "cuda", "NVIDIA's GPUs, one for each rank");
+LEVIN_REGISTER_(Accelerator, CudaAccelerator, "gpu", "Another name of cuda");
 
 namespace {
 

@@ -1,14 +1,79 @@
 #include "levin/strategies/failure/status_board.h"
 
-#include <unistd.h>
-
-#include <string>
+#include <cstdlib>
+#include <new>
+#include <nlohmann/json.hpp>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/core/console/console.h"
+#include "levin/core/files/atomic_file.h"
 
 namespace levin {
+
+namespace {
+
+/// More than it takes torchrun to notice the end of the rank that failed first.
+constexpr auto kAfterTheCause = std::chrono::seconds(5);
+
+/// `text()`: the error.
+template <class Text>
+void write_error(const Text& text, std::chrono::system_clock::time_point time) noexcept {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == '\0') return;
+  try {
+    const std::string message = text();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+    const nlohmann::json content = {
+        {"message",
+         {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", std::to_string(seconds)}}}}}};
+    // torchrun may read at any moment.
+    AtomicFile file(path, AtomicFile::MissingFolder::kRefuse);
+    // An error text may hold any bytes; JSON holds UTF-8 only.
+    file.write(content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    file.commit(AtomicFile::Disk::kLeaveToKernel);
+  } catch (const std::bad_alloc&) {
+    // The error itself is on stderr.
+  } catch (const std::exception& error) {
+    print_report(format("TORCHELASTIC_ERROR_FILE={} could not be written: {}", path, error.what()));
+  }
+}
+
+}  // namespace
+
+std::string FailureRecord::place() const { return format("rank {} failed {}", rank, describe_place(where)); }
+
+std::string FailureRecord::str() const { return format("{}: {}", place(), error); }
+
+std::string consequence(int rank, const Whereabouts& where, const FailureRecord& cause) {
+  return format("rank {} ended {}, because {}", rank, describe_place(where), cause.place());
+}
+
+void print_report(const std::string& text) {
+  if (Console::instance().hand_to_sink(LogLevel::kError, text)) return;
+  // A progress bar may stand on the terminal's last line.
+  const std::string line = format("{}{}\n", isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", text);
+  // One write: lines of several processes do not mix. Nothing can be done when stderr is closed.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void print_failure(const FailureRecord& failure) noexcept {
+  if (!OwnProcess::is_one()) return;
+  try {
+    print_report("levin: " + failure.str());
+  } catch (const std::exception&) {
+    // Out of memory: the record itself needs none.
+  }
+}
+
+void write_error_file(const FailureRecord& failure) noexcept {
+  write_error([&] { return failure.str(); }, std::chrono::system_clock::now());
+}
+
+void write_consequence_file(const std::string& consequence, const FailureRecord& cause) noexcept {
+  if (std::getenv("LEVIN_LAUNCHED") != nullptr) return;
+  write_error([&] { return format("{}\n{}", consequence, cause.str()); }, std::chrono::system_clock::now() + kAfterTheCause);
+}
 
 StatusBoard::~StatusBoard() = default;
 
@@ -29,19 +94,8 @@ void StatusBoard::report_stall(const std::string& waited) noexcept {
   }
 }
 
-namespace {
-constexpr auto kBetweenBoardLooks = std::chrono::milliseconds(100);
-}
-
 FailureWatch::FailureWatch(std::shared_ptr<StatusBoard> board, Settings settings)
     : board_(std::move(board)), settings_(std::move(settings)) {
-  if (!settings_.end_process) {
-    settings_.end_process = [](const std::string& reason) {
-      if (!reason.empty()) print_report(reason);
-      _exit(1);
-    };
-  }
-  if (!settings_.print) settings_.print = print_report;
   thread_ = quiet_thread([this] { run(); });
 }
 
@@ -61,12 +115,13 @@ bool FailureWatch::stopped_within(std::chrono::milliseconds time) {
 
 void FailureWatch::run() {
   while (!stopped_within(std::chrono::milliseconds(0))) {
-    board_->wait_for_failure(kBetweenBoardLooks);
+    board_->wait_for_failure(std::chrono::milliseconds(100));
     if (const auto failure = board_->failure()) {
       const bool own = failure->rank == board_->rank();
       if (stopped_within(own ? settings_.own_grace : settings_.grace)) return;
-      settings_.end_process(own ? last_word_on_own(*failure) : last_word_on(*failure));
-      return;
+      // Whoever found this rank stalled has told it.
+      if (own) write_error_file(*failure);
+      return settings_.end_process(own ? "" : last_word_on(*failure));
     }
     check_wait();
     if (const auto ended = board_->unattended_rank()) {
@@ -74,12 +129,6 @@ void FailureWatch::run() {
           {.rank = *ended, .where = {}, .error = "its process ended in the middle of the run", .is_lost = true});
     }
   }
-}
-
-std::string FailureWatch::last_word_on_own(const FailureRecord& failure) {
-  // Whoever found this rank stalled has told it.
-  write_error_file(failure);
-  return {};
 }
 
 std::string FailureWatch::last_word_on(const FailureRecord& failure) {

@@ -4,10 +4,10 @@
 #include "levin/core/base/error.h"
 #include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/module.h"
+#include "levin/core/options/registry.h"
 #include "levin/strategies/gradients/module_synchronizer.h"
 #include "levin/strategies/gradients/sync_batch_norm.h"
 #include "levin/strategies/launch/cluster_environment.h"
-#include "levin/strategies/world/join_ranks.h"
 #include "levin/strategies/world/process_world.h"
 
 namespace levin {
@@ -16,6 +16,20 @@ namespace {
 
 /// What tensors of PowerSGD's state are called in a checkpoint.
 const std::string kPowerSgd = "optimizer_states.power_sgd.";
+
+/// Lightning's short names of ddp with one option set.
+template <bool kFindsUnused>
+class DdpVariant final : public SingleDeviceStrategy {
+ public:
+  std::shared_ptr<Strategy> resolve(const LaunchRequest&) override {
+    return std::make_shared<DdpStrategy>(DdpOptions{.find_unused_parameters = kFindsUnused});
+  }
+};
+
+LEVIN_REGISTER_(Strategy, AutoStrategy, "auto", "ddp for several devices, hosts or ranks, else single_device");
+LEVIN_REGISTER_(Strategy, DdpStrategy, "ddp", "One process a device, each with its own batches; gradients are averaged");
+LEVIN_REGISTER_(Strategy, DdpVariant<true>, "ddp_find_unused_parameters_true", "ddp with find_unused_parameters: true");
+LEVIN_REGISTER_(Strategy, DdpVariant<false>, "ddp_find_unused_parameters_false", "ddp with find_unused_parameters: false");
 
 }  // namespace
 
@@ -66,16 +80,14 @@ DdpStrategy::DdpStrategy(Options options) : options_(checked("strategy ddp", opt
 DdpStrategy::~DdpStrategy() = default;
 
 Launched DdpStrategy::join(const LaunchRequest& request) {
-  JoinOptions join;
-  join.control_group = options_.control_group;
-  join.gradients = options_.process_group_backend;
-  join.timeout_seconds = options_.timeout;
-  Launched launched = join_ranks(request, join);
+  Launched launched = join_ranks(request, {.control_group = options_.control_group,
+                                           .gradients = options_.process_group_backend,
+                                           .timeout_seconds = options_.timeout});
   world_ = ProcessWorld::current();
   return launched;
 }
 
-VoteChannel& DdpStrategy::vote_channel() { return world_ ? world_->vote_channel() : Strategy::vote_channel(); }
+VoteChannel& DdpStrategy::vote_channel() { return world_ ? world_->gradient_votes() : Strategy::vote_channel(); }
 
 void DdpStrategy::setup_module(Module& module, bool training) {
   ranks();

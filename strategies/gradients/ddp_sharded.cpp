@@ -13,11 +13,15 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/optimizers/optimizer_access.h"
+#include "levin/core/options/registry.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/world/process_world.h"
 
 namespace levin {
+
+LEVIN_REGISTER_(Strategy, ShardedDdpStrategy, "ddp_sharded",
+                "ddp in which each rank keeps a share of the optimizers' state (ZeRO-1)");
 
 namespace {
 
@@ -25,12 +29,6 @@ namespace {
 constexpr std::size_t kGatherBytes = std::size_t{1} << 20;
 
 const char* const kStates = "optimizer_states";
-
-std::vector<std::byte> marks_of_gradients(const std::vector<at::Tensor>& parameters) {
-  std::vector<std::byte> marks;
-  for (const at::Tensor& parameter : parameters) marks.push_back(std::byte{parameter.grad().defined()});
-  return marks;
-}
 
 /// The state of the parameters of optimizer number `index`, by their number.
 Value* states_of(Checkpoint& checkpoint, std::size_t index) {
@@ -96,16 +94,7 @@ void add_described(const std::string& description, std::size_t index, Checkpoint
   }
 }
 
-/// Adds the state of one checkpoint's optimizer to another's.
-void merge(Checkpoint& source, std::size_t index, Checkpoint& target) {
-  for (const auto& [name, tensor] : source.tensors) target.tensors[name] = tensor;
-  *states_of(target, index) = *states_of(source, index);
-}
-
 }  // namespace
-
-ShardedDdpStrategy::ShardedDdpStrategy(Options options) : DdpStrategy(options) {}
-ShardedDdpStrategy::~ShardedDdpStrategy() = default;
 
 void ShardedDdpStrategy::setup_module(Module& module, bool training) {
   forget_shares();
@@ -125,15 +114,6 @@ void ShardedDdpStrategy::forget_shares() noexcept {
   told_.clear();
 }
 
-void ShardedDdpStrategy::check_divisible(const torch::optim::Optimizer& optimizer) const {
-  if (steps_parameters_alone(optimizer)) return;
-  throw ConfigError(format(
-      "strategy ddp_sharded: the state of {} cannot be divided over ranks. That works for optimizers that step each "
-      "parameter by itself: LibTorch's but LBFGS, levin's, and those that derive from levin::OptimizerOf. Use one of them, "
-      "or strategy: ddp.",
-      optimizer_class_name(optimizer)));
-}
-
 void ShardedDdpStrategy::divide(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> added;
   for (const at::Tensor& parameter : parameters) {
@@ -150,7 +130,8 @@ void ShardedDdpStrategy::divide(const std::vector<at::Tensor>& parameters) {
 }
 
 void ShardedDdpStrategy::check_same_step(const std::vector<at::Tensor>& parameters) const {
-  const std::vector<std::byte> mine = marks_of_gradients(parameters);
+  std::vector<std::byte> mine;
+  for (const at::Tensor& parameter : parameters) mine.push_back(std::byte{parameter.grad().defined()});
   const std::vector<std::byte> all =
       RankExchange(control_group()).gather_bytes(mine, {"a step of a sharded optimizer", "all ranks step the same optimizers"});
   for (std::size_t at = 0; at < all.size(); ++at) {
@@ -165,7 +146,13 @@ void ShardedDdpStrategy::check_same_step(const std::vector<at::Tensor>& paramete
 
 void ShardedDdpStrategy::before_optimizer_step(torch::optim::Optimizer& optimizer) {
   if (world_size() == 1) return;
-  check_divisible(optimizer);
+  if (!steps_parameters_alone(optimizer)) {
+    throw ConfigError(format(
+        "strategy ddp_sharded: the state of {} cannot be divided over ranks. That works for optimizers that step each "
+        "parameter by itself: LibTorch's but LBFGS, levin's, and those that derive from levin::OptimizerOf. Use one of them, "
+        "or strategy: ddp.",
+        optimizer_class_name(optimizer)));
+  }
   kept_.clear();
   stepped_.clear();
   const std::vector<at::Tensor> parameters = all_parameters(optimizer);
@@ -260,7 +247,9 @@ void ShardedDdpStrategy::save_optimizer(const torch::optim::Optimizer& optimizer
   DdpStrategy::save_optimizer(optimizer, index, checkpoint, all_ranks);
   if (world_size() == 1) return;
   Checkpoint all = all_ranks ? gathered(optimizer, index) : kept->second;
-  if (rank() == 0) merge(all, index, checkpoint);
+  if (rank() != 0) return;
+  for (const auto& [name, tensor] : all.tensors) checkpoint.tensors[name] = tensor;
+  *states_of(checkpoint, index) = *states_of(all, index);
 }
 
 void ShardedDdpStrategy::keep_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index) {

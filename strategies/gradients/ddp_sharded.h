@@ -17,8 +17,7 @@ namespace levin {
 /// a checkpoint is that of one process. The name in YAML is "ddp_sharded".
 class ShardedDdpStrategy final : public DdpStrategy {
  public:
-  explicit ShardedDdpStrategy(Options options = {});
-  ~ShardedDdpStrategy() override;
+  explicit ShardedDdpStrategy(Options options = {}) : DdpStrategy(options) {}
 
   std::string name() const override { return "ddp_sharded"; }
   void setup_module(Module& module, bool training) override;
@@ -48,7 +47,6 @@ class ShardedDdpStrategy final : public DdpStrategy {
   void divide(const std::vector<at::Tensor>& parameters);
   int owner_of(const at::Tensor& parameter) const { return owners_.at(parameter.unsafeGetTensorImpl()).rank; }
   bool is_own(const at::Tensor& parameter) const { return owner_of(parameter) == rank(); }
-  void check_divisible(const torch::optim::Optimizer& optimizer) const;
   void check_same_step(const std::vector<at::Tensor>& parameters) const;
   /// New weights of each rank's share, on all.
   void gather_weights() const;

@@ -8,7 +8,6 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -37,64 +36,56 @@ c10::intrusive_ptr<Future> completed(const at::Tensor& gradients) {
   return future;
 }
 
-class GradientHook : public c10d::CommHookInterface {
+c10::intrusive_ptr<c10d::Work> all_reduce(c10d::ProcessGroup& group, const at::Tensor& tensor,
+                                          c10d::ReduceOp::RedOpType op = c10d::ReduceOp::SUM) {
+  std::vector<at::Tensor> tensors = {tensor};
+  c10d::AllreduceOptions options;
+  options.reduceOp = op;
+  return group.allreduce(tensors, options);
+}
+
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// What makes a bucket of gradients its mean over ranks.
+class GradientHook final : public c10d::CommHookInterface {
  public:
-  GradientHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes)
-      : group_(std::move(group)), votes_(votes) {}
+  using Run = std::function<c10::intrusive_ptr<Future>(c10d::GradBucket&)>;
+  explicit GradientHook(Run run) : run_(std::move(run)) {}
+  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override { return run_(bucket); }
   at::Tensor parseHookResult(const c10::IValue& result) override { return c10d::detail::parseCppCommHookResult(result); }
 
- protected:
-  int ranks() const { return group_->getSize(); }
-  bool carries_votes(const c10d::GradBucket& bucket) const { return votes_ != nullptr && bucket.getIndex() == 0; }
-  /// The world's, which outlives every reduction.
-  BucketVoteChannel* votes() const { return votes_; }
-  c10::intrusive_ptr<c10d::Work> all_reduce(const at::Tensor& tensor,
-                                            c10d::ReduceOp::RedOpType op = c10d::ReduceOp::SUM) const {
-    std::vector<at::Tensor> tensors = {tensor};
-    c10d::AllreduceOptions options;
-    options.reduceOp = op;
-    return group_->allreduce(tensors, options);
-  }
-
  private:
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
-  BucketVoteChannel* votes_;
+  Run run_;
 };
+
+/// Of `votes`, which may be null: the world's, which outlive every reduction.
+bool carries_votes(const BucketVoteChannel* votes, const c10d::GradBucket& bucket) {
+  return votes != nullptr && bucket.getIndex() == 0;
+}
 
 /// Has ranks that share memory average buckets where they lie, if there is room.
-class AverageHook final : public GradientHook {
- public:
-  AverageHook(c10::intrusive_ptr<c10d::ProcessGroup> group, std::unique_ptr<SharedMemoryBackend::Buckets> buckets,
-              bool buckets_are_gradients)
-      : GradientHook(std::move(group), nullptr), buckets_(std::move(buckets)), buckets_are_gradients_(buckets_are_gradients) {}
-
-  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
+GradientHook::Run average_in_shared_memory(const Group& group, SharedMemoryBackend& memory, bool buckets_are_gradients) {
+  const std::shared_ptr<SharedMemoryBackend::Buckets> buckets = memory.take_buckets();
+  return [=](c10d::GradBucket& bucket) {
     const at::Tensor gradients = bucket.getBufferRef();
-    if (!buckets_) return all_reduce(gradients, c10d::ReduceOp::AVG)->getFuture();
-    return completed(buckets_->average(bucket.getIndex(), gradients, buckets_are_gradients_));
-  }
-
- private:
-  std::unique_ptr<SharedMemoryBackend::Buckets> buckets_;
-  bool buckets_are_gradients_;
-};
+    if (!buckets) return all_reduce(*group, gradients, c10d::ReduceOp::AVG)->getFuture();
+    return completed(buckets->average(bucket.getIndex(), gradients, buckets_are_gradients));
+  };
+}
 
 /// Sums buckets over ranks and divides them by their number, as LibTorch does by itself, in a type of fewer bits if one is
 /// given.
-class MeanHook final : public GradientHook {
- public:
-  MeanHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes, std::optional<at::ScalarType> type)
-      : GradientHook(std::move(group), votes), type_(type) {}
-
-  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
+GradientHook::Run mean(const Group& group, BucketVoteChannel* votes, std::optional<at::ScalarType> type) {
+  return [=](c10d::GradBucket& bucket) {
     const at::Tensor buffer = bucket.getBufferRef();
     // Divided first, as overflow is nearer than underflow.
-    const at::Tensor gradients = (type_ ? buffer.to(*type_) : buffer).div_(ranks());
-    const bool carries = carries_votes(bucket);
-    const auto done = all_reduce(carries ? torch::cat({gradients, votes()->elements(gradients)}) : gradients)->getFuture();
-    if (!carries && !type_) return done;
-    // An error in the backward pass ends this hook, with its reducer, while buckets travel: what comes then has no `this`.
-    const auto take = [buffer, carries, votes = votes(), is_compressed = type_.has_value()](Future& future) {
+    const at::Tensor gradients = (type ? buffer.to(*type) : buffer).div_(group->getSize());
+    const bool carries = carries_votes(votes, bucket);
+    const auto done =
+        all_reduce(*group, carries ? torch::cat({gradients, votes->elements(gradients)}) : gradients)->getFuture();
+    if (!carries && !type) return done;
+    // An error in the backward pass ends this hook, with its reducer, while buckets travel: what comes then has its own copies.
+    const auto take = [buffer, carries, votes, is_compressed = type.has_value()](Future& future) {
       at::Tensor sum = c10d::detail::parseCppCommHookResult(future.value());
       const std::int64_t size = buffer.numel();
       if (carries) {
@@ -104,55 +95,39 @@ class MeanHook final : public GradientHook {
       return c10::IValue(is_compressed ? buffer.copy_(sum) : sum);
     };
     return done->then(take, c10::TensorType::get());
-  }
-
- private:
-  std::optional<at::ScalarType> type_;
-};
+  };
+}
 
 /// Waits for each exchange in the thread of the backward pass: one that waited where another ends would keep Gloo's threads
 /// from ending it.
-class PowerSgdHook final : public GradientHook {
- public:
-  PowerSgdHook(c10::intrusive_ptr<c10d::ProcessGroup> group, BucketVoteChannel* votes, PowerSgd& power_sgd,
-               std::function<void(bool)> on_wait)
-      : GradientHook(std::move(group), votes), power_sgd_(power_sgd), on_wait_(std::move(on_wait)) {}
-
-  c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
-    const auto sum = [this](at::Tensor& tensor) {
-      if (on_wait_) on_wait_(true);
-      all_reduce(tensor)->wait();
-      if (on_wait_) on_wait_(false);
+GradientHook::Run approximated_mean(const Group& group, BucketVoteChannel* votes, PowerSgd& power_sgd,
+                                    const std::function<void(bool)>& on_wait) {
+  return [group, votes, &power_sgd, on_wait](c10d::GradBucket& bucket) {
+    const auto sum = [&](at::Tensor& tensor) {
+      on_wait(true);
+      all_reduce(*group, tensor)->wait();
+      on_wait(false);
     };
-    const bool carries = carries_votes(bucket);
-    const at::Tensor elements = carries ? votes()->elements(bucket.getBufferRef()) : at::Tensor();
-    const at::Tensor summed = power_sgd_.reduce(bucket, ranks(), sum, elements);
-    if (carries) votes()->take(summed);
+    const bool carries = carries_votes(votes, bucket);
+    const at::Tensor elements = carries ? votes->elements(bucket.getBufferRef()) : at::Tensor();
+    const at::Tensor summed = power_sgd.reduce(bucket, group->getSize(), sum, elements);
+    if (carries) votes->take(summed);
     return completed(bucket.getBufferRef());
-  }
-
- private:
-  PowerSgd& power_sgd_;
-  std::function<void(bool)> on_wait_;
-};
+  };
+}
 
 constexpr double kBytesPerMb = 1024.0 * 1024.0;
 
-struct Buckets {
-  std::vector<std::vector<std::size_t>> indices;
-  std::vector<std::int64_t> size_limits;
-};
-
-/// Buckets in the reverse order of parameters, which is about the order in which backward makes gradients ready. The first is
-/// small, so that communication starts early.
-Buckets assign_buckets(const std::vector<at::Tensor>& parameters, std::int64_t cap_bytes) {
+/// Buckets in the reverse order of parameters, which is about the order in which backward makes gradients ready, and their size
+/// limits. The first is small, so that communication starts early.
+auto assign_buckets(const std::vector<at::Tensor>& parameters, std::int64_t cap_bytes) {
   const std::vector<std::size_t> limits = {
       static_cast<std::size_t>(std::min<std::int64_t>(c10d::kDefaultFirstBucketBytes, cap_bytes)),
       static_cast<std::size_t>(cap_bytes)};
   auto [indices, size_limits] = c10d::compute_bucket_assignment_by_size(parameters, limits);
   std::reverse(indices.begin(), indices.end());
   std::reverse(size_limits.begin(), size_limits.end());
-  return {std::move(indices), {size_limits.begin(), size_limits.end()}};
+  return std::pair(std::move(indices), std::vector<std::int64_t>(size_limits.begin(), size_limits.end()));
 }
 
 /// Tensors that are made while it lives are no views for autograd, which lets nobody detach a view: gradients that are parts of
@@ -210,18 +185,12 @@ std::int64_t kind_of_gradient(const at::Tensor& parameter) {
   return gradient.is_sparse() && gradient.is_cpu() && !gradient.is_complex() ? gradient._nnz() : kDense;
 }
 
-/// The sum over ranks, in place.
-void sum_over_ranks(ProcessWorld& world, const at::Tensor& tensor) {
-  std::vector<at::Tensor> tensors = {tensor};
-  world.process_group()->allreduce(tensors)->wait();
-}
-
 // Divided first, as the reducer does it.
 at::Tensor dense_mean(ProcessWorld& world, const at::Tensor& parameter) {
   const at::Tensor& gradient = parameter.grad();
   const at::Tensor own = gradient.defined() ? gradient.to_dense() : torch::zeros_like(parameter);
   at::Tensor mean = own.div(world.process_group()->getSize()).resolve_conj().contiguous();
-  sum_over_ranks(world, as_real(mean));
+  all_reduce(*world.process_group(), as_real(mean))->wait();
   return mean;
 }
 
@@ -238,87 +207,79 @@ at::Tensor sparse_mean(ProcessWorld& world, const at::Tensor& parameter, bool is
                                    : torch::sparse_coo_tensor(torch::empty({1, 0}, torch::kLong),
                                                               torch::empty(no_rows, options.layout(at::kStrided)),
                                                               parameter.sizes(), options);
-  sum_over_ranks(world, mean);
+  all_reduce(*world.process_group(), mean)->wait();
   return mean;
 }
 
-/// What makes a bucket of gradients its mean over ranks, where that is not LibTorch's own: in a compressed form, with votes, or
-/// by ranks that share memory, which average while they combine, and read the first bucket where it is written. Votes are never
-/// compressed: they are sums of small integers, exact in each format that gradients travel in, and PowerSGD sums them with what
-/// it does not approximate. Null when LibTorch's own does. `on_wait`: see GradientReducer::Options.
-std::unique_ptr<c10d::CommHookInterface> make_gradient_hook(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                                            const GradientReducer::Options& options, BucketVoteChannel* votes,
-                                                            const std::function<void(bool)>& on_wait) {
+/// The hook, where it is not LibTorch's own mean: in a compressed form, with votes, or by ranks that share memory, which
+/// average while they combine, and read the first bucket where it is written. Votes are never compressed: they are sums of
+/// small integers, exact in each format that gradients travel in, and PowerSGD sums them with what it does not approximate.
+/// Null when LibTorch's own does. `on_wait`: see GradientReducer::Options.
+GradientHook::Run find_hook(const Group& group, const GradientReducer::Options& options, BucketVoteChannel* votes,
+                            const std::function<void(bool)>& on_wait) {
   switch (options.comm_hook) {
     case CommHook::kFp16Compress:
-      return std::make_unique<MeanHook>(group, votes, at::kHalf);
+      return mean(group, votes, at::kHalf);
     case CommHook::kBf16Compress:
-      return std::make_unique<MeanHook>(group, votes, at::kBFloat16);
+      return mean(group, votes, at::kBFloat16);
     case CommHook::kPowerSgd:
-      return std::make_unique<PowerSgdHook>(group, votes, *options.power_sgd, on_wait);
+      return approximated_mean(group, votes, *options.power_sgd, on_wait);
     case CommHook::kNone:
       break;
   }
-  if (votes != nullptr) return std::make_unique<MeanHook>(group, votes, std::nullopt);
+  if (votes != nullptr) return mean(group, votes, std::nullopt);
   if (options.shared_memory == nullptr) return nullptr;
-  return std::make_unique<AverageHook>(group, options.shared_memory->take_buckets(), options.gradient_as_bucket_view);
+  return average_in_shared_memory(group, *options.shared_memory, options.gradient_as_bucket_view);
 }
 
 }  // namespace
-
-/// Which parameters got a gradient in the backward pass under way.
-struct GradientReducer::Arrivals {
-  std::int64_t pass = 0;
-  std::atomic<std::size_t> count = 0;   ///< of this pass; gradients on different devices come in different threads
-  std::vector<std::int64_t> last_pass;  ///< by parameter: the last one that reached it
-};
 
 GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                  const Options& options, BucketVoteChannel* votes)
     : options_(options) {
   for (const auto& entry : distinct_parameters(module)) {
-    const auto is_it = [&](const at::Tensor& left_out) { return left_out.is_same(entry.second); };
-    if (!entry.second.requires_grad() || std::any_of(options.left_out.begin(), options.left_out.end(), is_it)) continue;
+    if (!entry.second.requires_grad() || contains(options.left_out, entry.second)) continue;
     names_.push_back(entry.first);
     parameters_.push_back(entry.second);
   }
-  if (options.find_unused_parameters) add_anchor();
+  if (options.find_unused_parameters) {
+    // First of all: buckets are filled from the end, so that the anchor, whose gradient comes last, holds up none but the last.
+    parameters_.insert(parameters_.begin(), torch::zeros({1}, parameters_.front().options().requires_grad(true)));
+    names_.insert(names_.begin(), "the reduction's anchor");
+  }
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t index = 0; index < names_.size(); ++index) names.emplace(index, names_[index]);
   const auto cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb * kBytesPerMb);
-  Buckets buckets = assign_buckets(parameters_, cap_bytes);
+  auto [indices, size_limits] = assign_buckets(parameters_, cap_bytes);
   {
     const PlainTensors plain_tensors;
-    reducer_ = make_reducer<c10d::Reducer>(std::move(buckets.size_limits), parameters_, std::move(buckets.indices),
-                                           process_group, std::vector<bool>(parameters_.size(), false), cap_bytes,
+    reducer_ = make_reducer<c10d::Reducer>(std::move(size_limits), parameters_, std::move(indices), process_group,
+                                           std::vector<bool>(parameters_.size(), false), cap_bytes,
                                            options.find_unused_parameters, options.gradient_as_bucket_view, std::move(names),
                                            std::min<std::int64_t>(c10d::kDefaultFirstBucketBytes, cap_bytes),
                                            /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
   }
-  if (!options.find_unused_parameters) settle_buckets();
-  if (!options.find_unused_parameters) arrivals_ = std::make_unique<Arrivals>();
+  if (!options.find_unused_parameters) {
+    // LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
+    // bucket decides in which order ranks are added up. A pass over zeros brings that forward, so that a run's first step and
+    // all others add up alike, and a run that resumes gets the bits of one that was not interrupted. Ranks meet in it here, not
+    // before the first step's backward pass.
+    reduce_zeros();
+    for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    rebuild_buckets();
+    last_pass_.resize(parameters_.size());
+  }
   watch_gradients();
   const auto on_wait = [this](bool waits) {
     if (tells_last_gradient() && options_.on_wait) options_.on_wait(waits);
   };
-  auto hook = make_gradient_hook(process_group, options, votes, on_wait);
-  if (hook) reducer_->register_comm_hook(std::move(hook));
+  if (const auto run = find_hook(process_group, options, votes, on_wait)) {
+    reducer_->register_comm_hook(std::make_unique<GradientHook>(run));
+  }
 }
 
 GradientReducer::~GradientReducer() {
   for (std::size_t index = 0; index < hooks_.size(); ++index) parameters_[index].remove_hook(hooks_[index]);
-}
-
-void GradientReducer::add_anchor() {
-  // First of all: buckets are filled from the end, so that the anchor, whose gradient comes last, holds up none but the last.
-  parameters_.insert(parameters_.begin(), torch::zeros({1}, parameters_.front().options().requires_grad(true)));
-  names_.insert(names_.begin(), "the reduction's anchor");
-}
-
-void GradientReducer::settle_buckets() {
-  reduce_zeros();
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
-  rebuild_buckets();
 }
 
 void GradientReducer::rebuild_buckets() {
@@ -328,7 +289,6 @@ void GradientReducer::rebuild_buckets() {
 
 void GradientReducer::watch_gradients() {
   came_frozen_.resize(parameters_.size());
-  if (arrivals_) arrivals_->last_pass.resize(parameters_.size());
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     hooks_.push_back(parameters_[index].register_hook([this, index](const at::Tensor& gradient) {
       check_is_dense(gradient, index);
@@ -348,16 +308,14 @@ void GradientReducer::check_is_dense(const at::Tensor& gradient, std::size_t ind
 void GradientReducer::note_arrival(std::size_t index) {
   // Autograd keeps no gradient for it, and the bucket has zeros.
   if (!parameters_[index].requires_grad() && !parameters_[index].grad().defined()) came_frozen_[index] = 1;
-  if (!arrivals_ || std::exchange(arrivals_->last_pass[index], arrivals_->pass) == arrivals_->pass) return;
-  if (++arrivals_->count == parameters_.size() && tells_last_gradient() && options_.on_wait) options_.on_wait(true);
+  if (last_pass_.empty() || std::exchange(last_pass_[index], pass_) == pass_) return;
+  if (++arrived_ == parameters_.size() && tells_last_gradient() && options_.on_wait) options_.on_wait(true);
 }
 
 void GradientReducer::prepare(const at::Tensor& loss) {
   given_zeros_.clear();
-  if (arrivals_) {
-    ++arrivals_->pass;
-    arrivals_->count = 0;
-  }
+  ++pass_;
+  arrived_ = 0;
   rebuild_buckets();
   std::vector<at::Tensor> outputs;
   if (options_.find_unused_parameters) {
@@ -380,10 +338,10 @@ void GradientReducer::finish(const torch::nn::Module& module) {
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     if (std::exchange(came_frozen_[index], 0) != 0) given_zeros_.push_back(parameters_[index]);
   }
-  if (!arrivals_) return;
+  if (last_pass_.empty()) return;
   std::vector<std::size_t> missing;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (arrivals_->last_pass[index] != arrivals_->pass) missing.push_back(index);
+    if (last_pass_[index] != pass_) missing.push_back(index);
   }
   if (missing.empty()) return;
   const std::vector<at::Tensor> own = module.parameters();
@@ -391,8 +349,7 @@ void GradientReducer::finish(const torch::nn::Module& module) {
   std::vector<at::Tensor> let_go;
   for (const std::size_t index : missing) {
     const at::Tensor& parameter = parameters_[index];
-    const bool is_own = std::any_of(own.begin(), own.end(), [&](const at::Tensor& other) { return other.is_same(parameter); });
-    if (is_own && parameter.requires_grad() && !options_.learns_unused) {
+    if (contains(own, parameter) && parameter.requires_grad() && !options_.learns_unused) {
       names.push_back(names_[index]);
     } else {
       let_go.push_back(parameter);
@@ -434,10 +391,8 @@ std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module) {
   add(module);
   for (const auto& part : module.modules(/*include_self=*/false)) add(*part);
   std::vector<at::Tensor> apart;
-  for (const auto& entry : distinct_parameters(module)) {
-    const at::Tensor& parameter = entry.second;  // no structured binding: clang 14 does not let a lambda use one
-    const auto is_it = [&](const at::Tensor& other) { return other.is_same(parameter); };
-    if (parameter.is_complex() || std::any_of(sparse.begin(), sparse.end(), is_it)) apart.push_back(parameter);
+  for (const auto& [name, parameter] : distinct_parameters(module)) {
+    if (parameter.is_complex() || contains(sparse, parameter)) apart.push_back(parameter);
   }
   return apart;
 }
@@ -464,6 +419,10 @@ void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters
     parameter.mutable_grad() = is_dense ? dense_mean(world, parameter) : sparse_mean(world, parameter, most == 0);
   }
   world.board().end_reduction();
+}
+
+bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
 }
 
 at::Tensor as_real(const at::Tensor& tensor) { return tensor.is_complex() ? torch::view_as_real(tensor) : tensor; }

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,13 +58,11 @@ class GradientReducer {
   GradientReducer(const torch::nn::Module& module, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                   const Options& options, BucketVoteChannel* votes);
   ~GradientReducer();
-  GradientReducer(const GradientReducer&) = delete;
-  GradientReducer& operator=(const GradientReducer&) = delete;
 
   /// Before a backward pass whose gradients are to be reduced; without it a backward pass stays local.
   void prepare(const at::Tensor& loss);
   /// False with find_unused_parameters, and while a static graph is learnt: nobody knows which gradient is the last.
-  bool tells_last_gradient() const { return arrivals_ != nullptr && !options_.learns_unused; }
+  bool tells_last_gradient() const { return !last_pass_.empty() && !options_.learns_unused; }
   /// After that backward pass, without which the reduction does not end. Parameters that are not trained any more, or no more
   /// the module's, take part with zeros. Throws MisuseError when it left others without a gradient: the reduction has not ended
   /// then, here or on other ranks, and gradients are not what they should be.
@@ -77,10 +76,6 @@ class GradientReducer {
   const std::vector<at::Tensor>& given_zeros() const { return given_zeros_; }
 
  private:
-  struct Arrivals;
-  /// A parameter of the reducer's own that every reduction has a gradient of. Without it a backward pass that reaches none of
-  /// the parameters would not be a reduction at all, and ranks would not meet in it.
-  void add_anchor();
   void watch_gradients();
   void note_arrival(std::size_t index);
   /// Buckets have no room for others, and parameters_apart() did not know this one. Throws MisuseError, on all ranks alike.
@@ -88,11 +83,6 @@ class GradientReducer {
   void rebuild_buckets();
   /// A backward pass that gives these parameters gradients of zero, whether they require one or not.
   void add_zeros(const std::vector<at::Tensor>& parameters, bool prepares);
-  /// LibTorch's reducer divides gradients into buckets anew after its first backward pass, and where a gradient lies in its
-  /// bucket decides in which order ranks are added up. A pass over zeros brings that forward, so that a run's first step and
-  /// all others add up alike, and a run that resumes gets the bits of one that was not interrupted. Ranks meet in it here, not
-  /// before the first step's backward pass.
-  void settle_buckets();
 
   Options options_;
   std::vector<std::string> names_;  ///< of parameters_
@@ -100,9 +90,13 @@ class GradientReducer {
   std::vector<at::Tensor> given_zeros_;
   std::vector<unsigned char> came_frozen_;  ///< by parameter: a hook froze it between forward and backward
   std::unique_ptr<c10d::Reducer> reducer_;
-  std::vector<unsigned> hooks_;         ///< by parameter
-  std::unique_ptr<Arrivals> arrivals_;  ///< null with find_unused_parameters, where every reduction ends
-  // With find_unused_parameters, in a reduction: the anchor and what else needs a gradient, and the loss that gives it.
+  std::vector<unsigned> hooks_;           ///< by parameter
+  std::int64_t pass_ = 0;                 ///< counts reductions
+  std::atomic<std::size_t> arrived_ = 0;  ///< gradients of this one; those on different devices come in different threads
+  std::vector<std::int64_t> last_pass_;   ///< by parameter: the last to reach it. None with find_unused_parameters
+  // With find_unused_parameters every reduction ends: the first parameter is the reducer's own, the anchor, of which each has a
+  // gradient. Without it a backward pass that reaches none of the parameters would not be a reduction at all, and ranks would
+  // not meet in it. In a reduction: the anchor and what else needs a gradient, and the loss that gives it.
   std::vector<at::Tensor> anchored_;
   at::Tensor anchor_loss_;
 };
@@ -117,6 +111,8 @@ std::vector<at::Tensor> parameters_apart(const torch::nn::Module& module);
 /// batches that were not reduced. Sparse ones stay sparse on the CPU, unless some rank's is dense; where no rank has one, there
 /// is none. Ranks: all, with the same parameters.
 void reduce_apart(ProcessWorld& world, const std::vector<at::Tensor>& parameters, const Meeting& meeting);
+
+bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted);
 
 /// The same memory as numbers that every backend knows.
 at::Tensor as_real(const at::Tensor& tensor);

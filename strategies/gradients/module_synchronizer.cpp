@@ -13,8 +13,6 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/process.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/protocol/control_group.h"
-#include "levin/strategies/gradients/gradient_reducer.h"
 #include "levin/strategies/gradients/synchronized_layers.h"
 #include "levin/strategies/transport/gloo.h"
 
@@ -46,10 +44,6 @@ void append_buffers(const torch::nn::Module& module, std::vector<at::Tensor>& bu
   for (const auto& child : module.children()) append_buffers(*child, buffers);
 }
 
-bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
-  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
-}
-
 using Remark = std::function<std::string(const at::Tensor&)>;
 
 void add_line(std::string& text, const char* kind, const std::string& name, const at::Tensor& tensor, const Remark& remark) {
@@ -70,32 +64,21 @@ std::string describe(const torch::nn::Module& module, const Remark& remark) {
   return text;
 }
 
-/// Compares the names, shapes, types and trainability of parameters and buffers over ranks, before anything of them is
-/// exchanged. Ranks: all. Throws DesyncError on every rank, naming the first that differs from rank 0's.
-void check_same_parameters(const torch::nn::Module& module, ControlGroup& group) {
-  const auto difference = RankExchange(group).first_difference(
-      describe(module, [](const at::Tensor&) { return ""; }),
-      {"the comparison of parameters", "all give their module to the strategy when it is set up"});
-  if (difference) throw DesyncError("the module differs between ranks; all must build the same one. " + difference->str());
+/// Compares the names, shapes, types and trainability of parameters and buffers over ranks, and what is remarked of each,
+/// before anything of them is exchanged. Ranks: all. Throws DesyncError on every rank, naming the first that differs from rank
+/// 0's.
+void check_alike(const torch::nn::Module& module, ControlGroup& group, const Remark& remark, const Meeting& meeting,
+                 const std::string& error) {
+  if (const auto difference = RankExchange(group).first_difference(describe(module, remark), meeting)) {
+    throw DesyncError(error + difference->str());
+  }
 }
 
-/// Compares them again, after some were frozen, unfrozen, added or replaced, and that it was the same ones: those of which
-/// other ranks lack the value, and those of which they have not reduced the gradient so far. Ranks: all. Throws DesyncError
-/// likewise.
-void check_same_changes(const torch::nn::Module& module, ControlGroup& group,
-                        const std::function<bool(const at::Tensor&)>& lacks_value,
-                        const std::function<bool(const at::Tensor&)>& lacks_reduction) {
-  const auto remark = [&](const at::Tensor& tensor) -> std::string {
-    if (lacks_value(tensor)) return " new";
-    return lacks_reduction(tensor) ? " unfrozen" : "";
-  };
-  const auto difference = RankExchange(group).first_difference(
-      describe(module, remark), {"the comparison of changed parameters", "the votes of all ranks say that some have changed"});
-  if (!difference) return;
-  throw DesyncError(
-      "the module's parameters have changed differently on ranks; all must freeze, unfreeze, add and replace the same, in the "
-      "same hook of the same batch. " +
-      difference->str());
+/// What any rank has marked, by tensor. Ranks: all.
+std::vector<std::byte> marks_of_all(ControlGroup& group, std::vector<std::byte> mine, const Meeting& meeting) {
+  const std::vector<std::byte> all = RankExchange(group).gather_bytes(mine, meeting);
+  for (std::size_t index = 0; index < all.size(); ++index) mine[index % mine.size()] |= all[index];
+  return mine;
 }
 
 }  // namespace
@@ -103,7 +86,10 @@ void check_same_changes(const torch::nn::Module& module, ControlGroup& group,
 ModuleSynchronizer::ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training,
                                        const GradientReducer::Options& options)
     : world_(world), module_(module), options_(options), known_(tensors_of(module)) {
-  check_same_parameters(module, world.control_group());
+  check_alike(
+      module, world.control_group(), [](const at::Tensor&) { return ""; },
+      {"the comparison of parameters", "all give their module to the strategy when it is set up"},
+      "the module differs between ranks; all must build the same one. ");
   broadcast(known_);
   options_.on_wait = [this](bool waits) {
     world_.board().post_waiting(waits ? kReduction : nullptr);
@@ -139,7 +125,13 @@ void ModuleSynchronizer::parameters_changed(bool after_reduction) {
   reduced.insert(reduced.end(), apart_.begin(), apart_.end());
   const auto lacks_value = [&](const at::Tensor& tensor) { return !contains(known_, tensor); };
   const auto lacks_reduction = [&](const at::Tensor& tensor) { return tensor.requires_grad() && !contains(reduced, tensor); };
-  check_same_changes(module_, world_.control_group(), lacks_value, lacks_reduction);
+  const auto remark = [&](const at::Tensor& tensor) {
+    return lacks_value(tensor) ? " new" : lacks_reduction(tensor) ? " unfrozen" : "";
+  };
+  check_alike(module_, world_.control_group(), remark,
+              {"the comparison of changed parameters", "the votes of all ranks say that some have changed"},
+              "the module's parameters have changed differently on ranks; all must freeze, unfreeze, add and replace the same, "
+              "in the same hook of the same batch. ");
   std::vector<at::Tensor> tensors = tensors_of(module_);
   std::vector<at::Tensor> values;
   std::vector<at::Tensor> late;
@@ -167,34 +159,19 @@ void ModuleSynchronizer::make_reducer_beside_gradients(const std::vector<at::Ten
 
 void ModuleSynchronizer::drop_zeros() {
   std::vector<at::Tensor> let_go;
-  std::vector<bool> had_gradient;
-  if (reducer_) {
-    for (const at::Tensor& parameter : reducer_->parameters()) {
-      if (parameter.requires_grad()) continue;
-      let_go.push_back(parameter);
-      had_gradient.push_back(parameter.grad().defined() && !contains(reducer_->given_zeros(), parameter));
-    }
+  std::vector<std::byte> had_gradient;
+  for (const at::Tensor& parameter : reducer_ ? reducer_->parameters() : std::vector<at::Tensor>()) {
+    if (parameter.requires_grad()) continue;
+    let_go.push_back(parameter);
+    had_gradient.push_back(std::byte{parameter.grad().defined() && !contains(reducer_->given_zeros(), parameter)});
   }
-  had_gradient = on_any_rank(had_gradient, "gradients of frozen parameters");
+  if (let_go.empty()) return;
+  had_gradient = marks_of_all(world_.control_group(), had_gradient,
+                              {"gradients of frozen parameters", "all have compared the same changes of parameters"});
   for (std::size_t index = 0; index < let_go.size(); ++index) {
-    if (!had_gradient[index]) let_go[index].mutable_grad().reset();
+    if (had_gradient[index] == std::byte{}) let_go[index].mutable_grad().reset();
   }
 }
-
-std::vector<bool> ModuleSynchronizer::on_any_rank(const std::vector<bool>& marked, const char* what) {
-  if (marked.empty()) return {};
-  std::vector<std::byte> mine(marked.size());
-  std::transform(marked.begin(), marked.end(), mine.begin(), [](bool mark) { return std::byte{mark}; });
-  const Meeting meeting(what, "all have compared the same changes of parameters");
-  const std::vector<std::byte> all = RankExchange(world_.control_group()).gather_bytes(mine, meeting);
-  std::vector<bool> any(marked.size());
-  for (std::size_t index = 0; index < all.size(); ++index) {
-    if (all[index] != std::byte{}) any[index % marked.size()] = true;
-  }
-  return any;
-}
-
-ModuleSynchronizer::~ModuleSynchronizer() = default;
 
 void ModuleSynchronizer::broadcast(const std::vector<at::Tensor>& tensors) {
   if (tensors.empty()) return;
@@ -207,13 +184,14 @@ void ModuleSynchronizer::broadcast(const std::vector<at::Tensor>& tensors) {
 
 void ModuleSynchronizer::begin_observation() {
   arrived_.reset();
-  if (wait_observer_) world_.observe_reductions(wait_observer_);
+  if (wait_observer_ && world_.shared_gradients() != nullptr) world_.shared_gradients()->observe(wait_observer_);
 }
 
 void ModuleSynchronizer::end_observation() {
   if (!wait_observer_) return;
+  if (world_.shared_gradients() != nullptr) return world_.shared_gradients()->observe(nullptr);
   const double left = steady_seconds();
-  if (!world_.observe_reductions(nullptr)) wait_observer_(arrived_.value_or(left), left);
+  wait_observer_(arrived_.value_or(left), left);
 }
 
 void ModuleSynchronizer::before_backward(const at::Tensor& loss) {
@@ -257,30 +235,25 @@ void ModuleSynchronizer::reduce_apart() {
 }
 
 void ModuleSynchronizer::learn_unused(bool has_batch) {
-  enum Mark : unsigned char { kUsed, kUnused, kNotKnown };
+  constexpr std::byte kNotKnown{0};
+  constexpr std::byte kUsed{1};
+  constexpr std::byte kUnused{2};
   const std::vector<at::Tensor>& parameters = reducer_->parameters();
-  std::vector<std::byte> mine;
+  std::vector<std::byte> marks;
   for (const at::Tensor& parameter : parameters) {
-    const bool unused = contains(reducer_->given_zeros(), parameter);
-    mine.push_back(std::byte{static_cast<unsigned char>(!has_batch ? kNotKnown : unused ? kUnused : kUsed)});
+    marks.push_back(!has_batch ? kNotKnown : contains(reducer_->given_zeros(), parameter) ? kUnused : kUsed);
   }
-  const Meeting meeting("learning a static graph", "all have reduced the gradients of its first step");
-  const std::vector<std::byte> all = RankExchange(world_.control_group()).gather_bytes(mine, meeting);
+  marks = marks_of_all(world_.control_group(), marks,
+                       {"learning a static graph", "all have reduced the gradients of its first step"});
   std::vector<at::Tensor> left_out;
   bool is_known = false;
   for (std::size_t index = 0; index < parameters.size(); ++index) {
-    bool used = false;
-    bool unused = false;
-    for (std::size_t at = index; at < all.size(); at += parameters.size()) {
-      used |= all[at] == std::byte{kUsed};
-      unused |= all[at] == std::byte{kUnused};
-    }
-    is_known |= used || unused;
-    if (used && unused) {
+    is_known |= marks[index] != kNotKnown;
+    if (marks[index] == (kUsed | kUnused)) {
       throw DesyncError("strategy ddp: with static_graph all ranks must use the same parameters, but " + reducer_->name(index) +
                         " was used on some ranks only. Set find_unused_parameters in its place.");
     }
-    if (unused) left_out.push_back(parameters[index]);
+    if (marks[index] == kUnused) left_out.push_back(parameters[index]);
   }
   if (!is_known) return;  // no rank has had a batch
   learns_unused_ = false;

@@ -2,7 +2,6 @@
 
 #include <torch/nn/module.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -20,7 +19,6 @@ class ModuleSynchronizer {
   /// Makes parameters and buffers rank 0's. `training`: gradients will be reduced. Throws DesyncError on every rank, naming the
   /// first difference, when the ranks' modules are not alike.
   ModuleSynchronizer(ProcessWorld& world, torch::nn::Module& module, bool training, const GradientReducer::Options& options);
-  ~ModuleSynchronizer();
 
   /// See Strategy::observe_waits(). `observer`: may be null.
   void observe_waits(const WaitObserver& observer) { wait_observer_ = observer; }
@@ -51,8 +49,6 @@ class ModuleSynchronizer {
   void reduce_apart();
   /// What took part with zeros, because it is not trained any more, has a gradient only where some rank had one before.
   void drop_zeros();
-  /// By tensor, on which ranks it is marked: on any of them.
-  std::vector<bool> on_any_rank(const std::vector<bool>& marked, const char* what);
 
   ProcessWorld& world_;
   torch::nn::Module& module_;

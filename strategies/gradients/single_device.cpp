@@ -3,11 +3,14 @@
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/options/registry.h"
 #include "levin/strategies/launch/cluster_environment.h"
-#include "levin/strategies/launch/fork_server.h"
-#include "levin/strategies/world/rank_groups.h"
+#include "levin/strategies/launch/rank_process.h"
+#include "levin/strategies/world/process_world.h"
 
 namespace levin {
+
+LEVIN_REGISTER_(Strategy, SingleDeviceStrategy, "single_device", "One process on one device");
 
 Launched SingleDeviceStrategy::join(const LaunchRequest& request) {
   ForkServer::instance().end();

@@ -3,7 +3,6 @@
 #include <ATen/ops/batch_norm_native.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 
 #include <atomic>
@@ -28,12 +27,14 @@ namespace {
 
 std::atomic<bool> took_forward = false;
 
+bool are_several() { return ProcessWorld::is_joined() && ProcessWorld::current()->world_size() > 1; }
+
 /// Every rank's numbers, one row each: those of `mine`, a row on the CPU.
 at::Tensor gather_rows(const at::Tensor& mine, const std::string& what) {
   const std::span own(static_cast<const std::byte*>(mine.const_data_ptr()), mine.nbytes());
   const std::vector<std::byte> all = RankExchange(ProcessWorld::current()->control_group())
                                          .gather_bytes(own, {what, "the batches of all ranks go through the same layers"});
-  at::Tensor rows = torch::empty({ProcessWorld::current()->control_group().size(), mine.size(0)}, mine.options());
+  at::Tensor rows = torch::empty({ProcessWorld::current()->world_size(), mine.size(0)}, mine.options());
   std::memcpy(rows.mutable_data_ptr(), all.data(), all.size());
   return rows;
 }
@@ -223,23 +224,6 @@ void each_batch_norm(const torch::nn::Module& module, const Visit& visit) {
   }
 }
 
-/// The BatchNorm layers of a module work as SyncBatchNorm, until the entry point ends, and in place of those of earlier calls.
-void set_synchronized_layers(const torch::nn::Module& module) {
-  std::unordered_map<const at::TensorImpl*, std::pair<at::Tensor, std::string>> layers;
-  each_batch_norm(module, [&](const std::string& name, const auto& layer) {
-    const at::Tensor& known_by = layer.weight.defined() ? layer.weight : layer.running_mean;
-    if (!known_by.defined()) {
-      throw ConfigError(
-          format("sync_batchnorm: the layer '{}' has neither affine nor track_running_stats, so it cannot be told "
-                 "from others. Use levin::SyncBatchNorm in its place.",
-                 name));
-    }
-    layers[known_by.unsafeGetTensorImpl()] = {known_by, format("the BatchNorm layer '{}'", name)};
-  });
-  if (!Layers::instance().any()) ProcessWorld::current()->when_entry_point_ends([] { Layers::instance().set({}); });
-  Layers::instance().set(std::move(layers));
-}
-
 }  // namespace
 
 bool has_synchronized_layers(const torch::nn::Module& module) {
@@ -267,7 +251,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
     num_batches_tracked += 1;
     if (!options.momentum()) momentum = 1.0 / num_batches_tracked.item<double>();
   }
-  if (is_training() && ProcessWorld::is_joined() && ProcessWorld::current()->control_group().size() > 1) {
+  if (is_training() && are_several()) {
     return synchronized_batch_norm(input, {weight, bias, running_mean, running_var, momentum, options.eps()},
                                    format("SyncBatchNorm of {} features", options.num_features()));
   }
@@ -280,7 +264,20 @@ void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
 }
 
 void synchronize_batch_norms(const torch::nn::Module& module) {
-  if (ProcessWorld::is_joined() && ProcessWorld::current()->control_group().size() > 1) set_synchronized_layers(module);
+  if (!are_several()) return;
+  std::unordered_map<const at::TensorImpl*, std::pair<at::Tensor, std::string>> layers;
+  each_batch_norm(module, [&](const std::string& name, const auto& layer) {
+    const at::Tensor& known_by = layer.weight.defined() ? layer.weight : layer.running_mean;
+    if (!known_by.defined()) {
+      throw ConfigError(
+          format("sync_batchnorm: the layer '{}' has neither affine nor track_running_stats, so it cannot be told "
+                 "from others. Use levin::SyncBatchNorm in its place.",
+                 name));
+    }
+    layers[known_by.unsafeGetTensorImpl()] = {known_by, format("the BatchNorm layer '{}'", name)};
+  });
+  if (!Layers::instance().any()) ProcessWorld::current()->when_entry_point_ends([] { Layers::instance().set({}); });
+  Layers::instance().set(std::move(layers));
 }
 
 }  // namespace levin

@@ -5,17 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <ctime>
 #include <fstream>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
-#include "levin/core/protocol/control_group.h"
 
 namespace levin {
 
@@ -27,7 +22,7 @@ std::size_t segment_bytes(int ranks) { return sizeof(SegmentHeader) + sizeof(Ran
 
 /// `memory`: what this rank has already, if anything. `make()` and `open(place)` give it, or throw IoError.
 template <class Memory, class Make, class Open>
-Memory share(ControlGroup& group, int maker, Memory memory, const Make& make, const Open& open, std::string& failure) {
+Memory share(const RankTexts& ranks, int maker, Memory memory, const Make& make, const Open& open, std::string& failure) {
   std::string own_failure;
   const auto attempt = [&](const auto& get) {
     try {
@@ -36,14 +31,11 @@ Memory share(ControlGroup& group, int maker, Memory memory, const Make& make, co
       own_failure = error.what();
     }
   };
-  RankExchange ranks(group);
-  const Meeting meeting("sharing memory", "every rank joins the run");
-  const bool makes = group.rank() == maker;
-  if (makes) attempt(make);
-  const auto places = ranks.gather_values(makes && memory ? memory->place() : SharedFilePlace{}, meeting);
-  const SharedFilePlace& place = places.at(static_cast<std::size_t>(maker));
-  if (place.descriptor >= 0) attempt([&] { return open(place); });
-  const std::vector<std::string> failures = ranks.gather_text(own_failure, meeting);
+  if (ranks.rank == maker) attempt(make);
+  const std::vector<std::string> places = ranks.gather(ranks.rank == maker && memory ? memory->place().str() : "");
+  const std::string& place = places.at(static_cast<std::size_t>(maker));
+  if (!place.empty()) attempt([&] { return open(SharedFilePlace::parse(place)); });
+  const std::vector<std::string> failures = ranks.gather(own_failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
     failure = format("rank {}: {}", rank, failures[rank]);
@@ -192,20 +184,25 @@ std::int64_t monotonic_nanoseconds() {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-std::optional<SharedFile> share_memory(ControlGroup& group, int maker, std::size_t bytes, std::string& failure) {
+RankTexts::RankTexts(ControlGroup& group)
+    : RankTexts(group.rank(), [&group](const std::string& mine) {
+        return RankExchange(group).gather_text(mine, {"sharing memory", "every rank joins the run"});
+      }) {}
+
+std::optional<SharedFile> share_memory(const RankTexts& ranks, int maker, std::size_t bytes, std::string& failure) {
   using Memory = std::shared_ptr<SharedFile>;
   const Memory shared = share(
-      group, maker, Memory(), [&] { return std::make_shared<SharedFile>(SharedFile::create(bytes)); },
+      ranks, maker, Memory(), [&] { return std::make_shared<SharedFile>(SharedFile::create(bytes)); },
       [](const SharedFilePlace& place) { return std::make_shared<SharedFile>(SharedFile::open_at(place)); }, failure);
   return shared ? std::optional<SharedFile>(std::move(*shared)) : std::nullopt;
 }
 
-std::shared_ptr<RunSegment> share_segment(ControlGroup& group, int maker, int ranks, std::shared_ptr<RunSegment> launched,
+std::shared_ptr<RunSegment> share_segment(const RankTexts& ranks, int maker, int size, std::shared_ptr<RunSegment> launched,
                                           std::string& failure) {
   const auto segment = share(
-      group, maker, std::move(launched), [&] { return RunSegment::create(ranks, maker); },
+      ranks, maker, std::move(launched), [&] { return RunSegment::create(size, maker); },
       [](const SharedFilePlace& place) { return RunSegment::open_at(place); }, failure);
-  if (segment) segment->join(group.rank());
+  if (segment) segment->join(ranks.rank);
   return segment;
 }
 

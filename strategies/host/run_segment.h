@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -250,14 +251,25 @@ class RunSegment {
 /// Now, in nanoseconds of CLOCK_MONOTONIC.
 std::int64_t monotonic_nanoseconds();
 
-/// Memory of ranks of one host, or, for each of several hosts, of those on it: rank `maker` of the group makes it, and those
-/// that name the same maker open what it has. Nothing on every rank when one of them fails, and `failure` then says which, and
-/// why. Ranks: all. Throws as ControlGroup::all_gather() does.
-std::optional<SharedFile> share_memory(ControlGroup& group, int maker, std::size_t bytes, std::string& failure);
+/// How ranks that are to share memory tell one another where it is.
+struct RankTexts {
+  int rank = 0;
+  /// Every rank's text, in the order of ranks, on all.
+  std::function<std::vector<std::string>(const std::string& mine)> gather;
 
-/// The same for a segment of `ranks` ranks from rank `maker` on, which this process joins. `launched`: what this host's
+  RankTexts(int own_rank, std::function<std::vector<std::string>(const std::string&)> gather_texts)
+      : rank(own_rank), gather(std::move(gather_texts)) {}
+  RankTexts(ControlGroup& group);
+};
+
+/// Memory of ranks of one host, or, for each of several hosts, of those on it: rank `maker` makes it, and those that name the
+/// same maker open what it has. Nothing on every rank when one of them fails, and `failure` then says which, and why. Ranks:
+/// all. Throws as RankTexts::gather() does.
+std::optional<SharedFile> share_memory(const RankTexts& ranks, int maker, std::size_t bytes, std::string& failure);
+
+/// The same for a segment of `size` ranks from rank `maker` on, which this process joins. `launched`: what this host's
 /// launcher has made already; may be null, on some ranks too. Null on every rank when one of them fails.
-std::shared_ptr<RunSegment> share_segment(ControlGroup& group, int maker, int ranks, std::shared_ptr<RunSegment> launched,
+std::shared_ptr<RunSegment> share_segment(const RankTexts& ranks, int maker, int size, std::shared_ptr<RunSegment> launched,
                                           std::string& failure);
 
 }  // namespace levin

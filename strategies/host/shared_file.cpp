@@ -10,8 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <string>
-#include <utility>
+#include <sstream>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -42,6 +41,14 @@ struct DescriptorMessage {
 };
 
 }  // namespace
+
+std::string SharedFilePlace::str() const { return format("{} {} {}", process, descriptor, inode); }
+
+SharedFilePlace SharedFilePlace::parse(const std::string& text) {
+  SharedFilePlace place;
+  std::istringstream(text) >> place.process >> place.descriptor >> place.inode;
+  return place;
+}
 
 SharedFile::SharedFile(Descriptor descriptor, std::size_t bytes)
     : descriptor_(std::move(descriptor)),

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,11 +13,15 @@
 
 namespace levin {
 
-/// Where another process of the same user finds memory that a process has. Plain bytes.
+/// Where another process of the same user finds memory that a process has.
 struct SharedFilePlace {
   std::int64_t process = 0;
   std::int64_t descriptor = -1;
   std::uint64_t inode = 0;  ///< tells it from what another process of that number has
+
+  std::string str() const;
+  /// What str() gave. Of any other text comes a place where nothing is.
+  static SharedFilePlace parse(const std::string& text);
 };
 
 /// Memory that processes of one host share, zero at first. It has no name: it lives as long as a process has it, whatever ends

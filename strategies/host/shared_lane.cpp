@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/protocol/boundary_exchange.h"
-#include "levin/core/protocol/control_group.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/shared_memory_status_board.h"
 
 namespace levin {

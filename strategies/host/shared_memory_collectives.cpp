@@ -1,11 +1,8 @@
 #include "levin/strategies/host/shared_memory_collectives.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
-#include <optional>
-#include <type_traits>
-#include <utility>
+#include <string>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -28,6 +25,9 @@ constexpr std::size_t kAtOnceBytesOfTwo = std::size_t{512} << 10;
 
 /// What all_reduce_parts() combines at a time: it stays in the cache until it stands in each part.
 constexpr std::size_t kBlockBytes = std::size_t{32} << 10;
+
+/// Of a text by which ranks come to share memory.
+constexpr std::size_t kTextBytes = 256;
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -89,6 +89,11 @@ std::byte* SharedMemoryCollectives::window_of(int rank) const {
   return begin + kSlotBytes + (2 + windows_reduced_ % 2) * chunk_bytes_;
 }
 
+std::size_t SharedMemoryCollectives::begin_of_share(int rank, std::size_t length) const {
+  const auto ranks = static_cast<std::size_t>(size());
+  return std::min(length, rounded_up((length + ranks - 1) / ranks, kLineBytes) * static_cast<std::size_t>(rank));
+}
+
 void SharedMemoryCollectives::combine(std::byte* result, const Values& values, std::size_t begin, std::size_t end) {
   if (begin >= end) return;
   for (std::size_t peer = 0; peer < sources_.size(); ++peer) parts_[peer] = sources_[peer] + begin;
@@ -121,56 +126,40 @@ void SharedMemoryCollectives::all_reduce_window(const Values& result, const char
 
 void SharedMemoryCollectives::combine_on_all(std::byte* result, std::size_t length, const Values& all, const char* what) {
   if (length <= (size() == 2 ? kAtOnceBytesOfTwo : kAtOnceBytes)) return combine(result, all, 0, length);
-  const std::size_t share =
-      rounded_up((length + static_cast<std::size_t>(size()) - 1) / static_cast<std::size_t>(size()), kLineBytes);
-  const auto begin_of = [&](int rank) { return std::min(length, share * static_cast<std::size_t>(rank)); };
-  combine(lane_.own_buffer(), all, begin_of(rank()), begin_of(rank() + 1));
+  combine(lane_.own_buffer(), all, begin_of_share(rank(), length), begin_of_share(rank() + 1, length));
   meet(what, all.bytes.size(), /*is_first=*/false);
   for (int peer = 0; peer < size(); ++peer) {
-    const std::size_t bytes = begin_of(peer + 1) - begin_of(peer);
-    if (bytes > 0) std::memcpy(result + begin_of(peer), lane_.chunk(peer), bytes);
+    const std::size_t begin = begin_of_share(peer, length);
+    const std::size_t bytes = begin_of_share(peer + 1, length) - begin;
+    if (bytes > 0) std::memcpy(result + begin, lane_.chunk(peer), bytes);
   }
 }
 
 std::shared_ptr<const SharedParts> SharedMemoryCollectives::share_parts(std::size_t bytes, const char* what) {
-  std::optional<SharedFile> memory;
-  const auto attempt = [&](const auto& get) {
-    try {
-      memory.emplace(get());
-    } catch (const IoError&) {
-      memory.reset();
-    }
-  };
-  const auto gathered = [&](const auto& mine) {
-    std::vector<std::remove_cvref_t<decltype(mine)>> all(static_cast<std::size_t>(size()));
+  const auto gather = [&](std::string mine) {
+    mine.resize(kTextBytes);
+    std::vector<std::string> all(static_cast<std::size_t>(size()), mine);
     std::vector<std::byte*> places;
-    for (auto& value : all) places.push_back(reinterpret_cast<std::byte*>(&value));
-    all_gather(std::as_bytes(std::span(&mine, 1)), places, what);
+    for (std::string& text : all) places.push_back(reinterpret_cast<std::byte*>(text.data()));
+    all_gather(std::as_bytes(std::span(mine)), places, what);
+    for (std::string& text : all) text.resize(text.find_last_not_of('\0') + 1);
     return all;
   };
-  if (rank() == 0) {
-    attempt([&] {
-      return SharedFile::create(rounded_up(std::max<std::size_t>(bytes, 1), kPageBytes) * static_cast<std::size_t>(size()));
-    });
-  }
-  const SharedFilePlace place = gathered(memory ? memory->place() : SharedFilePlace{}).front();
-  if (rank() != 0 && place.descriptor >= 0) attempt([&] { return SharedFile::open_at(place); });
-  const std::vector<std::uint8_t> have = gathered(static_cast<std::uint8_t>(memory.has_value()));
-  if (std::find(have.begin(), have.end(), 0) != have.end()) return nullptr;
-  return std::make_shared<const SharedParts>(std::move(*memory), size());
+  std::string failure;
+  auto memory =
+      share_memory({rank(), gather}, /*maker=*/0,
+                   rounded_up(std::max<std::size_t>(bytes, 1), kPageBytes) * static_cast<std::size_t>(size()), failure);
+  return memory ? std::make_shared<const SharedParts>(std::move(*memory), size()) : nullptr;
 }
 
 void SharedMemoryCollectives::all_reduce_parts(const SharedParts& parts, const Values& values, const char* what) {
   waits_.check_usable();
   const std::size_t length = values.bytes.size();
-  const std::size_t share =
-      rounded_up((length + static_cast<std::size_t>(size()) - 1) / static_cast<std::size_t>(size()), kLineBytes);
-  const std::size_t begin = std::min(length, share * static_cast<std::size_t>(rank()));
-  const std::size_t end = std::min(length, begin + share);
+  const std::size_t end = begin_of_share(rank() + 1, length);
   for (int peer = 0; peer < size(); ++peer) sources_[static_cast<std::size_t>(peer)] = parts.of(peer);
   block_.resize(kBlockBytes);
   meet(what, length, /*is_first=*/true);
-  for (std::size_t at = begin; at < end; at += kBlockBytes) {
+  for (std::size_t at = begin_of_share(rank(), length); at < end; at += kBlockBytes) {
     const std::size_t block_end = std::min(end, at + kBlockBytes);
     combine(block_.data(), values, at, block_end);
     for (int peer = 0; peer < size(); ++peer) std::memcpy(parts.of(peer) + at, block_.data(), block_end - at);
@@ -211,11 +200,6 @@ void SharedMemoryCollectives::reduce_scatter(std::span<const std::byte* const> p
     take_chunks();
     combine(result.bytes.data() + offset, result, begin, begin + length);
   });
-}
-
-void SharedMemoryCollectives::barrier(const char* what) {
-  waits_.check_usable();
-  meet(what, 0, /*is_first=*/true);
 }
 
 }  // namespace levin

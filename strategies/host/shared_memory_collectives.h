@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -69,8 +68,6 @@ class SharedMemoryCollectives {
   void broadcast(std::span<std::byte> bytes, int root, const char* what);
   /// `result` receives all ranks' parts[rank()], combined. Parts are as long as the result.
   void reduce_scatter(std::span<const std::byte* const> parts, const Values& result, const char* what);
-  /// Comes back when all ranks have come.
-  void barrier(const char* what);
   /// Ends the call that a thread is in, and every later one, as PeerWaits::give_up() does. Threading: any thread.
   void give_up() noexcept { waits_.give_up(); }
 
@@ -83,6 +80,8 @@ class SharedMemoryCollectives {
   std::byte* window_of(int rank) const;
   /// Makes the last chunks what is combined.
   void take_chunks();
+  /// Where a rank's part of so many bytes begins, when each combines one.
+  std::size_t begin_of_share(int rank, std::size_t length) const;
   /// Combines [begin, end) of `sources_`.
   void combine(std::byte* result, const Values& values, std::size_t begin, std::size_t end);
   /// Combines the first `length` bytes of `sources_`, on every rank.

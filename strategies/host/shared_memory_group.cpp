@@ -2,12 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
-#include <vector>
-
-#include "levin/core/base/error.h"
-#include "levin/core/base/format.h"
 
 namespace levin {
 
@@ -29,47 +24,39 @@ void copy_into(std::string& part, std::uint64_t size, std::size_t offset, std::s
 
 }  // namespace
 
+// A call must not allocate memory: std::ref has std::function hold no copy of these.
+
+void MeetingGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
+  check_sizes(mine, all, what);
+  const auto take = [&](int peer, std::uint64_t, std::size_t offset, std::span<const std::byte> bytes) {
+    std::copy(bytes.begin(), bytes.end(), all.data() + static_cast<std::size_t>(peer) * mine.size() + offset);
+  };
+  meet({GroupOperation::kAllGather, mine, what}, std::ref(take));
+}
+
+std::vector<std::string> MeetingGroup::gather(std::string_view mine, std::uint64_t longest, const char* what) {
+  std::vector<std::string> parts(rank() == 0 ? static_cast<std::size_t>(size()) : 0);
+  const auto take = [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
+    if (rank() == 0) copy_into(parts[static_cast<std::size_t>(peer)], size, offset, bytes);
+  };
+  meet({GroupOperation::kGather, std::as_bytes(std::span(mine)), what, longest}, std::ref(take));
+  return parts;
+}
+
+std::string MeetingGroup::broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) {
+  check_root(root, what);
+  std::string received;
+  const auto take = [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
+    if (peer == root) copy_into(received, size, offset, bytes);
+  };
+  meet({GroupOperation::kBroadcast, std::as_bytes(std::span(rank() == root ? mine : "")), what, longest, root}, std::ref(take));
+  return received;
+}
+
 SharedMemoryGroup::SharedMemoryGroup(const std::shared_ptr<RunSegment>& segment, std::shared_ptr<SharedMemoryStatusBoard> board,
                                      double timeout_seconds)
     : waits_(segment, std::move(board), timeout_seconds), lane_(waits_, control_lane(*segment)) {}
 
-/// What this rank calls.
-struct SharedMemoryGroup::Call {
-  GroupOperation operation;
-  std::span<const std::byte> mine;
-  const char* what;
-  std::uint64_t longest = std::numeric_limits<std::uint64_t>::max();
-  std::int32_t root = 0;
-};
-
-void SharedMemoryGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
-  check_sizes(mine, all, what);
-  meet({GroupOperation::kAllGather, mine, what},
-       [&](int peer, std::uint64_t, std::size_t offset, std::span<const std::byte> bytes) {
-         std::copy(bytes.begin(), bytes.end(), all.data() + static_cast<std::size_t>(peer) * mine.size() + offset);
-       });
-}
-
-std::vector<std::string> SharedMemoryGroup::gather(std::string_view mine, std::uint64_t longest, const char* what) {
-  std::vector<std::string> parts(rank() == 0 ? static_cast<std::size_t>(size()) : 0);
-  meet({GroupOperation::kGather, std::as_bytes(std::span(mine)), what, longest},
-       [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
-         if (rank() == 0) copy_into(parts[static_cast<std::size_t>(peer)], size, offset, bytes);
-       });
-  return parts;
-}
-
-std::string SharedMemoryGroup::broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) {
-  check_root(root, what);
-  std::string received;
-  meet({GroupOperation::kBroadcast, std::as_bytes(std::span(rank() == root ? mine : "")), what, longest, root},
-       [&](int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes) {
-         if (peer == root) copy_into(received, size, offset, bytes);
-       });
-  return received;
-}
-
-template <class Take>
 void SharedMemoryGroup::meet(const Call& call, const Take& take) {
   waits_.check_usable();
   waits_.board().end_reduction();
@@ -78,7 +65,7 @@ void SharedMemoryGroup::meet(const Call& call, const Take& take) {
   for (std::size_t offset = 0; offset == 0 || offset < most; offset += kChunkBytes) {
     const auto rest = call.mine.subspan(std::min(offset, call.mine.size()));
     std::copy_n(rest.begin(), std::min(kChunkBytes, rest.size()), lane_.own_buffer());
-    lane_.publish({call.operation, call.what, call.mine.size(), call.root});
+    lane_.publish(call.told());
     lane_.wait_for_all(call.what);
     if (offset == 0) lane_.check_same_call(call.longest);
     for (int peer = 0; peer < size(); ++peer) {
@@ -100,19 +87,13 @@ void SharedMemoryVoteChannel::publish(std::int64_t sequence, const Votes& votes)
 std::vector<Votes> SharedMemoryVoteChannel::read(std::int64_t sequence) {
   board_->end_reduction();
   const std::size_t parity = static_cast<std::size_t>(sequence) % 2;
-  std::vector<Votes> votes;
+  std::vector<PublishedVotes> by_rank;
   for (int rank = 0; rank < segment_->ranks(); ++rank) {
     const RankSlot& slot = segment_->slot(rank);
     const std::int64_t published = slot.vote_sequence[parity].load(std::memory_order_acquire) - 1;
-    if (published != sequence) {
-      throw DesyncError(
-          format("rank {} ended gradient reduction {}, but rank {} last published votes for reduction {}: ranks do not call "
-                 "backward in the same order",
-                 board_->rank(), sequence, rank, published));
-    }
-    votes.push_back(unpack_votes(slot.votes[parity].load(std::memory_order_relaxed)));
+    by_rank.push_back({published, slot.votes[parity].load(std::memory_order_relaxed)});
   }
-  return votes;
+  return unpack_votes(by_rank, sequence, board_->rank());
 }
 
 }  // namespace levin

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,9 +15,35 @@
 
 namespace levin {
 
+/// A control group whose calls are all one meeting, in which ranks say what they call, and each takes what it is to have of
+/// what the others bring.
+class MeetingGroup : public ControlGroup {
+ public:
+  /// Also throws MisuseError, on this rank alone, when `all` has the wrong size.
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) final;
+  std::vector<std::string> gather(std::string_view mine, std::uint64_t longest, const char* what) final;
+  std::string broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) final;
+
+ protected:
+  /// What this rank calls.
+  struct Call {
+    GroupOperation operation;
+    std::span<const std::byte> mine;
+    const char* what;
+    std::uint64_t longest = std::numeric_limits<std::uint64_t>::max();
+    std::int32_t root = 0;
+
+    GroupCall told() const { return {operation, what, mine.size(), root}; }
+  };
+  /// Is given what a peer has brought of its `size` bytes from `offset` on, and copies what it needs.
+  using Take = std::function<void(int peer, std::uint64_t size, std::size_t offset, std::span<const std::byte> bytes)>;
+  /// Tells the others this rank's call, waits for theirs, and gives `take` what they have brought, unless nobody needs it.
+  virtual void meet(const Call& call, const Take& take) = 0;
+};
+
 /// The control group of ranks on one host: less than a microsecond an exchange. Errors, which every later call throws again,
 /// are those of PeerWaits, and DesyncError on every rank when ranks came with different calls or sizes.
-class SharedMemoryGroup final : public ControlGroup {
+class SharedMemoryGroup final : public MeetingGroup {
  public:
   /// `timeout_seconds`: how long a wait may take.
   SharedMemoryGroup(const std::shared_ptr<RunSegment>& segment, std::shared_ptr<SharedMemoryStatusBoard> board,
@@ -22,19 +51,10 @@ class SharedMemoryGroup final : public ControlGroup {
 
   int rank() const override { return waits_.place(); }
   int size() const override { return waits_.size(); }
-  /// Also throws MisuseError, on this rank alone, when `all` has the wrong size.
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
-  /// All ranks wait for one another; only rank 0 copies.
-  std::vector<std::string> gather(std::string_view mine, std::uint64_t longest, const char* what) override;
-  /// All ranks wait for one another; only `root` publishes more than which call it is in.
-  std::string broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) override;
 
  private:
-  struct Call;
-  /// Publishes this rank's bytes and waits for everyone's, chunk by chunk. `take(peer, size, offset, bytes)` is given what the
-  /// peer has published of its `size` bytes from `offset` on; it must have copied what it needs when it returns.
-  template <class Take>
-  void meet(const Call& call, const Take& take);
+  /// Publishes this rank's bytes and waits for everyone's, chunk by chunk.
+  void meet(const Call& call, const Take& take) override;
 
   PeerWaits waits_;
   SharedLane lane_;

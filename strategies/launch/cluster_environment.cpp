@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -110,7 +109,6 @@ ClusterEnvironment read_levin(const Variables& variables) {
   environment.node_rank = number("GROUP_RANK").value_or(0);
   environment.device = number("LEVIN_DEVICE").value_or(environment.local_rank);
   environment.restarts = number("LEVIN_RESTARTS").value_or(0);
-  environment.max_restarts = number("LEVIN_MAX_RESTARTS").value_or(0);
   if (environment.store_fd) return environment;
   variables.require({"LEVIN_LAUNCHED", "MASTER_ADDR", "MASTER_PORT"}, "levin's launcher", "Do not set LEVIN_LAUNCHED by hand.");
   environment.master_address = *variables.text("MASTER_ADDR");
@@ -164,10 +162,16 @@ ClusterEnvironment read_slurm(const Variables& variables) {
   environment.master_address = variables.has("MASTER_ADDR") ? *variables.text("MASTER_ADDR") : first_slurm_host(*node_list);
   // Jobs that share a host must not share a port: the port is made from the end of the job's number.
   std::string job = variables.text("SLURM_JOB_ID").value_or("0");
-  job.erase(std::remove_if(job.begin(), job.end(), [](char c) { return c < '0' || c > '9'; }), job.end());
+  std::erase_if(job, [](char c) { return c < '0' || c > '9'; });
   job = job.substr(job.size() - std::min<std::size_t>(4, job.size()));
   environment.master_port = variables.number_or("MASTER_PORT", kFirstJobPort + (job.empty() ? 0 : std::stoi(job)), 1, kMaxPort);
   return environment;
+}
+
+/// A job that a person works in: its variables do not tell of ranks, and it is not put back into its queue.
+bool is_interactive_slurm(const EnvironmentLookup& lookup) {
+  const std::string name = lookup("SLURM_JOB_NAME").value_or("");
+  return name == "bash" || name == "interactive";
 }
 
 /// Jobs that share a host must not share a port: it is made from what Open MPI calls the job, on all of its hosts.
@@ -225,11 +229,6 @@ std::optional<ClusterEnvironment> find_cluster_environment() {
   } catch (const ConfigError&) {
     return std::nullopt;
   }
-}
-
-bool is_interactive_slurm(const EnvironmentLookup& lookup) {
-  const std::string name = lookup("SLURM_JOB_NAME").value_or("");
-  return name == "bash" || name == "interactive";
 }
 
 std::string first_slurm_host(const std::string& node_list) {

@@ -29,7 +29,6 @@ struct ClusterEnvironment {
       store_fd;    ///< kLevin: this rank's end of inherited sockets, see inherited_address(); unset: ranks meet at MASTER_PORT
   int device = 0;  ///< kLevin: which of this host's devices
   int restarts = 0;                     ///< how often all ranks have been started again
-  int max_restarts = 0;                 ///< kLevin
   std::optional<int> local_world_size;  ///< how many ranks each host has, where the launcher says it
 };
 
@@ -46,8 +45,6 @@ ClusterEnvironment detect_cluster_environment(const EnvironmentLookup& lookup = 
 
 /// The same for who does not need it; nothing when the variables make no sense, which whoever needs them says.
 std::optional<ClusterEnvironment> find_cluster_environment();
-/// A job that a person works in, as Slurm names it: its variables do not tell of ranks, and it is not put back into its queue.
-bool is_interactive_slurm(const EnvironmentLookup& lookup);
 
 /// Which host this is of `hosts` that each start `local_ranks` ranks, where no launcher started this process, as NODE_RANK (or
 /// GROUP_RANK), MASTER_ADDR and MASTER_PORT say with Lightning too. Throws ConfigError, naming the variables, when one is

@@ -6,13 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +21,7 @@
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/files/descriptor.h"
-#include "levin/strategies/failure/failure_record.h"
 #include "levin/strategies/host/shared_memory_status_board.h"
-#include "levin/strategies/launch/fork_server.h"
 #include "levin/strategies/launch/rank_process.h"
 
 namespace levin {
@@ -67,9 +65,6 @@ class SignalPipe {
   ~SignalPipe() {
     for (const Taken& taken : taken_) sigaction(taken.signal, &taken.before, nullptr);
   }
-
-  SignalPipe(const SignalPipe&) = delete;
-  SignalPipe& operator=(const SignalPipe&) = delete;
 
   /// Waits for signals, at most `limit`. SIGCHLD ends the wait and is not in the list.
   std::vector<int> wait(std::chrono::milliseconds limit) {
@@ -128,10 +123,7 @@ class Supervisor {
   }
 
   bool is_running() const {
-    for (const Rank& rank : ranks_) {
-      if (!rank.wait_status) return true;
-    }
-    return false;
+    return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.wait_status; });
   }
 
   /// Sends a signal that the launcher received to the ranks. SIGTSTP stops them and the launcher until it is continued.
@@ -170,14 +162,12 @@ class Supervisor {
     int status = 0;
     for (const Rank& rank : ranks_) {
       if (status == 0) status = status_of(*rank.wait_status);
-    }
-    for (const Rank& rank : ranks_) {
       // What a rank has started itself, which would keep files, ports and this program's output open.
       if (failed_rank_) kill(-rank.process, SIGKILL);
       waitpid(rank.process, nullptr, 0);
     }
     if (!failed_rank_) return status;
-    if (!recorded_failure(*segment_)) print_failure(unrecorded_failure());
+    if (!recorded_failure(*segment_)) print_failure(*failure());
     std::vector<std::string> lines;
     for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
       if (rank == *failed_rank_ || has_said_why(rank)) continue;
@@ -192,21 +182,21 @@ class Supervisor {
   /// What ended the run, once that is over; nothing where it did not fail.
   std::optional<FailureRecord> failure() const {
     if (!failed_rank_) return std::nullopt;
-    const auto recorded = recorded_failure(*segment_);
-    return recorded ? recorded : unrecorded_failure();
+    if (const auto recorded = recorded_failure(*segment_)) return recorded;
+    // Nobody has written it down.
+    return FailureRecord{*failed_rank_, whereabouts_of(*segment_, *failed_rank_),
+                         "its process " + text_of(*at(*failed_rank_).wait_status)};
   }
 
   /// What the ranks have kept for a later attempt.
   std::string kept_for_restarts() const { return segment_->header().kept.read(); }
-  /// The local ranks that found no device when the run was started again.
-  std::vector<int> ranks_without_device() const {
-    std::vector<int> without;
+  /// The local ranks that have raised a flag.
+  std::vector<int> ranks_with(std::atomic<std::uint32_t> RankSlot::*flag) const {
+    std::vector<int> found;
     for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
-      if (segment_->slot(rank).device_missing.load(std::memory_order_acquire) != 0) {
-        without.push_back(rank - segment_->first_rank());
-      }
+      if (has_raised(rank, flag)) found.push_back(rank - segment_->first_rank());
     }
-    return without;
+    return found;
   }
 
   /// Why another attempt would not help, or is not wanted; "" where it may. `is_first`: this attempt was the run's first;
@@ -214,9 +204,9 @@ class Supervisor {
   std::string why_not_again(bool is_first, bool spans_hosts) const {
     if (told_to_stop_) return "it was told to end by a signal";
     if (failure()->is_final) return "the error is of the configuration or the program, and would come again";
-    if (is_first && !any_slot(&RankSlot::entered)) return "it failed before it began";
+    if (is_first && ranks_with(&RankSlot::entered).empty()) return "it failed before it began";
     // What the ranks of other hosts have failed with is not known here, and all hosts must decide alike.
-    return !spans_hosts && !any_slot(&RankSlot::trained) && have_all_failed_alike()
+    return !spans_hosts && ranks_with(&RankSlot::trained).empty() && have_all_failed_alike()
                ? "all ranks failed alike before the first step"
                : "";
   }
@@ -229,11 +219,11 @@ class Supervisor {
   };
   void note_end(int rank, int wait_status) {
     at(rank).wait_status = wait_status;
-    const bool busy = segment_->slot(rank).busy.load(std::memory_order_acquire) != 0;
     const int status = status_of(wait_status);
     // After a signal all ranks stop at the same step and end with 128 + signal, each when it has cleaned up.
     const bool has_joined = segment_->process_of(rank).number != 0;
-    const bool ended_in_order = WIFEXITED(wait_status) && has_joined && !busy && (status == 0 || status > kSignalStatus);
+    const bool ended_in_order =
+        WIFEXITED(wait_status) && has_joined && !has_raised(rank, &RankSlot::busy) && (status == 0 || status > kSignalStatus);
     if (ended_in_order) return;
     std::string error = "its process " + text_of(wait_status);
     if (status == 0) error += has_joined ? " in the middle of the run (was exit called?)" : " without taking part in the run";
@@ -261,7 +251,7 @@ class Supervisor {
   /// The rank has printed its own line.
   bool has_said_why(int rank) const {
     const Rank& ended = at(rank);
-    if (ended.killed || segment_->slot(rank).explained.load(std::memory_order_acquire) == 0) return false;
+    if (ended.killed || !has_raised(rank, &RankSlot::explained)) return false;
     const int status = status_of(*ended.wait_status);
     // What a program does not catch is printed too, by the runtime library, which then aborts.
     return status != 0 && (WIFEXITED(*ended.wait_status) || status == kSignalStatus + SIGABRT);
@@ -282,25 +272,16 @@ class Supervisor {
 
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank - segment_->first_rank())]; }
   const Rank& at(int rank) const { return ranks_[static_cast<std::size_t>(rank - segment_->first_rank())]; }
-  /// Where a rank was whose process nobody has written down.
-  FailureRecord unrecorded_failure() const {
-    return {*failed_rank_, whereabouts_of(*segment_, *failed_rank_), "its process " + text_of(*at(*failed_rank_).wait_status)};
-  }
-
   bool have_all_failed_alike() const {
     for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
-      const bool alike = rank == *failed_rank_ ? WIFEXITED(*at(rank).wait_status)
-                                               : segment_->slot(rank).failed_alike.load(std::memory_order_acquire) != 0;
+      const bool alike = rank == *failed_rank_ ? WIFEXITED(*at(rank).wait_status) : has_raised(rank, &RankSlot::failed_alike);
       if (!alike) return false;
     }
     return true;
   }
 
-  bool any_slot(std::atomic<std::uint32_t> RankSlot::*flag) const {
-    for (int rank = segment_->first_rank(); rank < segment_->end_rank(); ++rank) {
-      if ((segment_->slot(rank).*flag).load(std::memory_order_acquire) != 0) return true;
-    }
-    return false;
+  bool has_raised(int rank, std::atomic<std::uint32_t> RankSlot::*flag) const {
+    return (segment_->slot(rank).*flag).load(std::memory_order_acquire) != 0;
   }
 
   std::shared_ptr<RunSegment> segment_;
@@ -342,7 +323,6 @@ class Attempts {
                         .hosts = plan_.hosts,
                         .device = device,
                         .restarts = restarts_,
-                        .max_restarts = plan_.max_restarts,
                         .call = plan_.call});
     }
     return places;
@@ -350,7 +330,7 @@ class Attempts {
 
   bool start_again_after(const Supervisor& supervisor) {
     if (plan_.max_restarts == 0) return false;
-    if (go_on_without(supervisor.ranks_without_device())) return true;
+    if (go_on_without(supervisor.ranks_with(&RankSlot::device_missing))) return true;
     std::string hindrance = supervisor.why_not_again(restarts_ == 0, plan_.hosts > 1);
     if (hindrance.empty() && restarts_ == plan_.max_restarts) {
       hindrance = format("max_restarts={} is used up", plan_.max_restarts);
@@ -393,9 +373,8 @@ RunEnd run_ranks(const LaunchPlan& plan) {
 }
 
 void launch_ranks(const LaunchPlan& plan) {
-  const int status = run_ranks(plan).status;
   // Not exit(): the objects of the user's program belong to the ranks, and were never meant to be used here.
-  _exit(status);
+  _exit(run_ranks(plan).status);
 }
 
 }  // namespace levin

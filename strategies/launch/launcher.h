@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 
 namespace levin {
 
@@ -27,14 +27,9 @@ struct RunEnd {
 RunEnd run_ranks(const LaunchPlan& plan);
 
 /// Turns the calling process into the supervisor of copies of this program, started with the same arguments, and never
-/// returns: it ends with the status of the run. See docs/processes.md.
-///
-/// Each rank gets the texts that this process has read (RunInputs), and finds RANK, LOCAL_RANK, WORLD_SIZE and LEVIN_*
-/// in its environment (see ClusterEnvironment), and OMP_NUM_THREADS, unless the user set it: the cores
-/// of this host divided among the ranks. Signals to the supervisor go to the ranks. When a rank fails the others get 3 seconds
-/// to end by themselves; then all are started again, where the plan permits it and it may help. When the supervisor is killed,
-/// the kernel kills the ranks. The status is 0 when every rank's is; that of the first rank that failed, 128 + n for a death by
-/// signal n, otherwise. Throws IoError when ranks cannot be started.
+/// returns: it ends with the status of the run, which is 0 when every rank's is, and otherwise that of the first rank that
+/// failed, 128 + n for a death by signal n. What ranks get, and what happens to them, is in docs/processes.md. Throws IoError
+/// when ranks cannot be started.
 [[noreturn]] void launch_ranks(const LaunchPlan& plan);
 
 }  // namespace levin

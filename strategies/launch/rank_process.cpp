@@ -1,6 +1,7 @@
 #include "levin/strategies/launch/rank_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -9,141 +10,39 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
-#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/strategies/failure/process_state.h"
 #include "levin/strategies/host/shared_file.h"
-#include "levin/strategies/launch/fork_server.h"
+#include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/launch/rank_start.h"
 
 namespace levin {
 
 namespace {
 
-std::string with_descriptor(const char* name, int number) { return number >= 0 ? format("{}={}", name, number) : name; }
+/// A variable that holds nothing is as one that is not set.
+std::string with_descriptor(const char* name, int number) {
+  return format("{}={}", name, number >= 0 ? std::to_string(number) : "");
+}
 
 [[noreturn]] void throw_not_started(const std::string& what) {
   throw IoError(format("the ranks cannot be started: {} failed: {}", what, std::strerror(errno)));
 }
 
-/// The words of this process's command line, as the kernel has them.
-std::vector<std::string> own_arguments() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (text.empty()) throw_not_started("reading /proc/self/cmdline");
-  std::vector<std::string> arguments;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\0', begin), text.size());
-    arguments.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return arguments;
-}
-
-/// The running program's file. Its link in /proc still works when the file has been replaced or removed meanwhile.
-std::string own_program() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return !error && std::filesystem::exists(path, error) ? path.string() : "/proc/self/exe";
-}
-
-std::vector<std::string> with_changes(std::vector<std::string> changes) {
-  const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string name = name_of(*entry);
-    const bool replaced =
-        std::any_of(changes.begin(), changes.end(), [&](const std::string& change) { return name_of(change) == name; });
-    if (!replaced) entries.emplace_back(*entry);
-  }
-  std::erase_if(changes, [](const std::string& change) { return change.find('=') == std::string::npos; });
-  entries.insert(entries.end(), std::make_move_iterator(changes.begin()), std::make_move_iterator(changes.end()));
-  return entries;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-/// What the child needs. All memory is made before fork(): after it, only async-signal-safe calls are allowed.
-struct ChildPlan {
-  std::string program;
-  std::vector<std::string> arguments;
-  std::vector<std::string> environment;
-  std::vector<char*> argument_pointers;
-  std::vector<char*> environment_pointers;
-  InheritedFiles files;
-  pid_t launcher;
-  sigset_t signal_mask;
-};
-
-[[noreturn]] void become_rank(const ChildPlan& plan) {
-  if (!tie_to_launcher(plan.launcher)) _exit(1);
-  for (const int file : {plan.files.segment, plan.files.store, plan.files.inputs}) fcntl(file, F_SETFD, 0);
-  // The launcher's handlers write into its pipe; between here and exec, which resets them, none may run.
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD}) {
-    struct sigaction action {};
-    sigaction(signal, nullptr, &action);
-    if (action.sa_handler != SIG_IGN) ::signal(signal, SIG_DFL);
-  }
-  sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
-  execve(plan.program.c_str(), plan.argument_pointers.data(), plan.environment_pointers.data());
-  constexpr char kMessage[] = "levin: a rank could not be started: exec failed\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
-  _exit(127);
-}
-
-/// Starts the program anew for each rank. Throws IoError; `processes` are those that it has started until then.
-void exec_ranks(const std::vector<RankPlace>& places, const std::function<InheritedFiles(const RankPlace&)>& files_of,
-                const sigset_t& signal_mask, std::vector<pid_t>& processes) {
-  ChildPlan plan;
-  plan.program = own_program();
-  plan.arguments = own_arguments();
-  plan.argument_pointers = pointers_to(plan.arguments);
-  plan.launcher = getpid();
-  plan.signal_mask = signal_mask;
-  for (const RankPlace& place : places) {
-    plan.files = files_of(place);
-    plan.environment = with_changes(rank_environment(place, plan.launcher, plan.files));
-    plan.environment_pointers = pointers_to(plan.environment);
-    processes.push_back(0);
-    processes.back() = fork();
-    if (processes.back() == 0) become_rank(plan);
-    if (processes.back() < 0) throw_not_started("fork");
-  }
-}
-
-/// While this lives, no signal comes: whoever is told to stop stops a run whose ranks are known.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t before_{};
-};
-
-}  // namespace
-
+/// What the environment of a rank of `launcher` adds to or replaces in this process's: "NAME=value" each.
 std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher, const InheritedFiles& files) {
   std::vector<std::string> changes = {format("RANK={}", place.rank()),
                                       format("LOCAL_RANK={}", place.local_rank),
@@ -153,7 +52,6 @@ std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher
                                       format("LEVIN_LAUNCHED={}", launcher),
                                       format("LEVIN_DEVICE={}", place.device),
                                       format("LEVIN_RESTARTS={}", place.restarts),
-                                      format("LEVIN_MAX_RESTARTS={}", place.max_restarts),
                                       format("LEVIN_LAUNCH_CALL={}", place.call),
                                       format("LEVIN_SHM_FD={}", files.segment),
                                       with_descriptor("LEVIN_STORE_FD", files.store),
@@ -165,6 +63,8 @@ std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher
   return changes;
 }
 
+/// Makes the calling process, a child of `launcher`, end with it, gives it a process group of its own and an empty standard
+/// input. False when the launcher is gone already. Threading: async-signal-safe.
 bool tie_to_launcher(pid_t launcher) noexcept {
   // When it died before this call, the parent has changed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -181,6 +81,233 @@ bool tie_to_launcher(pid_t launcher) noexcept {
   return true;
 }
 
+/// The words of this process's command line, as the kernel has them.
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  if (arguments.empty()) throw_not_started("reading /proc/self/cmdline");
+  return arguments;
+}
+
+/// The running program's file. Its link in /proc still works when the file has been replaced or removed meanwhile.
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return !error && std::filesystem::exists(path, error) ? path.string() : "/proc/self/exe";
+}
+
+std::vector<std::string> with_changes(std::vector<std::string> changes) {
+  const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
+  std::set<std::string> names;
+  for (const std::string& change : changes) names.insert(name_of(change));
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!names.contains(name_of(*entry))) changes.emplace_back(*entry);
+  }
+  return changes;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// In a child: becomes the program again, with this environment, or ends. Only async-signal-safe calls are allowed.
+[[noreturn]] void become_rank(const char* program, char* const* arguments, char* const* environment,
+                              const InheritedFiles& files, const sigset_t& signal_mask) {
+  for (const int file : {files.segment, files.store, files.inputs}) fcntl(file, F_SETFD, 0);
+  // The launcher's handlers write into its pipe; between here and exec, which resets them, none may run.
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD}) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) ::signal(signal, SIG_DFL);
+  }
+  sigprocmask(SIG_SETMASK, &signal_mask, nullptr);
+  execve(program, arguments, environment);
+  constexpr char kMessage[] = "levin: a rank could not be started: exec failed\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  _exit(127);
+}
+
+/// Starts the program anew for each rank. Throws IoError; `processes` are those that it has started until then.
+void exec_ranks(const std::vector<RankPlace>& places, const std::function<InheritedFiles(const RankPlace&)>& files_of,
+                const sigset_t& signal_mask, std::vector<pid_t>& processes) {
+  const std::string program = own_program();
+  std::vector<std::string> arguments = own_arguments();
+  const std::vector<char*> argument_pointers = pointers_to(arguments);
+  const pid_t launcher = getpid();
+  for (const RankPlace& place : places) {
+    // All memory is made before fork().
+    const InheritedFiles files = files_of(place);
+    std::vector<std::string> environment = with_changes(rank_environment(place, launcher, files));
+    const std::vector<char*> environment_pointers = pointers_to(environment);
+    processes.push_back(0);
+    processes.back() = fork();
+    if (processes.back() == 0) {
+      if (!tie_to_launcher(launcher)) _exit(1);
+      become_rank(program.c_str(), argument_pointers.data(), environment_pointers.data(), files, signal_mask);
+    }
+    if (processes.back() < 0) throw_not_started("fork");
+  }
+}
+
+constexpr auto kRankPatience = std::chrono::seconds(10);  // until the next rank has said that it is there
+
+/// What a rank is to become. Its files come with it: the segment, and those of store and inputs that there are.
+struct Request {
+  RankPlace place;
+  std::int32_t launcher = 0;
+  bool has_store = false;
+  bool has_inputs = false;
+};
+
+/// What a rank says when it is there.
+struct Arrival {
+  std::int32_t local_rank = 0;
+  std::int32_t process = 0;
+};
+
+bool has_one_thread() {
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return !error && std::distance(begin(threads), end(threads)) == 1;
+}
+
+bool is_started_by_a_person() {
+  const auto environment = find_cluster_environment();
+  return environment && environment->kind == ClusterKind::kNone;
+}
+
+/// In a process that the server has made: becomes a rank, or ends.
+void become_forked_rank(int socket, pid_t maker, const Request& request, std::vector<Descriptor>& files) {
+  // Its maker ends at once, and it becomes the launcher's child.
+  while (getppid() == maker) usleep(100);
+  if (!tie_to_launcher(request.launcher)) _exit(1);
+  auto next = files.begin();
+  const auto take = [&](bool has) { return has ? (next++)->release() : -1; };
+  const InheritedFiles inherited{.segment = take(true), .store = take(request.has_store), .inputs = take(request.has_inputs)};
+  for (const std::string& change : rank_environment(request.place, request.launcher, inherited)) {
+    const std::size_t equals = change.find('=');
+    setenv(change.substr(0, equals).c_str(), change.c_str() + equals + 1, /*overwrite=*/1);
+  }
+  const Arrival arrival{request.place.local_rank, getpid()};
+  if (send(socket, &arrival, sizeof(arrival), MSG_NOSIGNAL) != sizeof(arrival)) _exit(1);
+}
+
+/// False when no more requests come.
+bool receive_request(int socket, Request& request, std::vector<Descriptor>& files) {
+  ssize_t received = 0;
+  do {
+    received = receive_descriptors(socket, std::as_writable_bytes(std::span(&request, 1)), files, 0);
+  } while (received < 0 && errno == EINTR);
+  const int expected = 1 + request.has_store + request.has_inputs;
+  return received == sizeof(request) && files.size() == static_cast<std::size_t>(expected);
+}
+
+/// Makes ranks until none is asked for any more, and then ends the process; comes back in each rank.
+void serve(int socket, pid_t program) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != program) _exit(0);
+  // What is typed in the terminal is for the program.
+  setpgid(0, 0);
+  while (true) {
+    Request request;
+    std::vector<Descriptor> files;
+    if (!receive_request(socket, request, files)) _exit(0);
+    // A child of this process that ends at once leaves its own child to the launcher, which takes in orphans meanwhile.
+    const pid_t maker = fork();
+    if (maker == 0) {
+      const pid_t self = getpid();
+      const pid_t rank = fork();
+      if (rank == 0) return become_forked_rank(socket, self, request, files);
+      _exit(rank > 0 ? 0 : 1);
+    }
+    int status = 1;
+    while (maker > 0 && waitpid(maker, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0) _exit(1);
+  }
+}
+
+bool ask_for(int socket, const RankPlace& place, const InheritedFiles& inherited) {
+  std::vector<int> files = {inherited.segment, inherited.store, inherited.inputs};
+  std::erase(files, -1);
+  const Request request{place, getpid(), inherited.store >= 0, inherited.inputs >= 0};
+  return send_descriptors(socket, std::as_bytes(std::span(&request, 1)), files, 0) == sizeof(request);
+}
+
+/// False when none has come in time.
+bool await_rank(int socket, std::vector<pid_t>& processes) {
+  Arrival arrival;
+  if (!is_ready_by(std::chrono::steady_clock::now() + kRankPatience, socket, POLLIN)) return false;
+  if (recv(socket, &arrival, sizeof(arrival), 0) != sizeof(arrival)) return false;
+  processes.at(static_cast<std::size_t>(arrival.local_rank)) = arrival.process;
+  return true;
+}
+
+/// Takes in processes whose parent has ended.
+class OrphanParent {
+ public:
+  OrphanParent() {
+    prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~OrphanParent() { prctl(PR_SET_CHILD_SUBREAPER, static_cast<unsigned long>(before_)); }
+  OrphanParent(const OrphanParent&) = delete;
+  OrphanParent& operator=(const OrphanParent&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace
+
+ForkServer& ForkServer::instance() {
+  static ForkServer server;
+  return server;
+}
+
+bool ForkServer::start() {
+  if (socket_.is_open() || !is_started_by_a_person() || !has_one_thread()) return false;
+  auto [mine, theirs] = connected_sockets(SOCK_SEQPACKET);
+  if (!mine.is_open()) return false;
+  const pid_t program = getpid();
+  process_ = fork();
+  if (process_ == 0) {
+    mine = Descriptor();
+    serve(theirs.number(), program);
+    return true;
+  }
+  socket_ = std::move(mine);
+  if (process_ < 0) end();
+  return false;
+}
+
+std::optional<std::vector<pid_t>> ForkServer::make_ranks(const std::vector<RankPlace>& places,
+                                                         const std::function<InheritedFiles(const RankPlace&)>& files_of) {
+  if (!socket_.is_open()) return std::nullopt;
+  std::vector<pid_t> processes(places.size(), 0);
+  bool all = true;
+  {
+    const OrphanParent takes_in_orphans;
+    for (std::size_t i = 0; i < places.size() && all; ++i) all = ask_for(socket_.number(), places[i], files_of(places[i]));
+    for (std::size_t i = 0; i < places.size() && all; ++i) all = await_rank(socket_.number(), processes);
+  }
+  if (all) return processes;
+  end();
+  kill_processes(processes);
+  return std::nullopt;
+}
+
+void ForkServer::end() {
+  socket_ = Descriptor();
+  // It has nothing that could be lost.
+  kill_processes({process_});
+  process_ = 0;
+}
+
 StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view kept) {
   StartedRanks started{RunSegment::create(static_cast<int>(places.size()), places.front().rank()), {}};
   started.segment->set_launcher(ProcessId::self());
@@ -195,6 +322,7 @@ StartedRanks start_ranks(const std::vector<RankPlace>& places, std::string_view 
                           .store = place.rank() == 0 ? store_of_zero : store,
                           .inputs = inputs.number()};
   };
+  // Whoever is told to stop stops a run whose ranks are known.
   const BlockedSignals blocked;
   try {
     if (auto processes = ForkServer::instance().make_ranks(places, files_of)) {

@@ -3,11 +3,13 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "levin/core/files/descriptor.h"
 #include "levin/strategies/host/run_segment.h"
 
 namespace levin {
@@ -20,8 +22,7 @@ struct RankPlace {
   std::int32_t hosts = 1;
   std::int32_t device = 0;    ///< which of the devices of this host: its local rank's, unless devices are gone
   std::int32_t restarts = 0;  ///< how often the run has been started again
-  std::int32_t max_restarts = 0;
-  std::int32_t call = 0;  ///< see LaunchPermit
+  std::int32_t call = 0;      ///< see LaunchPermit
 
   int rank() const { return host * local_ranks + local_rank; }
   int world_size() const { return hosts * local_ranks; }
@@ -34,13 +35,32 @@ struct InheritedFiles {
   int inputs = -1;  ///< see RunInputs
 };
 
-/// What the environment of a rank of `launcher` adds to or replaces in this process's: "NAME=value" each, and "NAME" alone for
-/// what it lacks.
-std::vector<std::string> rank_environment(const RankPlace& place, pid_t launcher, const InheritedFiles& files);
+/// A copy of this process as it is when its libraries are loaded and nothing of it has run. Ranks that it makes begin there, as
+/// if the program had been started again: but they do not load it again, and loading LibTorch takes most of a rank's start.
+/// The name and the idea are those of Python's multiprocessing. One in a process. Threading: the main thread.
+class ForkServer {
+ public:
+  static ForkServer& instance();
 
-/// Makes the calling process, a child of `launcher`, end with it, gives it a process group of its own and an empty standard
-/// input. False when the launcher is gone already. Threading: async-signal-safe.
-bool tie_to_launcher(pid_t launcher) noexcept;
+  /// First of all in main(), before anything that shall happen in each rank. Comes back with false in this process and, when it
+  /// has made ranks, with true in each of them: the environment is then that of a rank. Without a server, and false, where this
+  /// process is a rank already, has other threads, or cannot fork.
+  bool start();
+
+  /// Makes ranks of this process, with what `files_of` gives for each: their processes, in order. Nothing where no server
+  /// runs, or where it cannot do it; then no rank is left behind, and no server. `places`: by local rank.
+  std::optional<std::vector<pid_t>> make_ranks(const std::vector<RankPlace>& places,
+                                               const std::function<InheritedFiles(const RankPlace&)>& files_of);
+
+  /// Ends the server, if there is one: no ranks are needed any more.
+  void end();
+
+ private:
+  ForkServer() = default;
+
+  Descriptor socket_;
+  pid_t process_ = 0;
+};
 
 /// The ranks that a launcher has started, and the memory it shares with them.
 struct StartedRanks {

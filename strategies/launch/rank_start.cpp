@@ -6,7 +6,7 @@
 
 #include "levin/core/console/console.h"
 #include "levin/strategies/launch/cluster_environment.h"
-#include "levin/strategies/launch/fork_server.h"
+#include "levin/strategies/launch/rank_process.h"
 
 namespace levin {
 

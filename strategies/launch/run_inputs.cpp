@@ -4,25 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
+#include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
 #include "levin/strategies/host/shared_file.h"
 #include "levin/strategies/launch/cluster_environment.h"
 
 namespace levin {
-
-namespace {
-
-// CBOR takes any bytes; a name or a text may be no UTF-8.
-nlohmann::json::binary_t to_binary(const std::string& text) { return {std::vector<std::uint8_t>(text.begin(), text.end())}; }
-
-std::string to_text(const nlohmann::json& json) {
-  const auto& bytes = json.get_binary();
-  return {bytes.begin(), bytes.end()};
-}
-
-}  // namespace
 
 RunInputs& RunInputs::instance() {
   static RunInputs inputs(find_cluster_environment().value_or(ClusterEnvironment{}));
@@ -32,10 +20,15 @@ RunInputs& RunInputs::instance() {
 RunInputs::RunInputs(const ClusterEnvironment& environment) {
   if (!environment.inputs_fd) return;
   const SharedFile file = SharedFile::attach(Descriptor(*environment.inputs_fd));
-  const auto* const first = reinterpret_cast<const std::uint8_t*>(file.data());
-  const auto json = nlohmann::json::from_cbor(first, first + file.bytes(), /*strict=*/true, /*allow_exceptions=*/false);
-  if (!json.is_array()) throw IoError("the configuration that the launcher hands to its ranks is not readable");
-  for (std::size_t i = 0; i + 1 < json.size(); i += 2) handed_down_.emplace_back(to_text(json[i]), to_text(json[i + 1]));
+  ByteReader texts({file.data(), file.bytes()}, "the configuration that the launcher hands to its ranks is not readable");
+  try {
+    while (texts.left() > 0) {
+      std::string name = texts.text();
+      handed_down_.emplace_back(std::move(name), texts.text());
+    }
+  } catch (const DesyncError& error) {
+    throw IoError(error.what());
+  }
 }
 
 std::optional<std::string> RunInputs::take(const std::string& name) {
@@ -57,12 +50,11 @@ std::optional<std::string> RunInputs::find(const std::string& name) const {
 
 std::optional<int> RunInputs::to_file() const {
   if (read_.empty()) return std::nullopt;
-  nlohmann::json json = nlohmann::json::array();
+  std::string bytes;
   for (const auto& [name, text] : read_) {
-    json.push_back(nlohmann::json::binary(to_binary(name)));
-    json.push_back(nlohmann::json::binary(to_binary(text)));
+    append_text(bytes, name);
+    append_text(bytes, text);
   }
-  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(json);
   const SharedFile file = SharedFile::create(bytes.size());
   std::memcpy(file.data(), bytes.data(), bytes.size());
   return fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 3);

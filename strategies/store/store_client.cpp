@@ -1,13 +1,11 @@
 #include "levin/strategies/store/store_client.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,10 +17,9 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/shared_file.h"
 #include "levin/strategies/store/call_thread.h"
-#include "levin/strategies/store/store_message.h"
 
 namespace levin {
 
@@ -69,9 +66,9 @@ std::vector<Endpoint> resolve(const std::string& host, int port, Deadline deadli
   // A name: a resolver may ask servers that never answer.
   CallThread resolver;
   const auto found = resolver.call_until(deadline, [host, port] { return look_up(host, port, 0); });
-  if (!found) throw LostConnection(format("the name {} could not be looked up in time", host));
+  if (!found) throw ConnectionLost(format("the name {} could not be looked up in time", host));
   if (found->error != 0)
-    throw LostConnection(format("the name {} could not be looked up: {}", host, gai_strerror(found->error)));
+    throw ConnectionLost(format("the name {} could not be looked up: {}", host, gai_strerror(found->error)));
   return found->endpoints;
 }
 
@@ -99,14 +96,14 @@ Endpoint any_interface(int port) {
 
 Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
   Descriptor connection(socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!connection.is_open()) throw LostConnection(error_text(errno));
+  if (!connection.is_open()) throw ConnectionLost(error_text(errno));
   if (connect(connection.number(), endpoint.generic(), endpoint.size) != 0) {
-    if (errno != EINPROGRESS) throw LostConnection(error_text(errno));
-    if (!is_ready_by(deadline, connection.number(), POLLOUT)) throw LostConnection(error_text(ETIMEDOUT));
+    if (errno != EINPROGRESS) throw ConnectionLost(error_text(errno));
+    if (!is_ready_by(deadline, connection.number(), POLLOUT)) throw ConnectionLost(error_text(ETIMEDOUT));
     int error = 0;
     socklen_t size = sizeof(error);
     getsockopt(connection.number(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) throw LostConnection(error_text(error));
+    if (error != 0) throw ConnectionLost(error_text(error));
   }
   const int on = 1;
   setsockopt(connection.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -130,7 +127,7 @@ bool is_listened_to(const std::vector<Endpoint>& endpoints) {
   return std::any_of(endpoints.begin(), endpoints.end(), [&](const Endpoint& endpoint) {
     try {
       return connect_to(endpoint, std::chrono::steady_clock::now() + kPatience).is_open();
-    } catch (const LostConnection&) {
+    } catch (const ConnectionLost&) {
       return false;
     }
   });
@@ -158,11 +155,11 @@ StoreAddress tcp_address(const std::string& host, int port) {
           endpoints.size() == 1 ? deadline : std::min(deadline, std::chrono::steady_clock::now() + std::chrono::seconds(5));
       try {
         return connect_to(endpoint, own);
-      } catch (const LostConnection& error) {
+      } catch (const ConnectionLost& error) {
         problem = error.what();
       }
     }
-    throw LostConnection(problem);
+    throw ConnectionLost(problem);
   };
   return {format("{}:{}", host, port), connect};
 }
@@ -170,11 +167,11 @@ StoreAddress tcp_address(const std::string& host, int port) {
 StoreAddress inherited_address(int socket, const std::string& text) {
   const auto connect = [socket](Deadline deadline) {
     auto [mine, theirs] = connected_sockets(SOCK_STREAM | SOCK_NONBLOCK);
-    if (!mine.is_open()) throw LostConnection(error_text(errno));
+    if (!mine.is_open()) throw ConnectionLost(error_text(errno));
     const int handed_over = theirs.number();
     while (send_descriptors(socket, kOneByte, std::span(&handed_over, 1), MSG_DONTWAIT) < 0) {
-      if (errno != EAGAIN && errno != EINTR) throw LostConnection(error_text(errno));
-      if (!is_ready_by(deadline, socket, POLLOUT)) throw LostConnection(error_text(ETIMEDOUT));
+      if (errno != EAGAIN && errno != EINTR) throw ConnectionLost(error_text(errno));
+      if (!is_ready_by(deadline, socket, POLLOUT)) throw ConnectionLost(error_text(ETIMEDOUT));
     }
     return std::move(mine);
   };
@@ -202,7 +199,7 @@ std::string own_address_towards(const std::string& host, int port, Deadline dead
         return text.data();
       }
     }
-  } catch (const LostConnection&) {
+  } catch (const ConnectionLost&) {
     // Whoever needs the other host says that it cannot be reached.
   }
   return "";
@@ -213,7 +210,7 @@ std::vector<Descriptor> listen_at(const std::string& host, int port, Deadline de
   std::vector<Endpoint> endpoints;
   try {
     endpoints = resolve(host, port, deadline);
-  } catch (const LostConnection& error) {
+  } catch (const ConnectionLost& error) {
     throw DesyncError(format("rank 0 cannot listen at {}: {}", place, error.what()));
   }
   // Some hosts call themselves 127.0.1.1, and others know them by another address.
@@ -268,7 +265,7 @@ bool send_until(int socket, std::string_view bytes, Deadline deadline) {
     } else if (errno == EAGAIN) {
       if (!is_ready_by(deadline, socket, POLLOUT)) return false;
     } else if (errno != EINTR) {
-      throw LostConnection(error_text(errno));
+      throw ConnectionLost(error_text(errno));
     }
   }
   return true;
@@ -279,11 +276,11 @@ std::string receive_until(int socket, Deadline deadline) {
   while (true) {
     const ssize_t received = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (received > 0) return {bytes.data(), static_cast<std::size_t>(received)};
-    if (received == 0) throw LostConnection("Connection closed by peer");
+    if (received == 0) throw ConnectionLost("Connection closed by peer");
     if (errno == EAGAIN) {
       if (!is_ready_by(deadline, socket, POLLIN)) return {};
     } else if (errno != EINTR) {
-      throw LostConnection(error_text(errno));
+      throw ConnectionLost(error_text(errno));
     }
   }
 }
@@ -320,31 +317,30 @@ bool StoreClient::join_once(Deadline deadline, std::string& problem) {
     if (answer->number != 1) throw DesyncError(refusal);
     problem = refusal;
     return false;
-  } catch (const LostConnection& error) {
+  } catch (const ConnectionLost& error) {
     // What the last, hurried try says is of less use than what was wrong before.
     if (problem.empty() || Clock::now() < deadline) problem = error.what();
     return false;
   }
 }
 
-StoreClient::Turn::Turn(StoreClient& client, Deadline deadline) : client_(client) {
-  std::unique_lock lock(client_.mutex_);
-  if (!client_.free_.wait_until(lock, deadline, [this] { return !client_.busy_; })) {
-    throw DesyncError(client_.at_store("another call of this rank, which waits, takes too long"));
+StoreClient::Turn StoreClient::take_turn(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  if (!free_.wait_until(lock, deadline, [this] { return !busy_; })) {
+    throw DesyncError(at_store("another call of this rank, which waits, takes too long"));
   }
-  client_.busy_ = true;
+  busy_ = true;
+  return Turn(this);
 }
 
-StoreClient::Turn::~Turn() {
-  {
-    const std::lock_guard lock(client_.mutex_);
-    client_.busy_ = false;
-  }
-  client_.free_.notify_one();
+void StoreClient::EndTurn::operator()(StoreClient* client) const {
+  const std::lock_guard lock(client->mutex_);
+  client->busy_ = false;
+  client->free_.notify_one();
 }
 
 StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
-  const Turn turn(*this, deadline);
+  const Turn turn = take_turn(deadline);
   if (broken_) std::rethrow_exception(broken_);
   try {
     auto answer = exchange(request, deadline);
@@ -353,7 +349,7 @@ StoreMessage StoreClient::ask(const StoreMessage& request, Deadline deadline) {
       give_up(DesyncError(at_store(answer->values.empty() ? "rank 0 has ended it" : answer->values.front())));
     }
     return *std::move(answer);
-  } catch (const LostConnection& error) {
+  } catch (const ConnectionLost& error) {
     give_up(ConnectionLost(at_store(format("the connection to rank 0 is lost: {}", error.what()))));
   }
 }

@@ -4,9 +4,9 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,17 +18,13 @@ namespace levin {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
+// In what follows ConnectionLost says that nobody listens, or that who listened has closed the connection: a moment later it
+// may be different. what() is then a part of a sentence: "Connection refused".
+
 /// Where a run's store can be reached.
 struct StoreAddress {
   std::string text;                               ///< "127.0.0.1:29500", for errors
-  std::function<Descriptor(Deadline)> connect{};  ///< one try; throws LostConnection, or DesyncError where another is no use
-};
-
-/// Nobody listens, or who listened has closed the connection: a moment later it may be different. what() is a part of a
-/// sentence: "Connection refused".
-class LostConnection : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
+  std::function<Descriptor(Deadline)> connect{};  ///< one try; throws ConnectionLost, or DesyncError where another is no use
 };
 
 /// A store at a TCP port, between hosts.
@@ -50,9 +46,9 @@ Descriptor take_handed_over(int socket);
 /// "10.0.0.7:51234", or "this host".
 std::string peer_text(int socket);
 
-/// Sends all of it, or throws LostConnection. Nothing has been said in time: false.
+/// Sends all of it, or throws ConnectionLost. Nothing has been said in time: false.
 bool send_until(int socket, std::string_view bytes, Deadline deadline);
-/// What has arrived, at least a byte; empty when nothing has in time. Throws LostConnection.
+/// What has arrived, at least a byte; empty when nothing has in time. Throws ConnectionLost.
 std::string receive_until(int socket, Deadline deadline);
 
 /// Who asks for a place in a run.
@@ -80,17 +76,11 @@ class StoreClient {
 
  private:
   /// The time in which one call has the connection. Throws DesyncError when it does not come to have it until the deadline.
-  class Turn {
-   public:
-    Turn(StoreClient& client, Deadline deadline);
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    StoreClient& client_;
+  struct EndTurn {
+    void operator()(StoreClient* client) const;
   };
-
+  using Turn = std::unique_ptr<StoreClient, EndTurn>;
+  Turn take_turn(Deadline deadline);
   /// The answer; nothing when there is none in time.
   std::optional<StoreMessage> exchange(const StoreMessage& request, Deadline deadline);
   /// False: what listens there has closed the connection, or nothing listens.

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <limits>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
@@ -41,44 +40,37 @@ void require(bool fits) {
   if (!fits) throw DesyncError("its message does not fit what it asks for");
 }
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kLongestError = 16 << 10;
+/// What is longer is not looked at.
+constexpr std::size_t kLongestValue = 256 << 10;
 
-/// JSON itself holds numbers of any kind and size, and a cast would take each for another.
-std::int64_t whole_number(const Json& json, std::int64_t least, std::int64_t most) {
-  const bool fits = json.is_number_unsigned()
-                        ? json.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())
-                        : json.is_number_integer();
-  if (!fits || json.get<std::int64_t>() < least || json.get<std::int64_t>() > most) throw std::out_of_range("number");
-  return json.get<std::int64_t>();
+void append_where(std::string& bytes, const Whereabouts& where) {
+  append_number(bytes, where.stage);
+  append_number(bytes, where.hook);
+  append_number(bytes, where.epoch);
+  append_number(bytes, where.step);
 }
 
-std::int64_t any_number(const Json& json) {
-  return whole_number(json, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
+Whereabouts read_where(ByteReader& value) {
+  Whereabouts where;
+  where.stage = value.number<Stage>();
+  where.hook = value.number<Hook>();
+  where.epoch = value.number<std::int64_t>();
+  where.step = value.number<std::int64_t>();
+  require(where.stage <= Stage::kPredict && where.hook < Hook::kCount);
+  return where;
 }
 
-Json to_json(const Whereabouts& where) {
-  return {static_cast<int>(where.stage), static_cast<int>(where.hook), where.epoch, where.step};
-}
-
-Whereabouts to_whereabouts(const Json& json) {
-  return {static_cast<Stage>(whole_number(json.at(0), 0, static_cast<int>(Stage::kPredict))),
-          static_cast<Hook>(whole_number(json.at(1), 0, static_cast<int>(Hook::kCount) - 1)), any_number(json.at(2)),
-          any_number(json.at(3))};
-}
-
-/// An error's text may hold any bytes; JSON holds UTF-8 only.
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+bool read_flag(ByteReader& value) { return value.number<std::uint8_t>() != 0; }
 
 template <class Value, class Read>
-std::optional<Value> read_value(const std::string& text, Read read_json) {
-  if (text.size() > kLongestStoreValue) return std::nullopt;
+std::optional<Value> read_value(const std::string& text, Read read) {
+  if (text.size() > kLongestValue) return std::nullopt;
   try {
-    return read_json(Json::parse(text));
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  } catch (const std::out_of_range&) {
+    ByteReader bytes(text, "it ends too early");
+    Value value = read(bytes);
+    return bytes.left() == 0 ? std::optional(std::move(value)) : std::nullopt;
+  } catch (const DesyncError&) {
     return std::nullopt;
   }
 }
@@ -173,32 +165,37 @@ StoreMessage StoreTable::answer(const StoreMessage& request) {
 }
 
 std::string to_text(const RankPost& post) {
-  return dump({{"number", post.number},
-               {"where", to_json(post.where)},
-               {"waits", post.waits},
-               {"reduction", post.reduction},
-               {"line", post.line}});
+  std::string bytes;
+  append_number(bytes, post.number);
+  append_where(bytes, post.where);
+  append_number(bytes, post.waits);
+  append_number(bytes, post.reduction);
+  append_text(bytes, post.line);
+  return bytes;
 }
 
 std::optional<RankPost> post_from_text(const std::string& text) {
-  return read_value<RankPost>(text, [](const Json& json) {
-    return RankPost{any_number(json.at("number")), to_whereabouts(json.at("where")), json.at("waits").get<bool>(),
-                    any_number(json.at("reduction")), json.at("line").get<std::string>()};
+  return read_value<RankPost>(text, [](ByteReader& bytes) {
+    return RankPost{bytes.number<std::int64_t>(), read_where(bytes), read_flag(bytes), bytes.number<std::int64_t>(),
+                    bytes.text()};
   });
 }
 
 std::string to_text(const FailureRecord& failure) {
-  return dump({{"rank", failure.rank},
-               {"where", to_json(failure.where)},
-               {"error", failure.error.substr(0, kLongestError)},
-               {"is_final", failure.is_final},
-               {"is_lost", failure.is_lost}});
+  std::string bytes;
+  append_number(bytes, failure.rank);
+  append_where(bytes, failure.where);
+  append_text(bytes, failure.error.substr(0, kLongestError));
+  append_number(bytes, failure.is_final);
+  append_number(bytes, failure.is_lost);
+  return bytes;
 }
 
 std::optional<FailureRecord> failure_from_text(const std::string& text, int ranks) {
-  return read_value<FailureRecord>(text, [ranks](const Json& json) {
-    return FailureRecord{static_cast<int>(whole_number(json.at("rank"), 0, ranks - 1)), to_whereabouts(json.at("where")),
-                         json.at("error").get<std::string>(), json.value("is_final", false), json.value("is_lost", false)};
+  return read_value<FailureRecord>(text, [ranks](ByteReader& bytes) {
+    const FailureRecord failure{bytes.number<int>(), read_where(bytes), bytes.text(), read_flag(bytes), read_flag(bytes)};
+    require(failure.rank >= 0 && failure.rank < ranks);
+    return failure;
   });
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "levin/core/base/hook.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 
 namespace levin {
 
@@ -72,11 +72,8 @@ class StoreTable {
   std::unordered_map<std::string, std::string> values_;
 };
 
-// What ranks on several hosts tell one another under the keys of the run's store, as JSON. Whoever can write to the store may
-// have put anything there: what is no such value is not there.
-
-/// The longest value that is looked at, in bytes.
-inline constexpr std::size_t kLongestStoreValue = 256 << 10;
+// What ranks on several hosts tell one another under the keys of the run's store. Whoever can write to the store may have put
+// anything there: what is no such value is not there.
 
 /// Where a rank is, as it last posted it.
 struct RankPost {

@@ -3,23 +3,20 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/console/table.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/shared_file.h"
-#include "levin/strategies/store/store_message.h"
 
 namespace levin {
 
@@ -27,7 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kNever = Clock::time_point::max();
+constexpr auto kNow = std::chrono::milliseconds(0);
+constexpr auto kLongestPoll = std::chrono::milliseconds(60'000);
 constexpr auto kPauseWithoutResources = std::chrono::milliseconds(100);
 constexpr auto kTimeToTell = std::chrono::seconds(1);
 
@@ -55,14 +53,15 @@ struct StoreServer::Connection {
 
 StoreServer::StoreServer(Settings settings, std::vector<Descriptor> listeners, Descriptor inherited)
     : settings_(std::move(settings)),
-      listeners_(std::move(listeners)),
-      inherited_(std::move(inherited)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       process_of_(static_cast<std::size_t>(settings_.world_size)) {
-  std::tie(own_, own_clients_) = connected_sockets(SOCK_SEQPACKET);
-  if (!wake_.is_open() || !own_.is_open())
+  auto [own, own_clients] = connected_sockets(SOCK_SEQPACKET);
+  if (!wake_.is_open() || !own.is_open())
     throw IoError("the run's store cannot start: " + std::generic_category().message(errno));
-  if (!settings_.print) settings_.print = print_report;
+  own_clients_ = std::move(own_clients);
+  doors_.push_back({std::move(own), /*hands_over=*/true});
+  doors_.push_back({std::move(inherited), /*hands_over=*/true});
+  for (Descriptor& listener : listeners) doors_.push_back({std::move(listener)});
   thread_ = quiet_thread([this] { run(); });
 }
 
@@ -75,10 +74,7 @@ StoreServer::~StoreServer() {
   thread_.join();
 }
 
-void StoreServer::wake() const {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_.number(), &one, sizeof(one));
-}
+void StoreServer::wake() const { eventfd_write(wake_.number(), 1); }
 
 void StoreServer::end(const std::string& reason) {
   std::unique_lock lock(mutex_);
@@ -96,7 +92,7 @@ void StoreServer::run() {
 }
 
 Deadline StoreServer::next_deadline() const {
-  Deadline next = kNever;
+  Deadline next = Clock::now() + kLongestPoll;
   for (const Connection& connection : connections_) {
     if (!connection.rank || connection.wait) next = std::min(next, connection.deadline);
   }
@@ -104,34 +100,29 @@ Deadline StoreServer::next_deadline() const {
 }
 
 void StoreServer::poll_once() {
-  std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}, {own_.number(), POLLIN, 0}, {inherited_.number(), POLLIN, 0}};
-  for (const Descriptor& listener : listeners_) entries.push_back({listener.number(), POLLIN, 0});
-  const std::size_t first = entries.size();
+  std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}};
+  for (const Door& door : doors_) entries.push_back({door.socket.number(), POLLIN, 0});
   for (const Connection& connection : connections_) {
     // Who does not take an answer is not listened to. Who waits for one is, since it may close its connection.
     const short events = connection.rest.empty() ? POLLIN : POLLOUT;
     entries.push_back({connection.socket.number(), events, 0});
   }
   const Deadline deadline = next_deadline();
-  const auto left = deadline == kNever ? std::int64_t{-1}
-                                       : std::max<std::int64_t>(
-                                             0, std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count());
-  if (poll(entries.data(), entries.size(), static_cast<int>(std::min<std::int64_t>(left, 60'000))) < 0 && errno != EINTR) {
+  const auto left = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()), kNow, kLongestPoll);
+  if (poll(entries.data(), entries.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) {
     // Out of memory in the kernel: a moment later there may be some.
     std::this_thread::sleep_for(kPauseWithoutResources);
     return;
   }
 
-  std::size_t index = first;
+  std::size_t index = 1 + doors_.size();
   std::erase_if(connections_, [&](Connection& connection) { return !serve(connection, entries[index++].revents); });
   look_after_waits();
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t bytes = read(wake_.number(), &count, sizeof(count));
+  eventfd_t count = 0;
+  eventfd_read(wake_.number(), &count);
   tell_end();
-  if (entries[1].revents != 0) accept_new(own_, /*hands_over=*/true);
-  if (entries[2].revents != 0) accept_new(inherited_, /*hands_over=*/true);
-  for (std::size_t i = 3; i < first; ++i) {
-    if (entries[i].revents != 0) accept_new(listeners_[i - 3], /*hands_over=*/false);
+  for (std::size_t i = 0; i < doors_.size(); ++i) {
+    if (entries[1 + i].revents != 0) accept_new(doors_[i]);
   }
 }
 
@@ -145,17 +136,18 @@ void StoreServer::tell_end() {
   told_.notify_all();
 }
 
-void StoreServer::accept_new(Descriptor& listener, bool hands_over) {
-  Descriptor connection = hands_over ? take_handed_over(listener.number())
-                                     : Descriptor(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+void StoreServer::accept_new(Door& door) {
+  const int socket = door.socket.number();
+  Descriptor connection =
+      door.hands_over ? take_handed_over(socket) : Descriptor(accept4(socket, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (connection.is_open()) return welcome(std::move(connection));
   char byte = 0;
-  if (!hands_over) {
+  if (!door.hands_over) {
     // No descriptors are left, perhaps.
     if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) std::this_thread::sleep_for(kPauseWithoutResources);
-  } else if (recv(listener.number(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+  } else if (recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
     // The launcher and all other ranks are gone, and with them their end; otherwise there would be a byte, or an error.
-    listener = Descriptor();
+    door.socket = Descriptor();
   }
 }
 
@@ -180,7 +172,7 @@ bool StoreServer::serve(Connection& connection, short events) {
       note_stranger(connection, format("it did not say who it is within {} s", settings_.patience.count() / 1000));
       return false;
     }
-  } catch (const LostConnection&) {
+  } catch (const ConnectionLost&) {
     if (!connection.rank && !connection.closing) note_stranger(connection, "it went without saying who it is");
     return false;
   } catch (const DesyncError& error) {
@@ -211,8 +203,11 @@ void StoreServer::handle(Connection& connection, StoreMessage message) {
     const std::lock_guard lock(mutex_);
     if (!end_reason_.empty()) return answer(connection, {.call = StoreCall::kRefused, .values = {end_reason_}});
   }
-  if (message.call == StoreCall::kGet || message.call == StoreCall::kWait) return begin_wait(connection, std::move(message));
-  answer(connection, table_.answer(message));
+  if (message.call != StoreCall::kGet && message.call != StoreCall::kWait) return answer(connection, table_.answer(message));
+  constexpr std::int64_t kLongest = std::int64_t{1000} * 3600 * 24 * 30;
+  connection.deadline = Clock::now() + std::chrono::milliseconds(std::clamp<std::int64_t>(message.number, 0, kLongest));
+  connection.wait = std::move(message);
+  connection.keys_seen = 0;
 }
 
 void StoreServer::greet(Connection& connection, const StoreMessage& hello) {
@@ -270,13 +265,6 @@ std::string StoreServer::contradiction(std::size_t rank, const std::string& peer
                 first, process);
 }
 
-void StoreServer::begin_wait(Connection& connection, StoreMessage request) {
-  constexpr std::int64_t kLongest = std::int64_t{1000} * 3600 * 24 * 30;
-  connection.deadline = Clock::now() + std::chrono::milliseconds(std::clamp<std::int64_t>(request.number, 0, kLongest));
-  connection.wait = std::move(request);
-  connection.keys_seen = 0;
-}
-
 void StoreServer::look_after_waits() {
   std::string reason;
   {
@@ -321,7 +309,7 @@ void StoreServer::answer(Connection& connection, const StoreMessage& message) {
   connection.rest += encode(message);
   try {
     send_rest(connection);
-  } catch (const LostConnection&) {
+  } catch (const ConnectionLost&) {
     connection.rest.clear();  // it is found closed when it is read
   }
 }
@@ -332,7 +320,7 @@ void StoreServer::send_rest(Connection& connection) {
   if (sent >= 0) {
     connection.rest.erase(0, static_cast<std::size_t>(sent));
   } else if (errno != EAGAIN && errno != EINTR) {
-    throw LostConnection(std::strerror(errno));
+    throw ConnectionLost(std::strerror(errno));
   }
 }
 

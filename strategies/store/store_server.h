@@ -22,19 +22,17 @@ class StoreServer {
   static constexpr std::size_t kMostUnknown = 64;
   struct Settings {
     int world_size = 1;
-    std::string token{};                              ///< what a connection must know; empty: nothing
-    std::string build{};                              ///< StoreMember::build of this process
-    int attempt = 0;                                  ///< of the run
-    std::chrono::milliseconds patience{5000};         ///< how long a connection may keep to itself who it is
-    std::function<void(const std::string&)> print{};  ///< takes what is said of strangers; default: a line on stderr
+    std::string token{};                                           ///< what a connection must know; empty: nothing
+    std::string build{};                                           ///< StoreMember::build of this process
+    int attempt = 0;                                               ///< of the run
+    std::chrono::milliseconds patience{5000};                      ///< how long a connection may keep to itself who it is
+    std::function<void(const std::string&)> print = print_report;  ///< takes what is said of strangers
   };
 
   /// Serves whoever connects at `listeners`, and whose connection is handed over on `inherited` (see inherited_address()),
   /// where there is one.
   StoreServer(Settings settings, std::vector<Descriptor> listeners, Descriptor inherited);
   ~StoreServer();
-  StoreServer(const StoreServer&) = delete;
-  StoreServer& operator=(const StoreServer&) = delete;
 
   /// How this process itself reaches it. The server outlives what connects here.
   StoreAddress address() const { return inherited_address(own_clients_.number(), "this process"); }
@@ -43,6 +41,11 @@ class StoreServer {
   void end(const std::string& reason);
 
  private:
+  /// Where connections come.
+  struct Door {
+    Descriptor socket;
+    bool hands_over = false;  ///< see inherited_address()
+  };
   struct Connection;
   using Connections = std::list<Connection>;
 
@@ -51,7 +54,7 @@ class StoreServer {
   Deadline next_deadline() const;
   /// Lets end() come back once all have been told.
   void tell_end();
-  void accept_new(Descriptor& listener, bool hands_over);
+  void accept_new(Door& door);
   void welcome(Descriptor connection);
   /// False: the connection is to be closed.
   bool serve(Connection& connection, short events);
@@ -61,7 +64,6 @@ class StoreServer {
   /// Why the run cannot be with this member of it; empty when it can. It then ends for all.
   std::string contradiction(std::size_t rank, const std::string& peer, const std::string& build,
                             const std::string& process) const;
-  void begin_wait(Connection& connection, StoreMessage request);
   /// Answers those whose keys are there, or whose time is over.
   void look_after_waits();
   void answer(Connection& connection, const StoreMessage& message);
@@ -72,10 +74,8 @@ class StoreServer {
   void wake() const;
 
   Settings settings_;
-  std::vector<Descriptor> listeners_;
-  Descriptor inherited_;
-  Descriptor own_;          ///< over which this process hands its own connections over
-  Descriptor own_clients_;  ///< the other end of it
+  std::vector<Door> doors_;
+  Descriptor own_clients_;  ///< over which this process hands its own connections over
   Descriptor wake_;
   StoreTable table_;
   Connections connections_;

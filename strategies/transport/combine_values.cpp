@@ -1,4 +1,4 @@
-#include "levin/strategies/transport/combine_values.h"
+#include "levin/strategies/transport/shared_memory_backend.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -16,7 +16,7 @@ namespace levin {
 
 namespace {
 
-using Op = CombineOp;
+using Op = c10d::ReduceOp::RedOpType;
 
 template <class T>
 constexpr bool kIsShort = std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>;
@@ -38,8 +38,8 @@ struct Wide<T, std::enable_if_t<std::is_integral_v<T>>> {
 
 template <Op kOp, class W>
 W combined(W one, W other) {
-  if constexpr (kOp == Op::kSum || kOp == Op::kAverage || kOp == Op::kProduct) {
-    constexpr bool kIsProduct = kOp == Op::kProduct;
+  if constexpr (kOp == Op::SUM || kOp == Op::AVG || kOp == Op::PRODUCT) {
+    constexpr bool kIsProduct = kOp == Op::PRODUCT;
     if constexpr (std::is_integral_v<W>) {
       // Integers wrap around, which signed ones may not by themselves.
       using Unsigned = std::make_unsigned_t<W>;
@@ -54,7 +54,7 @@ W combined(W one, W other) {
       if (std::isnan(one)) return one;
       if (std::isnan(other)) return other;
     }
-    return kOp == Op::kMin ? std::min(one, other) : std::max(one, other);
+    return kOp == Op::MIN ? std::min(one, other) : std::max(one, other);
   }
 }
 
@@ -64,7 +64,7 @@ void combine_two(T* __restrict result, const T* __restrict one, const T* __restr
   using W = typename Wide<T>::type;
   for (std::size_t index = 0; index < elements; ++index) {
     W value = combined<kOp, W>(static_cast<W>(one[index]), static_cast<W>(other[index]));
-    if constexpr (kOp == Op::kAverage) value *= W(0.5);
+    if constexpr (kOp == Op::AVG) value *= W(0.5);
     result[index] = static_cast<T>(value);
   }
 }
@@ -84,7 +84,7 @@ void combine_all(std::byte* result, std::span<const std::byte* const> parts, std
       const T* const values = values_of(rank) + begin;
       for (std::size_t i = 0; i < length; ++i) block[i] = combined<kOp, W>(block[i], static_cast<W>(values[i]));
     }
-    if constexpr (kOp == Op::kAverage) {
+    if constexpr (kOp == Op::AVG) {
       const W part = W(1) / static_cast<W>(parts.size());
       for (std::size_t i = 0; i < length; ++i) block[i] *= part;
     }
@@ -92,65 +92,52 @@ void combine_all(std::byte* result, std::span<const std::byte* const> parts, std
   }
 }
 
-template <class T>
-SharedMemoryCollectives::Combine combine_of(Op op) {
-  if constexpr (kIsFloating<T>) {
-    if (op == Op::kAverage) return combine_all<T, Op::kAverage>;
+using Combine = SharedMemoryCollectives::Combine;
+
+template <class T, Op kOp>
+constexpr Combine combine_with() {
+  if constexpr (kOp == Op::AVG && !kIsFloating<T>) {
+    return nullptr;
+  } else {
+    return combine_all<T, kOp>;
   }
-  switch (op) {
-    case Op::kSum:
-      return combine_all<T, Op::kSum>;
-    case Op::kProduct:
-      return combine_all<T, Op::kProduct>;
-    case Op::kMin:
-      return combine_all<T, Op::kMin>;
-    case Op::kMax:
-      return combine_all<T, Op::kMax>;
-    case Op::kAverage:
-      break;
-  }
-  return nullptr;
 }
 
-SharedMemoryCollectives::Combine combine_of(Op op, c10::ScalarType type) {
-  switch (type) {
-    case c10::ScalarType::Float:
-      return combine_of<float>(op);
-    case c10::ScalarType::Double:
-      return combine_of<double>(op);
-    case c10::ScalarType::Half:
-      return combine_of<c10::Half>(op);
-    case c10::ScalarType::BFloat16:
-      return combine_of<c10::BFloat16>(op);
-    case c10::ScalarType::Bool:
-      return combine_of<bool>(op);  // a sum is "or", a product "and"
-    case c10::ScalarType::Byte:
-      return combine_of<std::uint8_t>(op);
-    case c10::ScalarType::Char:
-      return combine_of<std::int8_t>(op);
-    case c10::ScalarType::Short:
-      return combine_of<std::int16_t>(op);
-    case c10::ScalarType::Int:
-      return combine_of<std::int32_t>(op);
-    case c10::ScalarType::Long:
-      return combine_of<std::int64_t>(op);
-    default:
-      return nullptr;
-  }
+/// For the one of these types that is `type`. A sum of bools is "or", a product "and".
+template <class... T>
+Combine find_among(Op op, c10::ScalarType type) {
+  static_assert(Op::SUM == 0 && Op::AVG == 1 && Op::PRODUCT == 2 && Op::MIN == 3 && Op::MAX == 4);
+  if (op > Op::MAX) return nullptr;
+  Combine found = nullptr;
+  const auto look_at = [&](c10::ScalarType own, const std::array<Combine, 5>& by_op) {
+    if (own == type) found = by_op.at(static_cast<std::size_t>(op));
+  };
+  (look_at(c10::CppTypeToScalarType<T>::value,
+           {combine_with<T, Op::SUM>(), combine_with<T, Op::AVG>(), combine_with<T, Op::PRODUCT>(), combine_with<T, Op::MIN>(),
+            combine_with<T, Op::MAX>()}),
+   ...);
+  return found;
 }
 
 }  // namespace
 
-const char* combine_op_name(CombineOp op) {
-  constexpr std::array kNames = {"sum", "average", "product", "min", "max"};
-  return kNames.at(static_cast<std::size_t>(op));
+Combine find_combine(const c10d::ReduceOp& op, c10::ScalarType type) {
+  return find_among<float, double, c10::Half, c10::BFloat16, bool, std::uint8_t, std::int8_t, std::int16_t, std::int32_t,
+                    std::int64_t>(op, type);
 }
 
-SharedMemoryCollectives::Combine find_combine(CombineOp op, c10::ScalarType type) { return combine_of(op, type); }
-
-SharedMemoryCollectives::Combine combine_values(CombineOp op, c10::ScalarType type) {
+Combine combine_values(const c10d::ReduceOp& op, c10::ScalarType type) {
   if (const auto combine = find_combine(op, type)) return combine;
-  throw MisuseError(format("values of {} cannot be reduced to their {} over ranks", c10::toString(type), combine_op_name(op)));
+  if (op > Op::MAX) {
+    throw MisuseError(
+        "values travel through shared memory to be summed, averaged, multiplied, or for their minimum or maximum");
+  }
+  throw MisuseError(format("values of {} cannot be reduced to their {} over ranks", c10::toString(type), reduce_op_name(op)));
+}
+
+const char* reduce_op_name(const c10d::ReduceOp& op) {
+  constexpr std::array kNames = {"sum", "average", "product", "min", "max"};
+  return op > Op::MAX ? "other" : kNames.at(static_cast<std::size_t>(Op(op)));
 }
 
 }  // namespace levin

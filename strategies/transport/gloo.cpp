@@ -7,10 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <exception>
-#include <future>
-#include <limits>
-#include <memory>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -19,25 +15,23 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/unfinished_work.h"
 #include "levin/core/protocol/boundary_exchange.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 
 namespace levin {
 
 namespace {
 
-/// A call of Gloo's that is under way.
+/// A call of Gloo's that is under way, as levin and c10d::Reducer wait for one.
 class GlooWork final : public c10d::Work {
  public:
-  explicit GlooWork(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
+  /// `unfinished`: of a call that gives no future; it has ended for exit() when somebody has waited for it, or nobody will.
+  explicit GlooWork(c10::intrusive_ptr<c10d::Work> work, std::unique_ptr<UnfinishedWork> unfinished = nullptr)
+      : unfinished_(std::move(unfinished)), work_(std::move(work)) {}
 
-  bool isCompleted() override { return work_->isCompleted(); }
-  bool isSuccess() const override { return work_->isSuccess(); }
-  std::exception_ptr exception() const override { return work_->exception(); }
-  std::vector<at::Tensor> result() override { return work_->result(); }
-  void synchronize() override { work_->synchronize(); }
-  void abort() override { work_->abort(); }
   bool wait(std::chrono::milliseconds timeout) override {
-    return call_gloo([&] { return work_->wait(timeout); });
+    const bool is_done = call_gloo([&] { return work_->wait(timeout); });
+    unfinished_.reset();
+    return is_done;
   }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     const auto future = work_->getFuture();
@@ -46,6 +40,7 @@ class GlooWork final : public c10d::Work {
   }
 
  private:
+  std::unique_ptr<UnfinishedWork> unfinished_;
   c10::intrusive_ptr<c10d::Work> work_;
 };
 
@@ -58,23 +53,6 @@ c10::intrusive_ptr<c10d::Work> start(Call call) {
   return c10::make_intrusive<GlooWork>(work);
 }
 
-/// Gloo makes it of other calls, and gives no future: it has ended for exit() when somebody has waited for it, or nobody will.
-class GlooReduceScatter final : public c10d::Work {
- public:
-  template <class Call>
-  explicit GlooReduceScatter(Call call) : unfinished_(std::make_unique<UnfinishedWork>()), work_(call_gloo(call)) {}
-
-  bool wait(std::chrono::milliseconds timeout) override {
-    const bool is_done = call_gloo([&] { return work_->wait(timeout); });
-    unfinished_.reset();
-    return is_done;
-  }
-
- private:
-  std::unique_ptr<UnfinishedWork> unfinished_;
-  c10::intrusive_ptr<c10d::Work> work_;
-};
-
 /// The first part of a rank's frame: which call it is in. Behind it stand the bytes that it contributes, where they fit.
 struct FrameHead {
   std::uint64_t total_bytes = 0;
@@ -83,17 +61,23 @@ struct FrameHead {
   std::array<char, 192> what{};
 };
 
-/// How many bytes fit. Each rank gets the frames of all: with many of them a frame has room for a boundary with few metrics
-/// only.
+/// How many bytes fit: a multiple of those of a number. Each rank gets the frames of all: with many of them a frame has room
+/// for a boundary with few metrics only.
 std::size_t room_in_frame(std::size_t ranks) {
   constexpr std::size_t kLeast = 512;
   constexpr std::size_t kMost = 3072;
   constexpr std::size_t kOfAll = 64 * kMost;
-  return std::clamp(kOfAll / ranks, kLeast, kMost);
+  return std::clamp(kOfAll / ranks / sizeof(std::uint64_t) * sizeof(std::uint64_t), kLeast, kMost);
 }
 
-/// Of an all_gather, where all know the length.
-constexpr std::uint64_t kAnyLength = std::numeric_limits<std::uint64_t>::max();
+std::vector<std::byte> frame_of(const GroupCall& call, std::span<const std::byte> mine, std::size_t room) {
+  FrameHead head{.total_bytes = call.bytes, .operation = static_cast<std::uint32_t>(call.operation), .root = call.root};
+  call.what.copy(head.what.data(), head.what.size() - 1);
+  std::vector<std::byte> frame(sizeof head + room);
+  std::memcpy(frame.data(), &head, sizeof head);
+  if (mine.size() <= room) std::copy(mine.begin(), mine.end(), frame.begin() + sizeof head);
+  return frame;
+}
 
 /// Between looks for a failure, while waiting for other ranks.
 constexpr auto kBetweenFailureLooks = std::chrono::milliseconds(20);
@@ -104,13 +88,11 @@ constexpr auto kLastMessages = std::chrono::milliseconds(200);
 
 at::Tensor bytes_tensor(std::size_t bytes) { return torch::empty({static_cast<std::int64_t>(bytes)}, torch::kUInt8); }
 
-at::Tensor tensor_of(std::string_view bytes) {
+at::Tensor tensor_of(std::span<const std::byte> bytes) {
   at::Tensor tensor = bytes_tensor(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.mutable_data_ptr()));
+  std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(tensor.mutable_data_ptr()));
   return tensor;
 }
-
-std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}; }
 
 }  // namespace
 
@@ -140,16 +122,15 @@ void rethrow_from_gloo() {
 GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo)
     : Backend(gloo->getRank(), gloo->getSize()), gloo_(std::move(gloo)) {}
 
-GlooBackend::Work GlooBackend::broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) {
+GlooBackend::Work GlooBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   return start([&] { return gloo_->broadcast(tensors, options); });
 }
 
-GlooBackend::Work GlooBackend::allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
+GlooBackend::Work GlooBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   return start([&] { return gloo_->allreduce(tensors, options); });
 }
 
-GlooBackend::Work GlooBackend::allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
-                                         const c10d::AllgatherOptions& options) {
+GlooBackend::Work GlooBackend::allgather(std::vector<Tensors>& all, Tensors& mine, const c10d::AllgatherOptions& options) {
   return start([&] { return gloo_->allgather(all, mine, options); });
 }
 
@@ -158,147 +139,78 @@ GlooBackend::Work GlooBackend::alltoall_base(at::Tensor& received, at::Tensor& s
   return start([&] { return gloo_->alltoall_base(received, sent, received_sizes, sent_sizes, options); });
 }
 
-GlooBackend::Work GlooBackend::reduce_scatter(std::vector<at::Tensor>& mine, std::vector<std::vector<at::Tensor>>& all,
+GlooBackend::Work GlooBackend::reduce_scatter(Tensors& mine, std::vector<Tensors>& all,
                                               const c10d::ReduceScatterOptions& options) {
-  return c10::make_intrusive<GlooReduceScatter>([&] { return gloo_->reduce_scatter(mine, all, options); });
+  // Gloo makes it of other calls.
+  auto unfinished = std::make_unique<UnfinishedWork>();
+  return c10::make_intrusive<GlooWork>(call_gloo([&] { return gloo_->reduce_scatter(mine, all, options); }),
+                                       std::move(unfinished));
 }
-
-/// The frames of all ranks in one call.
-class GlooControlGroup::Frames {
- public:
-  explicit Frames(std::size_t ranks)
-      : frame_(sizeof(FrameHead) + room_in_frame(ranks)), bytes_(ranks * frame_), sizes_(ranks) {}
-
-  std::vector<std::byte> make(const GroupCall& call, std::span<const std::byte> mine) const {
-    FrameHead head{.total_bytes = call.bytes, .operation = static_cast<std::uint32_t>(call.operation), .root = call.root};
-    call.what.copy(head.what.data(), head.what.size() - 1);
-    std::vector<std::byte> frame(frame_);
-    std::memcpy(frame.data(), &head, sizeof head);
-    if (mine.size() <= room()) std::copy(mine.begin(), mine.end(), frame.begin() + sizeof head);
-    return frame;
-  }
-  std::span<std::byte> all() { return bytes_; }
-  FrameHead head(std::size_t rank) const {
-    FrameHead head;
-    std::memcpy(&head, bytes_.data() + rank * frame_, sizeof head);
-    return head;
-  }
-  void set_sizes(std::vector<std::int64_t> sizes) { sizes_ = std::move(sizes); }
-  const std::vector<std::int64_t>& sizes() const { return sizes_; }
-
-  /// Whether what every rank contributes came with the frames.
-  bool have_all() const { return static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end())) <= room(); }
-  /// What a rank contributes, when they have.
-  std::string_view part(std::size_t rank) const {
-    return {reinterpret_cast<const char*>(bytes_.data()) + rank * frame_ + sizeof(FrameHead),
-            static_cast<std::size_t>(sizes_[rank])};
-  }
-
- private:
-  std::size_t room() const { return frame_ - sizeof(FrameHead); }
-
-  std::size_t frame_;
-  std::vector<std::byte> bytes_;
-  std::vector<std::int64_t> sizes_;
-};
 
 GlooControlGroup::GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<StatusBoard> board,
                                    double timeout_seconds)
     : gloo_(std::move(gloo)), board_(std::move(board)), timeout_seconds_(timeout_seconds) {}
 
-void GlooControlGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
-  check_sizes(mine, all, what);
-  const Frames frames = meet({GroupOperation::kAllGather, what, mine.size()}, mine, kAnyLength, what);
-  if (!frames.have_all()) {
-    exchange(mine, all, what);
-  } else {
-    for (std::size_t peer = 0; peer * mine.size() < all.size(); ++peer) {
-      const auto part = std::as_bytes(std::span(frames.part(peer)));
-      std::copy(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(peer * mine.size()));
-    }
-  }
-  board_->post_waiting(nullptr);
-}
-
-std::vector<std::string> GlooControlGroup::gather(std::string_view mine, std::uint64_t longest, const char* what) {
-  const Frames frames = meet({GroupOperation::kGather, what, mine.size()}, std::as_bytes(std::span(mine)), longest, what);
-  const at::Tensor all = frames.have_all() ? at::Tensor() : send_to_rank_zero(tensor_of(mine), frames.sizes(), what);
-  board_->post_waiting(nullptr);
-  std::vector<std::string> parts;
-  std::int64_t offset = 0;
-  for (std::size_t peer = 0; rank() == 0 && peer < frames.sizes().size(); ++peer) {
-    const std::int64_t length = frames.sizes()[peer];
-    parts.push_back(all.defined() ? text_of(all.narrow(0, offset, length)) : std::string(frames.part(peer)));
-    offset += length;
-  }
-  return parts;
-}
-
-std::string GlooControlGroup::broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) {
-  check_root(root, what);
-  if (rank() != root) mine = {};
-  const Frames frames =
-      meet({GroupOperation::kBroadcast, what, mine.size(), root}, std::as_bytes(std::span(mine)), longest, what);
-  const auto sender = static_cast<std::size_t>(root);
-  std::string received;
-  if (frames.have_all()) {
-    received = frames.part(sender);
-  } else {
-    std::vector<at::Tensor> bytes = {rank() == root ? tensor_of(mine)
-                                                    : bytes_tensor(static_cast<std::size_t>(frames.sizes()[sender]))};
-    finish(what, [&] { return gloo_->broadcast(bytes, c10d::BroadcastOptions{.rootRank = root}); });
-    received = text_of(bytes[0]);
-  }
-  board_->post_waiting(nullptr);
-  return received;
-}
-
-GlooControlGroup::Frames GlooControlGroup::meet(const GroupCall& call, std::span<const std::byte> mine, std::uint64_t longest,
-                                                const char* what) {
+void GlooControlGroup::meet(const Call& call, const Take& take) {
   if (broken_) std::rethrow_exception(broken_);
-  const auto ranks = static_cast<std::size_t>(size());
   board_->end_reduction();
-  board_->post_waiting(what);
-  Frames frames(ranks);
-  exchange(frames.make(call, mine), frames.all(), what);
-  std::vector<FrameHead> heads(ranks);
+  board_->post_waiting(call.what);
+  const std::size_t room = room_in_frame(static_cast<std::size_t>(size()));
+  const at::Tensor frames = exchange(frame_of(call.told(), call.mine, room), call.what);
+  const auto* const begin = static_cast<const std::byte*>(frames.const_data_ptr());
+  const auto frame = [&](int peer) { return begin + static_cast<std::size_t>(peer) * (sizeof(FrameHead) + room); };
   std::vector<GroupCall> calls;
   std::vector<std::int64_t> sizes;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    heads[peer] = frames.head(peer);
-    calls.push_back({static_cast<GroupOperation>(heads[peer].operation), text_in(heads[peer].what), heads[peer].total_bytes,
-                     heads[peer].root});
-    sizes.push_back(static_cast<std::int64_t>(heads[peer].total_bytes));
+  for (int peer = 0; peer < size(); ++peer) {
+    const auto& head = *reinterpret_cast<const FrameHead*>(frame(peer));
+    calls.push_back({static_cast<GroupOperation>(head.operation), text_in(head.what), head.total_bytes, head.root});
+    sizes.push_back(static_cast<std::int64_t>(head.total_bytes));
   }
   if (const std::string different = describe_different_calls(calls); !different.empty()) fail(different);
-  if (const std::string too_long = describe_too_long(calls, longest); !too_long.empty()) fail(too_long);
-  frames.set_sizes(std::move(sizes));
-  return frames;
-}
-
-void GlooControlGroup::exchange(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
-  // Gloo's work keeps these tensors alive when this rank gives up waiting for it.
-  std::vector<at::Tensor> input = {bytes_tensor(mine.size())};
-  std::memcpy(input[0].data_ptr(), mine.data(), mine.size());
-  std::vector<std::vector<at::Tensor>> output(1);
-  for (int peer = 0; peer < size(); ++peer) output[0].push_back(bytes_tensor(mine.size()));
-  finish(what, [&] { return gloo_->allgather(output, input); });
-  for (std::size_t peer = 0; peer < output[0].size(); ++peer) {
-    std::memcpy(all.data() + peer * mine.size(), output[0][peer].const_data_ptr(), mine.size());
+  if (const std::string too_long = describe_too_long(calls, call.longest); !too_long.empty()) fail(too_long);
+  const bool came_with_frames = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end())) <= room;
+  const at::Tensor parts = came_with_frames ? at::Tensor() : send(call, sizes);
+  std::size_t offset = 0;
+  for (int peer = 0; peer < size(); ++peer) {
+    const auto bytes = static_cast<std::size_t>(sizes[static_cast<std::size_t>(peer)]);
+    const std::byte* const part = came_with_frames  ? frame(peer) + sizeof(FrameHead)
+                                  : parts.defined() ? static_cast<const std::byte*>(parts.const_data_ptr()) + offset
+                                                    : nullptr;
+    if (bytes > 0 && part != nullptr) take(peer, bytes, 0, {part, bytes});
+    offset += bytes;
   }
+  board_->post_waiting(nullptr);
 }
 
-at::Tensor GlooControlGroup::send_to_rank_zero(const at::Tensor& mine, const std::vector<std::int64_t>& sizes,
-                                               const char* what) {
+at::Tensor GlooControlGroup::exchange(std::span<const std::byte> mine, const char* what) {
+  // Gloo's work keeps these tensors alive when this rank gives up waiting for it.
+  const auto bytes = static_cast<std::int64_t>(mine.size());
+  at::Tensor all = bytes_tensor(mine.size() * static_cast<std::size_t>(size()));
+  std::vector<at::Tensor> input = {tensor_of(mine)};
+  std::vector<std::vector<at::Tensor>> output(1);
+  for (int peer = 0; peer < size(); ++peer) output[0].push_back(all.narrow(0, peer * bytes, bytes));
+  finish(what, [&] { return gloo_->allgather(output, input); });
+  return all;
+}
+
+at::Tensor GlooControlGroup::send(const Call& call, const std::vector<std::int64_t>& sizes) {
+  if (call.operation == GroupOperation::kAllGather) return exchange(call.mine, call.what);
+  if (call.operation == GroupOperation::kBroadcast) {
+    std::vector<at::Tensor> bytes = {rank() == call.root
+                                         ? tensor_of(call.mine)
+                                         : bytes_tensor(static_cast<std::size_t>(sizes[static_cast<std::size_t>(call.root)]))};
+    finish(call.what, [&] { return gloo_->broadcast(bytes, c10d::BroadcastOptions{.rootRank = call.root}); });
+    return bytes[0];
+  }
   // Gloo's gather would make all parts as long as the longest. Its all-to-all takes parts of any length, none at all too.
   std::vector<std::int64_t> sent(sizes.size());
-  sent[0] = mine.numel();
+  sent[0] = static_cast<std::int64_t>(call.mine.size());
   std::vector<std::int64_t> received = rank() == 0 ? sizes : std::vector<std::int64_t>(sizes.size());
-  at::Tensor input = mine;
+  at::Tensor input = tensor_of(call.mine);
   at::Tensor output =
       bytes_tensor(static_cast<std::size_t>(std::accumulate(received.begin(), received.end(), std::int64_t{0})));
-  finish(what, [&] { return gloo_->alltoall_base(output, input, received, sent); });
-  return output;
+  finish(call.what, [&] { return gloo_->alltoall_base(output, input, received, sent); });
+  return rank() == 0 ? output : at::Tensor();
 }
 
 void GlooControlGroup::finish(const char* what, const std::function<c10::intrusive_ptr<c10d::Work>()>& begin) {

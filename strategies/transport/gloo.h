@@ -14,6 +14,7 @@
 
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/failure/status_board.h"
+#include "levin/strategies/host/shared_memory_group.h"
 
 namespace levin {
 
@@ -22,17 +23,16 @@ namespace levin {
 class GlooBackend : public c10d::Backend {
  public:
   using Work = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
   explicit GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo);
 
   const std::string getBackendName() const override { return gloo_->getBackendName(); }
-  Work broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
-  Work allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
-  Work allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
-                 const c10d::AllgatherOptions& options) override;
+  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  Work allgather(std::vector<Tensors>& all, Tensors& mine, const c10d::AllgatherOptions& options) override;
   Work alltoall_base(at::Tensor& received, at::Tensor& sent, std::vector<std::int64_t>& received_sizes,
                      std::vector<std::int64_t>& sent_sizes, const c10d::AllToAllOptions& options) override;
-  Work reduce_scatter(std::vector<at::Tensor>& mine, std::vector<std::vector<at::Tensor>>& all,
-                      const c10d::ReduceScatterOptions& options) override;
+  Work reduce_scatter(Tensors& mine, std::vector<Tensors>& all, const c10d::ReduceScatterOptions& options) override;
 
  protected:
   /// Ends the connections of this group.
@@ -62,23 +62,19 @@ auto call_gloo(Call call) -> decltype(call()) {
 /// all are in the same one: what each contributes travels in it where it is up to 3 KiB (0.5 KiB on many ranks). What is longer
 /// follows, to those alone that get it. Errors are those of SharedMemoryGroup, but that a rank which is gone shows by its
 /// closed connection.
-class GlooControlGroup final : public ControlGroup {
+class GlooControlGroup final : public MeetingGroup {
  public:
   /// `gloo`: one whose errors are typed (see GlooBackend). `timeout_seconds`: how long a wait may take.
   GlooControlGroup(c10::intrusive_ptr<c10d::Backend> gloo, std::shared_ptr<StatusBoard> board, double timeout_seconds);
   int rank() const override { return board_->rank(); }
   int size() const override { return board_->size(); }
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) override;
-  std::vector<std::string> gather(std::string_view mine, std::uint64_t longest, const char* what) override;
-  std::string broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) override;
 
  private:
-  class Frames;
-  /// Tells all ranks this one's call, with its bytes where they fit, and waits for theirs.
-  Frames meet(const GroupCall& call, std::span<const std::byte> mine, std::uint64_t longest, const char* what);
-  void exchange(std::span<const std::byte> mine, std::span<std::byte> all, const char* what);
-  /// The parts of these sizes, one after another, on rank 0.
-  at::Tensor send_to_rank_zero(const at::Tensor& mine, const std::vector<std::int64_t>& sizes, const char* what);
+  void meet(const Call& call, const Take& take) override;
+  /// What all ranks have, one after another.
+  at::Tensor exchange(std::span<const std::byte> mine, const char* what);
+  /// Sends what did not fit: the parts of these sizes, one after another. Undefined where this rank gets none.
+  at::Tensor send(const Call& call, const std::vector<std::int64_t>& sizes);
   /// Begins a call of Gloo's, and waits until it is done.
   void finish(const char* what, const std::function<c10::intrusive_ptr<c10d::Work>()>& begin);
   void wait_for(c10d::Work& work, const char* what);

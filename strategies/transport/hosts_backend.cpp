@@ -6,16 +6,14 @@
 #include <chrono>
 #include <cstring>
 #include <future>
-#include <mutex>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/unfinished_work.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/transport/shared_memory_backend.h"
 
 namespace levin {
@@ -179,39 +177,6 @@ void HostsReduction::finish(const c10::intrusive_ptr<c10d::Work>& work) {
   work->wait();
 }
 
-/// An all-reduce that ends when end() says so.
-class HostsBackend::CallWork final : public c10d::Work {
- public:
-  CallWork(int rank, std::vector<at::Tensor> tensors)
-      : Work(rank, c10d::OpType::ALLREDUCE),
-        tensors_(std::move(tensors)),
-        future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
-  std::vector<at::Tensor> result() override { return tensors_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
-  /// `error`: null where there is none.
-  void end(const std::exception_ptr& error) {
-    if (error) {
-      future_->setError(error);
-    } else {
-      future_->markCompleted(c10::IValue(tensors_));
-    }
-    finish(error);
-  }
-
- private:
-  std::vector<at::Tensor> tensors_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
-};
-
-/// One that waits for its turn, or is under way.
-struct HostsBackend::Call {
-  ContiguousTensor tensor;
-  SharedMemoryCollectives::Values values;
-  std::string what;
-  c10::intrusive_ptr<CallWork> work;
-  std::shared_ptr<UnfinishedWork> unfinished;
-};
-
 HostsBackend::HostsBackend(HostsReduction::Links links, const GlooBackend& flat)
     : GlooBackend(flat), reduction_(std::move(links)) {
   thread_ = quiet_thread([this] { make_calls(); });
@@ -226,8 +191,8 @@ HostsBackend::~HostsBackend() {
   wake_.notify_all();
   thread_.join();
   try {
-    const auto error = std::make_exception_ptr(DesyncError("the group of ranks has ended"));
-    for (const auto& call : calls_) call->work->end(error);
+    auto error = std::make_exception_ptr(DesyncError("the group of ranks has ended"));
+    for (const Call& call : calls_) call(error);
   } catch (...) {
     // What calls back when a call ends has failed: there is nobody left to tell.
   }
@@ -235,49 +200,49 @@ HostsBackend::~HostsBackend() {
   release();
 }
 
-GlooBackend::Work HostsBackend::allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
-  const auto op = find_combine_op(options.reduceOp);
+GlooBackend::Work HostsBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const bool is_dense = tensors.size() == 1 && tensors[0].layout() == at::kStrided && tensors[0].device().is_cpu();
-  const auto combine = op && is_dense ? find_combine(*op, tensors[0].scalar_type()) : nullptr;
+  const auto combine = is_dense ? find_combine(options.reduceOp, tensors[0].scalar_type()) : nullptr;
   // What this one cannot do, that one does, or says why not.
   if (combine == nullptr) return GlooBackend::allreduce(tensors, options);
   const at::NoGradGuard no_grad;
   const ContiguousTensor tensor(tensors[0]);
   const SharedMemoryCollectives::Values values{bytes_of(tensor.get()), static_cast<std::size_t>(tensor.get().element_size()),
                                                combine};
-  const auto work = c10::make_intrusive<CallWork>(rank_, tensors);
+  const std::string what = call_text("all_reduce", options.reduceOp, tensor.get());
+  const auto work = c10::make_intrusive<TensorsWork>(rank_, c10d::OpType::ALLREDUCE, tensors);
+  const auto unfinished = std::make_shared<UnfinishedWork>();
   {
     const std::lock_guard lock(mutex_);
-    calls_.push_back(std::make_shared<Call>(
-        Call{tensor, values, call_text("all_reduce", *op, tensor.get()), work, std::make_shared<UnfinishedWork>()}));
+    calls_.emplace_back([this, tensor, values, what, work, unfinished](std::exception_ptr& broken) {
+      try {
+        if (broken) std::rethrow_exception(broken);
+        reduction_.all_reduce(values, what);
+        tensor.write_back();
+      } catch (...) {
+        broken = std::current_exception();
+      }
+      work->end(broken);
+    });
   }
   wake_.notify_all();
   return work;
 }
 
-std::shared_ptr<HostsBackend::Call> HostsBackend::next_call() {
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] { return ends_ || !calls_.empty(); });
-  if (ends_) return nullptr;
-  auto call = calls_.front();
-  calls_.pop_front();
-  return call;
-}
-
 void HostsBackend::make_calls() {
   const at::NoGradGuard no_grad;
-  while (const auto call = next_call()) make(*call);
-}
-
-void HostsBackend::make(Call& call) {
-  try {
-    if (broken_) std::rethrow_exception(broken_);
-    reduction_.all_reduce(call.values, call.what);
-    call.tensor.write_back();
-  } catch (...) {
-    broken_ = std::current_exception();
+  std::exception_ptr broken;
+  while (true) {
+    Call call;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return ends_ || !calls_.empty(); });
+      if (ends_) return;
+      call = std::move(calls_.front());
+      calls_.pop_front();
+    }
+    call(broken);
   }
-  call.work->end(broken_);
 }
 
 }  // namespace levin

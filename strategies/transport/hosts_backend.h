@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,9 +42,8 @@ std::optional<HostLayout> host_layout(const std::vector<std::string>& host_of_ra
 
 /// All-reduces of ranks on several hosts with as many ranks each. Within a host values are combined through shared memory; of
 /// the result each rank exchanges one share with the ranks at its place on other hosts, and the host puts the shares together
-/// again. So between hosts no value travels more than once for each host. Gloo moves bytes and combines nothing: types,
-/// operations and rounding are those of combine_values() everywhere. Values are combined in the order of ranks within a host,
-/// then in the order of hosts: results are the same bits on every rank, and in every run.
+/// again. Gloo only moves bytes. Values are combined in the order of ranks within a host, then in the order of hosts: results
+/// are the same bits on every rank, and in every run.
 ///
 /// Ranks: all, in the same order of calls. Errors are those of SharedMemoryCollectives, and ConnectionLost; after one, no call
 /// may follow. Threading: used by one thread at a time.
@@ -58,8 +58,6 @@ class HostsReduction {
   };
   explicit HostsReduction(Links links) : links_(std::move(links)) {}
   ~HostsReduction();
-  HostsReduction(const HostsReduction&) = delete;
-  HostsReduction& operator=(const HostsReduction&) = delete;
 
   /// Every rank's values become those of all, combined. An average is that of the hosts' averages. `what`: as
   /// SharedMemoryCollectives has it.
@@ -102,21 +100,17 @@ class HostsBackend final : public GlooBackend {
   ~HostsBackend() override;
 
   const std::string getBackendName() const override { return "hosts"; }
-  Work allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
+  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
 
  private:
-  class CallWork;
-  struct Call;
+  /// An all-reduce to be made, unless an earlier one is `broken`; and then that of later ones, when it breaks.
+  using Call = std::function<void(std::exception_ptr& broken)>;
   void make_calls();
-  /// Nothing when the backend is to end.
-  std::shared_ptr<Call> next_call();
-  void make(Call& call);
 
   HostsReduction reduction_;
-  std::exception_ptr broken_;  ///< the thread alone uses it
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::shared_ptr<Call>> calls_;
+  std::deque<Call> calls_;
   bool ends_ = false;
   std::thread thread_;
 };

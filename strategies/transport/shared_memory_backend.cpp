@@ -19,37 +19,16 @@ namespace {
 /// which takes two meetings, and reads and writes less.
 constexpr std::size_t kMostBytesOfWindow = std::size_t{512} << 10;
 
-/// A call that has ended.
-class EndedWork final : public c10d::Work {
- public:
-  EndedWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors) : Work(rank, type), tensors_(std::move(tensors)) {
-    finish();
-  }
-  std::vector<at::Tensor> result() override { return tensors_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-    future->markCompleted(c10::IValue(tensors_));
-    return future;
-  }
-
- private:
-  std::vector<at::Tensor> tensors_;
-};
-
 SharedMemoryCollectives::Values values_of(const at::Tensor& contiguous, const c10d::ReduceOp& op) {
   return {bytes_of(contiguous), static_cast<std::size_t>(contiguous.element_size()),
-          combine_values(combine_op(op), contiguous.scalar_type())};
+          combine_values(op, contiguous.scalar_type())};
 }
 
 }  // namespace
 
-void check_on_cpu(const at::Tensor& tensor) {
+ContiguousTensor::ContiguousTensor(const at::Tensor& tensor) : tensor_(tensor), contiguous_(tensor.contiguous()) {
   if (tensor.device().is_cpu()) return;
   throw MisuseError(format("a tensor on {} cannot travel through shared memory", tensor.device().str()));
-}
-
-ContiguousTensor::ContiguousTensor(const at::Tensor& tensor) : tensor_(tensor), contiguous_(tensor.contiguous()) {
-  check_on_cpu(tensor);
 }
 
 void ContiguousTensor::write_back() const {
@@ -60,41 +39,38 @@ std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
 }
 
-std::optional<CombineOp> find_combine_op(const c10d::ReduceOp& op) {
-  switch (op) {
-    case c10d::ReduceOp::SUM:
-      return CombineOp::kSum;
-    case c10d::ReduceOp::AVG:
-      return CombineOp::kAverage;
-    case c10d::ReduceOp::PRODUCT:
-      return CombineOp::kProduct;
-    case c10d::ReduceOp::MIN:
-      return CombineOp::kMin;
-    case c10d::ReduceOp::MAX:
-      return CombineOp::kMax;
-    default:
-      return std::nullopt;
-  }
-}
+TensorsWork::TensorsWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors)
+    : Work(rank, type),
+      tensors_(std::move(tensors)),
+      future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
 
-CombineOp combine_op(const c10d::ReduceOp& op) {
-  if (const auto found = find_combine_op(op)) return *found;
-  throw MisuseError("values travel through shared memory to be summed, averaged, multiplied, or for their minimum or maximum");
+void TensorsWork::end(const std::exception_ptr& error) {
+  if (error) {
+    future_->setError(error);
+  } else {
+    future_->markCompleted(c10::IValue(tensors_));
+  }
+  finish(error);
 }
 
 std::string call_text(const char* call, const at::Tensor& tensor) {
   return format("{} of {}", call, c10::toString(tensor.scalar_type()));
 }
 
-std::string call_text(const char* call, CombineOp op, const at::Tensor& tensor) {
-  return format("{}({}) of {}", call, combine_op_name(op), c10::toString(tensor.scalar_type()));
+std::string call_text(const char* call, const c10d::ReduceOp& op, const at::Tensor& tensor) {
+  return format("{}({}) of {}", call, reduce_op_name(op), c10::toString(tensor.scalar_type()));
 }
 
 SharedMemoryBackend::SharedMemoryBackend(std::unique_ptr<SharedMemoryCollectives> collectives)
     : Backend(collectives->rank(), collectives->size()), collectives_(std::move(collectives)) {}
 
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::broadcast(std::vector<at::Tensor>& tensors,
-                                                              const c10d::BroadcastOptions& options) {
+SharedMemoryBackend::Work SharedMemoryBackend::ended(c10d::OpType type, Tensors tensors) const {
+  auto work = c10::make_intrusive<TensorsWork>(rank_, type, std::move(tensors));
+  work->end(nullptr);
+  return work;
+}
+
+SharedMemoryBackend::Work SharedMemoryBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::NoGradGuard no_grad;
   for (at::Tensor& tensor : tensors) {
     const ContiguousTensor values(tensor);
@@ -102,7 +78,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::broadcast(std::vector<at::Te
     collectives_->broadcast(bytes_of(values.get()), static_cast<int>(options.rootRank), what.c_str());
     values.write_back();
   }
-  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BROADCAST, tensors);
+  return ended(c10d::OpType::BROADCAST, tensors);
 }
 
 template <class Reduce>
@@ -112,8 +88,7 @@ void SharedMemoryBackend::observed(const Reduce& reduce) {
   if (observer_) observer_(arrived, steady_seconds());
 }
 
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(std::vector<at::Tensor>& tensors,
-                                                              const c10d::AllreduceOptions& options) {
+SharedMemoryBackend::Work SharedMemoryBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const at::NoGradGuard no_grad;
   observed([&] {
     for (at::Tensor& tensor : tensors) {
@@ -124,12 +99,12 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(std::vector<at::Te
       }
     }
   });
-  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::ALLREDUCE, tensors);
+  return ended(c10d::OpType::ALLREDUCE, tensors);
 }
 
 void SharedMemoryBackend::all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op) {
   const ContiguousTensor values(tensor);
-  const std::string what = call_text("all_reduce", combine_op(op), tensor);
+  const std::string what = call_text("all_reduce", op, tensor);
   collectives_->all_reduce(values_of(values.get(), op), what.c_str());
   values.write_back();
 }
@@ -152,10 +127,10 @@ void SharedMemoryBackend::all_reduce_sparse(at::Tensor& tensor, const c10d::Redu
     all.narrow(dimension, 0, values.size(dimension)).copy_(values);
     return all;
   };
-  const std::vector<at::Tensor> indices = all_gather(padded(mine.indices(), 1));
-  const std::vector<at::Tensor> values = all_gather(padded(mine.values(), 0));
-  std::vector<at::Tensor> all_indices;
-  std::vector<at::Tensor> all_values;
+  const Tensors indices = all_gather(padded(mine.indices(), 1));
+  const Tensors values = all_gather(padded(mine.values(), 0));
+  Tensors all_indices;
+  Tensors all_values;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     all_indices.push_back(indices[rank].narrow(1, 0, counts[rank]));
     all_values.push_back(values[rank].narrow(0, 0, counts[rank]));
@@ -165,16 +140,15 @@ void SharedMemoryBackend::all_reduce_sparse(at::Tensor& tensor, const c10d::Redu
   tensor.copy_(sum.coalesce());
 }
 
-std::vector<at::Tensor> SharedMemoryBackend::all_gather(const at::Tensor& mine) {
-  std::vector<at::Tensor> all;
+SharedMemoryBackend::Tensors SharedMemoryBackend::all_gather(const at::Tensor& mine) {
+  Tensors all;
   for (int rank = 0; rank < size_; ++rank) all.push_back(torch::empty_like(mine, mine.options(), at::MemoryFormat::Contiguous));
   all_gather(mine, all);
   return all;
 }
 
-void SharedMemoryBackend::all_gather(const at::Tensor& mine, std::vector<at::Tensor>& all) {
-  const at::Tensor own = mine.contiguous();
-  check_on_cpu(own);
+void SharedMemoryBackend::all_gather(const at::Tensor& mine, Tensors& all) {
+  const at::Tensor own = ContiguousTensor(mine).get();
   if (static_cast<int>(all.size()) != size_)
     throw MisuseError(format("all_gather: {} tensors for {} ranks", all.size(), size_));
   std::vector<ContiguousTensor> targets;
@@ -188,40 +162,34 @@ void SharedMemoryBackend::all_gather(const at::Tensor& mine, std::vector<at::Ten
   for (const ContiguousTensor& target : targets) target.write_back();
 }
 
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allgather(std::vector<std::vector<at::Tensor>>& all,
-                                                              std::vector<at::Tensor>& mine, const c10d::AllgatherOptions&) {
+SharedMemoryBackend::Work SharedMemoryBackend::allgather(std::vector<Tensors>& all, Tensors& mine,
+                                                         const c10d::AllgatherOptions&) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> results;
+  Tensors results;
   for (std::size_t index = 0; index < mine.size(); ++index) {
     all_gather(mine[index], all[index]);
     results.insert(results.end(), all[index].begin(), all[index].end());
   }
-  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::ALLGATHER, std::move(results));
+  return ended(c10d::OpType::ALLGATHER, std::move(results));
 }
 
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::reduce_scatter(std::vector<at::Tensor>& mine,
-                                                                   std::vector<std::vector<at::Tensor>>& all,
-                                                                   const c10d::ReduceScatterOptions& options) {
+SharedMemoryBackend::Work SharedMemoryBackend::reduce_scatter(Tensors& mine, std::vector<Tensors>& all,
+                                                              const c10d::ReduceScatterOptions& options) {
   const at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < mine.size(); ++index) {
     const ContiguousTensor result(mine[index]);
-    std::vector<at::Tensor> parts;
+    Tensors parts;
     std::vector<const std::byte*> places;
     for (const at::Tensor& part : all[index]) {
       if (part.nbytes() != result.get().nbytes()) throw MisuseError("reduce_scatter: all parts must be of one size");
       parts.push_back(part.contiguous());
       places.push_back(bytes_of(parts.back()).data());
     }
-    const std::string what = call_text("reduce_scatter", combine_op(options.reduceOp), result.get());
+    const std::string what = call_text("reduce_scatter", options.reduceOp, result.get());
     collectives_->reduce_scatter(places, values_of(result.get(), options.reduceOp), what.c_str());
     result.write_back();
   }
-  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::REDUCE_SCATTER, mine);
-}
-
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::barrier(const c10d::BarrierOptions&) {
-  collectives_->barrier("barrier");
-  return c10::make_intrusive<EndedWork>(rank_, c10d::OpType::BARRIER, std::vector<at::Tensor>());
+  return ended(c10d::OpType::REDUCE_SCATTER, mine);
 }
 
 std::unique_ptr<SharedMemoryBackend::Buckets> SharedMemoryBackend::take_buckets() {
@@ -236,14 +204,14 @@ at::Tensor SharedMemoryBackend::Buckets::average(std::size_t index, const at::Te
   if (is_whole_memory && gradients.nbytes() > window_bytes) {
     if (const SharedParts* const parts = parts_of(index, gradients)) {
       const auto op = c10d::ReduceOp::AVG;
-      const std::string what = call_text("all_reduce in buckets", combine_op(op), gradients);
+      const std::string what = call_text("all_reduce in buckets", op, gradients);
       backend_->observed([&] { backend_->collectives_->all_reduce_parts(*parts, values_of(gradients, op), what.c_str()); });
       return gradients;
     }
   } else if (is_whole_memory && index == 0 && !are_seen) {
     return average_in_window(gradients);
   }
-  std::vector<at::Tensor> tensors = {gradients};
+  Tensors tensors = {gradients};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   backend_->allreduce(tensors, options);
@@ -277,7 +245,7 @@ at::Tensor SharedMemoryBackend::Buckets::average_in_window(const at::Tensor& gra
     std::memcpy(collectives.window().data(), gradients.const_data_ptr(), gradients.nbytes());
     average_ = at::empty_like(gradients);
   }
-  const std::string what = call_text("all_reduce in windows", combine_op(op), gradients);
+  const std::string what = call_text("all_reduce in windows", op, gradients);
   backend_->observed([&] { collectives.all_reduce_window(values_of(average_, op), what.c_str()); });
   gradients.storage().set_data_ptr_noswap(at::DataPtr(collectives.window().data(), at::kCPU));
   return average_;

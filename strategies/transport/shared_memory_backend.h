@@ -1,26 +1,30 @@
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Types.hpp>
-
+#include <c10/core/ScalarType.h>
 #include <cstddef>
+#include <exception>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
 #include "levin/core/strategy.h"
 #include "levin/strategies/host/shared_memory_collectives.h"
-#include "levin/strategies/transport/combine_values.h"
 
 namespace levin {
 
-/// Throws MisuseError for a tensor that shared memory cannot take from the device on which it is.
-void check_on_cpu(const at::Tensor& tensor);
+/// How values of a type are combined: a NaN stays one in a minimum and a maximum too. Values of 16 bits are summed in 32. Null
+/// for what levin does not combine by itself: other operations and types, and the average of integers.
+SharedMemoryCollectives::Combine find_combine(const c10d::ReduceOp& op, c10::ScalarType type);
+/// The same. Throws MisuseError in place of null.
+SharedMemoryCollectives::Combine combine_values(const c10d::ReduceOp& op, c10::ScalarType type);
+/// "sum"
+const char* reduce_op_name(const c10d::ReduceOp& op);
 
 /// A tensor on the CPU whose numbers lie one after the other: the given one, or a copy that takes its place at the end. Throws
-/// MisuseError as check_on_cpu() does.
+/// MisuseError for one on another device.
 class ContiguousTensor {
  public:
   explicit ContiguousTensor(const at::Tensor& tensor);
@@ -35,33 +39,42 @@ class ContiguousTensor {
 
 /// The memory of a tensor whose numbers lie one after the other.
 std::span<std::byte> bytes_of(const at::Tensor& contiguous);
-/// Nothing for operations that levin does not make by itself.
-std::optional<CombineOp> find_combine_op(const c10d::ReduceOp& op);
-/// The same. Throws MisuseError for others.
-CombineOp combine_op(const c10d::ReduceOp& op);
 /// "broadcast of Float": a call, as others read it.
 std::string call_text(const char* call, const at::Tensor& tensor);
 /// "all_reduce(sum) of Float"
-std::string call_text(const char* call, CombineOp op, const at::Tensor& tensor);
+std::string call_text(const char* call, const c10d::ReduceOp& op, const at::Tensor& tensor);
+
+/// A call on tensors that ends when end() says so.
+class TensorsWork final : public c10d::Work {
+ public:
+  TensorsWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors);
+  std::vector<at::Tensor> result() override { return tensors_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  /// `error`: null where there is none.
+  void end(const std::exception_ptr& error);
+
+ private:
+  std::vector<at::Tensor> tensors_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
 
 /// Tensors on the CPU between the ranks of one host, through shared memory. A call comes back when it is done: its work has
 /// ended. Sparse tensors can be all-reduced. Errors are those of SharedMemoryCollectives, and MisuseError for tensors on other
 /// devices, and operations and types that combine_values() does not know.
 class SharedMemoryBackend final : public c10d::Backend {
  public:
+  using Work = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
   explicit SharedMemoryBackend(std::unique_ptr<SharedMemoryCollectives> collectives);
 
   /// `observer`: told of every all-reduce from here on; may be null.
   void observe(const WaitObserver& observer) { observer_ = observer; }
 
   const std::string getBackendName() const override { return "shared_memory"; }
-  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& all, std::vector<at::Tensor>& mine,
-                                           const c10d::AllgatherOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor>& mine, std::vector<std::vector<at::Tensor>>& all,
-                                                const c10d::ReduceScatterOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
+  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  Work allgather(std::vector<Tensors>& all, Tensors& mine, const c10d::AllgatherOptions& options) override;
+  Work reduce_scatter(Tensors& mine, std::vector<Tensors>& all, const c10d::ReduceScatterOptions& options) override;
 
   /// Averages buckets of gradients, and keeps them where the other ranks read them, so that nothing is copied for it. There is
   /// one at a time.
@@ -95,10 +108,11 @@ class SharedMemoryBackend final : public c10d::Backend {
   std::unique_ptr<Buckets> take_buckets();
 
  private:
+  Work ended(c10d::OpType type, Tensors tensors) const;
   void all_reduce_dense(at::Tensor& tensor, const c10d::ReduceOp& op);
   void all_reduce_sparse(at::Tensor& tensor, const c10d::ReduceOp& op);
-  std::vector<at::Tensor> all_gather(const at::Tensor& mine);
-  void all_gather(const at::Tensor& mine, std::vector<at::Tensor>& all);
+  Tensors all_gather(const at::Tensor& mine);
+  void all_gather(const at::Tensor& mine, Tensors& all);
 
   /// Makes an all-reduce of which the observer is told.
   template <class Reduce>

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 
 #include "levin/core/base/process.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/world/process_world.h"
-#include "levin/strategies/world/rank_groups.h"
 
 namespace levin {
 namespace {
@@ -61,75 +59,44 @@ std::function<void()> call_of(Collective collective, const c10::intrusive_ptr<c1
 
 double CollectiveTime::bus_bandwidth() const {
   const double others = static_cast<double>(ranks - 1) / ranks;
-  switch (collective) {
-    case Collective::kAllReduce:
-      return throughput() * 2 * others;
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-      return throughput() * others;
-    case Collective::kBroadcast:
-      break;
-  }
-  return throughput();
+  if (collective == Collective::kBroadcast) return throughput();
+  return throughput() * others * (collective == Collective::kAllReduce ? 2 : 1);
 }
 
-CollectiveTime CollectiveBench::measure(Collective collective, std::int64_t bytes) const {
+std::vector<CollectiveTime> measure_collectives(const Accelerator& accelerator, at::Device device, std::int64_t least,
+                                                std::int64_t most) {
   const auto world = ProcessWorld::current();
-  return measure(world->process_group(), world->gradient_transport(), collective, bytes);
-}
-
-CollectiveTime CollectiveBench::measure(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name,
-                                        Collective collective, std::int64_t bytes) const {
-  const int ranks = group->getSize();
-  const std::int64_t of_rank = std::max<std::int64_t>(1, bytes / kFloatBytes / ranks);
-  at::Tensor tensor = torch::zeros({of_rank * ranks}, torch::TensorOptions(device_).dtype(torch::kFloat));
-  const std::function<void()> call = call_of(collective, group, tensor);
-  const auto call_and_finish = [&] {
-    call();
-    accelerator_.synchronize(device_);
-  };
-  const std::int64_t moved = tensor.numel() * kFloatBytes;
-  return {.group = name,
-          .collective = collective,
-          .ranks = ranks,
-          .bytes = moved,
-          .seconds = time_calls(ProcessWorld::current()->control_group(), times_of(moved), call_and_finish)};
-}
-
-std::optional<CollectiveTime> CollectiveBench::measure_control_group(std::int64_t bytes) const {
-  const auto world = ProcessWorld::current();
-  ControlGroup& group = world->control_group();
-  const int ranks = group.size();
-  const std::vector<std::byte> mine(static_cast<std::size_t>(bytes / ranks));
-  if (mine.empty() || mine.size() > kSmallTensorBytes) return std::nullopt;
-  std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(ranks));
-  const auto call = [&] { group.all_gather(mine, all, "timing collectives"); };
-  const auto moved = static_cast<std::int64_t>(all.size());
-  return CollectiveTime{
-      .group = dynamic_cast<SharedMemoryGroup*>(&group) != nullptr ? "shared memory (metrics)" : "gloo (metrics)",
-      .collective = Collective::kAllGather,
-      .ranks = ranks,
-      .bytes = moved,
-      .seconds = time_calls(group, times_of(moved), call)};
-}
-
-std::vector<CollectiveTime> CollectiveBench::sweep(std::int64_t least, std::int64_t most) const {
+  ControlGroup& control = world->control_group();
+  const int ranks = control.size();
   std::vector<CollectiveTime> times;
   const auto each_size = [&](const auto& take) {
     for (std::int64_t bytes = least; bytes <= most; bytes *= 4) take(bytes);
   };
-  for (const auto& collective : kChoices<Collective>) {
-    each_size([&](std::int64_t bytes) { times.push_back(measure(collective.value, bytes)); });
-  }
-  const auto world = ProcessWorld::current();
-  if (device_.is_cpu() && world->gradient_transport() != "gloo") {
-    const auto gloo = world->make_gloo_group("bench");
+  const auto measure = [&](const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name) {
     for (const auto& collective : kChoices<Collective>) {
-      each_size([&](std::int64_t bytes) { times.push_back(measure(gloo, "gloo", collective.value, bytes)); });
+      each_size([&](std::int64_t bytes) {
+        const std::int64_t of_rank = std::max<std::int64_t>(1, bytes / kFloatBytes / ranks);
+        const at::Tensor tensor = torch::zeros({of_rank * ranks}, torch::TensorOptions(device).dtype(torch::kFloat));
+        const std::int64_t moved = tensor.numel() * kFloatBytes;
+        const auto call = [&, call = call_of(collective.value, group, tensor)] {
+          call();
+          accelerator.synchronize(device);
+        };
+        times.push_back({name, collective.value, ranks, moved, time_calls(control, times_of(moved), call)});
+      });
     }
-  }
+  };
+  measure(world->process_group(), world->gradient_transport());
+  if (device.is_cpu() && world->gradient_transport() != "gloo") measure(world->make_gloo_group("bench"), "gloo");
+  const bool is_shared = dynamic_cast<SharedMemoryGroup*>(&control) != nullptr;
   each_size([&](std::int64_t bytes) {
-    if (const auto time = measure_control_group(bytes)) times.push_back(*time);
+    const std::vector<std::byte> mine(static_cast<std::size_t>(bytes / ranks));
+    if (mine.empty() || mine.size() > kSmallTensorBytes) return;
+    std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(ranks));
+    const auto moved = static_cast<std::int64_t>(all.size());
+    const auto call = [&] { control.all_gather(mine, all, "timing collectives"); };
+    times.push_back({is_shared ? "shared memory (metrics)" : "gloo (metrics)", Collective::kAllGather, ranks, moved,
+                     time_calls(control, times_of(moved), call)});
   });
   return times;
 }

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,26 +31,11 @@ struct CollectiveTime {
   double bus_bandwidth() const;
 };
 
-/// Measures collectives among the ranks that this process has joined. Ranks: all, for every method, with the same arguments.
-class CollectiveBench {
- public:
-  /// Tensors are on `device`.
-  CollectiveBench(const Accelerator& accelerator, at::Device device) : accelerator_(accelerator), device_(device) {}
-
-  /// Over the process group, in which gradients travel. The tensor has so many bytes, less what does not divide over ranks.
-  CollectiveTime measure(Collective collective, std::int64_t bytes) const;
-  /// The same over another group; `name`: for people.
-  CollectiveTime measure(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name, Collective collective,
-                         std::int64_t bytes) const;
-  /// all_gather over the group of metrics, which carries small tensors too; unset for larger ones.
-  std::optional<CollectiveTime> measure_control_group(std::int64_t bytes) const;
-  /// Every group and collective, for sizes from `least` to `most` bytes, each four times the one before. Where gradients do not
-  /// travel over Gloo, it is measured too, on the CPU.
-  std::vector<CollectiveTime> sweep(std::int64_t least, std::int64_t most) const;
-
- private:
-  const Accelerator& accelerator_;
-  at::Device device_;
-};
+/// Measures every collective among the ranks that this process has joined, for tensors on `device` of sizes from `least` to
+/// `most` bytes, each four times the one before, less what does not divide over ranks: over what gradients travel over; over
+/// Gloo, where they do not, on the CPU; and all_gather over the group of metrics, for what it carries. Ranks: all, with the
+/// same arguments.
+std::vector<CollectiveTime> measure_collectives(const Accelerator& accelerator, at::Device device, std::int64_t least,
+                                                std::int64_t most);
 
 }  // namespace levin

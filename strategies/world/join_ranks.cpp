@@ -11,9 +11,9 @@
 #include "levin/core/base/process.h"
 #include "levin/strategies/host/run_segment.h"
 #include "levin/strategies/launch/cluster_environment.h"
-#include "levin/strategies/launch/fork_server.h"
 #include "levin/strategies/launch/launcher.h"
-#include "levin/strategies/world/rank_groups.h"
+#include "levin/strategies/launch/rank_process.h"
+#include "levin/strategies/world/process_world.h"
 
 namespace levin {
 
@@ -120,17 +120,17 @@ Launched join_ranks(const LaunchRequest& request, const JoinOptions& options) {
   ForkServer::instance().end();
   check_request(environment, request);
   const at::Device device = choose_device(*accelerator, request, environment);
-  ProcessWorld::Options world;
-  world.control_group = options.control_group;
-  world.gradients = options.gradients;
-  if (accelerator->backend_name() != "gloo" && options.gradients != GradientTransport::kGloo) world.own_backend = accelerator;
-  world.timeouts.stall_report_seconds = request.stall_report_seconds;
-  world.connect_timeout_seconds = request.connect_timeout_seconds;
-  world.timeouts.timeout_seconds = options.timeout_seconds.value_or(request.timeout_seconds);
+  const bool has_own_backend = accelerator->backend_name() != "gloo" && options.gradients != GradientTransport::kGloo;
+  const ProcessWorld::Options world{
+      .control_group = options.control_group,
+      .gradients = options.gradients,
+      .own_backend = has_own_backend ? accelerator : nullptr,
+      .timeouts = {request.stall_report_seconds, options.timeout_seconds.value_or(request.timeout_seconds)},
+      .connect_timeout_seconds = request.connect_timeout_seconds};
   const bool is_first = !ProcessWorld::is_joined();
   const auto joined = ProcessWorld::join(environment, world);
   if (is_first) take_share_of_cores(environment, joined->host_cores());
-  return {std::make_shared<ProcessRankGroup>(joined), accelerator, device};
+  return {joined, accelerator, device};
 }
 
 }  // namespace levin

@@ -1,12 +1,14 @@
 #pragma once
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-
+#include <ATen/core/Tensor.h>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/rank_group.h"
 #include "levin/core/strategy.h"
 #include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/run_segment.h"
@@ -19,14 +21,34 @@
 namespace levin {
 
 class Accelerator;
-class BucketVoteChannel;
-class RunSegment;
 class SharedMemoryStatusBoard;
-class StoreServer;
+
+/// Makes this rank's failure known to all, and to torchrun. ConnectionLost, and LibTorch's own errors of its groups, only say
+/// that another rank is gone or a link is lost: then that failure is looked for first, for a few seconds at most. Any other
+/// error is this rank's own, and is told at once.
+///
+/// Gives what this rank has to say when another was first to fail: one line that names that failure, and this rank's own error
+/// where it has one. Nothing when this rank was the first.
+std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
+                                              const std::exception_ptr& error) noexcept;
+
+/// A rank group, in whatever job of Slurm's this process is.
+class JobRankGroup : public RankGroup {
+ public:
+  std::optional<BatchJob> batch_job() const override;
+  void requeue(const BatchJob& job) override;
+};
+
+/// Up to this size a tensor of a user's travels over the control group, which answers within microseconds.
+inline constexpr std::size_t kSmallTensorBytes = 32 * 1024;
 
 /// This process's membership in the run: everything through which it talks to the other ranks. A process joins once; it stays a
 /// member, whatever number of strategies and Trainers it makes, until it ends.
-class ProcessWorld {
+///
+/// In a collective of the user's ranks first meet over the control group and say which call this is: operation, call site,
+/// shape and type must be the same, and every rank gets the same DesyncError when they are not. Only then data moves: small
+/// tensors over the control group, large ones over the process group.
+class ProcessWorld final : public JobRankGroup {
  public:
   struct Options {
     ControlTransport control_group = ControlTransport::kAuto;
@@ -44,57 +66,72 @@ class ProcessWorld {
   static std::shared_ptr<ProcessWorld> current();
   static bool is_joined() { return membership() != nullptr; }
 
-  const ClusterEnvironment& environment() const { return environment_; }
-  ControlGroup& control_group() { return *control_group_; }
-  VoteChannel& vote_channel() { return *vote_channel_; }
+  int rank() const override { return environment_.rank; }
+  int world_size() const override { return environment_.world_size; }
+  int local_rank() const override { return environment_.local_rank; }
+  int node_rank() const override { return environment_.node_rank; }
+  int ranks_of_host() const override { return host_cores_.ranks; }
+  int cores_of_host() const override { return host_cores_.cores; }
+  /// "metrics over shared memory, gradients over shared memory"
+  std::string description() const override { return world_size() == 1 ? "" : transports_; }
+  int restarts() const override { return environment_.restarts; }
+  std::string kept_for_restarts() const override;
+  void keep_for_restarts(const std::string& text) override;
+  ControlGroup& control_group() override { return *control_group_; }
+  VoteChannel& vote_channel() override { return *meeting_votes_; }
+  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
+  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
+  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
+  void barrier(const std::string& what, SourceLocation where) override;
+  void post_whereabouts(const Whereabouts& whereabouts) override;
+  void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
+  std::optional<std::string> failure_elsewhere() const override;
+  std::optional<int> lost_rank() const override;
+  void end_entry_point() noexcept override;
+
+  /// Votes that travel with reductions of gradients, or in shared memory.
+  VoteChannel& gradient_votes() { return *vote_channel_; }
   /// Set when votes travel in the buckets of gradients.
   BucketVoteChannel* bucket_votes() { return bucket_votes_; }
   StatusBoard& board() { return *board_; }
   const HostCores& host_cores() const { return host_cores_; }
-  /// "metrics over shared memory, gradients over shared memory"
-  const std::string& transports() const { return transports_; }
   /// Ranks: all. Another group on the CPU, over Gloo: to be compared with.
   c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const std::string& name) const;
   /// "shared memory", "gloo", "shared memory within hosts and gloo between", "nccl": what gradients on the rank's device travel
   /// over.
   const std::string& gradient_transport() const { return gradient_transport_; }
-  /// What gradients travel over, where that is shared memory.
+  /// What gradients travel over, where that is shared memory, else null.
   SharedMemoryBackend* shared_gradients() const { return shared_gradients_.get(); }
-  /// From here on `observer`, if there is one, is told of every all-reduce of gradients. False where they travel over something
-  /// that does not wait for other ranks within the call.
-  bool observe_reductions(const WaitObserver& observer);
-  /// What attempts of this run tell later ones; see RankGroup.
-  std::string kept_for_restarts() const;
-  void keep_for_restarts(const std::string& text) const;
   /// To be done once, when the entry point ends that goes on now. Must not throw.
   void when_entry_point_ends(std::function<void()> work) { at_end_.push_back(std::move(work)); }
-  /// Called: by the rank group.
-  void end_entry_point() noexcept;
   /// Gradients, parameters and large tensors travel here.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }
 
  private:
   ProcessWorld(const ClusterEnvironment& environment, const Options& options);
   static std::shared_ptr<ProcessWorld>& membership();
+  /// Throws DesyncError on every rank where they come to `what` with other tensors or arguments.
+  void agree(const at::Tensor& tensor, const std::string& what, const std::string& detail = "");
+  at::Tensor gather(const at::Tensor& tensor, const std::string& what);
   /// The launcher's memory is that of this host's ranks: of all, or, between hosts, for the launcher alone to see them.
-  void join_launcher(const std::shared_ptr<RunSegment>& segment, const Options& options);
-  void meet_in_segment(const std::shared_ptr<RunSegment>& segment, const Options& options);
-  void join_control_group(const Options& options, bool one_host);
+  void join_launcher(const std::shared_ptr<RunSegment>& segment);
+  void meet_in_segment(const std::shared_ptr<RunSegment>& segment);
+  void join_control_group();
   void learn_cores();
-  void join_process_group(const Options& options, bool one_host);
-  c10::intrusive_ptr<c10d::Backend> make_gradient_backend(const Options& options, bool one_host);
-  void join_over_network(const Options& options, bool one_host);
-  c10::intrusive_ptr<GlooBackend> make_gloo(const std::string& name, bool one_host) const;
+  void join_process_group();
+  c10::intrusive_ptr<c10d::Backend> make_gradient_backend();
+  void join_over_network();
+  c10::intrusive_ptr<GlooBackend> make_gloo(const std::string& name) const;
   /// Null, with a warning, where the ranks of one host cannot share that much memory.
-  c10::intrusive_ptr<SharedMemoryBackend> make_shared_memory_backend(const Options& options);
+  c10::intrusive_ptr<SharedMemoryBackend> make_shared_memory_backend();
   /// Null, on all ranks, where hosts differ or have one rank each, and, with a warning, where one cannot share that much
   /// memory.
   c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const GlooBackend& flat);
 
   ClusterEnvironment environment_;
-  std::shared_ptr<StoreServer> store_server_;  ///< rank 0's, where no launcher serves the store
-  c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<c10d::Store> notes_;                ///< torchrun's agent's, where it serves one
+  Options options_;
+  bool one_host_ = false;
+  JoinedStore joined_;
   std::shared_ptr<RunSegment> launched_;                 ///< what the launcher of this host's ranks has made
   std::shared_ptr<SharedMemoryStatusBoard> host_board_;  ///< the same, for the launcher
   std::optional<HostLayout> host_layout_;                ///< where ranks have met in the store
@@ -102,6 +139,7 @@ class ProcessWorld {
   MeetingTimes times_;
   std::shared_ptr<StatusBoard> board_;
   std::unique_ptr<ControlGroup> control_group_;
+  std::unique_ptr<GatheredVoteChannel> meeting_votes_;
   std::unique_ptr<VoteChannel> vote_channel_;
   BucketVoteChannel* bucket_votes_ = nullptr;  ///< vote_channel_, when it is one
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
@@ -111,6 +149,30 @@ class ProcessWorld {
   std::string transports_;
   std::string gradient_transport_;
   std::vector<std::function<void()>> at_end_;  ///< of the entry point
+};
+
+/// One process alone: every exchange is with oneself.
+class SingleRankGroup final : public JobRankGroup {
+ public:
+  int rank() const override { return 0; }
+  int world_size() const override { return 1; }
+  int local_rank() const override { return 0; }
+  int node_rank() const override { return 0; }
+
+  ControlGroup& control_group() override { return group_; }
+  VoteChannel& vote_channel() override { return votes_; }
+
+  at::Tensor all_gather(const at::Tensor& tensor, SourceLocation where) override;
+  at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op, SourceLocation where) override;
+  at::Tensor broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) override;
+  void barrier(const std::string&, SourceLocation) override {}
+
+  void post_whereabouts(const Whereabouts&) override {}
+  void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept override;
+
+ private:
+  SingleProcessGroup group_;
+  GatheredVoteChannel votes_{group_};
 };
 
 }  // namespace levin

@@ -1,6 +1,4 @@
-#include "levin/strategies/world/rank_groups.h"
 
-#include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 #include <torch/types.h>
 
@@ -17,36 +15,20 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
+#include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/log_options.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/launch/cluster_environment.h"
+#include "levin/strategies/world/process_world.h"
 
 namespace levin {
 
 namespace {
 
 constexpr std::size_t kMostDimensions = 16;
-
-/// What all ranks must say alike before data moves.
-struct TensorHeader {
-  std::int64_t detail = 0;
-  std::int64_t device_type = 0;  ///< small tensors travel from any; large ones would wait in different groups
-  std::int64_t scalar_type = 0;
-  std::int64_t dimensions = 0;
-  std::array<std::int64_t, kMostDimensions> sizes{};
-  friend bool operator==(const TensorHeader&, const TensorHeader&) = default;
-
-  std::string str() const {
-    std::ostringstream text;
-    // Another rank's numbers, which may be any.
-    const auto shown = static_cast<std::size_t>(std::clamp<std::int64_t>(dimensions, 0, kMostDimensions));
-    const auto device = static_cast<c10::DeviceType>(device_type);
-    text << static_cast<c10::ScalarType>(scalar_type) << " " << c10::IntArrayRef(sizes.data(), shown) << " on "
-         << (c10::isValidDeviceType(device) ? c10::DeviceTypeName(device, /*lower_case=*/true) : "an unknown device");
-    return text.str();
-  }
-};
+/// Of what a rank says of its tensor: with so many dimensions the sizes, and no more than 100 bytes.
+constexpr std::size_t kDescriptionBytes = 22 * kMostDimensions + 100;
 
 /// While this lives, the rank is in an exchange over the process group, which cannot end without the others.
 class InExchange {
@@ -64,14 +46,7 @@ class InExchange {
 };
 
 c10d::ReduceOp reduce_op(Reduce op) {
-  switch (op) {
-    case Reduce::kMin:
-      return c10d::ReduceOp::MIN;
-    case Reduce::kMax:
-      return c10d::ReduceOp::MAX;
-    default:
-      return c10d::ReduceOp::SUM;
-  }
+  return op == Reduce::kMin ? c10d::ReduceOp::MIN : op == Reduce::kMax ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
 }
 
 /// The type in which values are combined, which process groups know, so that a large tensor gives what a small one does: a mean
@@ -82,16 +57,9 @@ at::ScalarType combined_in(at::ScalarType type) {
 }
 
 at::Tensor reduce_rows(const at::Tensor& rows, Reduce op) {
-  switch (op) {
-    case Reduce::kMean:
-      return rows.mean(0);
-    case Reduce::kMin:
-      return std::get<0>(rows.min(0));
-    case Reduce::kMax:
-      return std::get<0>(rows.max(0));
-    case Reduce::kSum:
-      break;
-  }
+  if (op == Reduce::kMean) return rows.mean(0);
+  if (op == Reduce::kMin) return std::get<0>(rows.min(0));
+  if (op == Reduce::kMax) return std::get<0>(rows.max(0));
   return rows.sum(0, /*keepdim=*/false, rows.scalar_type());
 }
 
@@ -110,6 +78,7 @@ struct Origin {
   bool is_lost_connection = false;
   bool is_recorded_failure = false;  ///< it only says what was written down before
   bool is_final = false;             ///< of the configuration or the program: it would come again
+  bool tells_its_place = false;      ///< of the configuration, whose file and line it names
 };
 
 Origin origin_of(const std::exception_ptr& error) {
@@ -122,7 +91,7 @@ Origin origin_of(const std::exception_ptr& error) {
   } catch (const RecordedFailure&) {
     return {.is_recorded_failure = true};
   } catch (const ConfigError&) {
-    return {.is_final = true};
+    return {.is_final = true, .tells_its_place = true};
   } catch (const MisuseError&) {
     return {.is_final = true};
   } catch (...) {
@@ -156,17 +125,6 @@ std::string text_after(const FailureRecord& first, const FailureRecord& own, con
   // All that ranks know of one another's errors is what each wrote down.
   if (own.error == first.error) return format("{}alike {}", who, describe_place(own.where));
   return format("{}too, {}: {} (before it, {})", who, describe_place(own.where), own.error, first.place());
-}
-
-/// An error of the configuration, which names its own file and line.
-bool tells_its_place(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const ConfigError&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
 }
 
 /// "digits.cpp:41"
@@ -209,78 +167,75 @@ void check_source_rank(int source_rank, int world_size, SourceLocation where) {
 
 }  // namespace
 
-void ProcessRankGroup::agree(const at::Tensor& tensor, std::int64_t detail, const std::string& what) {
-  TensorHeader mine;
-  mine.detail = detail;
-  mine.device_type = static_cast<std::int64_t>(tensor.device().type());
-  mine.scalar_type = static_cast<std::int64_t>(tensor.scalar_type());
-  mine.dimensions = tensor.dim();
+void ProcessWorld::agree(const at::Tensor& tensor, const std::string& what, const std::string& detail) {
   if (static_cast<std::size_t>(tensor.dim()) > kMostDimensions) {
     throw MisuseError(format("{}: tensors of more than {} dimensions cannot be exchanged", what, kMostDimensions));
   }
-  std::copy(tensor.sizes().begin(), tensor.sizes().end(), mine.sizes.begin());
-  std::vector<TensorHeader> all(static_cast<std::size_t>(world_->control_group().size()));
-  world_->control_group().all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), what.c_str());
-  bool same = true;
+  // The device too: small tensors travel from any; large ones would wait in different groups.
+  std::ostringstream description;
+  description << tensor.scalar_type() << " " << tensor.sizes() << " on "
+              << c10::DeviceTypeName(tensor.device().type(), /*lower_case=*/true) << detail;
+  std::array<char, kDescriptionBytes> mine{};
+  description.str().copy(mine.data(), mine.size() - 1);
+  std::vector<std::array<char, kDescriptionBytes>> all(static_cast<std::size_t>(world_size()));
+  control_group_->all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), what.c_str());
+  if (std::all_of(all.begin(), all.end(), [&](const auto& other) { return other == mine; })) return;
   std::string tensors;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    same &= all[rank] == all[0];
-    tensors += format("\n  rank {}: {}", rank, all[rank].str());
-  }
-  if (!same) throw DesyncError(format("ranks came to {} with different tensors or arguments:{}", what, tensors));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) tensors += format("\n  rank {}: {}", rank, text_in(all[rank]));
+  throw DesyncError(format("ranks came to {} with different tensors or arguments:{}", what, tensors));
 }
 
-at::Tensor ProcessRankGroup::gather(const at::Tensor& tensor, const std::string& what) {
+at::Tensor ProcessWorld::gather(const at::Tensor& tensor, const std::string& what) {
   const at::Tensor mine = plain(tensor).to(at::kCPU);
   std::vector<std::int64_t> sizes = mine.sizes().vec();
-  sizes.insert(sizes.begin(), world_->control_group().size());
+  sizes.insert(sizes.begin(), world_size());
   const at::Tensor all = torch::empty(sizes, mine.options());
   const std::span own(static_cast<const std::byte*>(mine.const_data_ptr()), mine.nbytes());
-  world_->control_group().all_gather(own, {static_cast<std::byte*>(all.mutable_data_ptr()), all.nbytes()}, what.c_str());
+  control_group_->all_gather(own, {static_cast<std::byte*>(all.mutable_data_ptr()), all.nbytes()}, what.c_str());
   return all.to(tensor.device());
 }
 
-at::Tensor ProcessRankGroup::all_gather(const at::Tensor& tensor, SourceLocation where) {
+at::Tensor ProcessWorld::all_gather(const at::Tensor& tensor, SourceLocation where) {
   const std::string what = "all_gather at " + call_site_text(where);
-  agree(tensor, 0, what);
+  agree(tensor, what);
   if (is_small(tensor)) return gather(tensor, what);
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
-  sizes.insert(sizes.begin(), world_->control_group().size());
+  sizes.insert(sizes.begin(), world_size());
   const at::Tensor own = plain(tensor);
   const at::Tensor result = torch::empty(sizes, own.options());
   std::vector<at::Tensor> mine = {sent_bytes(own)};
   std::vector<std::vector<at::Tensor>> all(1);
   for (const at::Tensor& row : result.unbind()) all[0].push_back(sent_bytes(row));
-  const InExchange exchange(world_->board(), what);
-  world_->process_group()->allgather(all, mine)->wait();
+  const InExchange exchange(*board_, what);
+  process_group_->allgather(all, mine)->wait();
   return result;
 }
 
-at::Tensor ProcessRankGroup::all_reduce(const at::Tensor& tensor, const std::string& op_name, SourceLocation where) {
+at::Tensor ProcessWorld::all_reduce(const at::Tensor& tensor, const std::string& op_name, SourceLocation where) {
   const Reduce op = parse_reduce_op(op_name, where);
   check_reducible(op, tensor, where);
   const std::string what = format("all_reduce({}) at {}", reduce_name(op), call_site_text(where));
-  agree(tensor, static_cast<std::int64_t>(op), what);
+  agree(tensor, what);
   if (is_small(tensor)) return reduce_rows(gather(tensor, what), op);
   const at::Tensor result =
       plain(tensor).to(combined_in(tensor.scalar_type()), /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
   std::vector<at::Tensor> values = {result.is_complex() ? torch::view_as_real(result) : result};
   c10d::AllreduceOptions options;
   options.reduceOp = reduce_op(op);
-  const InExchange exchange(world_->board(), what);
-  world_->process_group()->allreduce(values, options)->wait();
-  if (op == Reduce::kMean) result.div_(world_->control_group().size());
+  const InExchange exchange(*board_, what);
+  process_group_->allreduce(values, options)->wait();
+  if (op == Reduce::kMean) result.div_(world_size());
   return result.to(tensor.scalar_type());
 }
 
-at::Tensor ProcessRankGroup::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
-  check_source_rank(source_rank, world_->control_group().size(), where);
+at::Tensor ProcessWorld::broadcast(const at::Tensor& tensor, int source_rank, SourceLocation where) {
+  check_source_rank(source_rank, world_size(), where);
   const std::string what = "broadcast at " + call_site_text(where);
-  agree(tensor, source_rank, what);
+  agree(tensor, what, format(" from rank {}", source_rank));
   if (is_small(tensor)) {
     const at::Tensor own = plain(tensor).cpu();
-    const std::string received = world_->control_group().broadcast(
-        {static_cast<const char*>(own.const_data_ptr()), own.nbytes()}, source_rank, own.nbytes(), what.c_str());
+    const std::string received = control_group_->broadcast({static_cast<const char*>(own.const_data_ptr()), own.nbytes()},
+                                                           source_rank, own.nbytes(), what.c_str());
     const at::Tensor result = at::empty_like(own);
     received.copy(static_cast<char*>(result.mutable_data_ptr()), received.size());
     return result.to(tensor.device());
@@ -289,14 +244,14 @@ at::Tensor ProcessRankGroup::broadcast(const at::Tensor& tensor, int source_rank
   std::vector<at::Tensor> values = {sent_bytes(result)};
   c10d::BroadcastOptions options;
   options.rootRank = source_rank;
-  const InExchange exchange(world_->board(), what);
-  world_->process_group()->broadcast(values, options)->wait();
+  const InExchange exchange(*board_, what);
+  process_group_->broadcast(values, options)->wait();
   return result;
 }
 
-void ProcessRankGroup::barrier(const std::string& what, SourceLocation where) {
+void ProcessWorld::barrier(const std::string& what, SourceLocation where) {
   const std::string text = format("barrier{} at {}", what.empty() ? "" : format(" '{}'", what), call_site_text(where));
-  world_->control_group().all_gather({}, {}, text.c_str());
+  control_group_->all_gather({}, {}, text.c_str());
 }
 
 std::optional<std::string> report_own_failure(StatusBoard& board, const Whereabouts& where,
@@ -331,37 +286,28 @@ std::optional<BatchJob> JobRankGroup::batch_job() const {
 
 void JobRankGroup::requeue(const BatchJob& job) { requeue_slurm_job(job.number); }
 
-ProcessRankGroup::ProcessRankGroup(std::shared_ptr<ProcessWorld> world)
-    : world_(std::move(world)), votes_(world_->control_group()) {}
-
-void ProcessRankGroup::post_whereabouts(const Whereabouts& whereabouts) {
-  StatusBoard& board = world_->board();
+void ProcessWorld::post_whereabouts(const Whereabouts& whereabouts) {
   // A reduction runs inside backward; every other hook comes after its end.
-  if (whereabouts.hook != Hook::kBackward && whereabouts.hook != Hook::kOnBeforeBackward) board.end_reduction();
-  board.post_whereabouts(whereabouts);
+  if (whereabouts.hook != Hook::kBackward && whereabouts.hook != Hook::kOnBeforeBackward) board_->end_reduction();
+  board_->post_whereabouts(whereabouts);
   // The first hook of every entry point: from here to its end, a process that ends has failed.
-  if (whereabouts.hook == Hook::kConfigureCallbacks) board.post_busy(true);
+  if (whereabouts.hook == Hook::kConfigureCallbacks) board_->post_busy(true);
 }
 
-void ProcessRankGroup::report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept {
-  consequence_ = report_own_failure(world_->board(), whereabouts, error);
+void ProcessWorld::report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept {
+  report_own_failure(*board_, whereabouts, error);
 }
 
-std::optional<std::string> ProcessRankGroup::failure_elsewhere() const {
+std::optional<std::string> ProcessWorld::failure_elsewhere() const {
+  const std::optional<std::string> consequence = board_->explanation();
   // Who asks leaves with it. Until then the failure watch may end this process, and says it.
-  if (consequence_) world_->board().post_explained();
-  return consequence_;
+  if (consequence) board_->post_explained();
+  return consequence;
 }
 
-std::optional<int> ProcessRankGroup::lost_rank() const {
-  const auto failure = world_->board().failure();
+std::optional<int> ProcessWorld::lost_rank() const {
+  const auto failure = board_->failure();
   return failure && failure->is_lost ? std::optional(failure->rank) : std::nullopt;
-}
-
-void ProcessRankGroup::end_entry_point() noexcept {
-  world_->end_entry_point();
-  world_->board().end_reduction();
-  world_->board().post_busy(false);
 }
 
 at::Tensor SingleRankGroup::all_gather(const at::Tensor& tensor, SourceLocation) {
@@ -382,7 +328,7 @@ void SingleRankGroup::report_failure(const Whereabouts& whereabouts, const std::
   try {
     const std::string text = error_text(error);
     write_error_file({0, whereabouts, text});
-    if (tells_its_place(error)) return;
+    if (origin_of(error).tells_its_place) return;
     const std::string told = format("failed {}: {}", describe_place(whereabouts), text);
     // Whoever embeds levin hears of it once, by what is thrown.
     if (!OwnProcess::is_one()) return Console::instance().record(LogLevel::kError, told);

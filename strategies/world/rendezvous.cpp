@@ -10,7 +10,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -26,7 +25,6 @@
 #include "levin/strategies/store/call_thread.h"
 #include "levin/strategies/store/store_client.h"
 #include "levin/strategies/store/store_server.h"
-#include "levin/strategies/transport/gloo.h"
 
 namespace levin {
 
@@ -186,11 +184,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// Which levin and which LibTorch: those of different builds speak to one another, and mean different things.
-std::string build_of_rank() { return format("levin {}, LibTorch {}", kVersion, TORCH_VERSION); }
-
-std::string process_of_rank() { return format("process {} on {}", getpid(), host_name()); }
-
 /// Differs between hosts, and between containers that do not share /dev/shm.
 std::string host_identity() {
   std::string boot_id;
@@ -203,7 +196,10 @@ std::string host_identity() {
   return format("{} {} {} {}", boot_id, host_name(), shared_memory.st_dev, network.st_ino);
 }
 
-std::string host_key(int rank) { return format("host/{}", rank); }
+/// Under which ranks say what they call their hosts.
+constexpr const char* kHosts = "host";
+
+std::string key_of(const std::string& name, int rank) { return format("{}/{}", name, rank); }
 
 std::string place_of(const ClusterEnvironment& environment) {
   return environment.store_fd ? "the socket of levin's launcher"
@@ -229,8 +225,12 @@ JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::m
   StoreAddress address = environment.store_fd ? inherited_address(*environment.store_fd)
                                               : tcp_address(environment.master_address, environment.master_port);
   std::shared_ptr<StoreServer> server;
-  const StoreMember member{environment.rank, environment.world_size, token,
-                           build_of_rank(),  process_of_rank(),      environment.restarts};
+  const StoreMember member{.rank = environment.rank,
+                           .world_size = environment.world_size,
+                           .token = token,
+                           .build = format("levin {}, LibTorch {}", kVersion, TORCH_VERSION),
+                           .process = format("process {} on {}", getpid(), host_name()),
+                           .attempt = environment.restarts};
   if (environment.rank == 0) {
     std::vector<Descriptor> listeners;
     Descriptor inherited;
@@ -249,11 +249,11 @@ JoinedStore join_run_store(const ClusterEnvironment& environment, std::chrono::m
 }
 
 /// "rank 1 of host 1, rank 3"; empty when none is missing.
-std::string missing_ranks(c10d::Store& store, const std::vector<std::string>& keys, const ClusterEnvironment& environment) {
+std::string missing_ranks(c10d::Store& store, const ClusterEnvironment& environment) {
   const int on_host = environment.local_world_size.value_or(environment.world_size);
   std::vector<std::string> missing;
   for (int rank = 0; rank < environment.world_size; ++rank) {
-    if (store.check({keys[static_cast<std::size_t>(rank)]})) continue;
+    if (store.check({key_of(kHosts, rank)})) continue;
     const bool several_hosts = on_host < environment.world_size;
     missing.push_back(several_hosts ? format("rank {} of host {}", rank, rank / on_host) : format("rank {}", rank));
   }
@@ -280,18 +280,23 @@ JoinedStore join_store(const ClusterEnvironment& environment, double timeout_sec
   }
 }
 
+std::vector<std::string> gather_in_store(c10d::Store& store, const ClusterEnvironment& environment, const std::string& name,
+                                         const std::string& mine) {
+  store.set(key_of(name, environment.rank), mine);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(key_of(name, rank));
+  std::vector<std::string> all;
+  for (const Bytes& text : store.multiGet(keys)) all.push_back(to_text(text));
+  return all;
+}
+
 std::vector<std::string> hosts_of_ranks(c10d::Store& store, const ClusterEnvironment& environment, const RunSegment* launched) {
   std::string mine = host_identity();
   if (launched != nullptr) mine += format(" ranks {} to {}", launched->first_rank(), launched->end_rank() - 1);
-  store.set(host_key(environment.rank), mine);
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < environment.world_size; ++rank) keys.push_back(host_key(rank));
   try {
-    std::vector<std::string> hosts;
-    for (const auto& host : store.multiGet(keys)) hosts.emplace_back(host.begin(), host.end());
-    return hosts;
+    return gather_in_store(store, environment, kHosts, mine);
   } catch (const std::exception&) {
-    const std::string missing = missing_ranks(store, keys, environment);
+    const std::string missing = missing_ranks(store, environment);
     if (missing.empty()) throw;
     throw DesyncError(
         format("{} did not come within {} s (connect_timeout_seconds)", missing, store.getTimeout().count() / 1000));

@@ -33,6 +33,10 @@ struct MeetingTimes {
 /// or when ranks contradict one another: two that are the same, or different builds.
 JoinedStore join_store(const ClusterEnvironment& environment, double timeout_seconds);
 
+/// What each rank says under a name, by rank. Ranks: all.
+std::vector<std::string> gather_in_store(c10d::Store& store, const ClusterEnvironment& environment, const std::string& name,
+                                         const std::string& mine);
+
 /// What each rank calls the host that it runs on, by rank: equal texts are one host. `launched`: of the ranks that this host's
 /// launcher has started, where there are others; may be null. Launchers that share a machine are a host each. Ranks: all.
 /// Throws DesyncError, naming them, when ranks do not come within the store's timeout.

@@ -5,7 +5,7 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/world/rendezvous.h"
 
 namespace levin {
@@ -23,71 +23,26 @@ constexpr int kTries = 5;
 
 std::string post_key(int rank) { return format("where/{}", rank); }
 
-std::string seconds_since(std::chrono::steady_clock::time_point since) {
-  return format("{:.1f} s", std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count());
-}
-
 /// Where a launcher of ours sees this host's ranks, it is told here once.
-void announce(const std::shared_ptr<SharedMemoryStatusBoard>& host, const FailureRecord& record) {
-  host ? host->report_failure(record) : print_failure(record);
+void announce(const std::shared_ptr<RunSegment>& launched, const FailureRecord& record) {
+  launched ? static_cast<void>(record_failure(*launched, record)) : print_failure(record);
 }
 
 }  // namespace
 
 StoreStatusBoard::StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves,
-                                   std::shared_ptr<SharedMemoryStatusBoard> host)
-    : store_(store->clone()), rank_(rank), size_(size), rank_zero_serves_(rank_zero_serves), host_(std::move(host)) {}
-
-void StoreStatusBoard::post_busy(bool busy) noexcept {
-  if (host_) host_->post_busy(busy);
-}
-
-void StoreStatusBoard::post_explained() noexcept {
-  StatusBoard::post_explained();
-  if (host_) host_->post_explained();
-}
-
-void StoreStatusBoard::post_failed_alike() noexcept {
-  if (host_) host_->post_failed_alike();
-}
-
-void StoreStatusBoard::post_whereabouts(const Whereabouts& where) noexcept {
-  if (host_) host_->post_whereabouts(where);
-  const std::lock_guard lock(mutex_);
-  where_ = where;
-  where_since_ = Clock::now();
-}
-
-Whereabouts StoreStatusBoard::own_whereabouts() const {
-  const std::lock_guard lock(mutex_);
-  return where_;
-}
-
-void StoreStatusBoard::post_waiting(const char* what) noexcept {
-  const std::lock_guard lock(mutex_);
-  waiting_in_ = what == nullptr ? "" : what;
-  waiting_since_ = Clock::now();
-}
-
-void StoreStatusBoard::begin_reduction() noexcept {
-  post_waiting("the gradient reduction");
-  const std::lock_guard lock(mutex_);
-  in_reduction_ = true;
-  ++reductions_;
-}
-
-void StoreStatusBoard::end_reduction() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (!in_reduction_) return;
-  in_reduction_ = false;
-  waiting_in_.clear();
-}
+                                   std::shared_ptr<RunSegment> launched)
+    : RankSlotBoard(std::move(launched), rank), store_(store->clone()), size_(size), rank_zero_serves_(rank_zero_serves) {}
 
 RankPost StoreStatusBoard::own_post() const {
+  const Whereabouts where = own_whereabouts();
+  const auto wait = waiting();
+  const std::int64_t since = slot().where_since.load();
+  const double seconds = static_cast<double>(monotonic_nanoseconds() - (since != 0 ? since : begin_)) / 1e9;
+  std::string line = format("rank {}: {} for {:.1f} s", rank(), describe_place(where), seconds);
+  if (wait) line += format(", waits in {} for {:.1f} s", wait->what, wait->seconds);
   const std::lock_guard lock(mutex_);
-  std::string line = format("rank {}: {} for {}", rank_, describe_place(where_), seconds_since(where_since_));
-  if (!waiting_in_.empty()) line += format(", waits in {} for {}", waiting_in_, seconds_since(waiting_since_));
-  return {++number_of_posts_, where_, !waiting_in_.empty(), in_reduction_ ? reductions_ : 0, line};
+  return {++number_of_posts_, where, wait.has_value(), wait && wait->in_reduction ? slot().reductions.load() : 0, line};
 }
 
 bool StoreStatusBoard::ask(StoreCall call) const {
@@ -115,7 +70,7 @@ std::optional<std::vector<RankPost>> StoreStatusBoard::posts() const {
     }
   });
   if (!answered) return std::nullopt;
-  (*read)[static_cast<std::size_t>(rank_)] = own_post();
+  (*read)[static_cast<std::size_t>(rank())] = own_post();
   return *read;
 }
 
@@ -135,19 +90,19 @@ std::optional<int> StoreStatusBoard::silent_rank() const {
   for (auto until = Clock::now() + kSilence; before && Clock::now() < until; exchange())
     std::this_thread::sleep_for(kPause * 200);
   const auto after = before ? posts() : std::nullopt;
-  if (!after) return rank_zero_serves_ && rank_ != 0 ? std::optional(0) : std::nullopt;
-  for (int rank = 0; rank < size_; ++rank) {
-    const auto index = static_cast<std::size_t>(rank);
-    if (rank != rank_ && (*after)[index].number == (*before)[index].number) return rank;
+  if (!after) return rank_zero_serves_ && rank() != 0 ? std::optional(0) : std::nullopt;
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto index = static_cast<std::size_t>(peer);
+    if (peer != rank() && (*after)[index].number == (*before)[index].number) return peer;
   }
   return std::nullopt;
 }
 
 std::optional<int> StoreStatusBoard::rank_in_later_reduction() const {
   const auto all = posts();
-  const std::lock_guard lock(mutex_);
+  const std::int64_t own = slot().reductions.load();
   for (int peer = 0; all && peer < size_; ++peer) {
-    if (peer != rank_ && (*all)[static_cast<std::size_t>(peer)].reduction > reductions_) return peer;
+    if (peer != rank() && (*all)[static_cast<std::size_t>(peer)].reduction > own) return peer;
   }
   return std::nullopt;
 }
@@ -160,34 +115,20 @@ std::optional<int> StoreStatusBoard::stalled_rank() const {
   return busy == all->end() ? std::nullopt : std::optional(static_cast<int>(busy - all->begin()));
 }
 
-bool StoreStatusBoard::claim_stall_report(double seconds) noexcept {
-  // One line a rank is what hosts can do without asking one another.
-  const std::lock_guard lock(mutex_);
-  const auto now = Clock::now();
-  if (stall_reported_ != Clock::time_point{} && std::chrono::duration<double>(now - stall_reported_).count() < seconds)
-    return false;
-  stall_reported_ = now;
-  return true;
-}
-
-std::optional<RankWait> StoreStatusBoard::waiting() const {
-  const std::lock_guard lock(mutex_);
-  if (waiting_in_.empty()) return std::nullopt;
-  return RankWait{waiting_in_, std::chrono::duration<double>(Clock::now() - waiting_since_).count(), in_reduction_};
-}
-
 void StoreStatusBoard::report_failure(const FailureRecord& failure) noexcept {
   try {
     if (!this->failure()) write_down(failure);
     // The store goes with this process, and the others have yet to read there who failed.
-    if (rank_zero_serves_ && rank_ == 0) std::this_thread::sleep_for(kSilence);
+    if (rank_zero_serves_ && rank() == 0) std::this_thread::sleep_for(kSilence);
   } catch (const std::exception&) {
     // Out of memory: the end of this process is what the others will see.
   }
 }
 
 void StoreStatusBoard::write_down(FailureRecord record) const {
-  if (record.rank != rank_) {
+  if (segment() && segment()->has(record.rank) && record.rank != rank()) {
+    record.where = whereabouts_of(*segment(), record.rank);
+  } else if (record.rank != rank()) {
     const auto all = posts();
     const std::lock_guard lock(mutex_);
     record.where = all                ? (*all)[static_cast<std::size_t>(record.rank)].where
@@ -199,15 +140,15 @@ void StoreStatusBoard::write_down(FailureRecord record) const {
 
 void StoreStatusBoard::publish(const FailureRecord& record) const {
   const auto first = std::make_shared<std::atomic<bool>>(false);
-  const bool answered = ask([record, first, host = host_](c10d::Store& store) {
+  const bool answered = ask([record, first, launched = segment()](c10d::Store& store) {
     // Printed before the others can read it, so that this is the first line.
     *first = store.add(kClaimKey, 1) == 1;
     if (!*first) return;
-    announce(host, record);
+    announce(launched, record);
     store.set(kFailureKey, to_text(record));
   });
   // The store went with its process: this rank still knows what it has seen itself.
-  if (!answered && !*first) announce(host_, record);
+  if (!answered && !*first) announce(segment(), record);
   if (!answered || *first) return keep(record);
   // Another rank was first, and is about to write down what happened.
   for (int tries = 0; tries < kTries && !this->failure(); ++tries) {
@@ -223,7 +164,7 @@ void StoreStatusBoard::keep(const FailureRecord& failure) const {
     if (!failure_) failure_ = failure;
   }
   // Who is first on this host to hear of it tells it here.
-  if (host_) announce(host_, failure);
+  if (segment()) announce(segment(), failure);
 }
 
 std::optional<FailureRecord> StoreStatusBoard::failure() const {
@@ -240,7 +181,7 @@ void StoreStatusBoard::wait_for_failure(std::chrono::milliseconds limit) const {
 
 void StoreStatusBoard::exchange() const {
   if (failure()) return;
-  if (const auto seen_here = host_ ? host_->failure() : std::nullopt) return publish(*seen_here);
+  if (const auto seen_here = segment() ? recorded_failure(*segment()) : std::nullopt) return publish(*seen_here);
   post_and_look();
 }
 
@@ -251,7 +192,7 @@ void StoreStatusBoard::post_and_look() const {
   };
   const auto answer = std::make_shared<Answer>();
   const RankPost post = own_post();
-  const bool answered = ask([answer, post, rank = rank_](c10d::Store& store) {
+  const bool answered = ask([answer, post, rank = rank()](c10d::Store& store) {
     store.set(post_key(rank), to_text(post));
     if (store.check({kFailureKey})) answer->failure = store.get_to_str(kFailureKey);
     if (store.check({post_key(0)})) answer->rank_zero = store.get_to_str(post_key(0));

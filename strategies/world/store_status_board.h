@@ -17,32 +17,21 @@ namespace levin {
 /// The board of ranks on several hosts: keys in the run's store. What a rank posts is kept in its own memory, and goes to the
 /// store whenever the rank's watch looks for failures, about twice a second: a table may be that old. No call here depends on
 /// the store's answer, since it may be the process that serves it which is stopped or gone.
-class StoreStatusBoard final : public StatusBoard {
+class StoreStatusBoard final : public RankSlotBoard {
  public:
   /// `rank_zero_serves`: the store ends with rank 0's process, not with a launcher's.
-  /// `host`: what the launcher of this host sees of its ranks, where it is levin's; the failure of a run is then told once on
-  /// each host, and what the launcher writes down of a rank of its own goes to all.
+  /// `launched`: what the launcher of this host sees of its ranks, where it is levin's, else null; the failure of a run is then
+  /// told once on each host, and what the launcher writes down of a rank of its own goes to all.
   StoreStatusBoard(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, bool rank_zero_serves,
-                   std::shared_ptr<SharedMemoryStatusBoard> host = nullptr);
+                   std::shared_ptr<RunSegment> launched);
 
-  int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void post_whereabouts(const Whereabouts& where) noexcept override;
-  Whereabouts own_whereabouts() const override;
-  void post_waiting(const char* what) noexcept override;
-  void post_busy(bool busy) noexcept override;
-  void post_explained() noexcept override;
-  void post_failed_alike() noexcept override;
-  void begin_reduction() noexcept override;
-  void end_reduction() noexcept override;
   std::optional<int> rank_in_later_reduction() const override;
   bool spans_hosts() const override { return true; }
   /// Both take about a second: a rank that is gone or stopped shows by posting nothing new.
   std::optional<int> ended_rank() const override { return silent_rank(); }
   std::optional<int> stalled_rank() const override;
   std::string table() const override;
-  bool claim_stall_report(double seconds) noexcept override;
-  std::optional<RankWait> waiting() const override;
   void report_failure(const FailureRecord& failure) noexcept override;
   std::optional<FailureRecord> failure() const override;
   void wait_for_failure(std::chrono::milliseconds limit) const override;
@@ -67,21 +56,13 @@ class StoreStatusBoard final : public StatusBoard {
 
   // A store serves one call at a time, and a rendezvous may wait in it for long: the board has a connection of its own.
   c10::intrusive_ptr<c10d::Store> store_;
-  int rank_;
   int size_;
   bool rank_zero_serves_;
-  std::shared_ptr<SharedMemoryStatusBoard> host_;  ///< may be null
-  mutable CallThread thread_;                      ///< makes every call to store_
+  mutable CallThread thread_;  ///< makes every call to store_
   mutable std::atomic<bool> store_is_gone_{false};
   mutable std::mutex mutex_;
   mutable std::int64_t number_of_posts_ = 0;
-  Whereabouts where_ = kBeforeFirstHook;
-  Clock::time_point where_since_ = Clock::now();
-  std::string waiting_in_;
-  Clock::time_point waiting_since_{};
-  bool in_reduction_ = false;
-  std::int64_t reductions_ = 0;
-  Clock::time_point stall_reported_{};
+  std::int64_t begin_ = monotonic_nanoseconds();
   mutable Clock::time_point last_exchange_{};             ///< the watch's thread alone uses it
   mutable Whereabouts rank_zero_was_ = kBeforeFirstHook;  ///< as last read
   mutable std::optional<FailureRecord> failure_;

@@ -138,7 +138,7 @@ const levin::test::Scenarios kScenarios = {
        if (dlopen(LEVIN_CUDA_LIBRARY, RTLD_NOW | RTLD_GLOBAL) == nullptr) say(dlerror());
        say(at::detail::getCUDAHooks().hasCUDART() ? "knows cuda" : "knows NO CUDA");
      }},
-    {"transports", [](Context& context) { say("transports " + context.world.transports()); }},
+    {"transports", [](Context& context) { say("transports " + context.world.description()); }},
     // The last rank dies where the others of its host wait for its share, and those of other hosts for theirs.
     {"killed_in_backward",
      [](Context& context) {

@@ -1,4 +1,4 @@
-#include "levin/strategies/world/rank_groups.h"
+#include "levin/strategies/world/process_world.h"
 
 #include <c10/util/Exception.h>
 
@@ -11,7 +11,6 @@
 
 #include "levin/core/base/process.h"
 #include "levin/core/console/console.h"
-#include "levin/strategies/failure/failure_record.h"
 #include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/world/store_status_board.h"
 #include "support/patience.h"
@@ -133,8 +132,7 @@ TEST_CASE("a failure that a rank sees on its host, while another rank writes it 
   const auto store = c10::make_intrusive<c10d::HashStore>();
   store->add("failure_claimed", 1);  // by the other rank, which has not come further
   const auto segment = RunSegment::create(2);
-  const auto host = std::make_shared<SharedMemoryStatusBoard>(segment, 0);
-  const StoreStatusBoard board(store, 0, 4, /*rank_zero_serves=*/false, host);
+  const StoreStatusBoard board(store, 0, 4, /*rank_zero_serves=*/false, segment);
   REQUIRE(record_failure(*segment, {1, kBeforeFirstHook, "its process was killed"}));
 
   board.wait_for_failure(std::chrono::milliseconds(0));

@@ -13,7 +13,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "levin/core/base/error.h"
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/shared_memory_status_board.h"
 #include "levin/strategies/transport/gloo.h"
 #include "strategies/support/rank_threads.h"

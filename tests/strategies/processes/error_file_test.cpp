@@ -1,4 +1,4 @@
-#include "levin/strategies/failure/failure_record.h"
+#include "levin/strategies/failure/status_board.h"
 
 #include <unistd.h>
 

@@ -21,7 +21,6 @@
 #include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/host/shared_memory_group.h"
 #include "levin/strategies/launch/cluster_environment.h"
-#include "levin/strategies/launch/fork_server.h"
 #include "levin/strategies/launch/launcher.h"
 #include "levin/strategies/launch/rank_process.h"
 

@@ -49,6 +49,8 @@ struct Rank {
   SharedMemoryCollectives::Values values(Ints& ints) {
     return {std::as_writable_bytes(std::span(ints)), sizeof(std::int32_t), add_ints};
   }
+  /// All come to it.
+  void barrier() { collectives.broadcast({}, 0, "barrier"); }
   std::shared_ptr<RunSegment> segment;
   std::shared_ptr<SharedMemoryStatusBoard> board;
   SharedMemoryCollectives collectives;
@@ -136,7 +138,7 @@ bool is_right(Rank& rank, std::size_t call, std::size_t kind, std::size_t size, 
       return result == sum_of_given(ranks, call, 0, size);
     }
     default:
-      rank.collectives.barrier("barrier");
+      rank.barrier();
       return true;
   }
 }
@@ -167,7 +169,7 @@ TEST_CASE("collectives of any kind and size give what every rank should have, ma
 TEST_CASE("ranks in different collectives, or with other sizes, all get one error, in every later call too") {
   const auto calls = run_ranks(2, [](Rank& rank) {
     Ints mine(8);
-    rank.collectives.barrier("barrier");
+    rank.barrier();
     try {
       if (rank.number() == 0) {
         rank.collectives.all_reduce(rank.values(mine), "all_reduce(sum) of Float");
@@ -176,7 +178,7 @@ TEST_CASE("ranks in different collectives, or with other sizes, all get one erro
       }
     } catch (const DesyncError&) {
     }
-    rank.collectives.barrier("barrier");
+    rank.barrier();
   });
   CHECK(calls[0] ==
         "ranks met in different calls:\n  rank 0: all_reduce(sum) of Float\n  rank 1: broadcast from rank 0 of Float");
@@ -216,7 +218,7 @@ TEST_CASE("a rank that does not come ends a collective after the limit, and is n
       2,
       [](Rank& rank) {
         if (rank.number() == 1) return;
-        rank.collectives.barrier("barrier");
+        rank.barrier();
       },
       /*timeout_seconds=*/0.2);
   CHECK_THAT(errors[0], Catch::Contains("waited 0 s in barrier for rank 1"));
@@ -228,14 +230,14 @@ TEST_CASE("a rank that waits long shows it, under the name of what it is in, and
     const auto errors = run_ranks(2, [&](Rank& rank) {
       if (rank.number() == 0) {
         if (!within.empty()) rank.board->post_waiting(within.c_str());
-        rank.collectives.barrier("barrier");
+        rank.barrier();
         CHECK(rank.board->waiting().has_value() == !within.empty());
         return;
       }
       const auto other = std::make_shared<SharedMemoryStatusBoard>(rank.segment, 0);
       while (!other->waiting()) std::this_thread::yield();
       seen = other->waiting()->what;
-      rank.collectives.barrier("barrier");
+      rank.barrier();
     });
     CHECK(errors == no_errors(2));
     CHECK(seen == (within.empty() ? "barrier" : within));
@@ -326,7 +328,7 @@ TEST_CASE("a failure on another host ends a wait on this one") {
   const OnHost host;
   const auto collectives = host.join(2);
   host.board(5)->report_failure({5, {Stage::kTrain, Hook::kBackward, 0, 3}, "boom"});
-  CHECK_THROWS_WITH(collectives->barrier("barrier"), "rank 5 failed in backward (train, epoch 0, step 3): boom");
+  CHECK_THROWS_WITH(collectives->broadcast({}, 0, "barrier"), "rank 5 failed in backward (train, epoch 0, step 3): boom");
 }
 
 TEST_CASE("a rank of this host whose process has ended is named with its number in the run") {
@@ -340,8 +342,9 @@ TEST_CASE("a rank of this host whose process has ended is named with its number 
   REQUIRE(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED) == 0);
   const auto collectives = host.join(2);
   host.host->join(4);
-  CHECK_THROWS_WITH(collectives->barrier("barrier"), Catch::StartsWith("rank 3 failed before the first hook: its process ended "
-                                                                       "while other ranks wait in barrier"));
+  CHECK_THROWS_WITH(collectives->broadcast({}, 0, "barrier"),
+                    Catch::StartsWith("rank 3 failed before the first hook: its process ended "
+                                      "while other ranks wait in barrier"));
   CHECK(host.board(0)->failure().value().rank == 3);
 }
 
@@ -351,7 +354,8 @@ TEST_CASE("a wait of a thread beside posts nothing, and ends after the limit") {
   host.host->join(3);
   const auto board = host.board(2);
   board->post_waiting("the gradient reduction");
-  CHECK_THROWS_WITH(collectives->barrier("barrier"), Catch::Contains("waited 0 s in the gradient reduction for rank 3"));
+  CHECK_THROWS_WITH(collectives->broadcast({}, 0, "barrier"),
+                    Catch::Contains("waited 0 s in the gradient reduction for rank 3"));
   CHECK(board->waiting().value().what == "the gradient reduction");
 
   const OnHost other;
@@ -363,7 +367,7 @@ TEST_CASE("a wait of a thread beside posts nothing, and ends after the limit") {
     while (std::chrono::steady_clock::now() < end) posted += own->waiting().has_value();
     waits->give_up();
   });
-  CHECK_THROWS_AS(waits->barrier("barrier"), DesyncError);
+  CHECK_THROWS_AS(waits->broadcast({}, 0, "barrier"), DesyncError);
   watch.join();
   CHECK(posted == 0);
 }
@@ -373,13 +377,13 @@ TEST_CASE("a wait of a thread beside lets another host be a reduction ahead, one
   host.board(5)->begin_reduction();
   host.host->join(3);
   const auto own = host.join(2, 60, WaitingThread::kOwn);
-  CHECK_THROWS_WITH(own->barrier("barrier"), Catch::Contains("rank 5: the gradient reduction of"));
+  CHECK_THROWS_WITH(own->broadcast({}, 0, "barrier"), Catch::Contains("rank 5: the gradient reduction of"));
   const OnHost ahead;
   ahead.board(5)->begin_reduction();
   const auto errors = ahead.run_all([&](int rank, SharedMemoryCollectives& collectives) {
     // The others wait for several checks.
     if (rank == 4) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    collectives.barrier("barrier");
+    collectives.broadcast({}, 0, "barrier");
   });
   CHECK(errors == no_errors(OnHost::kOnHost));
 }
@@ -390,7 +394,7 @@ TEST_CASE("a wait that is given up ends, and every later one") {
   host.host->join(3);
   std::thread other([&] { collectives->give_up(); });
   for (int call = 0; call < 2; ++call) {
-    CHECK_THROWS_WITH(collectives->barrier("barrier"), "rank 2 has given barrier up");
+    CHECK_THROWS_WITH(collectives->broadcast({}, 0, "barrier"), "rank 2 has given barrier up");
   }
   other.join();
   CHECK_FALSE(host.board(0)->failure());

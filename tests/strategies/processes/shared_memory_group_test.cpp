@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "levin/core/base/error.h"
-#include "levin/strategies/failure/failure_record.h"
 #include "levin/strategies/failure/status_board.h"
 #include "strategies/support/rank_threads.h"
 #include "support/group_program.h"
@@ -247,7 +246,7 @@ TEST_CASE("votes of each reduction are read by all ranks, and another reduction'
     rank.gather(std::span(&reduction, 1));
     rank.votes.read(rank.group.rank() == 0 ? 2 : 1);
   });
-  CHECK_THAT(errors[0], Catch::Contains("gradient reduction 2") && Catch::Contains("rank 1"));
+  CHECK_THAT(errors[0], Catch::Contains("rank 1 is in gradient reduction") && Catch::Contains("rank 0 in 2"));
 }
 
 TEST_CASE("the watch ends a rank that does not notice another's failure, and not one that has been left in peace") {

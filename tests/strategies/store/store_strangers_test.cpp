@@ -61,7 +61,7 @@ bool is_closed(const Descriptor& connection) {
     while (!receive_until(connection.number(), in(10s)).empty()) {
     }
     return false;
-  } catch (const LostConnection&) {
+  } catch (const ConnectionLost&) {
     return true;
   }
 }
