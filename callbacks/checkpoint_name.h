@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "levin/core/protocol/metric_row.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace levin {
 

@@ -18,7 +18,7 @@
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/console/table.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/profiler.h"

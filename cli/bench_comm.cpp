@@ -2,11 +2,11 @@
 #include <iostream>
 #include <memory>
 
-#include "levin/cli/subcommands.h"
+#include "levin/cli/command_line.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/console/table.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/files/atomic_file.h"
 #include "levin/strategies/world/collective_bench.h"
 #include "levin/strategies/world/join_ranks.h"

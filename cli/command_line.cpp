@@ -11,8 +11,6 @@
 #include <sstream>
 
 #include "levin/cli/config_file.h"
-#include "levin/cli/config_keys.h"
-#include "levin/cli/load_config.h"
 #include "levin/cli/references.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
@@ -22,6 +20,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/options/build_info.h"
 #include "levin/core/trainer_options.h"
+#include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 namespace {
@@ -40,63 +39,49 @@ class Splitter {
 
   std::vector<std::string> split() {
     while (next_ < arguments_.size()) {
-      const std::string argument = arguments_[next_++];
-      if (!take_config(argument) && !take_plugin(argument) && !take_help(argument) && !take_override(argument))
-        rest_.push_back(argument);
+      if (const std::string& argument = arguments_[next_++]; !take(argument)) rest_.push_back(argument);
     }
     return std::move(rest_);
   }
 
  private:
-  bool take_config(const std::string& argument) {
-    if (argument == "-config" || argument.starts_with("-config="))
-      throw ConfigError(Mark{"command line"}, format("unknown option '{}'; did you mean '-{}'?", argument, argument));
-    std::optional<std::string> file = given(argument, "--config");
-    if (!file) file = given(argument, "-c");
-    if (!file && argument.starts_with("-c")) file = argument.substr(2);
-    if (file) line_.sources.push_back(ConfigFile{*file});
-    return file.has_value();
-  }
-
-  bool take_plugin(const std::string& argument) {
-    const std::optional<std::string> file = given(argument, "--plugin");
-    if (file) line_.plugins.push_back(*file);
-    return file.has_value();
-  }
-
-  /// The value of an option that names a file, behind it or as NAME=FILE.
-  std::optional<std::string> given(const std::string& argument, const std::string& name) {
-    if (argument == name) return value_of(argument, "FILE");
-    return argument.starts_with(name + "=") ? std::optional(argument.substr(name.size() + 1)) : std::nullopt;
-  }
-
-  bool take_help(const std::string& argument) {
-    if (argument.starts_with("--help=")) {
-      line_.help_topic = argument.substr(7);
-      return true;
-    }
-    const bool has_topic = (argument == "--help" || argument == "-h") && next_ < arguments_.size() &&
-                           !is_flag(arguments_[next_]) && !is_among(commands_, arguments_[next_]);
-    if (has_topic) line_.help_topic = arguments_[next_++];
-    return has_topic;
-  }
-
-  bool take_override(const std::string& argument) {
-    if (!argument.starts_with("--")) return false;
+  bool take(const std::string& argument) {
     const std::size_t equals = argument.find('=');
-    std::string key = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    name_ = argument.substr(0, equals);
+    value_ = equals == std::string::npos ? std::nullopt : std::optional(argument.substr(equals + 1));
+    if (name_ == "-config")
+      throw ConfigError(Mark{"command line"}, format("unknown option '{}'; did you mean '-{}'?", argument, argument));
+    if (name_ == "--plugin") {
+      line_.plugins.push_back(value("FILE"));
+    } else if (name_ == "--config" || argument.starts_with("-c")) {
+      line_.sources.push_back(ConfigFile{name_ == "--config" || name_ == "-c" ? value("FILE") : argument.substr(2)});
+    } else {
+      return take_help() || take_override();
+    }
+    return true;
+  }
+
+  bool take_help() {
+    const bool is_help = name_ == "--help" || (name_ == "-h" && !value_);
+    if (!is_help || (!value_ && (!has_word() || is_among(commands_, arguments_[next_])))) return false;
+    line_.help_topic = value_ ? *value_ : arguments_[next_++];
+    return true;
+  }
+
+  bool take_override() {
+    if (!name_.starts_with("--")) return false;
+    std::string key = name_.substr(2);
     const bool append = key.ends_with('+');
     if (append) key.pop_back();
     // What the launcher is told is not the run's own, and may be said without its section.
     if (key == "max_restarts" || key == "min_devices") key.insert(0, "trainer.");
     if (!is_among(section_names(), key.substr(0, key.find('.')))) return false;
     if (key.ends_with(".help")) {
-      const bool has_class = equals == std::string::npos && next_ < arguments_.size() && !is_flag(arguments_[next_]);
-      const std::string name = equals != std::string::npos ? argument.substr(equals + 1) : has_class ? arguments_[next_++] : "";
+      const std::string name = value_ ? *value_ : has_word() ? arguments_[next_++] : "";
       line_.help_topic = name.empty() ? key.substr(0, key.size() - 5) : name;
       return true;
     }
-    std::string text = equals != std::string::npos ? argument.substr(equals + 1) : value_of(argument, "VALUE");
+    std::string text = value("VALUE");
     if (key == "ckpt_path" && text.empty()) {
       throw ConfigError(
           Mark{"command line: --ckpt_path"},
@@ -106,9 +91,13 @@ class Splitter {
     return true;
   }
 
-  std::string value_of(const std::string& argument, const std::string& what) {
-    if (next_ == arguments_.size() || is_flag(arguments_[next_]))
-      throw ConfigError(Mark{"command line: " + argument}, format("needs a value: {}={}", argument, what));
+  /// Behind an option stands what may belong to it.
+  bool has_word() const { return next_ < arguments_.size() && !is_flag(arguments_[next_]); }
+
+  /// The option's value, behind it or as NAME=VALUE.
+  std::string value(const std::string& what) {
+    if (value_) return *value_;
+    if (!has_word()) throw ConfigError(Mark{"command line: " + name_}, format("needs a value: {}={}", name_, what));
     return arguments_[next_++];
   }
 
@@ -116,6 +105,8 @@ class Splitter {
   const std::vector<std::string>& commands_;
   CommandLine& line_;
   std::size_t next_ = 0;
+  std::string name_;                  ///< of the argument in work, up to its '='
+  std::optional<std::string> value_;  ///< what follows that
   std::vector<std::string> rest_;
 };
 
@@ -161,17 +152,6 @@ std::string option_name(std::string part) {
   return part;
 }
 
-/// "TRAINER__MAX_EPOCHS" as {"trainer", "max_epochs"}.
-std::vector<std::string> variable_parts(const std::string& name) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; end != std::string::npos; begin = end + 2) {
-    end = name.find("__", begin);
-    parts.push_back(option_name(name.substr(begin, end == std::string::npos ? end : end - begin)));
-  }
-  return parts;
-}
-
 struct Variable {
   Override given;
   bool for_this_command = false;  ///< rather than for all
@@ -189,7 +169,8 @@ void warn_of_one_underscore(const std::string& name, const std::string& key) {
 
 /// Nothing for a variable that has another meaning, or is for another command.
 std::optional<Variable> read_variable(const std::string& name, const std::string& text, const std::string& command) {
-  std::vector<std::string> parts = variable_parts(name.substr(kPrefix.size()));
+  std::vector<std::string> parts = split(std::string_view(name).substr(kPrefix.size()), "__");
+  std::transform(parts.begin(), parts.end(), parts.begin(), option_name);
   Variable variable{{.key = "", .text = text, .variable = name}};
   if (parts.size() > 1 && is_among(run_command_names(), parts.front())) {
     if (parts.front() != command) return std::nullopt;
@@ -204,7 +185,7 @@ std::optional<Variable> read_variable(const std::string& name, const std::string
     throw ConfigError(Mark{variable.given.name()}, format("there is no section {}{}", quoted_text(parts.front()),
                                                           did_you_mean(parts.front(), section_names(), "sections")));
   }
-  for (const std::string& part : parts) variable.given.key += (variable.given.key.empty() ? "" : ".") + part;
+  variable.given.key = join(parts, ".");
   return variable;
 }
 
@@ -246,6 +227,16 @@ std::string shell_quoted(const std::string& word) {
   std::string quoted = "'";
   for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
   return quoted + "'";
+}
+
+/// What an option's value is read as, so that it is this text.
+std::string as_argument(const std::string& text) {
+  try {
+    const Value read = read_yaml_argument("--ckpt_path", text);
+    if (read == Value(text) && escaped(read) == read) return text;
+  } catch (const ConfigError&) {
+  }
+  return scalar_text(escaped(Value(text)));
 }
 
 }  // namespace
@@ -304,20 +295,6 @@ void add_environment(CommandLine& line) {
   std::erase_if(sources, is_named_again);
   line.sources.insert(line.sources.begin(), sources.begin(), sources.end());
 }
-
-namespace {
-
-/// What an option's value is read as, so that it is this text.
-std::string as_argument(const std::string& text) {
-  try {
-    const Value read = read_yaml_argument("--ckpt_path", text);
-    if (read == Value(text) && escaped(read) == read) return text;
-  } catch (const ConfigError&) {
-  }
-  return scalar_text(escaped(Value(text)));
-}
-
-}  // namespace
 
 std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint, bool has_init_from) {
   const std::string kOption = "--ckpt_path";

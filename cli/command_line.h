@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "levin/cli/config_merge.h"
+#include "levin/cli/run_config.h"
 
 namespace CLI {
 class App;
@@ -33,7 +34,7 @@ struct CommandLine {
   std::string output;                     ///< --help and --version: what to print, and be done
 };
 
-/// A subcommand of `levin`. The table of all is in subcommands.h.
+/// A subcommand of `levin`.
 struct Subcommand {
   std::string name;
   std::string help;
@@ -62,5 +63,31 @@ void add_environment(CommandLine& line);
 /// with this `--ckpt_path` in place of the one that they may have, and without weights to begin with.
 std::string resume_command(const std::vector<std::string>& words, const std::filesystem::path& checkpoint,
                            bool has_init_from = false);
+
+// Each is made in the source that does its work.
+Subcommand run_subcommand(const std::string& name, const std::string& help);  // run.cpp
+Subcommand list_subcommand();                                                 // help_text.cpp
+Subcommand schema_subcommand();                                               // help_text.cpp
+Subcommand new_subcommand();                                                  // new_project.cpp
+Subcommand inspect_subcommand();                                              // file_commands.cpp
+Subcommand export_subcommand();                                               // file_commands.cpp
+Subcommand bench_subcommand();                                                // bench_comm.cpp
+
+/// The table of all.
+inline std::vector<Subcommand> subcommands() {
+  return {run_subcommand("fit", "Train a model, and validate it on the way"),
+          run_subcommand("validate", "Run the validation loop"),
+          run_subcommand("test", "Run the test loop"),
+          run_subcommand("predict", "Run the prediction loop"),
+          list_subcommand(),
+          schema_subcommand(),
+          new_subcommand(),
+          inspect_subcommand(),
+          export_subcommand(),
+          bench_subcommand()};
+}
+
+/// The configuration of a run. Before anything of the user's is read, ranks that it may start are given their beginning.
+RunConfig begin_run(const CommandLine& line);  // run_main.cpp
 
 }  // namespace levin::cli

@@ -6,10 +6,13 @@
 #include <system_error>
 
 #include "levin/cli/help_text.h"
+#include "levin/cli/plugin_loader.h"
 #include "levin/cli/references.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
+#include "levin/core/options/option_check.h"
 #include "levin/core/version.h"
 #include "levin/core/yaml/to_yaml.h"
 
@@ -18,80 +21,59 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// yaml-cpp's Emitter writes comments at the left margin only, so the block structure is written here; keys and scalars are
-// to_yaml's.
-class Writer {
+/// What a command line and its files say.
+class Sources {
  public:
-  explicit Writer(const CommentOf& comment_of) : comment_of_(comment_of) {}
-
-  void document(const Value& value) {
-    if (value.size() == 0)
-      text_ += scalar_text(value) + "\n";
-    else
-      children(value, 0, false);
+  /// Reads the files: once, although all is merged twice.
+  explicit Sources(const CommandLine& line) : line_(line) {
+    for (const ConfigSource& source : line.sources) {
+      if (const auto* file = std::get_if<ConfigFile>(&source)) files_.push_back(read_config_file(file->path, line.command));
+    }
   }
-  std::string take() { return std::move(text_); }
+
+  Value merged() const {
+    Value config(Value::Map{});
+    auto file = files_.begin();
+    for (const ConfigSource& source : line_.sources) {
+      if (const auto* given = std::get_if<Override>(&source))
+        apply_override(config, *given);
+      else
+        config = cli::merged(std::move(config), *file++);
+    }
+    return config;
+  }
+
+  /// Gives their files. What is merged before does not know their classes, as changing a class needs.
+  std::vector<std::string> load_plugins() const {
+    std::vector<std::string> files;
+    for (const Value& name : plugin_names().as_list()) {
+      detail::check_text(name);
+      const fs::path file = find_plugin(name);
+      load_plugin(file, name.mark());
+      files.push_back(file.string());
+    }
+    return files;
+  }
 
  private:
-  /// `inline_first`: the first child continues the line that a "- " has begun.
-  void children(const Value& value, int indent, bool inline_first) {
-    const std::size_t count = value.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      const bool in_map = value.is_map();
-      path_.push_back(in_map ? value.as_map()[i].first : std::to_string(i));
-      const Value& child = in_map ? value.as_map()[i].second : value.as_list()[i];
-      const bool continues_line = inline_first && i == 0;
-      if (!continues_line) comment(indent);
-      if (!continues_line) text_ += std::string(indent, ' ');
-      if (in_map)
-        entry(path_.back(), child, indent);
-      else
-        element(child, indent);
-      path_.pop_back();
+  Value plugin_names() const {
+    const Value config = merged();
+    Value names(Value::List{});
+    if (const Value* named = config.find("plugins"); named != nullptr && !named->is_null()) {
+      names = interpolated(*named, config);
+      if (!names.is_list()) detail::throw_wrong_type(names, "list of path");
     }
+    for (const std::string& plugin : line_.plugins) names.push_back(Value(plugin).with_mark(Mark{"command line: --plugin"}));
+    return names;
   }
 
-  void entry(const std::string& key, const Value& value, int indent) {
-    const bool is_long = key.size() > kLongestSimpleKey;
-    text_ += (is_long ? "? " : "") + scalar_text(Value(key)) + (is_long ? format("\n{}:", std::string(indent, ' ')) : ":");
-    if (value.size() == 0) {
-      text_ += format(" {}\n", scalar_text(value));
-      return;
-    }
-    text_ += '\n';
-    children(value, indent + 2, false);
-  }
-
-  void element(const Value& value, int indent) {
-    text_ += "- ";
-    if (value.size() == 0)
-      text_ += scalar_text(value) + "\n";
-    else
-      children(value, indent + 2, true);
-  }
-
-  void comment(int indent) {
-    std::string line;
-    for (const char c : comment_of_(path_) + "\n") {
-      if (c != '\n') {
-        line += c;
-      } else {
-        if (!line.empty()) text_ += format("{}# {}\n", std::string(indent, ' '), line);
-        line.clear();
-      }
-    }
-  }
-
-  const CommentOf& comment_of_;
-  YamlPath path_;
-  std::string text_;
+  const CommandLine& line_;
+  std::vector<Value> files_;
 };
 
-std::string present_content(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();
-  return content.str();
+std::string with_place(const Value& value) {
+  const std::string place = value.mark().str();
+  return format("{} ({})", describe(value), place.empty() ? "the default" : place);
 }
 
 [[noreturn]] void throw_not_written(const fs::path& file, const std::string& reason) {
@@ -112,19 +94,66 @@ void set_aside(const fs::path& file) {
 
 }  // namespace
 
-std::string scalar_text(const Value& value) {
-  std::string text = to_yaml(value);
-  text.pop_back();
-  return text;
+RunConfig load_config(const CommandLine& line) {
+  const Sources sources(line);
+  const std::vector<std::string> plugins = sources.load_plugins();
+  const Value merged = with_links(sources.merged());
+  Value whole = interpolated(merged, merged);
+  RunConfig config;
+  ErrorCollector errors;
+  errors.run([&] { take_misplaced(whole, section_names(), merged); });
+  if (Value* trainer = whole.find("trainer")) {
+    errors.run([&] {
+      detail::naming("trainer", [&] { take_misplaced(*trainer, names_of(describe_options<TrainerOptions>()), merged); });
+    });
+  }
+  errors.run([&] { config = read_options<RunConfig>(whole); });
+  errors.throw_if_any();
+  config.plugins = plugins;
+  return config;
 }
 
-std::string annotated_yaml(const Value& value, const CommentOf& comment_of) {
-  Writer writer(comment_of);
-  writer.document(value);
-  return writer.take();
+Value config_as_far_as_known(const CommandLine& line) {
+  try {
+    const Sources sources(line);
+    sources.load_plugins();
+    return sources.merged();
+  } catch (const ConfigError&) {
+  } catch (const IoError&) {
+  }
+  return {};
 }
 
-std::string printed_config(const Value& config) { return annotated_yaml(escaped(config), config_comments(config)); }
+std::string load_plugins_of(const CommandLine& line) {
+  std::string text;
+  for (const std::string& file : Sources(line).load_plugins()) text += format("plug-in: {}\n", file);
+  return text.empty() ? "" : text + "\n";
+}
+
+void require_model(const RunConfig& config) {
+  if (!config.model.empty()) return;
+  const std::string known = join(class_kind("model").classes(), ", ", &ClassInfo::name);
+  throw ConfigError(format("there is no model: give `model: CLASS` in the YAML or --model=CLASS ({})",
+                           known.empty() ? "none is registered: load a plug-in with --plugin FILE" : "registered: " + known));
+}
+
+std::vector<std::string> different_shared_options(const Value& model, const Value& data) {
+  std::vector<std::string> lines;
+  if (!model.is_map()) return lines;
+  for (const auto& [name, of_model] : model.as_map()) {
+    const Value* of_data = data.find(name);
+    if (of_data == nullptr || of_model == *of_data) continue;
+    if (of_model.is_number() && of_data->is_number() && of_model.as_double() == of_data->as_double()) continue;
+    if (of_model.mark().str().empty() && of_data->mark().str().empty()) continue;
+    lines.push_back(
+        format("model and data both have an option {}, each its own: {} for the model, {} for the data. For one value in both, "
+               "write ${{data.{}}} for the model's.",
+               name, with_place(of_model), with_place(*of_data), name));
+  }
+  return lines;
+}
+
+std::string printed_config(const Value& config) { return to_yaml(escaped(config), config_comments(config)); }
 
 fs::path save_config(const Value& config, const fs::path& folder) {
   const std::string text = format("# levin {}\n{}", kVersion, to_yaml(escaped(config)));
@@ -133,7 +162,9 @@ fs::path save_config(const Value& config, const fs::path& folder) {
   if (error) throw_not_written(folder, error.message());
   const fs::path file = folder / "config.yaml";
   if (fs::exists(file, error)) {
-    if (present_content(file) == text) return file;
+    std::ostringstream present;
+    present << std::ifstream(file, std::ios::binary).rdbuf();
+    if (present.str() == text) return file;
     set_aside(file);
   }
   AtomicFile output(file);

@@ -1,24 +1,30 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "levin/cli/command_line.h"
+#include "levin/cli/run_config.h"
 #include "levin/core/options/value.h"
 
 namespace levin::cli {
 
-/// A value without elements as YAML writes it, without the line's end.
-std::string scalar_text(const Value& value);
+/// Reads the files and overrides of a command line, loads the plug-ins that it names, and checks all. Throws ConfigError.
+RunConfig load_config(const CommandLine& line);
 
-/// The names and list indices that lead from the root of a document to a node.
-using YamlPath = std::vector<std::string>;
-/// The comment to write above the node at a path; empty for none. Each of its lines becomes a comment line.
-using CommentOf = std::function<std::string(const YamlPath& path)>;
+/// Loads the plug-ins that a command line and its files name. Gives a text of these, a line each. Throws ConfigError.
+std::string load_plugins_of(const CommandLine& line);
 
-/// The value as YAML, as to_yaml writes it, with comments for a human reader.
-std::string annotated_yaml(const Value& value, const CommentOf& comment_of);
+/// What a command line and its files say, of which some may be wrong: for suggestions. Null where it cannot be read.
+Value config_as_far_as_known(const CommandLine& line);
+
+/// Throws ConfigError unless a model is given, as a run needs.
+void require_model(const RunConfig& config);
+
+/// A line for each option that the arguments of `model:` and `data:` have both, with different values, of which at least one
+/// was given: such as a batch_size or num_classes that was changed in one place. Each names both values and their places.
+std::vector<std::string> different_shared_options(const Value& model, const Value& data);
 
 /// Saves the complete configuration of a run as `config.yaml` in its folder, and gives the file. An equal one is left as it is;
 /// another one, of an earlier run in the same folder, is kept as `config_1.yaml`, `config_2.yaml`, … Throws IoError when it

@@ -7,8 +7,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "levin/cli/class_catalog.h"
-#include "levin/cli/config_keys.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
@@ -74,18 +72,13 @@ Value read_section_file(const Value& name) {
   return content;
 }
 
-bool is_same_class(const Value& left, const Value& right) {
-  if (left == right || !left.is_string() || !right.is_string()) return left == right;
-  const ClassInfo* info = class_of(left);
-  return info != nullptr && info == class_of(right);
-}
-
 // The class specification `base`, changed to another class.
 Value with_class(Value base, const Value& class_path) {
   const Value* old_class = base.find("class_path");
-  if (old_class != nullptr && !is_same_class(*old_class, class_path) && base.contains("init_args")) {
-    Value kept(Value::Map{});
-    kept.set_mark(base.at("init_args").mark());
+  const ClassInfo* info = class_of(class_path);
+  const bool is_same = old_class != nullptr && (*old_class == class_path || (info != nullptr && info == class_of(*old_class)));
+  if (old_class != nullptr && !is_same && base.contains("init_args")) {
+    Value kept = Value(Value::Map{}).with_mark(base.at("init_args").mark());
     for (const OptionInfo& option : options_of(class_path)) {
       if (const Value* argument = base.at("init_args").find(option.name)) kept.as_map().emplace_back(option.name, *argument);
     }
@@ -99,7 +92,7 @@ Value with_class(Value base, const Value& class_path) {
 class OverrideWalk {
  public:
   OverrideWalk(const Override& given, Value value)
-      : given_(given), mark_{given.name()}, value_(std::move(value)), parts_(key_parts(given.key)) {}
+      : given_(given), mark_{given.name()}, value_(std::move(value)), parts_(split(given.key, ".")) {}
 
   void apply(Value& config) {
     ConfigSize().add(value_, parts_.size(), mark_);
@@ -149,10 +142,7 @@ class OverrideWalk {
   }
 
   Value& child(Value& node, const std::string& key) {
-    if (node.is_null()) {
-      node = Value(Value::Map{});
-      node.set_mark(mark_);
-    }
+    if (node.is_null()) node = Value(Value::Map{}).with_mark(mark_);
     Value& found = node[key];
     if (found.is_null()) found.set_mark(mark_);
     return found;
@@ -248,23 +238,7 @@ Value read_config_file(const fs::path& file, const std::string& command) { retur
 
 bool names_class(const Value& value) { return value.is_map() && (value.contains("class_path") || value.contains("init_args")); }
 
-Value class_only(const Value& name) {
-  Value map(Value::Map{});
-  map.set_mark(name.mark());
-  map["class_path"] = name;
-  return map;
-}
-
-std::vector<std::string> key_parts(const std::string& key) {
-  std::vector<std::string> parts(1);
-  for (const char c : key) {
-    if (c == '.')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
+Value class_only(const Value& name) { return Value(Value::Map{{"class_path", name}}).with_mark(name.mark()); }
 
 bool is_direct_key(const std::vector<std::string>& key, const std::string& part) {
   if (part == "class_path" || part == "init_args") return true;

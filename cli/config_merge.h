@@ -27,8 +27,6 @@ Value read_config_file(const std::filesystem::path& file, const std::string& com
 bool names_class(const Value& value);
 /// A class that is named alone, as a map with its class_path.
 Value class_only(const Value& name);
-/// "trainer.max_epochs" as {"trainer", "max_epochs"}.
-std::vector<std::string> key_parts(const std::string& key);
 /// True for a part of a key that is about the specification of a class itself, as against its init_args.
 bool is_direct_key(const std::vector<std::string>& key, const std::string& part);
 

@@ -6,20 +6,17 @@
 #include <memory>
 #include <sstream>
 
+#include "levin/cli/command_line.h"
 #include "levin/cli/help_text.h"
-#include "levin/cli/subcommands.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/formats/file_report.h"
+#include "levin/core/options/value_json.h"
 #include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 namespace {
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  return "[" + join(shape, ", ", [](std::int64_t size) { return std::to_string(size); }) + "]";
-}
 
 std::string checks_text(const FileReport& report) {
   if (report.checks.empty()) return "checksums: the file has none\n";
@@ -40,9 +37,11 @@ std::string table_of(const std::vector<FileReport::Tensor>& tensors) {
     dtype_width = std::max(dtype_width, tensor.dtype.size());
   }
   std::string text;
-  for (const FileReport::Tensor& tensor : tensors)
-    text += format("  {}{}{}  {} bytes\n", padded(printable(tensor.name), width + 2), padded(tensor.dtype, dtype_width + 2),
-                   shape_text(tensor.shape), tensor.bytes);
+  for (const FileReport::Tensor& tensor : tensors) {
+    const std::string shape = join(tensor.shape, ", ", [](std::int64_t size) { return std::to_string(size); });
+    text += format("  {}{}[{}]  {} bytes\n", padded(printable(tensor.name), width + 2), padded(tensor.dtype, dtype_width + 2),
+                   shape, tensor.bytes);
+  }
   return text;
 }
 
@@ -131,7 +130,7 @@ Subcommand inspect_subcommand() {
           [options](const CommandLine&) {
             const std::string& file = options->file;
             const FileReport report = inspect_file(file, options->weights.key);
-            std::cout << (options->as_json ? json_text(report_value(file, report)) : report_text(file, report));
+            std::cout << (options->as_json ? plain_json(report_value(file, report)) : report_text(file, report));
             return report.is_whole() ? 0 : 1;
           }};
 }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "levin/cli/config_file.h"
 #include "levin/core/options/value.h"
+#include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 
@@ -27,8 +27,5 @@ CommentOf config_comments(const Value& config);
 
 /// JSON Schema (draft 2020-12) of the YAML: every section, and every class that is registered now with its init_args.
 Value config_schema();
-
-/// A value as indented JSON text, the order of keys kept. Infinite and undefined floats become null, as JSON has none.
-std::string json_text(const Value& value);
 
 }  // namespace levin::cli

@@ -1,20 +1,13 @@
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "levin/core/base/process.h"
 
 namespace {
-
-// Of any length.
-bool has_working_folder() {
-  char* const folder = get_current_dir_name();
-  const bool found = folder != nullptr;
-  std::free(folder);
-  return found;
-}
 
 // What was registered later has run by then: destructors of plug-ins, and what they and whoever they use left for the end.
 void end_at_once(int status, void*) { levin::end_process(status); }
@@ -34,7 +27,8 @@ bool is_watched() {
 // The library is loaded here, and not with the program. LibTorch's OpenMP reads its environment when it is loaded; and MKL, in
 // LibTorch, then ends the process when the working folder is gone, with a message that blames something else.
 int main(int argc, char** argv) {
-  if (!has_working_folder()) {
+  std::error_code error;
+  if (std::filesystem::current_path(error).empty()) {
     std::fputs(
         "levin: the folder that this was started in is gone: it was deleted, or cannot be read. Change to one that exists.\n",
         stderr);

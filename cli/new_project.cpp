@@ -7,9 +7,8 @@
 #include <memory>
 #include <system_error>
 
-#include "levin/cli/config_keys.h"
+#include "levin/cli/command_line.h"
 #include "levin/cli/project_templates.h"
-#include "levin/cli/subcommands.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -20,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
 /// "my-robot" as "MyRobot".
@@ -34,18 +32,17 @@ std::string class_name(const std::string& name) {
   return text;
 }
 
-/// Targets that CMake has in every project, and levin itself.
-void check_is_free(const std::string& name) {
-  if (is_among({"all", "clean", "edit_cache", "help", "install", "levin", "package", "rebuild_cache", "test"}, name))
-    throw ConfigError(Mark{"command line: new"}, format("'{}' is taken in every project: choose another name", name));
-}
-
 void check_name(const std::string& name) {
+  const Mark mark{"command line: new"};
   const auto is_known = [](char c) { return is_word(c) || c == '_' || c == '-'; };
-  if (!name.empty() && is_letter(name.front()) && std::all_of(name.begin(), name.end(), is_known)) return check_is_free(name);
-  throw ConfigError(
-      Mark{"command line: new"},
-      format("{} cannot be the name of a class: it begins with a letter, and has letters, digits, - and _", quoted_text(name)));
+  const bool begins_well = !name.empty() && is_word(name[0]) && std::isdigit(static_cast<unsigned char>(name[0])) == 0;
+  if (!begins_well || !std::all_of(name.begin(), name.end(), is_known))
+    throw ConfigError(mark,
+                      format("{} cannot be the name of a class: it begins with a letter, and has letters, digits, - and _",
+                             quoted_text(name)));
+  // Targets that CMake has in every project, and levin itself.
+  if (is_among({"all", "clean", "edit_cache", "help", "install", "levin", "package", "rebuild_cache", "test"}, name))
+    throw ConfigError(mark, format("'{}' is taken in every project: choose another name", name));
 }
 
 /// The levin program, and the folder in which CMake finds levin: of an installed levin, or of the build folder that it is in.
@@ -65,13 +62,11 @@ std::string filled(std::string text, const std::map<std::string, std::string>& v
   return text;
 }
 
-/// Files whose names begin with a dot stand in the template without it.
-std::string file_name(std::string_view name) { return (name == "gitignore" ? "." : "") + std::string(name); }
-
 void write_files(const fs::path& folder, const std::string& template_name, const std::map<std::string, std::string>& values) {
   for (const TemplateFile& file : template_files()) {
     if (!file.project.empty() && file.project != template_name) continue;
-    AtomicFile output(folder / file_name(file.name));
+    // Files whose names begin with a dot stand in the template without it.
+    AtomicFile output(folder / format("{}{}", file.name == "gitignore" ? "." : "", file.name));
     output.write(filled(std::string(file.text), values));
     output.commit();
   }

@@ -4,16 +4,16 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <set>
 #include <system_error>
 #include <vector>
 
-#include "levin/cli/class_catalog.h"
+#include "levin/cli/run_config.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/files/descriptor.h"
 #include "levin/core/headers_hash.h"
 #include "levin/core/options/registry.h"
 
@@ -89,19 +89,14 @@ StampCheck check_stamps_in(std::string_view content) {
 }
 
 StampCheck check_stamps(const std::filesystem::path& file) {
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return {};
+  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
-  StampCheck check;
-  if (::fstat(descriptor, &status) == 0 && status.st_size > 0) {
-    const auto size = static_cast<std::size_t>(status.st_size);
-    void* const content = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (content != MAP_FAILED) {
-      check = check_stamps_in(std::string_view(static_cast<const char*>(content), size));
-      ::munmap(content, size);
-    }
-  }
-  ::close(descriptor);
+  if (::fstat(descriptor.number(), &status) != 0) return {};
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* const content = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.number(), 0);
+  if (content == MAP_FAILED) return {};
+  StampCheck check = check_stamps_in(std::string_view(static_cast<const char*>(content), size));
+  ::munmap(content, size);
   return check;
 }
 
@@ -130,12 +125,11 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   std::error_code ignored;
   const fs::path canonical = fs::canonical(file, ignored);
   if (loaded.contains(canonical)) return;
+  const auto refuse = [&](const std::string& why) { throw ConfigError(mark, format("the plug-in '{}' {}", file, why)); };
   const StampCheck stamp = check_stamps(file);
-  if (!stamp.misfit.empty()) throw ConfigError(mark, "the plug-in '" + file.string() + "' " + stamp.misfit);
+  if (!stamp.misfit.empty()) refuse(stamp.misfit);
   if (stamp.registers && !stamp.stamped)
-    throw ConfigError(mark, format("the plug-in '{}' does not say which levin it was built for; rebuild it with the headers of "
-                                   "this levin",
-                                   file));
+    refuse("does not say which levin it was built for; rebuild it with the headers of this levin");
   const std::size_t before = class_count();
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
     const char* reason = ::dlerror();
@@ -145,9 +139,7 @@ void load_plugin(const fs::path& file, const Mark& mark) {
   if (const std::vector<std::string> errors = detail::take_registration_errors(); !errors.empty())
     throw ConfigError(mark, format("the plug-in '{}': {}", file, join(errors, "; ")));
   if (stamp.stamped && class_count() == before)
-    throw ConfigError(mark, format("the plug-in '{}' registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be "
-                                   "linked with this levin",
-                                   file));
+    refuse("registers no class; it needs LEVIN_REGISTER_MODULE or its like, and to be linked with this levin");
   loaded.insert(canonical);
 }
 

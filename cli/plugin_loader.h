@@ -8,7 +8,7 @@
 
 namespace levin::cli {
 
-/// What the stamps in a library's file (core/plugin_stamp.h) say of it. The file is only read; none of its code runs.
+/// What the stamps in a library's file (core/options/registry.h) say of it. The file is only read; none of its code runs.
 struct StampCheck {
   bool optimized = true;   ///< false: a part of it was compiled without optimization
   bool stamped = false;    ///< it was compiled with levin's headers
@@ -31,8 +31,8 @@ std::filesystem::path find_plugin(const Value& name);
 /// Loads a plug-in, whose classes register themselves; a second time does nothing. It stays loaded until the program ends.
 /// A library that has nothing to do with levin, such as one of operators of LibTorch, may be one too.
 /// Throws ConfigError with `mark` when it was built for another levin or LibTorch (none of its code has run then), is no
-/// library, misses symbols, registers a name that is taken, or was compiled with levin's headers and registers nothing.
-/// Threading: from one thread.
+/// library, misses symbols, registers a name that is taken, or has levin's headers and registers nothing. Threading: one
+/// thread.
 void load_plugin(const std::filesystem::path& file, const Mark& mark);
 
 }  // namespace levin::cli

@@ -5,8 +5,7 @@
 
 namespace levin::cli {
 
-/// A file of a project's template. Its text has @NAME@ and @CLASS@ for what the user's own is called, and @LEVIN@ and
-/// @LEVIN_DIR@ for where levin is.
+/// A file of a project's template. In its text @NAME@ and @CLASS@ are the user's, @LEVIN@ and @LEVIN_DIR@ where levin is.
 struct TemplateFile {
   std::string_view project;  ///< the template: the folder below cli/templates; empty: each of them has it
   std::string_view name;

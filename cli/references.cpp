@@ -8,15 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "levin/cli/class_catalog.h"
-#include "levin/cli/config_file.h"
-#include "levin/cli/config_keys.h"
 #include "levin/cli/config_merge.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/source_text.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/yaml/to_yaml.h"
 
 namespace levin::cli {
 namespace {
@@ -26,7 +24,7 @@ namespace {
 class Walk {
  public:
   Walk(const Value& config, const std::string& key, const Mark& mark)
-      : key_(key), mark_(mark), parts_(key_parts(key)), node_(config), options_(describe_options<RunConfig>()) {}
+      : key_(key), mark_(mark), parts_(split(key, ".")), node_(config), options_(describe_options<RunConfig>()) {}
 
   Value run() {
     for (next_ = 0; next_ < parts_.size(); ++next_) step(parts_[next_]);
@@ -69,13 +67,12 @@ class Walk {
   }
 
   Value default_of(const std::string& part) const {
-    const auto is_it = [&](const OptionInfo& option) { return option.name == part; };
-    const auto option = std::find_if(options_.begin(), options_.end(), is_it);
-    if (option != options_.end() && !option->required) return option->default_value;
-    if (option != options_.end()) throw ConfigError(mark_, format("{} is not given, and has no default", quoted_text(key_)));
+    const OptionInfo* option = find_option(options_, part);
+    if (option != nullptr && !option->required) return option->default_value;
+    if (option != nullptr) throw ConfigError(mark_, format("{} is not given, and has no default", quoted_text(key_)));
     std::vector<std::string> known = names_of(options_);
     for (const auto& entry : node_.is_map() ? node_.as_map() : Value::Map{}) {
-      if (std::find(known.begin(), known.end(), entry.first) == known.end()) known.push_back(entry.first);
+      if (!is_among(known, entry.first)) known.push_back(entry.first);
     }
     throw ConfigError(mark_, format("there is no {} to take a value from{}", quoted_text(key_),
                                     known.empty() ? "" : did_you_mean(part, known, "keys")));
@@ -126,9 +123,7 @@ class Links {
       if (option.linked_to.empty()) continue;
       const Value* arguments = spec.find("init_args");
       if ((arguments != nullptr && arguments->contains(option.name)) || !leads_somewhere(config_, option.linked_to)) continue;
-      Value reference("${" + option.linked_to + "}");
-      reference.set_mark(spec.mark());
-      spec["init_args"][option.name] = std::move(reference);
+      spec["init_args"][option.name] = Value("${" + option.linked_to + "}").with_mark(spec.mark());
     }
   }
 
@@ -211,11 +206,10 @@ class Interpolation {
     const std::size_t comma = reference.find(',');
     const std::string name = reference.substr(0, comma);
     const char* text = std::getenv(name.c_str());
-    if (text != nullptr) return read_yaml_argument("environment: " + name, text);
-    if (comma == std::string::npos)
+    if (text == nullptr && comma == std::string::npos)
       throw ConfigError(mark, format("the environment variable {} is not set; ${{env:{},DEFAULT}} gives it a default",
                                      quoted_text(name), name));
-    return read_yaml_argument("environment: " + name, reference.substr(comma + 1));
+    return read_yaml_argument("environment: " + name, text != nullptr ? text : reference.substr(comma + 1));
   }
 
   /// Errors about it are told where it was referred to.

@@ -10,8 +10,7 @@ Value with_links(const Value& config);
 
 /// `value` with every `${…}` in its texts replaced:
 /// - `${data.batch_size}`: the value at that key of `config`, given or the option's default; a whole list or map, too, where
-/// the
-///   text is nothing else;
+///   the text is nothing else;
 /// - `${env:NAME}`, `${env:NAME,default}` (or `oc.env:`, as in OmegaConf): an environment variable, read as YAML.
 ///
 /// Within a longer text the value's text is put in. `\${` stands for the characters `${`. Throws ConfigError at the text's
@@ -19,8 +18,7 @@ Value with_links(const Value& config);
 /// circle, and for what unfolds to more than ConfigSize permits.
 Value interpolated(const Value& value, const Value& config);
 
-/// The other way round: `value` with a backslash before each `${` in its texts, so that interpolated() gives back `value`. For
-/// what is written to be read again.
+/// `value` with a backslash before each `${` in its texts, so that interpolated() gives back `value`: for what is written.
 Value escaped(Value value);
 
 }  // namespace levin::cli

@@ -3,15 +3,14 @@
 #include <iostream>
 #include <memory>
 
+#include "levin/cli/command_line.h"
 #include "levin/cli/config_file.h"
 #include "levin/cli/help_text.h"
-#include "levin/cli/load_config.h"
 #include "levin/cli/plugin_loader.h"
-#include "levin/cli/subcommands.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/console/table.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/data_module.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_factory.h"
@@ -36,10 +35,10 @@ void override_optimizers(Trainer& trainer, const RunConfig& config) {
   const auto& [optimizer, groups] = config.optimizer;
   if (optimizer.empty()) return;
   Value settings = write_options(config.lr_scheduler.settings);
-  settings.set_mark(config.lr_scheduler.scheduler.class_path().mark());
+  settings.set_mark(config.lr_scheduler.component.class_path().mark());
   const auto factory =
       groups.empty() ? optimizer.get() : grouped_optimizer_factory(optimizer.class_path(), optimizer.init_args(), groups);
-  trainer.override_optimizers(factory, config.lr_scheduler.scheduler.get(), settings);
+  trainer.override_optimizers(factory, config.lr_scheduler.component.get(), settings);
 }
 
 /// Makes the Trainer (which starts the other ranks), the module and its data, and calls the entry point. Ranks: all.

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
+#include <functional>
 #include <map>
 
-#include "levin/cli/config_keys.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/options/registry.h"
@@ -13,26 +12,6 @@
 namespace levin {
 
 namespace cli {
-
-namespace {
-
-/// `init_from:` as a map.
-struct InitFromOptions {
-  std::filesystem::path path;
-  bool strict = true;
-  std::string prefix;
-  std::map<std::string, std::string> rename;
-
-  static void declare(OptionList<InitFromOptions>& options) {
-    using T = InitFromOptions;
-    options.add("path", &T::path, "The file").required().input_file();
-    options.add("strict", &T::strict, "A name that only the file or the model has, or another shape, is an error");
-    options.add("prefix", &T::prefix, "Only weights whose names begin with this are read, without it");
-    options.add("rename", &T::rename, "Beginnings of names, and what stands in their place");
-  }
-};
-
-}  // namespace
 
 void SchedulerSettings::declare(OptionList<SchedulerSettings>& options) {
   using T = SchedulerSettings;
@@ -60,7 +39,7 @@ void RunConfig::declare(OptionList<RunConfig>& options) {
               "Device onto which a checkpoint's tensors go when they are read (cpu, cuda:1); empty: at once to the model's");
   options.add("plugins", &T::plugins, "Libraries with classes of your own to load first");
   options.rule({"lr_scheduler"}, [](const T& config) {
-    return !config.lr_scheduler.scheduler.empty() && config.optimizer.optimizer.empty()
+    return !config.lr_scheduler.component.empty() && config.optimizer.component.empty()
                ? "it needs an `optimizer:` beside it (optimizer: Adam), which takes the place of the module's "
                  "configure_optimizers; or let configure_optimizers give the scheduler together with its optimizer"
                : "";
@@ -89,30 +68,51 @@ std::vector<OptionInfo> section_settings(const std::string& section) {
 
 namespace {
 
-/// A section taken apart: the class with its arguments, and what stands beside them.
-struct Apart {
-  Value component;
-  Value settings = Value(Value::Map{});
+template <class Base>
+ClassKind kind(const char* plural) {
+  return {Registry<Base>::kind(), plural, [] { return Registry<Base>::instance().classes(); },
+          [](std::string_view class_path) { return Registry<Base>::instance().find(class_path); }};
+}
+
+void add_names(std::vector<std::string>& keys, const std::string& place, const std::vector<OptionInfo>& options) {
+  for (const OptionInfo& option : options) keys.push_back(place + "." + option.name);
+}
+
+std::vector<std::string> all_keys(const Value& config) {
+  std::vector<std::string> keys = section_names();
+  add_names(keys, "trainer", describe_options<TrainerOptions>());
+  for (const std::string& section : section_names()) {
+    add_names(keys, section, section_settings(section));
+    const Value* spec = config.find(section);
+    if (spec != nullptr && is_component_section(section)) add_names(keys, section, options_of(*spec));
+  }
+  const Value* trainer = config.find("trainer");
+  for (const auto& [name, flag] : trainer != nullptr && trainer->is_map() ? trainer->as_map() : Value::Map{}) {
+    const std::string place = "trainer." + name;
+    add_names(keys, place, options_of(flag));
+    for (std::size_t index = 0; flag.is_list() && index < flag.size(); ++index)
+      add_names(keys, format("{}.{}", place, index), options_of(flag.as_list()[index]));
+  }
+  return keys;
+}
+
+std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+/// `init_from:` as a map.
+struct InitFromOptions {
+  std::filesystem::path path;
+  bool strict = true;
+  std::string prefix;
+  std::map<std::string, std::string> rename;
+
+  static void declare(OptionList<InitFromOptions>& options) {
+    using T = InitFromOptions;
+    options.add("path", &T::path, "The file").required().input_file();
+    options.add("strict", &T::strict, "A name that only the file or the model has, or another shape, is an error");
+    options.add("prefix", &T::prefix, "Only weights whose names begin with this are read, without it");
+    options.add("rename", &T::rename, "Beginnings of names, and what stands in their place");
+  }
 };
-
-Apart taken_apart(const std::string& section, const Value& value) {
-  Apart apart{value};
-  if (!value.is_map()) return apart;
-  const auto is_setting = [known = names_of(section_settings(section))](const auto& entry) {
-    return is_among(known, entry.first);
-  };
-  const Value::Map& entries = value.as_map();
-  std::copy_if(entries.begin(), entries.end(), std::back_inserter(apart.settings.as_map()), is_setting);
-  std::erase_if(apart.component.as_map(), is_setting);
-  return apart;
-}
-
-Value put_together(const Value& class_path, const Value& init_args, const Value& settings) {
-  if (class_path.is_null()) return Value();
-  Value map(Value::Map{{"class_path", class_path}, {"init_args", init_args}});
-  for (const auto& [name, setting] : settings.as_map()) map[name] = setting;
-  return map;
-}
 
 /// "; did you mean 'interval', which goes beside class_path?" for a key that is no argument of the section's class.
 std::string instead_of_argument(const std::string& key, const std::vector<std::string>& arguments,
@@ -125,9 +125,8 @@ std::string instead_of_argument(const std::string& key, const std::vector<std::s
   return did_you_mean(key, arguments, "keys") + (nearest.empty() ? beside : "");
 }
 
-/// A section's keys are its class's arguments, below init_args, and its settings, beside class_path: an error about a key of
-/// neither kind knows both.
-void check_section_keys(const std::string& section, const Value& value, const ClassInfo* info) {
+/// An error about a key knows the class's arguments, below init_args, and the section's settings, beside class_path.
+void check_section_keys(const std::string& section, const Value& value) {
   if (!value.is_map()) return;
   const std::vector<std::string> settings = names_of(section_settings(section));
   std::vector<std::string> beside = {"class_path", "init_args"};
@@ -138,32 +137,142 @@ void check_section_keys(const std::string& section, const Value& value, const Cl
     errors.add({setting.key_mark(), format("unknown key {}{} (the arguments of a class go under init_args)", quoted_text(key),
                                            did_you_mean(key, beside, "keys"))});
   }
+  const Value* name = value.find("class_path");
+  const ClassInfo* info = name != nullptr && name->is_string() ? class_kind(section).find(name->as_string()) : nullptr;
   const Value* init_args = value.find("init_args");
-  const std::vector<std::string> arguments = info != nullptr ? names_of(info->options) : std::vector<std::string>{};
-  for (const auto& [key, argument] :
-       info != nullptr && init_args != nullptr && init_args->is_map() ? init_args->as_map() : Value::Map{}) {
-    if (is_among(arguments, key)) continue;
-    errors.add({argument.key_mark(),
-                is_among(settings, key)
-                    ? format("{} goes beside class_path and init_args, not into init_args", key)
-                    : format("unknown key {}{}", quoted_text(key), instead_of_argument(key, arguments, settings))});
+  if (info != nullptr && init_args != nullptr && init_args->is_map()) {
+    const std::vector<std::string> arguments = names_of(info->options);
+    for (const auto& [key, argument] : init_args->as_map()) {
+      if (is_among(arguments, key)) continue;
+      errors.add({argument.key_mark(),
+                  is_among(settings, key)
+                      ? format("{} goes beside class_path and init_args, not into init_args", key)
+                      : format("unknown key {}{}", quoted_text(key), instead_of_argument(key, arguments, settings))});
+    }
   }
   errors.throw_if_any();
 }
 
-template <class Base, class Settings>
-void read_section(const std::string& section, const Value& value, Component<Base>& component, Settings& settings) {
-  const Value* name = value.find("class_path");
-  const bool is_named = name != nullptr && name->is_string();
-  check_section_keys(section, value, is_named ? Registry<Base>::instance().find(name->as_string()) : nullptr);
-  const Apart apart = taken_apart(section, value);
-  ErrorCollector errors;
-  errors.run([&] { component = OptionType<Component<Base>>::read(apart.component); });
-  errors.run([&] { settings = read_options<Settings>(apart.settings); });
-  errors.throw_if_any();
+/// Takes out of a section what stands beside class_path and init_args.
+Value take_settings(const std::string& section, Value& value) {
+  Value settings(Value::Map{});
+  if (!value.is_map()) return settings;
+  const std::vector<std::string> known = names_of(section_settings(section));
+  Value::Map& entries = value.as_map();
+  const auto first =
+      std::stable_partition(entries.begin(), entries.end(), [&](const auto& entry) { return !is_among(known, entry.first); });
+  settings.as_map().assign(first, entries.end());
+  entries.erase(first, entries.end());
+  return settings;
+}
+
+void check(const OptimizerSection& section, const Value&) {
+  section.settings.check(section.component.class_path(), section.component.init_args());
+}
+
+void check(const SchedulerSection& section, const Value& value) {
+  if (section.component.class_path() == Value("ReduceLROnPlateau") && !section.settings.monitor)
+    throw ConfigError(value.mark(), "ReduceLROnPlateau needs `monitor:` beside class_path: the metric that it looks at");
 }
 
 }  // namespace
+
+const std::vector<ClassKind>& class_catalog() {
+  static const std::vector<ClassKind> all = {
+      kind<Module>("models"),
+      kind<DataModule>("data_modules"),
+      kind<Dataset>("datasets"),
+      kind<Sampler>("samplers"),
+      kind<Callback>("callbacks"),
+      kind<Logger>("loggers"),
+      kind<OptimizerFactory>("optimizers"),
+      kind<LrSchedulerFactory>("lr_schedulers"),
+      kind<Profiler>("profilers"),
+      kind<Strategy>("strategies"),
+      kind<Accelerator>("accelerators"),
+  };
+  return all;
+}
+
+const ClassKind& class_kind(std::string_view name) {
+  std::vector<std::string> names;
+  for (const ClassKind& kind : class_catalog()) {
+    if (name == kind.name || name == kind.plural) return kind;
+    names.push_back(kind.plural);
+  }
+  throw ConfigError(format("there is no kind of class '{}'{}", name, did_you_mean(name, names, "kinds")));
+}
+
+const ClassInfo* class_of(const Value& spec) {
+  const Value* name = spec.is_string() ? &spec : spec.find("class_path");
+  if (name == nullptr || !name->is_string()) return nullptr;
+  for (const ClassKind& kind : class_catalog()) {
+    if (const ClassInfo* info = kind.find(name->as_string())) return info;
+  }
+  return nullptr;
+}
+
+std::vector<OptionInfo> options_of(const Value& spec) {
+  const ClassInfo* info = class_of(spec);
+  return info != nullptr ? info->options : std::vector<OptionInfo>{};
+}
+
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const OptionInfo* find_option(const std::vector<OptionInfo>& options, const std::string& name) {
+  const auto found =
+      std::find_if(options.begin(), options.end(), [&](const OptionInfo& option) { return option.name == name; });
+  return found == options.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> names_of(const std::vector<OptionInfo>& options) {
+  std::vector<std::string> names;
+  for (const OptionInfo& option : options) names.push_back(option.name);
+  return names;
+}
+
+std::vector<std::string> keys_meant_by(const std::string& name, const Value& config) {
+  constexpr std::size_t kMost = 4;
+  const std::vector<std::string> all = all_keys(config);
+  std::vector<std::string> parts;
+  for (const std::string& key : all) parts.push_back(last_part(key));
+  const std::string wrong = last_part(name);
+  const std::string nearest = nearest_name(wrong, parts);
+  const std::vector<std::function<bool(const std::string&)>> likely = {
+      [&](const std::string& part) { return wrong.size() == part.size() && edit_distance(wrong, part) == 0; },
+      [&](const std::string& part) { return part == nearest; },
+      [&](const std::string& part) { return ("_" + part + "_").find("_" + wrong + "_") != std::string::npos; },
+  };
+  std::vector<std::string> keys;
+  for (const auto& is_meant : likely) {
+    for (std::size_t index = 0; index < all.size() && keys.size() < kMost; ++index) {
+      if (is_meant(parts[index])) keys.push_back(all[index]);
+    }
+    if (!keys.empty()) break;
+  }
+  return keys;
+}
+
+void take_misplaced(Value& map, const std::vector<std::string>& own, const Value& config) {
+  if (!map.is_map()) return;
+  constexpr int kMost = 20;  // nobody reads more, and a hostile file may have a million
+  ErrorCollector errors;
+  int unknown = 0;
+  const auto is_misplaced = [&](const auto& entry) {
+    const auto& [key, value] = entry;
+    if (unknown == kMost || is_among(own, key)) return false;
+    ++unknown;
+    const std::vector<std::string> meant =
+        nearest_name(key, own).empty() ? keys_meant_by(key, config) : std::vector<std::string>{};
+    if (meant.empty()) return false;
+    errors.add({value.key_mark(), format("unknown key {}; did you mean '{}'?", quoted_text(key), join(meant, "' or '"))});
+    return true;
+  };
+  std::erase_if(map.as_map(), is_misplaced);
+  errors.throw_if_any();
+}
 
 }  // namespace cli
 
@@ -176,8 +285,7 @@ cli::Seed OptionType<cli::Seed>::read(const Value& value) {
 }
 
 Value OptionType<cli::Seed>::schema() {
-  Value number = detail::schema_of_type("integer");
-  number["minimum"] = 0;
+  const Value number(Value::Map{{"type", "integer"}, {"minimum", 0}});
   return detail::any_of({number, detail::schema_of_type("boolean"), detail::schema_of_type("null")});
 }
 
@@ -188,8 +296,7 @@ cli::CheckpointPath OptionType<cli::CheckpointPath>::read(const Value& value) {
   const std::string text = value.is_string() ? value.as_string() : "";
   const bool names_run = (text.ends_with(":best") || text.ends_with(":last")) && !std::filesystem::exists(text);
   const std::string which = names_run ? text.substr(text.size() - 5) : "";
-  Value place = names_run ? Value(text.substr(0, text.size() - which.size())) : value;
-  place.set_mark(value.mark());
+  const Value place = names_run ? Value(text.substr(0, text.size() - which.size())).with_mark(value.mark()) : value;
   return {detail::resolve_input_file(place).as_string() + which};
 }
 
@@ -214,27 +321,30 @@ Value OptionType<cli::InitFrom>::schema() {
       {path, detail::schema_of_options(describe_options<cli::InitFromOptions>()), detail::schema_of_type("null")});
 }
 
-cli::OptimizerSection OptionType<cli::OptimizerSection>::read(const Value& value) {
-  cli::OptimizerSection section;
-  cli::read_section("optimizer", value, section.optimizer, section.groups);
-  section.groups.check(section.optimizer.class_path(), section.optimizer.init_args());
+template <class Base, class Settings>
+cli::Section<Base, Settings> OptionType<cli::Section<Base, Settings>>::read(const Value& value) {
+  cli::check_section_keys(Registry<Base>::kind(), value);
+  Value named = value;
+  const Value beside = cli::take_settings(Registry<Base>::kind(), named);
+  cli::Section<Base, Settings> section;
+  ErrorCollector errors;
+  errors.run([&] { section.component = OptionType<Component<Base>>::read(named); });
+  errors.run([&] { section.settings = read_options<Settings>(beside); });
+  errors.throw_if_any();
+  cli::check(section, value);
   return section;
 }
 
-Value OptionType<cli::OptimizerSection>::write(const cli::OptimizerSection& section) {
-  return cli::put_together(section.optimizer.class_path(), section.optimizer.init_args(), write_options(section.groups));
+template <class Base, class Settings>
+Value OptionType<cli::Section<Base, Settings>>::write(const cli::Section<Base, Settings>& section) {
+  if (section.component.class_path().is_null()) return Value();
+  Value map(Value::Map{{"class_path", section.component.class_path()}, {"init_args", section.component.init_args()}});
+  const Value settings = write_options(section.settings);
+  map.as_map().insert(map.as_map().end(), settings.as_map().begin(), settings.as_map().end());
+  return map;
 }
 
-cli::SchedulerSection OptionType<cli::SchedulerSection>::read(const Value& value) {
-  cli::SchedulerSection section;
-  cli::read_section("lr_scheduler", value, section.scheduler, section.settings);
-  if (section.scheduler.class_path() == Value("ReduceLROnPlateau") && !section.settings.monitor)
-    throw ConfigError(value.mark(), "ReduceLROnPlateau needs `monitor:` beside class_path: the metric that it looks at");
-  return section;
-}
-
-Value OptionType<cli::SchedulerSection>::write(const cli::SchedulerSection& section) {
-  return cli::put_together(section.scheduler.class_path(), section.scheduler.init_args(), write_options(section.settings));
-}
+template struct OptionType<cli::OptimizerSection>;
+template struct OptionType<cli::SchedulerSection>;
 
 }  // namespace levin

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "levin/core/optimizers/parameter_groups.h"
@@ -38,17 +39,14 @@ struct SchedulerSettings {
   static void declare(OptionList<SchedulerSettings>& options);
 };
 
-/// `optimizer:`: a class, with the groups beside class_path and init_args.
-struct OptimizerSection {
-  Component<OptimizerFactory> optimizer;
-  ParameterGroupOptions groups;
+/// `optimizer:` and `lr_scheduler:`: a class, with settings beside class_path and init_args.
+template <class Base, class Settings>
+struct Section {
+  Component<Base> component;
+  Settings settings;
 };
-
-/// `lr_scheduler:`: a class, with the settings beside class_path and init_args.
-struct SchedulerSection {
-  Component<LrSchedulerFactory> scheduler;
-  SchedulerSettings settings;
-};
+using OptimizerSection = Section<OptimizerFactory, ParameterGroupOptions>;
+using SchedulerSection = Section<LrSchedulerFactory, SchedulerSettings>;
 
 /// Everything a run is made of: the whole YAML. Reading one checks it in full, the arguments of every class included.
 struct RunConfig {
@@ -74,6 +72,40 @@ std::vector<std::string> section_names();
 bool is_component_section(const std::string& name);
 /// What such a section may say beside class_path and init_args: `interval` of lr_scheduler and the like.
 std::vector<OptionInfo> section_settings(const std::string& section);
+
+/// A kind of classes that the YAML names.
+struct ClassKind {
+  std::string name;                                       ///< as the registry calls it: "callback"
+  std::string plural;                                     ///< as `levin list` calls it: "callbacks"
+  std::vector<const ClassInfo*> (*classes)();             ///< all that are registered now
+  const ClassInfo* (*find)(std::string_view class_path);  ///< as the registry does; nullptr when there is none
+};
+
+/// All kinds, in the order in which they are listed.
+const std::vector<ClassKind>& class_catalog();
+
+/// The kind of that name or plural. Throws ConfigError ("did you mean …") on any other.
+const ClassKind& class_kind(std::string_view name);
+
+/// The class, of any kind, that a specification names, by its class_path or by being the name; nullptr when there is none.
+const ClassInfo* class_of(const Value& spec);
+/// Its options; empty when there is none.
+std::vector<OptionInfo> options_of(const Value& spec);
+
+/// True when a name is one of these.
+bool is_among(const std::vector<std::string>& names, const std::string& name);
+/// The option of that name; nullptr when there is none.
+const OptionInfo* find_option(const std::vector<OptionInfo>& options, const std::string& name);
+/// The names of options.
+std::vector<std::string> names_of(const std::vector<OptionInfo>& options);
+
+/// The keys, at most four, that `name` may have been meant for where it leads nowhere, such as trainer.max_epochs for
+/// max_epochs: those whose last part it is, or else is a slip of, or is a word of. `config` says which classes there are.
+std::vector<std::string> keys_meant_by(const std::string& name, const Value& config);
+
+/// Takes out of `map` what is none of its `own` keys, nor a slip of one, but leads elsewhere in `config`. ConfigError says
+/// where.
+void take_misplaced(Value& map, const std::vector<std::string>& own, const Value& config);
 
 }  // namespace levin::cli
 
@@ -103,20 +135,14 @@ struct OptionType<cli::InitFrom> {
   static Value schema();
 };
 
-template <>
-struct OptionType<cli::OptimizerSection> {
-  static cli::OptimizerSection read(const Value& value);
-  static Value write(const cli::OptimizerSection& section);
-  static std::string name() { return OptionType<Component<OptimizerFactory>>::name(); }
-  static Value schema() { return OptionType<Component<OptimizerFactory>>::schema(); }
+template <class Base, class Settings>
+struct OptionType<cli::Section<Base, Settings>> {
+  static cli::Section<Base, Settings> read(const Value& value);
+  static Value write(const cli::Section<Base, Settings>& section);
+  static std::string name() { return OptionType<Component<Base>>::name(); }
+  static Value schema() { return OptionType<Component<Base>>::schema(); }
 };
-
-template <>
-struct OptionType<cli::SchedulerSection> {
-  static cli::SchedulerSection read(const Value& value);
-  static Value write(const cli::SchedulerSection& section);
-  static std::string name() { return OptionType<Component<LrSchedulerFactory>>::name(); }
-  static Value schema() { return OptionType<Component<LrSchedulerFactory>>::schema(); }
-};
+extern template struct OptionType<cli::OptimizerSection>;
+extern template struct OptionType<cli::SchedulerSection>;
 
 }  // namespace levin

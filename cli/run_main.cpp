@@ -1,10 +1,15 @@
 #include "levin/cli/run_main.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <vector>
 
+#include "levin/cli/command_line.h"
+#include "levin/cli/config_file.h"
+#include "levin/cli/help_text.h"
 #include "levin/cli/source_text.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/error_text.h"
@@ -17,8 +22,7 @@
 namespace levin {
 namespace {
 
-/// Shows the error that is being handled and ends this process, in one text or several. One that the run has told already, with
-/// the place where it failed, goes to the log file only.
+/// Shows the error that is being handled, in one text or several; one that the run has told already to the log file only.
 void show_error(const std::vector<std::string>& texts) {
   Console& console = Console::instance();
   const bool was_told = console.was_told(std::current_exception());
@@ -73,3 +77,44 @@ void launch(const std::function<void()>& program) {
 }
 
 }  // namespace levin
+
+namespace levin::cli {
+namespace {
+
+int execute(const CommandLine& line, const std::vector<Subcommand>& commands) {
+  if (!line.output.empty()) {
+    std::cout << line.output;
+    return 0;
+  }
+  if (line.help_topic) {
+    std::cout << load_plugins_of(line) << topic_help(*line.help_topic);
+    return 0;
+  }
+  const auto is_given = [&](const Subcommand& command) { return command.name == line.command; };
+  return std::find_if(commands.begin(), commands.end(), is_given)->run(line);
+}
+
+}  // namespace
+
+RunConfig begin_run(const CommandLine& line) {
+  if (start_ranks_here()) introduce_rank();
+  return load_config(line);
+}
+
+int run(int argc, char** argv) {
+  introduce_rank();
+  int status = 0;
+  const int failed = run_main([&] {
+    for (const std::string& error : detail::take_registration_errors()) throw MisuseError(error);
+    const std::vector<Subcommand> commands = subcommands();
+    CommandLine line = parse_command_line(std::vector<std::string>(argv + 1, argv + argc), commands);
+    add_environment(line);
+    line.words.assign(argv, argv + argc);
+    status = execute(line, commands);
+  });
+  return failed != 0 ? failed : status;
+}
+
+}  // namespace levin::cli
+
+extern "C" int levin_run(int argc, char** argv) { return levin::cli::run(argc, argv); }

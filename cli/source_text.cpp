@@ -18,11 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_control(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7f;
-}
-
 std::string content_of(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
@@ -88,6 +83,9 @@ SourceText::SourceText(std::string name, std::string text) : name_(std::move(nam
 }
 
 void SourceText::check() const {
+  const auto is_control = [](unsigned char byte) {
+    return (byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t') || byte == 0x7f;
+  };
   for (std::size_t i = 0; i < text_.size();) {
     const std::size_t length = utf8_length(std::string_view(text_).substr(i));
     if (length == 0 || is_control(text_[i])) {

@@ -15,8 +15,7 @@ class SourceText {
  public:
   /// Throws ConfigError at the first byte that no YAML text may hold: not UTF-8, or a control character.
   SourceText(std::string name, std::string text);
-  /// Reads a file, or a pipe; in a rank that our launcher started, what the launcher read there. Throws ConfigError when it is
-  /// missing, a folder, unreadable, too large or not text.
+  /// Reads a file, or a pipe; in a rank that our launcher started, what the launcher read. Throws ConfigError when it cannot.
   static SourceText from_file(const std::filesystem::path& file);
   /// The same text again, as this process read it last, where it has.
   static SourceText as_read(const std::filesystem::path& file);

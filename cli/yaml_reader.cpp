@@ -48,10 +48,9 @@ std::int64_t parse_int(const std::string& digits, int base, const std::string& t
   return number;
 }
 
-/// What an unquoted YAML scalar means, by YAML 1.2's core schema with two habits of Python's readers: digits may be grouped
-/// with
-/// '_' (50_000), and 1e-3 is a float. Everything else (yes, 0:30, 2026-01-01) is a string.
-/// Throws ConfigError (without a mark) on a number that does not fit into 64 bits.
+/// What an unquoted YAML scalar means, by YAML 1.2's core schema with two habits of Python's readers: 50_000 is an int, and
+/// 1e-3 a float. Everything else (yes, 0:30, 2026-01-01) is a string. Throws ConfigError (without a mark) on a number that does
+/// not fit into 64 bits.
 Value resolve_plain_scalar(const std::string& text) {
   if (text.empty() || is_one_of(text, {"~", "null", "Null", "NULL"})) return Value();
   if (is_one_of(text, {"true", "True", "TRUE"})) return true;
@@ -82,11 +81,9 @@ constexpr const char* kTag = "tag:yaml.org,2002:";
                               "; YAML's own are known: !!str, !!binary, !!int, !!float, !!bool, !!null, !!map, !!seq");
 }
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 // yaml-cpp's decoder takes anything: it reads before its table on a byte of another alphabet, and padding anywhere.
 bool is_base64(std::string text) {
-  std::erase_if(text, is_blank);
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; });
   const std::size_t end = std::min(text.find('='), text.size());
   const bool known_letters = std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
@@ -144,12 +141,9 @@ class YamlBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Value value;
-    value.set_mark(mark_of(mark));
+    Value value = Value().with_mark(mark_of(mark));
     if (expects_key()) throw ConfigError(value.mark(), "a key is empty or null; put it in quotes if it is meant as text");
-    size_.add(value, open_.size(), value.mark());
-    remember(anchor, value);
-    place(std::move(value));
+    add(std::move(value), anchor);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -166,11 +160,7 @@ class YamlBuilder final : public YAML::EventHandler {
       take_key({key_text(place_of_scalar, tag, text), place_of_scalar, text == "<<" && tag == "?"});
       return;
     }
-    Value value = read_scalar(place_of_scalar, tag, text);
-    value.set_mark(place_of_scalar);
-    size_.add(value, open_.size(), place_of_scalar);
-    remember(anchor, value);
-    place(std::move(value));
+    add(read_scalar(place_of_scalar, tag, text).with_mark(place_of_scalar), anchor);
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -233,6 +223,12 @@ class YamlBuilder final : public YAML::EventHandler {
                                          quoted_text(key.name), first_line));
     }
     map.key = std::move(key);
+  }
+
+  void add(Value value, YAML::anchor_t anchor) {
+    size_.add(value, open_.size(), value.mark());
+    remember(anchor, value);
+    place(std::move(value));
   }
 
   /// Puts a finished node where it belongs.

@@ -9,7 +9,7 @@
 #include "levin/core/base/fwd.h"
 #include "levin/core/base/hook.h"
 #include "levin/core/options/value.h"
-#include "levin/core/protocol/metric_row.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace levin {
 

@@ -21,7 +21,7 @@
 #include "levin/core/data_module.h"
 #include "levin/core/optimizers/lr_scheduler.h"
 #include "levin/core/options/options.h"
-#include "levin/core/protocol/log_options.h"
+#include "levin/core/protocol/metrics.h"
 #include "levin/core/weights.h"
 
 namespace levin {

@@ -12,7 +12,7 @@
 #include "levin/core/base/hook.h"
 #include "levin/core/data_module.h"
 #include "levin/core/profiler.h"
-#include "levin/core/protocol/metric_row.h"
+#include "levin/core/protocol/metrics.h"
 #include "levin/core/strategy.h"
 #include "levin/core/trainer_options.h"
 #include "levin/core/weights.h"

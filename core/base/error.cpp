@@ -12,15 +12,8 @@ std::string Mark::str() const {
   return column > 0 ? format("{}:{}:{}", file, line, column) : format("{}:{}", file, line);
 }
 
-namespace {
-std::string with_mark(const Mark& mark, const std::string& message) {
-  const std::string place = mark.str();
-  return place.empty() ? message : place + ": " + message;
-}
-}  // namespace
-
 ConfigError::ConfigError(const Mark& mark, const std::string& message)
-    : Error(with_mark(mark, message), 2), mark_(mark), message_(message) {}
+    : Error(mark.str().empty() ? message : format("{}: {}", mark.str(), message), 2), mark_(mark), message_(message) {}
 
 ConfigErrors::ConfigErrors(std::vector<ConfigError> errors)
     : ConfigError(join(errors, "\n", &ConfigError::what)), errors_(std::move(errors)) {}

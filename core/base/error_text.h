@@ -5,8 +5,7 @@
 
 namespace levin {
 
-/// What an exception says to a person: what(), but for LibTorch's own errors without the backtrace that they carry. Of one that
-/// says nothing its type.
+/// What an exception says to a person: what(), of LibTorch's errors without their backtrace; of one that says nothing its type.
 std::string error_text(const std::exception& error);
 /// The same of an exception of any type; `error` is not null.
 std::string error_text(const std::exception_ptr& error);

@@ -1,8 +1,7 @@
 #include "levin/core/base/metric_names.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
+#include <regex>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -10,25 +9,13 @@
 namespace levin {
 namespace {
 
-constexpr std::array<std::string_view, 17> kLargerIsBetter = {"acc",    "accuracy", "auc",  "auroc",     "bleu", "dice",
-                                                              "f1",     "iou",      "miou", "precision", "psnr", "r2",
-                                                              "recall", "rouge",    "ssim", "top1",      "top5"};
-constexpr std::array<std::string_view, 12> kSmallerIsBetter = {"cer",  "err", "error", "fid",        "loss", "mae",
-                                                               "mape", "mse", "nll",   "perplexity", "rmse", "wer"};
+constexpr const char* kLargerIsBetter =
+    "acc|accuracy|auc|auroc|bleu|dice|f1|iou|miou|precision|psnr|r2|recall|rouge|ssim|top1|top5";
+constexpr const char* kSmallerIsBetter = "cer|err|error|fid|loss|mae|mape|mse|nll|perplexity|rmse|wer";
 
-template <std::size_t size>
-bool has_word(std::string_view name, const std::array<std::string_view, size>& words) {
-  std::string word;
-  for (std::size_t index = 0; index <= name.size(); ++index) {
-    const auto character = index < name.size() ? static_cast<unsigned char>(name[index]) : '\0';
-    if (std::isalnum(character) != 0) {
-      word += static_cast<char>(std::tolower(character));
-      continue;
-    }
-    if (std::find(words.begin(), words.end(), word) != words.end()) return true;
-    word.clear();
-  }
-  return false;
+bool has_word(std::string_view name, const char* words) {
+  const std::regex pattern(format("(^|[^a-z0-9])({})([^a-z0-9]|$)", words), std::regex::icase);
+  return std::regex_search(name.begin(), name.end(), pattern);
 }
 
 }  // namespace

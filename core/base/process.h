@@ -70,7 +70,7 @@ class OwnProcess {
   static bool is_one() { return scopes_ > 0; }
 
  private:
-  static std::atomic<int> scopes_;
+  inline static std::atomic<int> scopes_ = 0;
 };
 
 /// While one lives, Trainers that its thread makes may start ranks by running the program again, as in a process of levin's
@@ -86,26 +86,30 @@ class LaunchPermit {
   struct RanksHaveEnded {};
 
   /// `call`: the number of the permits of the process before this one, by which ranks find the same.
-  explicit LaunchPermit(int call);
-  ~LaunchPermit();
+  explicit LaunchPermit(int call) : call_(call), outer_(std::exchange(innermost_, this)) {}
+  ~LaunchPermit() { innermost_ = outer_; }
   LaunchPermit(const LaunchPermit&) = delete;
   LaunchPermit& operator=(const LaunchPermit&) = delete;
 
   /// The innermost of this thread; null for none.
-  static LaunchPermit* current();
+  static LaunchPermit* current() { return innermost_; }
 
   int call() const { return call_; }
   const std::optional<Outcome>& outcome() const { return outcome_; }
-  [[noreturn]] void end_with(Outcome outcome);
+  [[noreturn]] void end_with(Outcome outcome) {
+    outcome_ = std::move(outcome);
+    throw RanksHaveEnded();  // NOLINT(bugprone-std-exception-baseclass): no handler of errors on the way shall take it for one
+  }
 
  private:
+  inline static thread_local LaunchPermit* innermost_ = nullptr;
+
   int call_;
   LaunchPermit* outer_;
   std::optional<Outcome> outcome_;
 };
 
-/// A thread that takes no signals: the program's handlers belong on its own threads. Throws std::system_error, as std::thread
-/// does, where the system gives none.
+/// A thread that takes no signals: the program's handlers belong on its own threads. Throws as std::thread does.
 template <class Function>
 std::thread quiet_thread(Function&& function) {
   sigset_t all;

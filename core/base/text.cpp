@@ -47,13 +47,8 @@ std::optional<double> parse_float(std::string_view text) {
   return value;
 }
 
-namespace {
-
-bool is_control(char32_t point) { return point < 0x20 || (point >= 0x7f && point < 0xa0); }
-
-}  // namespace
-
 std::string printable(std::string_view text) {
+  const auto is_control = [](char32_t point) { return point < 0x20 || (point >= 0x7f && point < 0xa0); };
   std::string shown;
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
@@ -82,6 +77,17 @@ std::string quoted_text(std::string_view text, std::size_t longest) {
   return shown + (end < text.size() ? "…'" : "'");
 }
 
+std::vector<std::string> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator, begin)) {
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + separator.size();
+  }
+  parts.emplace_back(text.substr(begin));
+  return parts;
+}
+
 std::size_t utf8_length(std::string_view text) {
   if (text.empty()) return 0;
   const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
@@ -107,16 +113,11 @@ char32_t utf8_code_point(std::string_view text, std::size_t length) {
   return point;
 }
 
-namespace {
-
-char fold(char c) {
-  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
-  return c == '-' ? '_' : c;
-}
-
-}  // namespace
-
 std::size_t edit_distance(std::string_view left, std::string_view right) {
+  const auto fold = [](char c) {
+    if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
+    return c == '-' ? '_' : c;
+  };
   // Optimal string alignment, over three rows of the usual table.
   std::vector<std::size_t> before_last(right.size() + 1), last(right.size() + 1), row(right.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

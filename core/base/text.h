@@ -21,15 +21,14 @@ void append_float(std::string& text, double value);
 /// float becomes 0, what is too large an infinity, as in C and Python.
 std::optional<double> parse_float(std::string_view text);
 
-/// The text as a terminal may show it: characters that control one, other than line breaks and tabs, and bytes that are no
-/// UTF-8 become "\x1b" and the like.
+/// The text as a terminal may show it: control characters, but for line breaks and tabs, and bytes that are no UTF-8 as "\x1b".
 std::string printable(std::string_view text);
 
 /// A name or value in an error message: printable, on one line, in single quotes, and cut with "…" after `longest` bytes.
 std::string quoted_text(std::string_view text, std::size_t longest = 100);
 
-/// Bytes of the UTF-8 character that `text` begins with; 0 when it begins with none, or is empty. Overlong forms, surrogates
-/// and numbers beyond U+10FFFF are no characters.
+/// Bytes of the UTF-8 character that `text` begins with, as Unicode defines them (no overlong forms, no surrogates); 0 for
+/// none.
 std::size_t utf8_length(std::string_view text);
 
 /// True for a byte that continues a character, and begins none.
@@ -50,6 +49,9 @@ std::string join(const Range& parts, std::string_view separator = ", ", Projecti
   }
   return text;
 }
+
+/// What stands between separators: one part more than there are of these.
+std::vector<std::string> split(std::string_view text, std::string_view separator);
 
 /// "1 element", "3 elements"; of the nouns that take an s.
 inline std::string counted(std::size_t count, std::string_view noun) {

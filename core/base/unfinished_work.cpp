@@ -46,20 +46,14 @@ struct Work {
 
 }  // namespace
 
-/// The last to wait: destroyed after all that the program has made, and before what this library stands on, which was there
-/// when it was loaded.
-class EndOfProcess {
- public:
+/// The last to wait: destroyed after all that the program has made, and before what this library stands on.
+struct WorkingThread::EndOfProcess {
   EndOfProcess() { Work::instance(); }
-  ~EndOfProcess() { WorkingThread::end_work(/*is_over=*/true); }
   EndOfProcess(const EndOfProcess&) = delete;
   EndOfProcess& operator=(const EndOfProcess&) = delete;
-  static void wait() { WorkingThread::end_work(/*is_over=*/false); }
+  ~EndOfProcess() { end_work(/*is_over=*/true); }
 };
-
-namespace {
-[[maybe_unused]] const EndOfProcess end_of_process;
-}
+const WorkingThread::EndOfProcess WorkingThread::end_of_process_;
 
 UnfinishedWork::UnfinishedWork() { Work::instance().begin(Work::instance().pieces); }
 UnfinishedWork::~UnfinishedWork() { Work::instance().end(Work::instance().pieces); }
@@ -78,7 +72,7 @@ void WorkingThread::watch_exit() {
   constexpr int kMostCalls = 64;
   static std::atomic<int> calls = 0;
   if (calls >= kMostCalls) return;
-  if (const int before = calls++; before < kMostCalls) std::atexit(EndOfProcess::wait);
+  if (const int before = calls++; before < kMostCalls) std::atexit([] { end_work(/*is_over=*/false); });
 }
 
 void WorkingThread::end_work(bool is_over) {

@@ -5,8 +5,7 @@
 namespace levin {
 
 /// Work of other threads with what goes with the process's static objects, LibTorch's among them: exit() destroys those while
-/// other threads run, but waits for this first, for a minute at most. Threading: any; it may end in another thread than it
-/// began in.
+/// other threads run, but waits for this first, for a minute at most. Threading: any, another one for its end than its begin.
 class UnfinishedWork {
  public:
   /// Does not come back once static objects go.
@@ -35,11 +34,12 @@ class WorkingThread {
   static void watch_exit();
 
  private:
-  friend class EndOfProcess;
+  struct EndOfProcess;
   static void stay();
   /// Called by exit(). `is_over`: nothing goes on from here.
   static void end_work(bool is_over);
   static std::atomic<bool> process_ends_;
+  static const EndOfProcess end_of_process_;
 };
 
 }  // namespace levin

@@ -22,8 +22,9 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/console/table.h"
+#include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
+#include "levin/core/files/descriptor.h"
 
 namespace levin {
 namespace {
@@ -44,15 +45,9 @@ std::string label_of(LogLevel level, bool color) {
   return format("\033[{}m{}\033[0m ", code, label);
 }
 
-template <class Function>
-void for_each_line(std::string_view text, Function function) {
+std::vector<std::string> lines_of(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
-  while (true) {
-    const std::size_t end = text.find('\n');
-    function(text.substr(0, end));
-    if (end == std::string_view::npos) return;
-    text.remove_prefix(end + 1);
-  }
+  return split(text, "\n");
 }
 
 std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int rank, int world_size) {
@@ -66,11 +61,12 @@ std::filesystem::path file_of_rank(const std::filesystem::path& pattern, int ran
   return file;
 }
 
-int open_for_appending(const std::filesystem::path& path, int rank) {
+/// Made with its folder when missing. A link is refused: in a folder of another user it may lead to any file of this one's.
+Descriptor open_for_appending(const std::filesystem::path& path, int rank) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor >= 0) return descriptor;
+  Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (descriptor.is_open()) return descriptor;
   const std::string reason = errno == ELOOP ? "it is a symbolic link. Name the file that it leads to" : std::strerror(errno);
   throw IoError(format("log_file: rank {} cannot open {}: {}", rank, path, reason));
 }
@@ -87,29 +83,6 @@ std::string time_of_day() {
 }
 
 }  // namespace
-
-/// A rank's log file, to which lines are appended.
-class LogFile {
- public:
-  /// Makes it and its folder when missing. A symbolic link in the file's place is refused: in a folder of another user it may
-  /// lead to any file of this one's. `error_fd`: where to say, once, that writing failed. Throws: IoError.
-  LogFile(std::filesystem::path path, int rank, int error_fd)
-      : path_(std::move(path)), error_fd_(error_fd), descriptor_(open_for_appending(path_, rank)) {}
-  ~LogFile() { ::close(descriptor_); }
-  LogFile(const LogFile&) = delete;
-  LogFile& operator=(const LogFile&) = delete;
-
-  void write(const std::string& line) {
-    if (write_whole(descriptor_, format("{} {}\n", time_of_day(), line)) || std::exchange(told_, true)) return;
-    write_whole(error_fd_, format("error: cannot write {}: {}\n", path_, std::strerror(errno)));
-  }
-
- private:
-  std::filesystem::path path_;
-  int error_fd_;
-  int descriptor_;
-  bool told_ = false;
-};
 
 thread_local const PlaceOfThread* PlaceOfThread::innermost_ = nullptr;
 
@@ -141,13 +114,12 @@ struct Console::Impl {
     std::string text;
     // With several ranks on one terminal the bottom line may be the live line of another process.
     if (beside_live_line && (live_shown || options.world_size > 1)) text += kEraseLine;
-    for_each_line(message, [&, first = true](std::string_view line) mutable {
-      const bool has_label = std::exchange(first, false) && !label.empty();
+    bool has_label = !label.empty();
+    for (const std::string& line : lines_of(message)) {
       if (has_label || !line.empty()) text += prefix(speaker);
-      if (has_label) text += label;
-      text += line;
-      text += '\n';
-    });
+      if (std::exchange(has_label, false)) text += label;
+      text += line + "\n";
+    }
     if (beside_live_line && live_shown) text += fit_to_width(live_text, live_width());
     write_whole(fd, text);
     record(level, message, speaker);
@@ -169,9 +141,12 @@ struct Console::Impl {
   }
 
   void record(LogLevel level, std::string_view message, Speaker speaker) {
-    if (!file) return;
-    const std::string label = format("{}: ", choice_name(level));
-    for_each_line(message, [&](std::string_view line) { file->write(prefix(speaker) + label + std::string(line)); });
+    if (!log_file.is_open()) return;
+    for (const std::string& line : lines_of(message)) {
+      const std::string text = format("{} {}{}: {}\n", time_of_day(), prefix(speaker), choice_name(level), line);
+      if (write_whole(log_file.number(), text) || std::exchange(log_has_failed, true)) continue;
+      write_whole(error, format("error: cannot write {}: {}\n", log_path, std::strerror(errno)));
+    }
   }
 
   std::size_t live_width() const { return static_cast<std::size_t>(std::max(terminal_width(live_fd) - 1, 1)); }
@@ -184,7 +159,9 @@ struct Console::Impl {
 
   mutable std::mutex mutex;
   ConsoleOptions options;
-  std::shared_ptr<LogFile> file;
+  std::filesystem::path log_path;
+  Descriptor log_file;
+  bool log_has_failed = false;  ///< and that was said
   std::set<std::string, std::less<>> warned;
   FirstInRun is_first_in_run;
   std::vector<std::exception_ptr> told;  ///< kept, so that no other error comes to lie at the same address
@@ -207,14 +184,17 @@ Console::Console(int output_fd, int error_fd) : impl_(std::make_unique<Impl>(out
 Console::~Console() = default;
 
 void Console::configure(const ConsoleOptions& options) {
-  std::shared_ptr<LogFile> file;
+  std::filesystem::path path;
+  Descriptor file;
   if (options.log_file) {
-    const auto path = file_of_rank(*options.log_file, options.rank, options.world_size);
-    file = std::make_shared<LogFile>(path, options.rank, impl_->error);
+    path = file_of_rank(*options.log_file, options.rank, options.world_size);
+    file = open_for_appending(path, options.rank);
   }
   const std::lock_guard lock(impl_->mutex);
   impl_->options = options;
-  impl_->file = std::move(file);
+  impl_->log_path = std::move(path);
+  impl_->log_file = std::move(file);
+  impl_->log_has_failed = false;
 }
 
 int Console::rank() const {

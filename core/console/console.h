@@ -61,8 +61,7 @@ struct LEVIN_API Message {
 /// From here on `sink` gets the messages of this process in place of standard output and error; null gives them back. Those
 /// below `log_level` are not made, `log_file` goes on, and no progress bar is drawn: its figures come as messages, one an
 /// epoch. What the sink itself prints with levin's functions, and what it throws on, goes to standard output and error.
-/// Threading: any. The sink is called by whichever thread has something to tell, by one at a time; when this returns, the one
-/// before is not called any more.
+/// Threading: any. Whichever thread has something to tell calls the sink, one at a time, and the one before no more after this.
 LEVIN_API void set_message_sink(std::function<void(const Message&)> sink);
 
 struct LEVIN_API ConsoleOptions {
@@ -77,11 +76,9 @@ struct LEVIN_API ConsoleOptions {
 /// The one place through which levin talks to a person. Debug and info lines go to standard output, warnings and errors to
 /// standard error; each message is written by a single write(), so lines of several ranks do not mix. Colour appears only on a
 /// terminal, and not when NO_COLOR is set. A message of several lines keeps together. With several ranks each line of a message
-/// that speaks for a rank carries the rank; blank lines stay blank. rank_info() and its like, below, are the shorthands for
-/// users.
+/// that speaks for a rank carries the rank; blank lines stay blank. Users have rank_info() and its like, below.
 ///
-/// A live line (a progress bar) may stand at the bottom of the terminal: messages are printed above it.
-/// Threading: every method may be called from any thread.
+/// A live line (a progress bar) may stand at the bottom of the terminal: messages are printed above it. Threading: any.
 class LEVIN_API Console {
  public:
   /// The console of this process, on standard output and error.
@@ -93,8 +90,7 @@ class LEVIN_API Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Sets level, rank and log file for the lines that follow. Throws IoError when the log file cannot be opened; then
-  /// everything stays as it was.
+  /// Sets level, rank and log file for the lines that follow. IoError when that cannot be opened; then all stays as it was.
   void configure(const ConsoleOptions& options);
   int rank() const;
   /// True when a message of this kind is printed on this rank; else its text need not be made.
@@ -112,8 +108,7 @@ class LEVIN_API Console {
   void set_sink(std::function<void(const Message&)> sink);
   /// Gives a message of any level to the sink. False when there is none, or it is at work and may never come back.
   bool hand_to_sink(LogLevel level, std::string_view message);
-  /// Warns the first time a key is seen in this run, on one rank (see ask_before_warning()). Default: the message is its own
-  /// key.
+  /// Warns the first time a key is seen in this run, on one rank (see ask_before_warning()). Default key: the message.
   void warn_once(std::string_view message, std::string_view key = {}, Speaker speaker = Speaker::kRank);
 
   /// True for the first process of the run that asks with this key, as far as processes can know of one another.
@@ -127,8 +122,7 @@ class LEVIN_API Console {
   void mark_told(std::exception_ptr error);
   bool was_told(const std::exception_ptr& error) const;
 
-  /// True when a live line can be shown: there is no sink, and standard output, or else standard error, is a terminal that
-  /// redraws.
+  /// True when a live line can be shown: there is no sink, and standard output or error is a terminal that redraws.
   bool has_live_line() const;
   /// Columns that a live line may take now: the terminal's width less one (the last column would make some terminals wrap).
   int live_line_width() const;
@@ -151,8 +145,7 @@ class LEVIN_API Console {
 //     levin::rank_info("read ", files, " files");               // [rank 1] read 12 files
 //     levin::rank_zero_info("best val_loss so far: ", best);    // best val_loss so far: 0.25
 //
-// The parts of a message are put one after another, each as it prints to a std::ostream; tensors do too. Ranks: any subset;
-// none of them communicates. Threading: any thread.
+// The parts of a message, each as it prints to a std::ostream, as tensors do, are put together. Ranks: any. Threading: any.
 
 namespace detail {
 

@@ -9,7 +9,6 @@
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/console/table.h"
 #include "levin/core/console/terminal.h"
 
 namespace levin {
@@ -29,8 +28,7 @@ std::string bar_of(const std::array<std::string_view, N>& symbols, double fracti
   return bar;
 }
 
-// Shortest text that reads back to the same double, in the way people write it: an exponent only for very small or large
-// numbers.
+// Shortest text that reads back to the same double, with an exponent for very small or large numbers only.
 std::string exact_text(double value) {
   const double magnitude = std::abs(value);
   const bool plain = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e16);

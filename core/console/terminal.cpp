@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <initializer_list>
+#include <limits>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 
 namespace levin {
@@ -23,18 +25,6 @@ namespace {
   open_standard_descriptors();
   return true;
 }();
-
-}  // namespace
-
-void open_standard_descriptors() noexcept {
-  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest closed number is the one that is given; those below are open.
-    if (open("/dev/null", O_RDWR) < 0) return;
-  }
-}
-
-namespace {
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -60,20 +50,40 @@ class Utf8Locale {
   locale_t previous_;
 };
 
-struct Character {
-  std::size_t bytes;
-  std::size_t columns;
+struct Extent {
+  std::size_t bytes = 0;
+  std::size_t columns = 0;
 };
 
 // The first character of a text that is not empty.
-Character first_character(std::string_view text) {
+Extent first_character(std::string_view text) {
   const std::size_t bytes = utf8_length(text);
   if (bytes < 2) return {1, 1};
   const int columns = wcwidth(static_cast<wchar_t>(utf8_code_point(text, bytes)));
   return {bytes, columns < 0 ? 1 : static_cast<std::size_t>(columns)};
 }
 
+// The longest beginning that takes at most so many columns.
+Extent beginning_of(std::string_view text, std::size_t columns) {
+  const Utf8Locale locale;
+  Extent beginning;
+  while (beginning.bytes < text.size()) {
+    const Extent next = first_character(text.substr(beginning.bytes));
+    if (next.columns > columns - beginning.columns) break;
+    beginning = {beginning.bytes + next.bytes, beginning.columns + next.columns};
+  }
+  return beginning;
+}
+
 }  // namespace
+
+void open_standard_descriptors() noexcept {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
+    // The lowest closed number is the one that is given; those below are open.
+    if (open("/dev/null", O_RDWR) < 0) return;
+  }
+}
 
 bool is_terminal(int fd) {
   // Open MPI gives each rank a terminal of no size, wherever its own output goes: into a file, perhaps.
@@ -107,35 +117,52 @@ bool write_whole(int fd, std::string_view text) {
 }
 
 bool locale_is_utf8() {
-  std::string locale = environment("LC_ALL");
-  if (locale.empty()) locale = environment("LC_CTYPE");
-  if (locale.empty()) locale = environment("LANG");
+  std::string locale;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (locale.empty()) locale = environment(name);
+  }
   std::transform(locale.begin(), locale.end(), locale.begin(), [](unsigned char c) { return std::toupper(c); });
   return locale.find("UTF-8") != std::string::npos || locale.find("UTF8") != std::string::npos;
 }
 
-std::size_t display_width(std::string_view text) {
-  const Utf8Locale locale;
-  std::size_t width = 0;
-  while (!text.empty()) {
-    const Character character = first_character(text);
-    width += character.columns;
-    text.remove_prefix(character.bytes);
-  }
-  return width;
-}
+std::size_t display_width(std::string_view text) { return beginning_of(text, std::numeric_limits<std::size_t>::max()).columns; }
 
 std::string fit_to_width(std::string_view text, std::size_t width) {
-  const Utf8Locale locale;
-  std::size_t used = 0;
-  std::size_t bytes = 0;
-  while (bytes < text.size()) {
-    const Character character = first_character(text.substr(bytes));
-    if (used + character.columns > width) break;
-    used += character.columns;
-    bytes += character.bytes;
+  return std::string(text.substr(0, beginning_of(text, width).bytes));
+}
+
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return line;
+}
+
+std::string TextTable::str() const {
+  std::vector<std::vector<std::string>> lines = {header};
+  lines.insert(lines.end(), rows.begin(), rows.end());
+  std::vector<std::size_t> widths;
+  for (auto& cells : lines) {
+    widths.resize(std::max(widths.size(), cells.size()));
+    for (std::size_t column = 0; column < cells.size(); ++column) {
+      cells[column] = one_line(cells[column]);
+      widths[column] = std::max(widths[column], display_width(cells[column]));
+    }
   }
-  return std::string(text.substr(0, bytes));
+  std::string text;
+  for (auto& cells : lines) {
+    cells.resize(widths.size());
+    for (std::size_t column = 0; column < cells.size(); ++column) {
+      const std::string padding(widths[column] - display_width(cells[column]), ' ');
+      const bool right = column < align.size() && align[column] == Align::kRight;
+      cells[column] = right ? padding + cells[column] : cells[column] + padding;
+    }
+    std::string line = join(cells, " | ");
+    const std::size_t width = display_width(line);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += text.empty() ? format("{}\n{}", line, std::string(width, '-')) : "\n" + line;
+  }
+  return text;
 }
 
 }  // namespace levin

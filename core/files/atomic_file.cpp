@@ -5,10 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <mutex>
+#include <random>
+#include <regex>
 #include <set>
 #include <string>
 #include <system_error>
@@ -16,15 +20,16 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/core/files/paths.h"
 
 namespace levin {
 namespace {
 
 /// False, with errno set, when they cannot be written.
-bool write_all(int descriptor, std::int64_t offset, std::string_view bytes) {
+bool write_all(const Descriptor& file, std::int64_t offset, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(descriptor, bytes.data(), bytes.size(), offset);
+    const ssize_t written = ::pwrite(file.number(), bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return false;
     offset += written;
@@ -33,28 +38,31 @@ bool write_all(int descriptor, std::int64_t offset, std::string_view bytes) {
   return true;
 }
 
+/// Nothing of that name was there, a link included. None, with errno set, when it cannot be made.
+Descriptor make_anew(const std::filesystem::path& file) {
+  return Descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+}
+
+void remove_abandoned_once(const std::filesystem::path& folder) {
+  static std::mutex mutex;
+  // Never destroyed: files may be written when static objects have gone.
+  static auto& seen = *new std::set<std::pair<dev_t, ino_t>>;
+  struct stat status {};
+  if (stat(folder.c_str(), &status) != 0) return;
+  {
+    const std::lock_guard lock(mutex);
+    if (!seen.emplace(status.st_dev, status.st_ino).second) return;
+  }
+  remove_abandoned(folder);
+}
+
 }  // namespace
 
 OutputFile OutputFile::make(std::filesystem::path path) {
-  OutputFile file(std::move(path), -1);
-  file.descriptor_ = ::open(file.path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file.descriptor_ < 0) file.fail("make");
+  Descriptor made = make_anew(path);
+  OutputFile file(std::move(path), std::move(made));
+  if (!file.descriptor_.is_open()) file.fail("make");
   return file;
-}
-
-OutputFile::OutputFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
-
-OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
 }
 
 void OutputFile::write_at(std::int64_t offset, std::string_view text) {
@@ -62,13 +70,13 @@ void OutputFile::write_at(std::int64_t offset, std::string_view text) {
 }
 
 void OutputFile::resize(std::int64_t size) {
-  if (::ftruncate(descriptor_, size) != 0) fail("resize");
+  if (::ftruncate(descriptor_.number(), size) != 0) fail("resize");
 }
 
 bool OutputFile::is_in_place() const {
   struct stat named {
   }, open{};
-  if (::stat(path_.c_str(), &named) != 0 || ::fstat(descriptor_, &open) != 0) return false;
+  if (::stat(path_.c_str(), &named) != 0 || ::fstat(descriptor_.number(), &open) != 0) return false;
   return named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }
 
@@ -85,26 +93,24 @@ AtomicFile::AtomicFile(std::filesystem::path file, MissingFolder missing) : file
 
 AtomicFile::~AtomicFile() {
   if (!committed_) unlink(temporary_.c_str());
-  if (descriptor_ >= 0) close(descriptor_);
 }
 
 void AtomicFile::make_temporary() {
   while (true) {
     temporary_ = temporary_in(folder_of(file_));
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno == EEXIST) continue;
-    if (descriptor_ < 0) {
+    descriptor_ = make_anew(temporary_);
+    if (!descriptor_.is_open() && errno == EEXIST) continue;
+    if (!descriptor_.is_open()) {
       const int error = errno;
       committed_ = true;  // there is nothing to remove
       fail("write in its folder", error);
     }
     // The lock says that a living process owns the file; the kernel takes it away when that process ends, however it ends. A
     // file system without locks refuses it: then nobody else gets one either, and the file is taken for owned.
-    const bool seen = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const bool seen = flock(descriptor_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat status {};
-    if (!seen && fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
+    if (!seen && fstat(descriptor_.number(), &status) == 0 && status.st_nlink > 0) return;
     // Who looks for abandoned files came between the two calls, and has removed it or is about to.
-    close(descriptor_);
   }
 }
 
@@ -118,28 +124,27 @@ void AtomicFile::write_at(std::int64_t offset, std::string_view bytes) {
 }
 
 // A file system that cannot do it leaves all to commit().
-void AtomicFile::send_to_disk() { (void)::sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE); }
+void AtomicFile::send_to_disk() { (void)::sync_file_range(descriptor_.number(), 0, 0, SYNC_FILE_RANGE_WRITE); }
 
 void AtomicFile::commit(Disk disk) {
-  if (disk == Disk::kWait && fsync(descriptor_) != 0) fail("bring it to disk", errno);
+  if (disk == Disk::kWait && fsync(descriptor_.number()) != 0) fail("bring it to disk", errno);
   // A file system over a network may say only when a descriptor is closed that there was no room: the file's own stays open.
-  const int copy = disk == Disk::kLeaveToKernel ? fcntl(descriptor_, F_DUPFD_CLOEXEC, 0) : -1;
+  const int copy = disk == Disk::kLeaveToKernel ? fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0) : -1;
   if (copy >= 0 && close(copy) != 0) fail("write it", errno);
   if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("give it its name", errno);
   committed_ = is_in_place_ = true;
   if (disk == Disk::kLeaveToKernel) return;
-  const int folder = open(folder_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0 && errno == EACCES) return;  // a folder that may be entered but not read
-  if (folder < 0) fail("open its folder", errno);
-  const int failed = fsync(folder) != 0 ? errno : 0;
-  close(folder);
+  const Descriptor folder(open(folder_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open() && errno == EACCES) return;  // a folder that may be entered but not read
+  if (!folder.is_open()) fail("open its folder", errno);
+  const int failed = fsync(folder.number()) != 0 ? errno : 0;
   // Some file systems have no fsync for folders; the rename itself was atomic all the same.
   if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail("bring its folder to disk", failed);
 }
 
 OutputFile AtomicFile::take() {
-  flock(descriptor_, LOCK_UN);
-  return OutputFile(file_, std::exchange(descriptor_, -1));
+  flock(descriptor_.number(), LOCK_UN);
+  return OutputFile(file_, std::move(descriptor_));
 }
 
 void AtomicFile::fail(const std::string& doing, int error) const {
@@ -166,6 +171,27 @@ void replace_link(const std::filesystem::path& link, const std::filesystem::path
   throw IoError(format("Could not make {} a link to {}: {}.", link, target, std::generic_category().message(failed)));
 }
 
+std::string temporary_host() {
+  constexpr std::size_t kMaxHost = 64;
+  std::string host = host_name().substr(0, kMaxHost);
+  const auto is_other = [](unsigned char character) { return std::isalnum(character) == 0 && character != '-'; };
+  std::replace_if(host.begin(), host.end(), is_other, '_');
+  return host;
+}
+
+// Not derived from the file's own name, which may be as long as a name can be.
+std::filesystem::path temporary_in(const std::filesystem::path& folder) {
+  std::random_device random;
+  return folder / format(".levin-{}-{}-{}.tmp", getpid(), random(), temporary_host());
+}
+
+std::optional<std::string> host_of_temporary(const std::string& name) {
+  // Never destroyed: files may be written when static objects have gone.
+  static const auto& form = *new std::regex(R"(\.levin-\d+-\d+(?:-(.*))?\.tmp)");
+  std::smatch parts;
+  return std::regex_match(name, parts, form) ? std::optional(parts[1].str()) : std::nullopt;
+}
+
 namespace {
 
 bool is_old(const struct stat& file) {
@@ -180,12 +206,10 @@ void remove_if_abandoned(const std::filesystem::path& path, bool made_here) {
   if (S_ISLNK(named.st_mode) && is_old(named)) unlink(path.c_str());
   if (!S_ISREG(named.st_mode) || !(made_here || is_old(named))) return;
   // For writing, since a network file system may keep the lock as one of a range that is written to.
-  const int file = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) return;
+  const Descriptor file(open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat locked {};
-  const bool is_free = flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &locked) == 0;
+  const bool is_free = flock(file.number(), LOCK_EX | LOCK_NB) == 0 && fstat(file.number(), &locked) == 0;
   if (is_free && locked.st_ino == named.st_ino && locked.st_dev == named.st_dev) unlink(path.c_str());
-  close(file);
 }
 
 }  // namespace
@@ -197,19 +221,6 @@ void remove_abandoned(const std::filesystem::path& folder) {
     const auto host = host_of_temporary(entry->path().filename().string());
     if (host) remove_if_abandoned(entry->path(), *host == here);
   }
-}
-
-void remove_abandoned_once(const std::filesystem::path& folder) {
-  static std::mutex mutex;
-  // Never destroyed: files may be written when static objects have gone.
-  static auto& seen = *new std::set<std::pair<dev_t, ino_t>>;
-  struct stat status {};
-  if (stat(folder.c_str(), &status) != 0) return;
-  {
-    const std::lock_guard lock(mutex);
-    if (!seen.emplace(status.st_dev, status.st_ino).second) return;
-  }
-  remove_abandoned(folder);
 }
 
 }  // namespace levin

@@ -2,8 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "levin/core/files/descriptor.h"
 
 namespace levin {
 
@@ -12,11 +16,7 @@ class OutputFile {
  public:
   /// Makes a file and opens it. Throws IoError when anything of that name is there, a link included.
   static OutputFile make(std::filesystem::path path);
-  /// Takes over an open descriptor.
-  OutputFile(std::filesystem::path path, int descriptor);
-  ~OutputFile();
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&& other) noexcept;
+  OutputFile(std::filesystem::path path, Descriptor descriptor) : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
   void write_at(std::int64_t offset, std::string_view text);
   void resize(std::int64_t size);
@@ -27,7 +27,7 @@ class OutputFile {
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 /// Writes a file such that at any instant its name leads to the old file or to the whole new one: the bytes go to a temporary
@@ -52,12 +52,10 @@ class AtomicFile {
   void write(std::string_view bytes);
   /// Writes over bytes that are there. Throws IoError.
   void write_at(std::int64_t offset, std::string_view bytes);
-  /// Has the kernel bring to the disk what was written so far, without waiting for it: of a large file, commit(kWait) then has
-  /// less to wait for.
+  /// Has the kernel bring to the disk what was written so far, without waiting: commit(kWait) then has less to wait for.
   void send_to_disk();
-  /// Puts the new file in the old one's place. kWait: for good, by fsync, rename, and fsync of the folder.
+  /// Puts the new file in the old one's place. Throws IoError. kWait: for good, by fsync, rename, and fsync of the folder.
   /// kLeaveToKernel: at once; a kill leaves the old file or the new one, but a loss of power soon after may leave neither.
-  /// Throws IoError.
   void commit(Disk disk = Disk::kWait);
   /// After commit(): the file, still open.
   OutputFile take();
@@ -68,7 +66,7 @@ class AtomicFile {
 
   std::filesystem::path file_;
   std::filesystem::path temporary_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::int64_t size_ = 0;
   bool committed_ = false;    ///< there is no temporary file, or none any more
   bool is_in_place_ = false;  ///< the new file has the name
@@ -78,12 +76,15 @@ class AtomicFile {
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target);
 
 /// Removes temporary files in `folder` that processes of levin left when they were killed. One goes when it belongs to this
-/// user, no living process holds its lock, and it was made on this machine; or on any machine more than a day ago.
-/// (Whether a lock is seen by other machines depends on the file system: therefore the day.)
-/// Nothing else is touched, and what cannot be removed stays.
+/// user, no living process holds its lock, and it was made on this machine; or on any machine more than a day ago, since not
+/// every file system shows a lock to other machines. What cannot be removed stays. Called: before the first file of a folder.
 void remove_abandoned(const std::filesystem::path& folder);
 
-/// The same, for each folder once in this process: called before the first file is written there.
-void remove_abandoned_once(const std::filesystem::path& folder);
+/// A path in `folder` that no other process or thread chooses: ".levin-PID-RANDOM-HOST.tmp".
+std::filesystem::path temporary_in(const std::filesystem::path& folder);
+/// Of a name as temporary_in() makes it: the host that made it ("" of a version that did not say). Unset for any other name.
+std::optional<std::string> host_of_temporary(const std::string& name);
+/// This machine as temporary_in() writes it.
+std::string temporary_host();
 
 }  // namespace levin

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 namespace levin {
@@ -31,6 +34,13 @@ class Descriptor {
 };
 
 /// Waits for events as poll() has them, whatever signals come meanwhile. False when none has happened by the deadline.
-bool is_ready_by(std::chrono::steady_clock::time_point deadline, int descriptor, short events);
+inline bool is_ready_by(std::chrono::steady_clock::time_point deadline, int descriptor, short events) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0) return false;
+    pollfd entry{descriptor, events, 0};
+    if (poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000))) > 0) return true;
+  }
+}
 
 }  // namespace levin

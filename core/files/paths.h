@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <system_error>
 
@@ -26,16 +25,9 @@ inline std::string working_folder_of(const std::filesystem::path& path) {
   return path.is_absolute() ? "" : " (working folder: " + std::filesystem::current_path(ignored).string() + ")";
 }
 
-/// A path in `folder` that no other process or thread chooses: ".levin-PID-RANDOM-HOST.tmp".
-std::filesystem::path temporary_in(const std::filesystem::path& folder);
-
-/// Of a name as temporary_in() makes it: the host that made it ("" of a version that did not say). Unset for any other name.
-std::optional<std::string> host_of_temporary(const std::string& name);
-
-/// This machine as temporary_in() writes it.
-std::string temporary_host();
-
 /// The folder that a file lies in; "." when its path has none.
-std::filesystem::path folder_of(const std::filesystem::path& file);
+inline std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
 
 }  // namespace levin

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
-#include "levin/core/protocol/metric_row.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace torch::nn {
 class Module;

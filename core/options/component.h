@@ -51,8 +51,7 @@ struct LEVIN_API ClassPathAndArgs {
 };
 /// Splits `Name` or `{class_path: Name, init_args: {…}}`; init_args may be left out. Throws ConfigError on any other shape.
 LEVIN_API ClassPathAndArgs read_class_path(const Value& value, const std::string& expected);
-/// A reference to the schema of a kind of classes; the schema of the whole YAML defines it, with every class that is
-/// registered.
+/// A reference to the schema of a kind of classes, which the schema of the whole YAML defines.
 LEVIN_API Value schema_of_class(const std::string& kind);
 }  // namespace detail
 

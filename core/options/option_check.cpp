@@ -57,24 +57,20 @@ std::optional<std::string> found_file(const fs::path& written, const Mark& mark)
 
 /// A default names a file that need not be there: nobody may read it.
 void resolve_default(Value& value) {
-  if (value.is_list()) {
-    for (Value& element : value.as_list()) resolve_default(element);
-  }
+  if (value.is_list()) std::for_each(value.as_list().begin(), value.as_list().end(), resolve_default);
   if (!value.is_string() || value.as_string().empty()) return;
-  if (const auto found = found_file(OptionType<fs::path>::read(value), value.mark())) {
-    Value path(*found);
-    path.set_mark(value.mark());
-    value = std::move(path);
-  }
+  if (const auto found = found_file(OptionType<fs::path>::read(value), value.mark()))
+    value = Value(*found).with_mark(value.mark());
 }
 
 Value resolve_input_files(const OptionInfo& info, Value value) {
   if (value == info.default_value) {
     resolve_default(value);
-    return value;
+  } else if (value.is_list()) {
+    for (Value& element : value.as_list()) element = resolve_input_file(element);
+  } else if (!value.is_null()) {
+    value = resolve_input_file(value);
   }
-  if (!value.is_list()) return value.is_null() ? value : resolve_input_file(value);
-  for (Value& element : value.as_list()) element = resolve_input_file(element);
   return value;
 }
 
@@ -146,9 +142,7 @@ Value resolve_input_file(const Value& value) {
     const std::string places = join(places_of_file(written, value.mark()), "' and '", &fs::path::native);
     throw ConfigError(value.mark(), format("there is no such file: looked for '{}'", places));
   }
-  Value path(*found);
-  path.set_mark(value.mark());
-  return path;
+  return Value(*found).with_mark(value.mark());
 }
 
 void resolve_defaults(const std::vector<OptionInfo>& options, Value& map) {
@@ -159,10 +153,7 @@ void resolve_defaults(const std::vector<OptionInfo>& options, Value& map) {
 }
 
 void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read) {
-  naming(info.name, [&] {
-    check_value(info, value);
-    read(info.input_file ? resolve_input_files(info, value) : value);
-  });
+  check_option(info, value, [&] { read(info.input_file ? resolve_input_files(info, value) : value); });
 }
 
 void check_option(const OptionInfo& info, const Value& value, const std::function<void()>& check) {
@@ -177,8 +168,7 @@ void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
   ErrorCollector errors;
   std::vector<std::string> names;
   for (const OptionInfo* info : known) names.push_back(info->name);
-  const Value::Map no_entries;
-  for (const auto& [key, value] : map.is_map() ? map.as_map() : no_entries) {
+  for (const auto& [key, value] : map.is_map() ? map.as_map() : Value::Map{}) {
     if (std::find(names.begin(), names.end(), key) != names.end()) continue;
     errors.run([&, &key = key, &value = value] {
       throw ConfigError(value.key_mark(), format("unknown key {}{}", quoted_text(key), did_you_mean(key, names, "keys")));
@@ -193,6 +183,7 @@ void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
 
 namespace {
 
+/// A bound, whole where it is.
 Value number(double bound) {
   const auto whole = static_cast<std::int64_t>(bound);
   return static_cast<double>(whole) == bound ? Value(whole) : Value(bound);

@@ -19,12 +19,10 @@ namespace levin::detail {
 /// read_option() asks for every option; what is used before options are read asks itself.
 void check_text(const Value& value);
 
-/// Where a file is looked for that a value names which stands there, absolute: in the folder of that YAML file, then in the
-/// working folder.
+/// Where a file is looked for that a value names, absolute: in the folder of the value's YAML file, then in the working folder.
 std::vector<std::filesystem::path> places_of_file(const std::filesystem::path& written, const Mark& mark);
 
-/// In a map that is complete, input files which are their options' defaults become absolute where they are there, so that
-/// what is saved names the same files from any folder.
+/// Makes default input files absolute where they are there, so that what is saved names the same files from any folder.
 void resolve_defaults(const std::vector<OptionInfo>& options, Value& map);
 
 }  // namespace levin::detail

@@ -34,6 +34,8 @@ void ErrorCollector::throw_if_any() const {
 
 namespace {
 
+constexpr const char* kDurationPattern = R"(\s*(\d{1,6}):(\d\d):(\d\d):(\d\d(\.\d{1,9})?)\s*)";
+
 // What YAML's tolerance takes away, the message gives back: how the value must be written to be accepted.
 std::string fix_hint(const Value& value, const std::string& expected) {
   const bool wants_int = expected.rfind("int", 0) == 0;
@@ -51,17 +53,9 @@ std::string fix_hint(const Value& value, const std::string& expected) {
 
 namespace detail {
 
-Value schema_of_type(const char* name) {
-  Value schema(Value::Map{});
-  schema["type"] = name;
-  return schema;
-}
+Value schema_of_type(const char* name) { return Value(Value::Map{{"type", name}}); }
 
-Value any_of(Value::List alternatives) {
-  Value schema(Value::Map{});
-  schema["anyOf"] = Value(std::move(alternatives));
-  return schema;
-}
+Value any_of(Value::List alternatives) { return Value(Value::Map{{"anyOf", Value(std::move(alternatives))}}); }
 
 void throw_wrong_type(const Value& value, const std::string& expected) {
   throw ConfigError(value.mark(), format("expected {}, got {}{}", expected, describe(value), fix_hint(value, expected)));
@@ -105,32 +99,18 @@ std::filesystem::path OptionType<std::filesystem::path>::read(const Value& value
   return std::filesystem::path(home) / text.substr(text.size() == 1 ? 1 : 2);
 }
 
-namespace {
-
-constexpr const char* kPattern = R"(\s*(\d{1,6}):(\d\d):(\d\d):(\d\d(\.\d{1,9})?)\s*)";
-constexpr const char* kHowTo = "which is no duration. Write days, hours, minutes and seconds: DD:HH:MM:SS.";
-
-}  // namespace
-
-Duration parse_duration(std::string_view text) {
+Duration OptionType<Duration>::read(const Value& value) {
   // No duration is longer, and std::regex recurses over its input.
   constexpr std::size_t kLongest = 60;
-  static const std::regex pattern(kPattern);
-  std::cmatch part;
-  if (text.size() > kLongest || !std::regex_match(text.data(), text.data() + text.size(), part, pattern)) {
-    throw ConfigError(format("got {}, {}", describe(text), kHowTo));
+  static const std::regex pattern(kDurationPattern);
+  const std::string text = value.is_string() ? value.as_string() : "";
+  std::smatch part;
+  if (text.size() > kLongest || !std::regex_match(text, part, pattern)) {
+    throw ConfigError(value.mark(), format("got {}, which is no duration. Write days, hours, minutes and seconds: DD:HH:MM:SS.",
+                                           describe(value)));
   }
   const auto number = [&](std::size_t index) { return *parse_float(part[index].str()); };
   return Duration(number(1) * 86400 + number(2) * 3600 + number(3) * 60 + number(4));
-}
-
-Duration OptionType<Duration>::read(const Value& value) {
-  if (!value.is_string()) throw ConfigError(value.mark(), format("got {}, {}", describe(value), kHowTo));
-  try {
-    return parse_duration(value.as_string());
-  } catch (const ConfigError& error) {
-    throw ConfigError(value.mark(), error.message());
-  }
 }
 
 Value OptionType<Duration>::write(Duration duration) {
@@ -146,7 +126,7 @@ Value OptionType<Duration>::write(Duration duration) {
 
 Value OptionType<Duration>::schema() {
   Value schema = detail::schema_of_type("string");
-  schema["pattern"] = format("^{}$", kPattern);
+  schema["pattern"] = format("^{}$", kDurationPattern);
   return schema;
 }
 

@@ -159,8 +159,7 @@ LEVIN_API void check_rule(const std::vector<std::string>& options, const Value& 
 /// names it, then as written), and hands it to `read`. What `read` throws gets the option's name. A value equal to the option's
 /// default is always in range. Throws ConfigError with the value's mark.
 LEVIN_API void read_option(const OptionInfo& info, const Value& value, const std::function<void(const Value&)>& read);
-/// The same for a value that was set in C++, but for input files, which need not be there yet. `check` throws what reading
-/// would.
+/// The same for a value set in C++, but for input files, which need not be there yet. `check` throws what reading would.
 LEVIN_API void check_option(const OptionInfo& info, const Value& value, const std::function<void()>& check);
 /// Throws ConfigError when `map` is neither a map nor null, has a key that is not known, or lacks a required one.
 LEVIN_API void check_keys(const std::vector<const OptionInfo*>& known, const Value& map);
@@ -168,8 +167,7 @@ LEVIN_API void check_keys(const std::vector<const OptionInfo*>& known, const Val
 LEVIN_API Value schema_of_type(const char* name);
 /// {"anyOf": alternatives}
 LEVIN_API Value any_of(Value::List alternatives);
-/// The absolute path of an existing file or folder, tried beside the YAML file that `value` stands in and as written.
-/// Throws ConfigError when there is none.
+/// The absolute path of an existing file or folder, tried beside the YAML file of `value` and as written. Else ConfigError.
 LEVIN_API Value resolve_input_file(const Value& value);
 /// Throws ConfigError: "expected <expected>, got <value>".
 [[noreturn]] LEVIN_API void throw_wrong_type(const Value& value, const std::string& expected);
@@ -309,11 +307,9 @@ struct OptionType<std::map<std::string, M>> {
   }
 };
 
-/// A span of time: any of std::chrono's becomes one (`12h`, `std::chrono::minutes(5)`). In YAML "DD:HH:MM:SS", days to seconds.
+/// A span of time: any of std::chrono's (`12h`, `std::chrono::minutes(5)`). In YAML "DD:HH:MM:SS", seconds with decimals or
+/// not.
 using Duration = std::chrono::duration<double>;
-
-/// The duration that `text` writes as "DD:HH:MM:SS"; seconds may have decimals. Throws ConfigError on anything else.
-LEVIN_API Duration parse_duration(std::string_view text);
 
 template <>
 struct LEVIN_API OptionType<Duration> {

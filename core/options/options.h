@@ -16,8 +16,7 @@
 #include "levin/core/options/option_type.h"
 #include "levin/core/options/value.h"
 
-// What the compiler knows of an aggregate's members: how many there are, which, and their names. Options need no declaration by
-// it (OptionList).
+// What the compiler knows of an aggregate's members: how many, which, and their names. By it options need no declaration.
 namespace levin::detail {
 
 inline constexpr std::size_t kMostMembers = 24;
@@ -69,36 +68,30 @@ constexpr auto members_of(const T& object) {
   LEVIN_MEMBERS_(2, m1, m2)
   LEVIN_MEMBERS_(3, m1, m2, m3)
   LEVIN_MEMBERS_(4, m1, m2, m3, m4)
-#define LEVIN_M4_ m1, m2, m3, m4
-  LEVIN_MEMBERS_(5, LEVIN_M4_, m5)
-  LEVIN_MEMBERS_(6, LEVIN_M4_, m5, m6)
-  LEVIN_MEMBERS_(7, LEVIN_M4_, m5, m6, m7)
-  LEVIN_MEMBERS_(8, LEVIN_M4_, m5, m6, m7, m8)
-#define LEVIN_M8_ LEVIN_M4_, m5, m6, m7, m8
+  LEVIN_MEMBERS_(5, m1, m2, m3, m4, m5)
+  LEVIN_MEMBERS_(6, m1, m2, m3, m4, m5, m6)
+  LEVIN_MEMBERS_(7, m1, m2, m3, m4, m5, m6, m7)
+  LEVIN_MEMBERS_(8, m1, m2, m3, m4, m5, m6, m7, m8)
+#define LEVIN_M8_ m1, m2, m3, m4, m5, m6, m7, m8
   LEVIN_MEMBERS_(9, LEVIN_M8_, m9)
   LEVIN_MEMBERS_(10, LEVIN_M8_, m9, m10)
   LEVIN_MEMBERS_(11, LEVIN_M8_, m9, m10, m11)
   LEVIN_MEMBERS_(12, LEVIN_M8_, m9, m10, m11, m12)
-#define LEVIN_M12_ LEVIN_M8_, m9, m10, m11, m12
-  LEVIN_MEMBERS_(13, LEVIN_M12_, m13)
-  LEVIN_MEMBERS_(14, LEVIN_M12_, m13, m14)
-  LEVIN_MEMBERS_(15, LEVIN_M12_, m13, m14, m15)
-  LEVIN_MEMBERS_(16, LEVIN_M12_, m13, m14, m15, m16)
-#define LEVIN_M16_ LEVIN_M12_, m13, m14, m15, m16
+  LEVIN_MEMBERS_(13, LEVIN_M8_, m9, m10, m11, m12, m13)
+  LEVIN_MEMBERS_(14, LEVIN_M8_, m9, m10, m11, m12, m13, m14)
+  LEVIN_MEMBERS_(15, LEVIN_M8_, m9, m10, m11, m12, m13, m14, m15)
+  LEVIN_MEMBERS_(16, LEVIN_M8_, m9, m10, m11, m12, m13, m14, m15, m16)
+#define LEVIN_M16_ LEVIN_M8_, m9, m10, m11, m12, m13, m14, m15, m16
   LEVIN_MEMBERS_(17, LEVIN_M16_, m17)
   LEVIN_MEMBERS_(18, LEVIN_M16_, m17, m18)
   LEVIN_MEMBERS_(19, LEVIN_M16_, m17, m18, m19)
   LEVIN_MEMBERS_(20, LEVIN_M16_, m17, m18, m19, m20)
-#define LEVIN_M20_ LEVIN_M16_, m17, m18, m19, m20
-  LEVIN_MEMBERS_(21, LEVIN_M20_, m21)
-  LEVIN_MEMBERS_(22, LEVIN_M20_, m21, m22)
-  LEVIN_MEMBERS_(23, LEVIN_M20_, m21, m22, m23)
-  LEVIN_MEMBERS_(24, LEVIN_M20_, m21, m22, m23, m24)
-#undef LEVIN_M4_
+  LEVIN_MEMBERS_(21, LEVIN_M16_, m17, m18, m19, m20, m21)
+  LEVIN_MEMBERS_(22, LEVIN_M16_, m17, m18, m19, m20, m21, m22)
+  LEVIN_MEMBERS_(23, LEVIN_M16_, m17, m18, m19, m20, m21, m22, m23)
+  LEVIN_MEMBERS_(24, LEVIN_M16_, m17, m18, m19, m20, m21, m22, m23, m24)
 #undef LEVIN_M8_
-#undef LEVIN_M12_
 #undef LEVIN_M16_
-#undef LEVIN_M20_
 #undef LEVIN_MEMBERS_
   // clang-format on
 }
@@ -253,51 +246,27 @@ class OptionList {
   class Builder {
    public:
     explicit Builder(OptionInfo& info) : info_(info) {}
-    Builder& min(double minimum) {
-      info_.minimum = minimum;
-      return *this;
-    }
-    Builder& max(double maximum) {
-      info_.maximum = maximum;
-      return *this;
-    }
-    /// As min(), but the bound itself is out of range.
-    Builder& above(double bound) {
-      info_.above = bound;
-      return *this;
-    }
-    /// As max(), but the bound itself is out of range.
-    Builder& below(double bound) {
-      info_.below = bound;
-      return *this;
-    }
-    Builder& not_empty() {
-      info_.not_empty = true;
-      return *this;
-    }
-    Builder& choices(std::vector<std::string> names) {
-      info_.choices = std::move(names);
-      return *this;
-    }
+    Builder& min(double minimum) { return set(&OptionInfo::minimum, minimum); }
+    Builder& max(double maximum) { return set(&OptionInfo::maximum, maximum); }
+    /// As min() and max(), but the bound itself is out of range.
+    Builder& above(double bound) { return set(&OptionInfo::above, bound); }
+    Builder& below(double bound) { return set(&OptionInfo::below, bound); }
+    Builder& not_empty() { return set(&OptionInfo::not_empty, true); }
+    Builder& choices(std::vector<std::string> names) { return set(&OptionInfo::choices, std::move(names)); }
     /// The option names a file (or folder) that is read: it must exist. The member becomes its absolute path.
-    Builder& input_file() {
-      info_.input_file = true;
-      return *this;
-    }
+    Builder& input_file() { return set(&OptionInfo::input_file, true); }
     /// In YAML, where the option is not given, it takes the value at another key, as `data.num_classes`: given there, or that
     /// option's default. Where that key leads nowhere, and in C++, it has its own default.
-    Builder& linked_to(std::string key) {
-      info_.linked_to = std::move(key);
-      return *this;
-    }
+    Builder& linked_to(std::string key) { return set(&OptionInfo::linked_to, std::move(key)); }
     /// There is no meaningful default: leaving the option out is an error.
-    Builder& required() {
-      info_.required = true;
-      info_.default_value = Value();
-      return *this;
-    }
+    Builder& required() { return set(&OptionInfo::default_value, Value()).set(&OptionInfo::required, true); }
 
    private:
+    template <class Member>
+    Builder& set(Member OptionInfo::*member, std::type_identity_t<Member> value) {
+      info_.*member = std::move(value);
+      return *this;
+    }
     OptionInfo& info_;
   };
 
@@ -420,9 +389,8 @@ T read_options(const Value& map) {
   return options;
 }
 
-/// Options as they were set in C++, for the constructor of the class that they are for: gives them back when every one of them
-/// could also stand in YAML. Throws ConfigError as read_options() does, with the names of class and option in place of the
-/// file.
+/// Options as they were set in C++, for the constructor of their class: gives them back when every one of them could also stand
+/// in YAML. Throws ConfigError as read_options() does, with the names of class and option in place of the file.
 template <class T>
 T checked(const std::string& class_name, T options) {
   detail::naming(class_name, [&] {

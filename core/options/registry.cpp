@@ -20,6 +20,17 @@ std::vector<std::string>& registration_errors() {
   return errors;
 }
 
+/// "; it is a class of another kind: data" for a name of one of these; "" for any other.
+template <class... Bases>
+std::string kind_among(const std::string& name) {
+  std::string text;
+  const auto look_in = [&](const auto& registry) {
+    if (text.empty() && registry.find(name) != nullptr) text = format("; it is a class of another kind: {}", registry.kind());
+  };
+  (look_in(Registry<Bases>::instance()), ...);
+  return text;
+}
+
 }  // namespace
 
 namespace detail {
@@ -29,11 +40,7 @@ void add_registration_error(std::string message) { registration_errors().push_ba
 std::vector<std::string> take_registration_errors() { return std::exchange(registration_errors(), {}); }
 
 ClassPathAndArgs read_class_path(const Value& value, const std::string& expected) {
-  if (value.is_string()) {
-    Value no_arguments(Value::Map{});
-    no_arguments.set_mark(value.mark());
-    return {value, std::move(no_arguments)};
-  }
+  if (value.is_string()) return {value, Value(Value::Map{}).with_mark(value.mark())};
   if (!value.is_map()) throw_wrong_type(value, expected);
   const std::vector<std::string> keys = {"class_path", "init_args"};
   for (const auto& [key, content] : value.as_map()) {
@@ -50,11 +57,7 @@ ClassPathAndArgs read_class_path(const Value& value, const std::string& expected
   return {*class_path, std::move(arguments)};
 }
 
-Value schema_of_class(const std::string& kind) {
-  Value reference(Value::Map{});
-  reference["$ref"] = "#/$defs/" + kind;
-  return reference;
-}
+Value schema_of_class(const std::string& kind) { return Value(Value::Map{{"$ref", "#/$defs/" + kind}}); }
 
 }  // namespace detail
 
@@ -86,27 +89,6 @@ const typename Registry<Base>::Entry* Registry<Base>::find_entry(std::string_vie
   return fitting == 1 ? found : nullptr;
 }
 
-namespace {
-
-template <class... Bases>
-std::string kind_among(const std::string& name) {
-  std::string kind;
-  const auto look = [&](const ClassInfo* found, const std::string& own) {
-    if (found != nullptr && kind.empty()) kind = own;
-  };
-  (look(Registry<Bases>::instance().find(name), Registry<Bases>::kind()), ...);
-  return kind;
-}
-
-/// "; it is a class of another kind: data" for a name that is none of the kind that was asked for.
-std::string of_another_kind(const std::string& name) {
-  const std::string kind = kind_among<Accelerator, Callback, DataModule, Dataset, Logger, LrSchedulerFactory, Module,
-                                      OptimizerFactory, Profiler, Sampler, Strategy>(name);
-  return kind.empty() ? "" : format("; it is a class of another kind: {}", kind);
-}
-
-}  // namespace
-
 template <class Base>
 const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& class_path) const {
   const std::string& name = class_path.as_string();
@@ -124,7 +106,9 @@ const typename Registry<Base>::Entry& Registry<Base>::entry_of(const Value& clas
                kind(), quoted_text(name), kind()));
   }
   const std::string problem = fitting.empty() ? "unknown " : "ambiguous ";
-  std::string help = fitting.empty() ? of_another_kind(name) : "; it may be " + quoted_list(fitting);
+  std::string help = fitting.empty() ? kind_among<Accelerator, Callback, DataModule, Dataset, Logger, LrSchedulerFactory,
+                                                  Module, OptimizerFactory, Profiler, Sampler, Strategy>(name)
+                                     : "; it may be " + quoted_list(fitting);
   if (help.empty()) help = did_you_mean(last_part(name), known, "known classes");
   throw ConfigError(class_path.mark(), format("{}{} class {}{}", problem, kind(), quoted_text(name), help));
 }

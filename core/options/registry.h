@@ -51,28 +51,19 @@
 #include "levin/core/headers_hash.h"
 namespace levin::detail {
 #if __has_attribute(retain)
-__attribute__((used, retain)) static const char kPluginStamp[] =
-    LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_HEADERS_HASH, LEVIN_STAMPED_TORCH);
-#else
+__attribute__((retain))
+#endif
 __attribute__((used)) static const char kPluginStamp[] =
     LEVIN_STAMP(LEVIN_ABI_VERSION, LEVIN_HEADERS_HASH, LEVIN_STAMPED_TORCH);
-#endif
 }  // namespace levin::detail
 #endif
 
 namespace levin {
 
-class Accelerator;
-class Callback;
-class DataModule;
 class Dataset;
-class Logger;
 class LrSchedulerFactory;
-class Module;
 class OptimizerFactory;
-class Profiler;
 class Sampler;
-class Strategy;
 
 /// What a registry knows of one class, without its base: enough for `levin list`, --help and the JSON Schema.
 struct LEVIN_API ClassInfo {
@@ -85,30 +76,17 @@ struct LEVIN_API ClassInfo {
 
 namespace detail {
 /// What the classes of a registry are called in YAML, help and error messages.
-template <class Base>
-inline constexpr const char* kKindOf = nullptr;
-template <>
-inline constexpr const char* kKindOf<Accelerator> = "accelerator";
-template <>
-inline constexpr const char* kKindOf<Callback> = "callback";
-template <>
-inline constexpr const char* kKindOf<DataModule> = "data";
-template <>
-inline constexpr const char* kKindOf<Dataset> = "dataset";
-template <>
-inline constexpr const char* kKindOf<Logger> = "logger";
-template <>
-inline constexpr const char* kKindOf<LrSchedulerFactory> = "lr_scheduler";
-template <>
-inline constexpr const char* kKindOf<Module> = "model";
-template <>
-inline constexpr const char* kKindOf<OptimizerFactory> = "optimizer";
-template <>
-inline constexpr const char* kKindOf<Profiler> = "profiler";
-template <>
-inline constexpr const char* kKindOf<Sampler> = "sampler";
-template <>
-inline constexpr const char* kKindOf<Strategy> = "strategy";
+constexpr const char* kind_of(const Accelerator*) { return "accelerator"; }
+constexpr const char* kind_of(const Callback*) { return "callback"; }
+constexpr const char* kind_of(const DataModule*) { return "data"; }
+constexpr const char* kind_of(const Dataset*) { return "dataset"; }
+constexpr const char* kind_of(const Logger*) { return "logger"; }
+constexpr const char* kind_of(const LrSchedulerFactory*) { return "lr_scheduler"; }
+constexpr const char* kind_of(const Module*) { return "model"; }
+constexpr const char* kind_of(const OptimizerFactory*) { return "optimizer"; }
+constexpr const char* kind_of(const Profiler*) { return "profiler"; }
+constexpr const char* kind_of(const Sampler*) { return "sampler"; }
+constexpr const char* kind_of(const Strategy*) { return "strategy"; }
 
 /// Keeps the message of a registration that failed while a library was loading, where no exception may pass.
 LEVIN_API void add_registration_error(std::string message);
@@ -129,7 +107,7 @@ class LEVIN_API Registry {
   /// The one registry of this kind.
   static Registry& instance();
   /// "callback", "model", "optimizer", …
-  static std::string kind() { return detail::kKindOf<Base>; }
+  static std::string kind() { return detail::kind_of(static_cast<const Base*>(nullptr)); }
 
   /// Adds Derived. Its options are Derived::Options (see OptionList), passed to its constructor; a class without Options is
   /// default-constructed and takes no init_args. Throws MisuseError when the name is taken.
@@ -162,8 +140,7 @@ class LEVIN_API Registry {
   }
   void add(ClassInfo info, Factory factory);
 
-  /// Makes an instance. Throws ConfigError with the mark of class_path on an unknown name ("did you mean …", and the known
-  /// names), and whatever read_options throws on init_args.
+  /// Makes an instance. Throws ConfigError with the mark of class_path on an unknown name, and as read_options on init_args.
   std::shared_ptr<Base> make(const Value& class_path, const Value& init_args) const;
   /// ClassInfo::complete of the class. Throws as make() does.
   Value complete(const Value& class_path, const Value& init_args) const;

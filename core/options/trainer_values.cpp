@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "levin/core/base/format.h"
+#include "levin/core/base/text.h"
 
 namespace levin {
 
@@ -42,13 +43,8 @@ Devices Devices::parse(const std::string& text) {
   if (text == "auto") return {};
   if (text.find(',') == std::string::npos) return from_count(parse_index(text));
   std::vector<int> indices;
-  std::string_view rest = text;
-  while (true) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
+  for (const std::string& part : split(text, ",")) {
     if (!part.empty()) indices.push_back(parse_index(part));  // "0," is device 0, as in Lightning
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
   }
   return from_indices(std::move(indices));
 }
@@ -56,10 +52,7 @@ Devices Devices::parse(const std::string& text) {
 std::string Devices::str() const {
   if (count_) return std::to_string(*count_);
   if (indices_.empty()) return "auto";
-  std::string text;
-  for (const int index : indices_) text += format("{},", index);
-  if (indices_.size() > 1) text.pop_back();
-  return text;
+  return join(indices_, ",", [](int index) { return std::to_string(index); }) + (indices_.size() == 1 ? "," : "");
 }
 
 Devices OptionType<Devices>::read(const Value& value) {
@@ -80,23 +73,15 @@ Value OptionType<Devices>::write(const Devices& devices) {
 }
 
 Value OptionType<Devices>::schema() {
-  Value all(Value::Map{});
-  all["const"] = -1;
-  Value count = detail::schema_of_type("integer");
-  count["minimum"] = 1;
-  count["maximum"] = std::numeric_limits<int>::max();
-  Value text = detail::schema_of_type("string");
   // A word, a count, or indices with at least one comma.
-  text["pattern"] =
+  constexpr const char* kPattern =
       "^(auto|-1|0*[1-9][0-9]{0,9}|,+[0-9]{1,10}(,+[0-9]{1,10})*,*|[0-9]{1,10}(,+[0-9]{1,10})*,+|"
       "[0-9]{1,10}(,+[0-9]{1,10})+)$";
-  Value index = detail::schema_of_type("integer");
-  index["minimum"] = 0;
-  Value list = detail::schema_of_type("array");
-  list["items"] = std::move(index);
-  list["minItems"] = 1;
-  list["uniqueItems"] = true;
-  return detail::any_of({std::move(all), std::move(count), std::move(text), std::move(list)});
+  const Value index(Value::Map{{"type", "integer"}, {"minimum", 0}});
+  return detail::any_of({Value(Value::Map{{"const", -1}}),
+                         Value(Value::Map{{"type", "integer"}, {"minimum", 1}, {"maximum", std::numeric_limits<int>::max()}}),
+                         Value(Value::Map{{"type", "string"}, {"pattern", kPattern}}),
+                         Value(Value::Map{{"type", "array"}, {"items", index}, {"minItems", 1}, {"uniqueItems", true}})});
 }
 
 std::int64_t Limit::of(std::int64_t total, const std::string& option_name) const {
@@ -126,9 +111,7 @@ Limit OptionType<Limit>::read(const Value& value) {
 
 // JSON has one kind of number, so that 2.0, a share that is refused, passes for 2 here.
 Value OptionType<Limit>::schema() {
-  Value share(Value::Map{});
-  share["maximum"] = 1;
-  Value either = detail::any_of({detail::schema_of_type("integer"), std::move(share)});
+  Value either = detail::any_of({detail::schema_of_type("integer"), Value(Value::Map{{"maximum", 1}})});
   either["type"] = "number";
   either["minimum"] = 0;
   return either;

@@ -60,8 +60,7 @@ class LEVIN_API Limit {
   std::variant<std::int64_t, double> value_;
 };
 
-/// When validation runs in training: after so many batches, after a share of an epoch, or each time that a span of time has
-/// passed since the validation before.
+/// When validation runs in training: after so many batches, a share of an epoch, or a time since the validation before.
 class LEVIN_API CheckInterval {
  public:
   CheckInterval(int batches) : interval_(Limit(batches)) {}

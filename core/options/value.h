@@ -63,6 +63,11 @@ class LEVIN_API Value {
 
   const Mark& mark() const { return mark_; }
   void set_mark(Mark mark) { mark_ = std::move(mark); }
+  /// The value itself, with that mark.
+  Value&& with_mark(Mark mark) && {
+    mark_ = std::move(mark);
+    return std::move(*this);
+  }
   /// The place of the key that this value stands under, for errors about the key; mark() when it is not known.
   Mark key_mark() const;
   void set_key_position(int line, int column);

@@ -52,9 +52,12 @@ std::string too_many_values() { return format("more than {} values", kMaxJsonVal
 /// The values as nlohmann's, which writes them.
 class Writer {
  public:
+  /// `is_plain`: for other programs, without forms and limits.
+  explicit Writer(bool is_plain) : is_plain_(is_plain) {}
+
   ordered_json json_of(const Value& value, std::size_t depth = 0) {
-    if (depth > kMaxJsonDepth) throw IoError(format("values nested deeper than {} levels", kMaxJsonDepth));
-    if (++values_ > kMaxJsonValues) throw IoError(too_many_values());
+    if (!is_plain_ && depth > kMaxJsonDepth) throw IoError(format("values nested deeper than {} levels", kMaxJsonDepth));
+    if (!is_plain_ && ++values_ > kMaxJsonValues) throw IoError(too_many_values());
     if (value.is_bool()) return value.as_bool();
     if (value.is_int()) return value.as_int();
     if (value.is_double()) return json_of_float(value.as_double());
@@ -76,19 +79,21 @@ class Writer {
 
  private:
   static ordered_json form(const char* key, const std::string& text) { return ordered_json::object({{key, text}}); }
-  static ordered_json json_of_text(const std::string& text) {
-    if (is_utf8(text)) return text;
+  ordered_json json_of_text(const std::string& text) const {
+    if (is_plain_ || is_utf8(text)) return text;
     return form(kHexKey, hex(text));
   }
-  static ordered_json json_of_float(double number) {
-    if (std::isfinite(number)) return number;
+  ordered_json json_of_float(double number) const {
+    if (is_plain_ || std::isfinite(number)) return number;
     return form(kFloatKey, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
   }
-  static std::string key_of(const std::string& key) {
+  std::string key_of(const std::string& key) const {
+    if (is_plain_) return key;
     if (!is_utf8(key)) return kHexKeyPrefix + hex(key);
     return key.starts_with('$') ? "$" + key : key;
   }
 
+  const bool is_plain_;
   std::size_t values_ = 0;
 };
 
@@ -196,7 +201,11 @@ class Reader final : public json::json_sax_t {
 
 }  // namespace
 
-std::string to_json(const Value& value) { return Writer().json_of(value).dump(); }
+std::string to_json(const Value& value) { return Writer(/*is_plain=*/false).json_of(value).dump(); }
+
+std::string plain_json(const Value& value) {
+  return Writer(/*is_plain=*/true).json_of(value).dump(2, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace) + "\n";
+}
 
 Value parse_json(std::string_view text, const JsonLimits& limits) {
   Reader reader(limits);

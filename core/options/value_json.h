@@ -11,8 +11,7 @@ namespace levin {
 /// The deepest nesting of lists and maps that is written or read.
 inline constexpr std::size_t kMaxJsonDepth = 200;
 
-/// The most values, lists and maps included, that are written or read: each takes some 100 bytes of memory, but may be 2 bytes
-/// of text.
+/// The most values, lists and maps included, that are written or read: each takes some 100 bytes, but may be 2 bytes of text.
 inline constexpr std::size_t kMaxJsonValues = 2'000'000;
 
 /// What a text may hold.
@@ -27,9 +26,11 @@ struct JsonLimits {
 /// Throws IoError when the tree is deeper than kMaxJsonDepth or has more than kMaxJsonValues.
 std::string to_json(const Value& value);
 
-/// Reads what to_json() wrote, or any other JSON. Throws IoError, saying at which byte, on text that is not JSON, a key that
-/// occurs twice in a map, an integer of more than 64 bits, an unknown '$' form, more than kMaxJsonValues, or what is beyond
-/// `limits`.
+/// Writes it indented, for other programs: without forms of its own, so that what JSON lacks is null or replaced.
+std::string plain_json(const Value& value);
+
+/// Reads what to_json() wrote, or any other JSON. Throws IoError on text that is not JSON, a key that occurs twice in a map, an
+/// integer of more than 64 bits, an unknown '$' form, more than kMaxJsonValues, or what is beyond `limits`.
 Value parse_json(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace levin

@@ -6,7 +6,7 @@
 
 #include "levin/core/base/hook.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/metric_row.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace levin {
 

@@ -56,21 +56,17 @@ const Exchanged& BoundaryExchange::meet(const Boundary& boundary, Hook hook, con
 
 void BoundaryExchange::settle() {
   failure_ = nullptr;
+  const auto for_each_due = [&](const auto& visit) {
+    for (const DueMetric& due : exchanged_.metrics) visit(*due.entry, due.level);
+    for (MetricEntry* entry : table_.new_entries()) {
+      for (const Level level : {Level::kStep, Level::kEpoch}) visit(*entry, level);
+    }
+  };
   try {
     DeferredValues values;
-    for (const DueMetric& due : exchanged_.metrics)
-      values.add(due.level == Level::kStep ? due.entry->deferred_step : due.entry->deferred_epoch);
-    for (const MetricEntry* entry : table_.new_entries()) {
-      values.add(entry->deferred_step);
-      values.add(entry->deferred_epoch);
-    }
+    for_each_due([&](const MetricEntry& entry, Level level) { values.add(entry.deferred(level)); });
     values.read();
-    for (const DueMetric& due : exchanged_.metrics)
-      due.level == Level::kStep ? due.entry->settle_step() : due.entry->settle_epoch(due.entry->options.reduce);
-    for (MetricEntry* entry : table_.new_entries()) {
-      entry->settle_step();
-      entry->settle_epoch(entry->options.reduce);
-    }
+    for_each_due([](MetricEntry& entry, Level level) { entry.settle(level, entry.options.reduce); });
   } catch (const std::exception& error) {
     failure_ = std::current_exception();
     failure_text_ = error.what();
@@ -187,16 +183,6 @@ std::string rank_list(const std::vector<int>& ranks) {
 
 std::string rank_prefix(std::int64_t rank) { return format("rank_{}_", rank); }
 
-namespace {
-
-std::string what_counts(const MetricEntry& entry, Level level, int first_rank) {
-  const bool reduced = level == Level::kStep ? entry.options.step_is_reduced() : entry.options.epoch_is_reduced();
-  if (!reduced) return format("its value is rank {}'s", first_rank);
-  return format("its value is the {} over the ranks that logged it", reduce_name(entry.options.reduce));
-}
-
-}  // namespace
-
 std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const Slot> by_rank,
                           std::span<const std::int64_t> batches) {
   if (entry.options.rank_zero_only) return {};
@@ -212,17 +198,14 @@ std::string missing_ranks(const MetricEntry& entry, Level level, std::span<const
   }
   if (with.empty() || without.empty()) return {};
   if (with.size() == 1 && std::string_view(entry.name).starts_with(rank_prefix(with.front()))) return {};
-  return format("log(\"{}\") in {} ({}) ran on {} and not on {}: {}", entry.plain_name, hook_name(entry.hook), entry.site,
-                rank_list(with), rank_list(without), what_counts(entry, level, with.front()));
+  const std::string value = entry.options.is_reduced(level)
+                                ? format("the {} over the ranks that logged it", reduce_name(entry.options.reduce))
+                                : format("rank {}'s", with.front());
+  return format("log(\"{}\") in {} ({}) ran on {} and not on {}: its value is {}", entry.plain_name, hook_name(entry.hook),
+                entry.site, rank_list(with), rank_list(without), value);
 }
 
 namespace {
-
-// Rows are written where a step or an epoch ends, and never of a sanity check.
-bool has_rows(const Boundary& boundary) {
-  const bool ends = boundary.kind == BoundaryKind::kTrainStep || boundary.kind == BoundaryKind::kEpochEnd;
-  return ends && boundary.stage != Stage::kSanityCheck;
-}
 
 constexpr std::size_t kToldOneByOne = 8;  // keys at a boundary
 constexpr std::size_t kToldInARun = 50;   // warnings
@@ -267,66 +250,34 @@ void check_coverage(const Boundary& boundary, const Exchanged& exchanged, const 
   }
   if (names.size() > told.size()) told = {summary_of(boundary, names, told.front())};
   if (policy.strict_logging && !told.empty()) {
-    std::string errors;
-    for (const std::string& text : told) errors += "\n  " + text;
-    throw MisuseError("strict_logging: not every rank logged the same metrics until " + describe(boundary) + ":" + errors +
-                      "\nLog them on every rank, or pass .rank_zero_only = true.");
+    throw MisuseError(
+        format("strict_logging: not every rank logged the same metrics until {}:\n  {}\nLog them on every rank, or "
+               "pass .rank_zero_only = true.",
+               describe(boundary), join(told, "\n  ")));
   }
   if (policy.warn) warn_of(told, policy);
 }
 
-/// One metric at one boundary.
-class MetricResult {
- public:
-  MetricResult(MetricEntry& entry, Level level, std::span<const Slot> by_rank)
-      : entry_(entry), level_(level), by_rank_(by_rank) {}
-
-  bool is_logged() const { return std::any_of(by_rank_.begin(), by_rank_.end(), std::mem_fn(&Slot::present)); }
-  bool is_logged_by(std::size_t rank) const { return by_rank_[rank].present(); }
-  bool is_local() const { return !is_reduced() && !entry_.options.rank_zero_only; }
-
-  double own_value(std::size_t rank) const {
-    return level_ == Level::kStep ? by_rank_[rank].value : epoch_value(by_rank_[rank], entry_.options.reduce);
-  }
-  /// What counts for all: the reduced value; of a local one, the lowest rank's that logged it.
-  double decided_value() const {
-    if (is_reduced()) {
-      return level_ == Level::kStep ? reduce_step(by_rank_, entry_.options.reduce)
-                                    : reduce_epoch(by_rank_, entry_.options.reduce);
-    }
-    std::size_t rank = 0;
-    while (!is_logged_by(rank)) ++rank;
-    return own_value(rank);
-  }
-  const std::string& row_name() const { return entry_.name_of(level_); }
-
- private:
-  bool is_reduced() const {
-    return level_ == Level::kStep ? entry_.options.step_is_reduced() : entry_.options.epoch_is_reduced();
-  }
-
-  const MetricEntry& entry_;
-  const Level level_;
-  const std::span<const Slot> by_rank_;
-};
-
-void update_views(MetricViews& views, MetricEntry& entry, Level level, const MetricResult& result, std::size_t rank) {
-  const double decided = result.decided_value();
-  views.decide(entry, level, decided);
-  if (result.is_local() && !result.is_logged_by(rank)) return;
-  views.show(entry, level, result.is_local() ? result.own_value(rank) : decided);
+double own_value(const Slot& slot, Level level, Reduce reduce) {
+  return level == Level::kStep ? slot.value : epoch_value(slot, reduce);
 }
 
-void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, const MetricResult& result, std::size_t rank,
-                 std::size_t ranks) {
-  const std::string& name = result.row_name();
-  outcome.logger_row[name] = result.decided_value();
-  if (result.is_logged_by(rank)) outcome.local_row[name] = result.own_value(rank);
-  for (std::size_t other = 0; other < ranks; ++other) {
-    if (!result.is_logged_by(other)) continue;
-    outcome.rank_rows[other][name] = result.own_value(other);
-    if (entry.options.per_rank)
-      outcome.logger_row[rank_prefix(static_cast<std::int64_t>(other)) + name] = result.own_value(other);
+/// What counts for all: the reduced value; of a local one, the lowest rank's that logged it.
+double decided_value(std::span<const Slot> by_rank, Level level, const MetricOptions& options) {
+  if (options.is_reduced(level))
+    return level == Level::kStep ? reduce_step(by_rank, options.reduce) : reduce_epoch(by_rank, options.reduce);
+  return own_value(*std::find_if(by_rank.begin(), by_rank.end(), std::mem_fn(&Slot::present)), level, options.reduce);
+}
+
+void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, Level level, std::span<const Slot> by_rank,
+                 double decided) {
+  const std::string& name = entry.name_of(level);
+  outcome.logger_row[name] = decided;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (!by_rank[rank].present()) continue;
+    const double value = own_value(by_rank[rank], level, entry.options.reduce);
+    outcome.rank_rows[rank][name] = value;
+    if (entry.options.per_rank) outcome.logger_row[rank_prefix(static_cast<std::int64_t>(rank)) + name] = value;
   }
 }
 
@@ -334,10 +285,10 @@ void add_to_rows(BoundaryOutcome& outcome, const MetricEntry& entry, const Metri
 
 BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, int rank, const BoundaryPolicy& policy,
                          MetricViews& views) {
-  const bool rows = has_rows(boundary);
-  if (exchanged.ranks() > 1 && (boundary.kind == BoundaryKind::kTrainStep || boundary.kind == BoundaryKind::kEpochEnd)) {
-    check_coverage(boundary, exchanged, policy);
-  }
+  const bool ends = boundary.kind == BoundaryKind::kTrainStep || boundary.kind == BoundaryKind::kEpochEnd;
+  // Of a sanity check no row is written.
+  const bool rows = ends && boundary.stage != Stage::kSanityCheck;
+  if (exchanged.ranks() > 1 && ends) check_coverage(boundary, exchanged, policy);
 
   BoundaryOutcome outcome;
   for (const FrameHeader& header : exchanged.headers) {
@@ -353,14 +304,19 @@ BoundaryOutcome conclude(const Boundary& boundary, const Exchanged& exchanged, i
     for (std::size_t index = 0; index < exchanged.metrics.size(); ++index) {
       if (exchanged.metrics[index].level != level) continue;
       MetricEntry& entry = *exchanged.metrics[index].entry;
-      const MetricResult result(entry, level, exchanged.slots_of(index));
-      if (!result.is_logged()) continue;
-      update_views(views, entry, level, result, own_rank);
-      if (rows && level == level_of(boundary.kind) && entry.options.logger) {
-        add_to_rows(outcome, entry, result, own_rank, exchanged.ranks());
-      }
+      const std::span<const Slot> by_rank = exchanged.slots_of(index);
+      if (std::none_of(by_rank.begin(), by_rank.end(), std::mem_fn(&Slot::present))) continue;
+      const double decided = decided_value(by_rank, level, entry.options);
+      views.decide(entry, level, decided);
+      const bool is_local = !entry.options.is_reduced(level) && !entry.options.rank_zero_only;
+      if (!is_local) views.show(entry, level, decided);
+      if (is_local && by_rank[own_rank].present())
+        views.show(entry, level, own_value(by_rank[own_rank], level, entry.options.reduce));
+      if (rows && level == level_of(boundary.kind) && entry.options.logger)
+        add_to_rows(outcome, entry, level, by_rank, decided);
     }
   }
+  outcome.local_row = outcome.rank_rows[own_rank];
   return outcome;
 }
 

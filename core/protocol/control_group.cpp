@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/error.h"
@@ -14,27 +15,10 @@ namespace levin {
 
 namespace {
 
-bool are_alike(const std::vector<GroupCall>& calls, bool (*alike)(const GroupCall&, const GroupCall&)) {
-  return std::all_of(calls.begin(), calls.end(), [&](const GroupCall& call) { return alike(call, calls.front()); });
-}
-
-bool same_what(const GroupCall& left, const GroupCall& right) { return left.what == right.what; }
-bool same_operation(const GroupCall& left, const GroupCall& right) {
-  return left.operation == right.operation && (left.operation != GroupOperation::kBroadcast || left.root == right.root);
-}
-bool same_size(const GroupCall& left, const GroupCall& right) {
-  return left.operation != GroupOperation::kAllGather || left.bytes == right.bytes;
-}
-
 std::string operation_text(const GroupCall& call) {
-  switch (call.operation) {
-    case GroupOperation::kAllGather:
-      return "all_gather";
-    case GroupOperation::kGather:
-      return "gather";
-    case GroupOperation::kBroadcast:
-      return format("broadcast from rank {}", call.root);
-  }
+  if (call.operation == GroupOperation::kAllGather) return "all_gather";
+  if (call.operation == GroupOperation::kGather) return "gather";
+  if (call.operation == GroupOperation::kBroadcast) return format("broadcast from rank {}", call.root);
   return "an unknown call";  // another program's number
 }
 
@@ -54,9 +38,7 @@ void ControlGroup::check_root(int root, const char* what) const {
 }
 
 void SingleProcessGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const char* what) {
-  if (all.size() != mine.size()) {
-    throw MisuseError(format("all_gather '{}' of one rank needs room for {} bytes, and got {}", what, mine.size(), all.size()));
-  }
+  check_sizes(mine, all, what);
   std::copy(mine.begin(), mine.end(), all.begin());
 }
 
@@ -70,9 +52,16 @@ std::string SingleProcessGroup::broadcast(std::string_view mine, int root, std::
 }
 
 std::string describe_different_calls(const std::vector<GroupCall>& by_rank, int first_rank) {
-  const bool whats = !are_alike(by_rank, same_what);
-  const bool operations = !are_alike(by_rank, same_operation);
-  const bool sizes = !are_alike(by_rank, same_size);
+  const auto differ_in = [&](const auto& what_of) {
+    return std::any_of(by_rank.begin(), by_rank.end(),
+                       [&](const GroupCall& call) { return what_of(call) != what_of(by_rank.front()); });
+  };
+  const bool whats = differ_in([](const GroupCall& call) { return call.what; });
+  const bool operations = differ_in([](const GroupCall& call) {
+    return std::pair(call.operation, call.operation == GroupOperation::kBroadcast ? call.root : 0);
+  });
+  const bool sizes = differ_in(
+      [](const GroupCall& call) { return call.operation == GroupOperation::kAllGather ? call.bytes : std::uint64_t{0}; });
   if (!whats && !operations && !sizes) return "";
   std::string text = "ranks met in different calls:";
   int rank = first_rank;
@@ -119,11 +108,9 @@ std::vector<Votes> GatheredVoteChannel::read(std::int64_t sequence) {
 
 namespace {
 constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
-constexpr std::uint64_t kStop = 1;
-constexpr std::uint64_t kEndEpoch = 2;
-constexpr std::uint64_t kHasNext = 4;
-constexpr std::uint64_t kParametersChanged = 8;
-constexpr std::uint64_t kLossIsBad = 16;
+/// The votes that are a bit each, from the lowest.
+constexpr std::array kFlags = {&Votes::stop, &Votes::end_epoch, &Votes::has_next, &Votes::parameters_changed,
+                               &Votes::loss_is_bad};
 constexpr int kSignalShift = 8;
 constexpr int kGradientWeightShift = 16;
 constexpr int kAccumulateShift = 47;
@@ -134,11 +121,7 @@ Votes merge(const std::vector<Votes>& votes) {
   merged.has_next = false;
   if (!votes.empty()) merged.accumulate_grad_batches = votes.front().accumulate_grad_batches;
   for (const Votes& vote : votes) {
-    merged.stop |= vote.stop;
-    merged.end_epoch |= vote.end_epoch;
-    merged.has_next |= vote.has_next;
-    merged.parameters_changed |= vote.parameters_changed;
-    merged.loss_is_bad |= vote.loss_is_bad;
+    for (bool Votes::*const flag : kFlags) merged.*flag |= vote.*flag;
     if (merged.signal == 0) merged.signal = vote.signal;
     if (__builtin_add_overflow(merged.gradient_weight, vote.gradient_weight, &merged.gradient_weight)) {
       merged.gradient_weight = std::numeric_limits<std::int32_t>::max();
@@ -149,11 +132,7 @@ Votes merge(const std::vector<Votes>& votes) {
 
 std::uint64_t pack(const Votes& votes) {
   std::uint64_t word = kPresent;
-  if (votes.stop) word |= kStop;
-  if (votes.end_epoch) word |= kEndEpoch;
-  if (votes.has_next) word |= kHasNext;
-  if (votes.parameters_changed) word |= kParametersChanged;
-  if (votes.loss_is_bad) word |= kLossIsBad;
+  for (std::size_t bit = 0; bit < kFlags.size(); ++bit) word |= std::uint64_t{votes.*kFlags[bit]} << bit;
   word |= (static_cast<std::uint64_t>(votes.signal) & 0x7f) << kSignalShift;
   word |= (static_cast<std::uint64_t>(votes.gradient_weight) & 0x7fffffff) << kGradientWeightShift;
   word |= static_cast<std::uint64_t>(std::min(votes.accumulate_grad_batches, 0xffff)) << kAccumulateShift;
@@ -162,11 +141,7 @@ std::uint64_t pack(const Votes& votes) {
 
 Votes unpack_votes(std::uint64_t word) {
   Votes votes;
-  votes.stop = (word & kStop) != 0;
-  votes.end_epoch = (word & kEndEpoch) != 0;
-  votes.has_next = (word & kHasNext) != 0;
-  votes.parameters_changed = (word & kParametersChanged) != 0;
-  votes.loss_is_bad = (word & kLossIsBad) != 0;
+  for (std::size_t bit = 0; bit < kFlags.size(); ++bit) votes.*kFlags[bit] = (word >> bit & 1) != 0;
   votes.signal = static_cast<std::int32_t>((word >> kSignalShift) & 0x7f);
   votes.gradient_weight = static_cast<std::int32_t>((word >> kGradientWeightShift) & 0x7fffffff);
   votes.accumulate_grad_batches = static_cast<std::int32_t>((word >> kAccumulateShift) & 0xffff);
@@ -175,24 +150,19 @@ Votes unpack_votes(std::uint64_t word) {
 
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
+std::optional<std::string> next_line(std::istream& text) {
+  std::string line;
+  return std::getline(text, line) ? std::optional(line) : std::nullopt;
 }
 
 std::optional<RankDifference> difference(const std::string& first_text, const std::string& other_text, int rank) {
-  const std::vector<std::string> first = lines_of(first_text);
-  const std::vector<std::string> other = lines_of(other_text);
-  const auto line_of = [](const std::vector<std::string>& lines, std::size_t index) {
-    return index < lines.size() ? lines[index] : "nothing more";
-  };
-  for (std::size_t index = 0; index < std::max(first.size(), other.size()); ++index) {
-    if (index < std::min(first.size(), other.size()) && first[index] == other[index]) continue;
-    return RankDifference{rank, index + 1, line_of(first, index), line_of(other, index)};
+  std::istringstream first(first_text), other(other_text);
+  for (std::size_t line = 1;; ++line) {
+    const auto of_first = next_line(first), of_other = next_line(other);
+    if (!of_first && !of_other) return std::nullopt;
+    if (of_first == of_other) continue;
+    return RankDifference{rank, line, of_first.value_or("nothing more"), of_other.value_or("nothing more")};
   }
-  return std::nullopt;
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ namespace levin {
 /// Ranks: all, in the same order of calls. Ranks that come to different calls, or to all_gather with different numbers of
 /// bytes, are a mistake: an implementation must not mix their bytes, and throws DesyncError on every rank, naming the call of
 /// each. It throws DesyncError, too, when a rank is gone or does not come within the group's time limit. `what` says in that
-/// error, and in the table of a stalled run, which meeting this is.
-/// Threading: called by one thread of a rank at a time.
+/// error, and in the table of a stalled run, which meeting this is. Threading: one thread of a rank at a time.
 class LEVIN_API ControlGroup {
  public:
   virtual ~ControlGroup();
@@ -31,8 +30,7 @@ class LEVIN_API ControlGroup {
   /// Contributes `mine`, of any length, and waits for everyone's. Rank 0 gets the parts of all in the order of ranks, the
   /// others get nothing. A rank that comes with more than `longest` bytes is a DesyncError on every rank.
   virtual std::vector<std::string> gather(std::string_view mine, std::uint64_t longest, const char* what) = 0;
-  /// What rank `root` has, of any length, on every rank; what others bring does not matter. Waits for all. More than `longest`
-  /// bytes are a DesyncError on every rank.
+  /// What rank `root` has, on every rank; what others bring does not matter. Waits for all. More than `longest`: as gather().
   virtual std::string broadcast(std::string_view mine, int root, std::uint64_t longest, const char* what) = 0;
 
  protected:
@@ -63,11 +61,9 @@ struct LEVIN_API GroupCall {
   std::int32_t root = 0;    ///< of a broadcast
   bool operator==(const GroupCall&) const = default;
 };
-/// Empty when all ranks are in the same call. Else, for a DesyncError, which each is in; with operations or sizes where nothing
-/// else differs. `first_rank`: whose call comes first.
+/// Empty when all ranks are in the same call. Else which each is in, for a DesyncError. `first_rank`: whose call comes first.
 LEVIN_API std::string describe_different_calls(const std::vector<GroupCall>& by_rank, int first_rank = 0);
-/// Empty unless a rank announces more than `longest` bytes in the gather or broadcast in which all are. Else, for a
-/// DesyncError, which does.
+/// Empty unless a rank announces more than `longest` bytes in the gather or broadcast in which all are. Else which does.
 LEVIN_API std::string describe_too_long(const std::vector<GroupCall>& by_rank, std::uint64_t longest, int first_rank = 0);
 
 /// What one rank asks of all, or tells them, at a step or a boundary. Merged, a vote of any rank is everyone's.
@@ -126,8 +122,7 @@ class LEVIN_API GatheredVoteChannel final : public VoteChannel {
   PublishedVotes mine_;
 };
 
-/// One call in which all ranks meet. It cannot be made without the reason for which every rank comes to it: a rank that does
-/// not would leave the others waiting.
+/// One call in which all ranks meet, with the reason for which every rank comes to it: one that does not lets all others wait.
 class LEVIN_API Meeting {
  public:
   /// `what`: "opening a logger". `every_rank`: completes "every rank comes here, since …". Both stand in the table of a stalled
@@ -160,8 +155,7 @@ class LEVIN_API RankExchange {
 
   explicit RankExchange(ControlGroup& group) : group_(group) {}
 
-  /// One text of any bytes from each rank, in the order of ranks, on every rank. Two exchanges. A rank that announces more than
-  /// `longest` bytes is an error on all.
+  /// A text of any bytes from each rank, by rank, on every rank. Two exchanges. More than `longest` bytes are an error on all.
   std::vector<std::string> gather_text(const std::string& mine, const Meeting& meeting, std::uint64_t longest = kLongestText);
   /// The same for what only rank 0 needs, as the writer of a file does: on other ranks no text at all. One exchange.
   std::vector<std::string> gather_text_to_rank_zero(const std::string& mine, const Meeting& meeting,

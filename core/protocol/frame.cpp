@@ -1,7 +1,9 @@
 #include "levin/core/protocol/frame.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -9,7 +11,6 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/protocol/boundary_exchange.h"
-#include "levin/core/protocol/metric_table.h"
 
 namespace levin::detail {
 
@@ -34,8 +35,14 @@ std::string_view name_of(BoundaryKind kind) {
 
 /// Bytes that a rank did not write as a header may name what is not there, and claim any size.
 bool can_be(const FrameHeader& header) {
-  return !name_of(header.kind).empty() && stage_name(header.stage) != "unknown" && header.hook < Hook::kCount &&
-         header.failed <= 1 && header.new_metrics_bytes <= kMostNewMetricsBytes;
+  return header.magic == FrameHeader::kMagic && header.version == FrameHeader::kVersion && !name_of(header.kind).empty() &&
+         stage_name(header.stage) != "unknown" && header.hook < Hook::kCount && header.failed <= 1 &&
+         header.new_metrics_bytes <= kMostNewMetricsBytes;
+}
+
+/// What has to be the same on all ranks.
+auto place_of(const FrameHeader& header) {
+  return std::tuple(header.kind, header.stage, header.epoch, header.step, header.sequence, header.agreed_hash, header.slots);
 }
 
 std::string position_of(const FrameHeader& header, const FrameHeader& first) {
@@ -67,17 +74,13 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
   std::vector<std::pair<std::string, std::vector<int>>> positions;  // each with its ranks, in the order of ranks
   const FrameHeader& first = headers.front();
   for (const FrameHeader& header : headers) {
-    same = same && can_be(header) && header.magic == FrameHeader::kMagic && header.version == FrameHeader::kVersion &&
-           header.kind == first.kind && header.stage == first.stage && header.epoch == first.epoch &&
-           header.step == first.step && header.sequence == first.sequence && header.agreed_hash == first.agreed_hash &&
-           header.slots == first.slots;
+    same = same && can_be(header) && place_of(header) == place_of(first);
   }
   if (same) return;
 
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
     const std::string position = position_of(headers[rank], first);
-    auto place = positions.begin();
-    while (place != positions.end() && place->first != position) ++place;
+    auto place = std::find_if(positions.begin(), positions.end(), [&](const auto& known) { return known.first == position; });
     if (place == positions.end()) place = positions.insert(place, {position, {}});
     place->second.push_back(static_cast<int>(rank));
   }
@@ -92,11 +95,7 @@ void require_same_boundary(const std::vector<FrameHeader>& headers) {
   throw DesyncError(text);
 }
 
-namespace {
-
 constexpr const char* kDamaged = "the description of metrics arrived damaged: do all ranks run the same build of levin?";
-
-}  // namespace
 
 std::vector<std::byte> pack(const NewMetrics& new_metrics) {
   std::vector<std::byte> bytes;

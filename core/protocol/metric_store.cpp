@@ -116,24 +116,11 @@ void check_name(const MetricKey& key, CallSite where) {
   }
 }
 
-/// The epoch values of two ranks as one.
-Slot joined(Reduce reduce, const Slot& one, const Slot& other) {
-  if (!one.present() || !other.present()) return one.present() ? one : other;
-  return {detail::combine(reduce, one.value, other.value), one.weight + other.weight};
-}
-
 /// The step values of two ranks as one.
 Slot joined_step(Reduce reduce, const Slot& one, const Slot& other) {
   if (!one.present() || !other.present()) return one.present() ? one : other;
   const std::array<Slot, 2> both = {one, other};
   return {detail::reduce_step(both, reduce), one.weight + other.weight};
-}
-
-[[noreturn]] void level_error(const MetricKey& key, const MetricOptions& options, CallSite where) {
-  if (!options.on_step && !options.on_epoch) {
-    misuse(key.hook, key.name, where, "on_step and on_epoch are both false, so that the value would go nowhere");
-  }
-  misuse(key.hook, key.name, where, "this hook runs once an epoch: on_step must be false and on_epoch true");
 }
 
 }  // namespace
@@ -163,7 +150,9 @@ struct MetricStore::State {
   double weight_of(const LogOptions& log_options, const MetricEntry& entry, CallSite where);
   bool counts_here(const MetricEntry& entry) const { return group.rank() == 0 || !entry.options.rank_zero_only; }
   /// `deferred`: the value itself, where it is still on a device.
-  void set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred = nullptr);
+  void log(Hook hook, std::string_view name, double value, std::shared_ptr<DeferredValue> deferred,
+           const LogOptions& log_options, CallSite where);
+  void set_step(MetricEntry& entry, const Slot& slot, std::shared_ptr<DeferredValue> deferred);
   /// Called: before an entry changes.
   void keep_marked(MetricEntry& entry);
   /// Called: after a boundary, when what it carries has been exchanged.
@@ -239,9 +228,10 @@ MetricEntry& MetricStore::State::entry_of(Hook hook, std::string_view name, cons
     key.dataloader_idx = static_cast<std::int32_t>(now().batch.dataloader_idx);
   }
   const MetricOptions resolved = detail::resolve(log_options, policy);
-  if (policy.epoch_only ? resolved.on_step || !resolved.on_epoch : !resolved.on_step && !resolved.on_epoch) {
-    level_error(key, resolved, where);
-  }
+  if (!resolved.on_step && !resolved.on_epoch)
+    misuse(hook, name, where, "on_step and on_epoch are both false, so that the value would go nowhere");
+  if (policy.epoch_only && (resolved.on_step || !resolved.on_epoch))
+    misuse(hook, name, where, "this hook runs once an epoch: on_step must be false and on_epoch true");
   MetricEntry* entry = table.find(key);
   if (entry == nullptr) {
     check_name(key, where);
@@ -274,36 +264,34 @@ void MetricStore::State::set_step(MetricEntry& entry, const Slot& slot, std::sha
   entry.step_is_new = entry.step_is_unshared = true;
   entry.step_batch = counts(entry.group).run;
   // No boundary lies between the batches of an evaluation, so that its step values stay this rank's own.
-  const bool is_reduced = entry.group == MetricGroup::kTrain && entry.options.step_is_reduced();
+  const bool is_reduced = entry.group == MetricGroup::kTrain && entry.options.is_reduced(Level::kStep);
   if (group.size() == 1 || !is_reduced) views.show(entry, Level::kStep, slot.value, entry.deferred_step);
 }
 
+void MetricStore::State::log(Hook hook, std::string_view name, double value, std::shared_ptr<DeferredValue> deferred,
+                             const LogOptions& log_options, CallSite where) {
+  MetricEntry& entry = entry_of(hook, name, log_options, where);
+  const double weight = weight_of(log_options, entry, where);
+  if (!counts_here(entry)) return;
+  keep_marked(entry);
+  const Reduce reduce = entry.options.reduce;
+  if (entry.options.on_epoch) {
+    // Of a deferred value the weight is known here and now; the value follows when it is read.
+    entry.epoch.accumulate(reduce, deferred ? detail::identity(reduce) : value, weight);
+    if (deferred && (reduce != Reduce::kMean || weight > 0))
+      entry.deferred_epoch = deferred->added_to(entry.deferred_epoch, reduce, weight);
+  }
+  if (!entry.options.on_step) return;
+  if (deferred) deferred->keep();
+  set_step(entry, {value, weight}, std::move(deferred));
+}
+
 void MetricStore::log(std::string_view name, double value, const LogOptions& options, CallSite where) {
-  MetricEntry& entry = state_->entry_of(hook_, name, options, where);
-  const double weight = state_->weight_of(options, entry, where);
-  if (!state_->counts_here(entry)) return;
-  state_->keep_marked(entry);
-  if (entry.options.on_step) state_->set_step(entry, {value, weight});
-  if (entry.options.on_epoch) entry.epoch.accumulate(entry.options.reduce, value, weight);
+  state_->log(hook_, name, value, nullptr, options, where);
 }
 
 void MetricStore::log(std::string_view name, std::shared_ptr<DeferredValue> value, const LogOptions& options, CallSite where) {
-  MetricEntry& entry = state_->entry_of(hook_, name, options, where);
-  const double weight = state_->weight_of(options, entry, where);
-  if (!state_->counts_here(entry)) return;
-  state_->keep_marked(entry);
-  const Reduce reduce = entry.options.reduce;
-  if (entry.options.on_epoch) {
-    // The weight is known here and now; the value follows when it is read.
-    entry.epoch.accumulate(reduce, detail::identity(reduce), weight);
-    if (reduce != Reduce::kMean || weight > 0) {
-      entry.deferred_epoch = value->added_to(entry.deferred_epoch, reduce, weight);
-    }
-  }
-  if (entry.options.on_step) {
-    value->keep();
-    state_->set_step(entry, {0, weight}, std::move(value));
-  }
+  state_->log(hook_, name, 0, std::move(value), options, where);
 }
 
 BoundaryOutcome MetricStore::meet(const Boundary& boundary, const Votes& votes, const BoundaryPayload& payload) {
@@ -344,7 +332,7 @@ MetricMap MetricStore::local_step_row() const {
   }
   deferred.read();
   for (MetricEntry* entry : entries) {
-    entry->settle_step();
+    entry->settle(Level::kStep, entry->options.reduce);
     row[entry->step_name] = entry->step.value;
   }
   return row;
@@ -369,8 +357,7 @@ MetricSnapshot MetricStore::save(MetricMoment moment) {
   for (MetricEntry& entry : state_->table.entries()) {
     MetricRecord& record = record_of(entry);
     if (entry.group != MetricGroup::kTrain || (!record.epoch.present() && !record.step.present())) continue;
-    record.settle_step();
-    record.settle_epoch(entry.options.reduce);
+    for (const Level level : {Level::kStep, Level::kEpoch}) record.settle(level, entry.options.reduce);
     snapshot.training.push_back(
         {{entry.hook, entry.dataloader_idx, entry.name, entry.options, entry.site, record.step, record.epoch},
          record.step_is_new,
@@ -398,7 +385,7 @@ void MetricStore::State::restore(const SavedMetric& saved) {
   MetricEntry* entry = table.find(key);
   if (entry == nullptr) entry = &table.add(key, metric.options, metric.site, group.rank());
   if (!(entry->options == metric.options)) return;
-  entry->epoch = joined(metric.options.reduce, entry->epoch, metric.epoch);
+  entry->epoch = detail::joined(metric.options.reduce, entry->epoch, metric.epoch);
   entry->step = joined_step(metric.options.reduce, entry->step, metric.step);
   entry->step_is_new |= saved.step_is_new;
   entry->step_is_unshared |= saved.step_is_unshared;

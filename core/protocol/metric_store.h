@@ -13,9 +13,8 @@
 #include "levin/core/protocol/boundary.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/frame.h"
-#include "levin/core/protocol/log_options.h"
-#include "levin/core/protocol/metric_row.h"
 #include "levin/core/protocol/metric_table.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace levin {
 
@@ -29,8 +28,7 @@ struct MetricMaps {
 
 namespace detail {
 
-/// The maps that users read. Values are written when they become known, so reading is pure, and free but for values that are
-/// still on a device: it waits for those.
+/// The maps that users read. Values are written when they become known: reading is pure, but waits for those on a device.
 class MetricViews {
  public:
   /// A value of a step or an epoch, as this rank may show it; the plain name of a forked key follows whichever was shown last.
@@ -88,8 +86,7 @@ struct BatchScope {
 /// All metrics of a run: what log() records, what ranks agree on at boundaries, and what users read.
 ///
 /// log() and every reader touch this rank's memory only. Communication happens in meet() alone, which every rank calls at the
-/// same boundaries; it costs one all_gather when no rank has a key that the group has not agreed on yet, and two otherwise
-/// (plus two of a second, larger size). Threading: one thread.
+/// same boundaries: one all_gather when the group has agreed on all keys, else two. Threading: one thread.
 class MetricStore {
  public:
   struct Options {
@@ -121,8 +118,7 @@ class MetricStore {
 
   /// Remembers, for kMark, what has been recorded until here: the start of something that a resumed run does again.
   void mark();
-  /// What this rank has recorded of training, for a checkpoint, and the maps as they are now. Waits for values that are still
-  /// on a device.
+  /// What this rank has recorded of training, for a checkpoint, and the maps as they are now. Waits for values on a device.
   MetricSnapshot save(MetricMoment moment);
   /// Puts a snapshot back, in place of all that has been recorded of training and shown: `by_rank` is what this rank, or
   /// several in place of which this one goes on, had. The maps are the first one's. A key whose options are others now starts
@@ -139,8 +135,7 @@ class MetricStore {
   /// payloads always. Throws DesyncError when ranks met in different boundaries.
   BoundaryOutcome meet(const Boundary& boundary, const Votes& votes, const BoundaryPayload& payload = {});
 
-  /// The views of Lightning. Pure: reading them never communicates, on any rank, at any time. Waits for those values that are
-  /// still on a device.
+  /// The views of Lightning. Pure: reading them never communicates, on any rank, at any time. Waits for values on a device.
   const MetricMaps& maps() const;
   const MetricMap& callback_metrics() const { return maps().callback; }
   const MetricMap& logged_metrics() const { return maps().logged; }

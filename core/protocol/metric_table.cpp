@@ -44,6 +44,11 @@ void Slot::accumulate(Reduce reduce, double new_value, double new_weight) {
   weight += new_weight;
 }
 
+Slot joined(Reduce reduce, const Slot& one, const Slot& other) {
+  if (!one.present() || !other.present()) return one.present() ? one : other;
+  return {combine(reduce, one.value, other.value), one.weight + other.weight};
+}
+
 double epoch_value(const Slot& slot, Reduce reduce) {
   if (reduce != Reduce::kMean) return slot.value;
   return slot.weight > 0 ? slot.value / slot.weight : std::numeric_limits<double>::quiet_NaN();
@@ -51,15 +56,7 @@ double epoch_value(const Slot& slot, Reduce reduce) {
 
 double reduce_epoch(std::span<const Slot> by_rank, Reduce reduce) {
   Slot total;
-  for (const Slot& slot : by_rank) {
-    if (!slot.present()) continue;
-    if (!total.present()) {
-      total = slot;
-    } else {
-      total.value = combine(reduce, total.value, slot.value);
-      total.weight += slot.weight;
-    }
-  }
+  for (const Slot& slot : by_rank) total = joined(reduce, total, slot);
   return epoch_value(total, reduce);
 }
 
@@ -101,16 +98,12 @@ std::size_t MetricKeyHash::operator()(const MetricKey& key) const {
   return std::hash<std::string_view>()(key.name) ^ place * 0x9e3779b97f4a7c15ull;
 }
 
-void MetricRecord::settle_step() {
-  if (!deferred_step) return;
-  step.value = deferred_step->read();
-  deferred_step.reset();
-}
-
-void MetricRecord::settle_epoch(Reduce reduce) {
-  if (!deferred_epoch) return;
-  epoch.value = combine(reduce, epoch.value, deferred_epoch->read());
-  deferred_epoch.reset();
+void MetricRecord::settle(Level level, Reduce reduce) {
+  auto& deferred = level == Level::kStep ? deferred_step : deferred_epoch;
+  if (!deferred) return;
+  if (level == Level::kStep) step.value = deferred->read();
+  if (level == Level::kEpoch) epoch.value = combine(reduce, epoch.value, deferred->read());
+  deferred.reset();
 }
 
 MetricEntry::MetricEntry(const MetricKey& key, const MetricOptions& its_options, std::string its_site, int its_site_rank)
@@ -141,26 +134,22 @@ MetricEntry& MetricTable::add(const MetricKey& key, const MetricOptions& options
 
 void MetricTable::agree(MetricEntry& entry) {
   entry.agreed = true;
-  const auto group = static_cast<std::size_t>(entry.group);
-  for (const auto& [logged, level] : {std::pair(entry.options.on_step, 0), std::pair(entry.options.on_epoch, 1)}) {
-    if (logged) layouts_[2 * group + static_cast<std::size_t>(level)].push_back(&entry);
-  }
+  auto& [of_steps, of_epochs] = layouts_[static_cast<std::size_t>(entry.group)];
+  if (entry.options.on_step) of_steps.push_back(&entry);
+  if (entry.options.on_epoch) of_epochs.push_back(&entry);
   std::size_t epoch_slots = 0;
-  for (std::size_t other = 0; other < kMetricGroups; ++other) {
-    epoch_slots = std::max(epoch_slots, layouts_[2 * other + 1].size());
-  }
+  for (const auto& layout : layouts_) epoch_slots = std::max(epoch_slots, layout[1].size());
   // Doubling: the size of frames changes seldom, and buffers with it.
   while (frame_slots_ < layout(MetricGroup::kTrain, Level::kStep).size() + epoch_slots) frame_slots_ *= 2;
-  const std::uint16_t bits = entry.options.pack();
   agreed_hash_.add_number(entry.hook);
   agreed_hash_.add({entry.plain_name.c_str(), entry.plain_name.size() + 1});
-  agreed_hash_.add_number(bits);
+  agreed_hash_.add_number(entry.options.pack());
 }
 
 const std::vector<MetricEntry*>& MetricTable::layout(MetricGroup group, Level level) const {
   static const std::vector<MetricEntry*> kNothing;
   if (group == MetricGroup::kCount || level == Level::kNone) return kNothing;
-  return layouts_[2 * static_cast<std::size_t>(group) + (level == Level::kEpoch ? 1 : 0)];
+  return layouts_[static_cast<std::size_t>(group)][level == Level::kEpoch ? 1 : 0];
 }
 
 void MetricTable::due_at(const Boundary& boundary, std::vector<DueMetric>& due) const {

@@ -15,12 +15,11 @@
 #include "levin/core/base/byte_reader.h"
 #include "levin/core/base/hook.h"
 #include "levin/core/protocol/boundary.h"
-#include "levin/core/protocol/log_options.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace levin {
 
-/// A value that is still on its way, such as one on a GPU. It is added up where it is, and read at a boundary, or when somebody
-/// looks at it.
+/// A value on its way, such as one on a GPU: added up where it is, and read at a boundary, or when somebody looks at it.
 class DeferredValue {
  public:
   virtual ~DeferredValue() = default;
@@ -53,6 +52,9 @@ class DeferredValues {
 
 namespace detail {
 
+/// What a boundary is about: values of a step or of an epoch, which may become a row.
+enum class Level : std::uint8_t { kNone, kStep, kEpoch };
+
 /// What sync_dist says: nothing, true or false.
 enum class SyncDist : std::uint8_t { kByLevel, kAlways, kNever };
 
@@ -70,8 +72,9 @@ struct MetricOptions {
   bool operator==(const MetricOptions&) const = default;
   /// Logged both ways, and therefore under two names.
   bool forked() const { return on_step && on_epoch; }
-  bool step_is_reduced() const { return sync == SyncDist::kAlways && !rank_zero_only; }
-  bool epoch_is_reduced() const { return sync != SyncDist::kNever && !rank_zero_only; }
+  bool is_reduced(Level level) const {
+    return !rank_zero_only && (sync == SyncDist::kAlways || (sync == SyncDist::kByLevel && level == Level::kEpoch));
+  }
   /// "on_step=true, on_epoch=false, reduce=mean": the two levels and the reduction, and whatever is not the default.
   std::string str() const;
 
@@ -110,11 +113,12 @@ struct Slot {
 double identity(Reduce reduce);
 /// Two totals as one. NaN wins in min and max: on whichever rank it arose, it must show.
 double combine(Reduce reduce, double left, double right);
+/// The epoch values of two ranks as one; one that is not present leaves the other as it is.
+Slot joined(Reduce reduce, const Slot& one, const Slot& other);
 
 /// One rank's own value of an epoch. NaN for a mean whose weights sum to 0. The slot is present.
 double epoch_value(const Slot& slot, Reduce reduce);
-/// One value from those slots, one a rank, that are present; at least one is. Added up in the order of ranks, so that every
-/// rank gets the same bits.
+/// One value from those slots, one a rank, that are present. Added up in the order of ranks: every rank gets the same bits.
 double reduce_epoch(std::span<const Slot> by_rank, Reduce reduce);
 double reduce_step(std::span<const Slot> by_rank, Reduce reduce);
 
@@ -125,11 +129,8 @@ MetricGroup group_of(Hook hook);
 /// kCount for predicting, which logs nothing.
 MetricGroup group_of(Stage stage);
 
-/// What a boundary is about: values of a step or of an epoch, which may become a row.
-enum class Level : std::uint8_t { kNone, kStep, kEpoch };
 Level level_of(BoundaryKind kind);
-/// Whether a boundary carries the step values of training that are newer than the last one that did: wherever something may be
-/// decided on them.
+/// Whether a boundary carries step values of training that are newer than the last one: where something is decided on them.
 bool carries_steps(BoundaryKind kind);
 
 /// Under what a metric is kept. The same name in two hooks is two metrics.
@@ -160,9 +161,11 @@ struct MetricRecord {
   std::shared_ptr<DeferredValue> deferred_step;   ///< takes the place of step.value
   std::shared_ptr<DeferredValue> deferred_epoch;  ///< still to be taken into epoch.value
 
-  /// Takes what is deferred into the slots, `reduce`d, and waits for it where nobody has read it before.
-  void settle_step();
-  void settle_epoch(Reduce reduce);
+  const std::shared_ptr<DeferredValue>& deferred(Level level) const {
+    return level == Level::kStep ? deferred_step : deferred_epoch;
+  }
+  /// Takes what is deferred of a step or an epoch into its slot, and waits for it where nobody has read it before.
+  void settle(Level level, Reduce reduce);
 };
 
 /// One metric: its identity, what this rank has recorded of it, and whether the ranks have agreed on it.
@@ -238,7 +241,7 @@ class MetricTable {
   std::deque<MetricEntry> entries_;
   std::unordered_map<MetricKey, MetricEntry*, MetricKeyHash> by_key_;
   std::vector<MetricEntry*> new_entries_;
-  std::array<std::vector<MetricEntry*>, 2 * kMetricGroups> layouts_;
+  std::array<std::array<std::vector<MetricEntry*>, 2>, kMetricGroups> layouts_;  ///< by group; of steps, and of epochs
   std::size_t frame_slots_ = 16;
   Fnv1aHash agreed_hash_;
 };

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 
 namespace levin {
@@ -24,8 +25,7 @@ bool is_reserved(std::string_view text) {
   return std::find(kReservedWords.begin(), kReservedWords.end(), lower) != kReservedWords.end();
 }
 
-// True for text that every reader takes for a string without quotes. Narrower than the grammar on purpose: names, paths and
-// dotted class paths stay bare, anything doubtful is quoted.
+// True for text that every reader takes for a string without quotes: names, paths and class paths, and nothing doubtful.
 bool is_plain(std::string_view text) {
   if (text.empty() || text.back() == ' ' || is_reserved(text)) return false;
   const bool starts_like_a_name = is_letter(text[0]) || text[0] == '_' || text[0] == '/';
@@ -65,58 +65,75 @@ std::string yaml_float(double value) {
   return text;
 }
 
-void emit_string(YAML::Emitter& emitter, const std::string& text) {
-  if (is_plain(text)) {
-    emitter << text;
-    return;
-  }
+std::string string_text(const std::string& text) {
+  if (is_plain(text)) return text;
+  YAML::Emitter emitter;
   const Writable way = writable(text);
+  if (way == Writable::kEscaped) emitter << YAML::EscapeNonAscii;
   if (way == Writable::kNever) {
     emitter << YAML::Binary(reinterpret_cast<const unsigned char*>(text.data()), text.size());
-    return;
+  } else {
+    emitter << YAML::DoubleQuoted << text;
   }
-  if (way == Writable::kEscaped) emitter << YAML::EscapeNonAscii;
-  emitter << YAML::DoubleQuoted << text;
+  return std::string(emitter.c_str(), emitter.size());
 }
 
-void emit(YAML::Emitter& emitter, const Value& value);
+/// Writes the blocks, in which yaml-cpp's emitter would put comments at the left margin.
+class Writer {
+ public:
+  explicit Writer(const CommentOf& comment_of) : comment_of_(comment_of) {}
 
-void emit_map(YAML::Emitter& emitter, const Value::Map& map) {
-  if (map.empty()) emitter << YAML::Flow;
-  emitter << YAML::BeginMap;
-  for (const auto& [key, element] : map) {
-    if (key.size() > kLongestSimpleKey) emitter << YAML::LongKey;
-    emitter << YAML::Key;
-    emit_string(emitter, key);
-    emitter << YAML::Value;
-    emit(emitter, element);
+  std::string document(const Value& value) {
+    if (value.size() == 0) return scalar_text(value) + "\n";
+    children(value, 0, /*goes_on=*/false);
+    return std::move(text_);
   }
-  emitter << YAML::EndMap;
-}
 
-void emit_list(YAML::Emitter& emitter, const Value::List& list) {
-  if (list.empty()) emitter << YAML::Flow;
-  emitter << YAML::BeginSeq;
-  for (const Value& element : list) emit(emitter, element);
-  emitter << YAML::EndSeq;
-}
+ private:
+  /// `goes_on`: the first child continues the line that a "- " has begun.
+  void children(const Value& value, std::size_t indent, bool goes_on) {
+    const bool in_map = value.is_map();
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const Value& child = in_map ? value.as_map()[i].second : value.as_list()[i];
+      path_.push_back(in_map ? value.as_map()[i].first : std::to_string(i));
+      if (i > 0 || !goes_on) begin_line(indent);
+      text_ += in_map ? key_text(path_.back(), indent) : "-";
+      text_ += child.size() == 0 ? format(" {}\n", scalar_text(child)) : in_map ? "\n" : " ";
+      children(child, indent + 2, /*goes_on=*/!in_map);
+      path_.pop_back();
+    }
+  }
 
-void emit(YAML::Emitter& emitter, const Value& value) {
-  if (value.is_null()) emitter << YAML::LowerNull << YAML::Null;
-  if (value.is_bool()) emitter << value.as_bool();
-  if (value.is_int()) emitter << value.as_int();
-  if (value.is_double()) emitter << yaml_float(value.as_double());
-  if (value.is_string()) emit_string(emitter, value.as_string());
-  if (value.is_list()) emit_list(emitter, value.as_list());
-  if (value.is_map()) emit_map(emitter, value.as_map());
-}
+  void begin_line(std::size_t indent) {
+    const std::string blanks(indent, ' ');
+    for (const std::string& line : split(comment_of_ ? comment_of_(path_) : "", "\n")) {
+      if (!line.empty()) text_ += format("{}# {}\n", blanks, line);
+    }
+    text_ += blanks;
+  }
+
+  /// YAML readers look no further than some hundred characters for the colon: a longer key is written with "? ".
+  static std::string key_text(const std::string& key, std::size_t indent) {
+    constexpr std::size_t kLongestSimpleKey = 128;
+    if (key.size() <= kLongestSimpleKey) return string_text(key) + ":";
+    return format("? {}\n{}:", string_text(key), std::string(indent, ' '));
+  }
+
+  const CommentOf& comment_of_;
+  YamlPath path_;
+  std::string text_;
+};
 
 }  // namespace
 
-std::string to_yaml(const Value& value) {
-  YAML::Emitter emitter;
-  emit(emitter, value);
-  return std::string(emitter.c_str(), emitter.size()) + "\n";
+std::string to_yaml(const Value& value, const CommentOf& comment_of) { return Writer(comment_of).document(value); }
+
+std::string scalar_text(const Value& value) {
+  if (value.is_bool()) return value.as_bool() ? "true" : "false";
+  if (value.is_int()) return std::to_string(value.as_int());
+  if (value.is_double()) return yaml_float(value.as_double());
+  if (value.is_string()) return string_text(value.as_string());
+  return value.is_null() ? "null" : value.is_list() ? "[]" : "{}";
 }
 
 }  // namespace levin

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "levin/core/base/format.h"
-#include "levin/core/console/table.h"
+#include "levin/core/console/terminal.h"
 #include "levin/strategies/failure/status_board.h"
 
 namespace levin {

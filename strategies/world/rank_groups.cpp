@@ -17,7 +17,7 @@
 #include "levin/core/console/console.h"
 #include "levin/core/protocol/boundary_exchange.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/log_options.h"
+#include "levin/core/protocol/metrics.h"
 #include "levin/strategies/failure/status_board.h"
 #include "levin/strategies/launch/cluster_environment.h"
 #include "levin/strategies/world/process_world.h"

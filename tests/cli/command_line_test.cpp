@@ -1,5 +1,5 @@
 // What a command line is read as, and what its overrides make of a configuration.
-#include "levin/cli/subcommands.h"
+#include "levin/cli/command_line.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

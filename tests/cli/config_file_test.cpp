@@ -5,6 +5,7 @@
 
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/base/error.h"
+#include "levin/core/yaml/to_yaml.h"
 #include "support/file_text.h"
 #include "support/temporary_folder.h"
 
@@ -70,7 +71,7 @@ TEST_CASE("a folder that cannot be written to is an error that says so") {
 
 TEST_CASE("comments stand above their keys, with the same indent") {
   const Value value = read("a: 1\nb:\n  c: [x, {d: 1.0, e: {f: null}}, []]\n  g: {}\n");
-  CHECK(annotated_yaml(value, path_as_comment) ==
+  CHECK(to_yaml(value, path_as_comment) ==
         "# a\n"
         "a: 1\n"
         "# b\n"
@@ -94,9 +95,9 @@ TEST_CASE("comments stand above their keys, with the same indent") {
 TEST_CASE("annotated text reads back equal, whatever the comments hold") {
   const Value value = read("{a: [[1, [2]], [[{k: 'no'}]]], '~': '# x', e: 1e-5, s: \"line\\nbreak: [\"}");
   const auto comment = [](const YamlPath&) { return std::string("key: [ value\n- second line: {\n\n"); };
-  CHECK(read(annotated_yaml(value, comment)) == value);
+  CHECK(read(to_yaml(value, comment)) == value);
   const auto none = [](const YamlPath&) { return std::string(); };
-  CHECK(read(annotated_yaml(value, none)) == value);
-  CHECK(annotated_yaml(Value(Value::Map{}), none) == "{}\n");
-  CHECK(annotated_yaml(Value("x"), none) == "x\n");
+  CHECK(read(to_yaml(value, none)) == value);
+  CHECK(to_yaml(Value(Value::Map{}), none) == "{}\n");
+  CHECK(to_yaml(Value("x"), none) == "x\n");
 }

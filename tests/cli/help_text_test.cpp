@@ -4,6 +4,7 @@
 
 #include "cli/fake_classes.h"
 #include "levin/cli/yaml_reader.h"
+#include "levin/core/options/value_json.h"
 
 using namespace levin;
 using namespace levin::cli;
@@ -73,5 +74,5 @@ TEST_CASE("the JSON Schema describes sections, classes and their arguments") {
   CHECK(rules[0].at("if").at("properties").at("class_path").at("pattern") == Value("^(.*[.:])?(FakeDeepNet)$"));
   const Value& arguments = rules[0].at("then").at("properties").at("init_args").at("anyOf").as_list().at(0);
   CHECK(arguments.at("properties").at("depth").at("anyOf").as_list().at(0).at("maximum") == Value(50));
-  CHECK_THAT(json_text(schema), Catch::StartsWith("{\n  \"$schema\": "));
+  CHECK_THAT(plain_json(schema), Catch::StartsWith("{\n  \"$schema\": "));
 }

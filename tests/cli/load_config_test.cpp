@@ -1,5 +1,3 @@
-#include "levin/cli/load_config.h"
-
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -71,7 +69,7 @@ TEST_CASE("a whole configuration is read, with overrides and several files") {
   CHECK(config.model.init_args().at("lr") == Value(0.5));
   CHECK(config.model.init_args().at("hidden") == Value(64));
   CHECK(config.trainer.callbacks.at(0).init_args().at("patience") == Value(4));
-  CHECK(config.optimizer.optimizer.class_path() == Value("FakeSgd"));
+  CHECK(config.optimizer.component.class_path() == Value("FakeSgd"));
   CHECK(config.lr_scheduler.settings.interval == Interval::kStep);
 }
 
@@ -155,9 +153,9 @@ TEST_CASE("parameter groups are read, written and read again") {
       std::string(kRun) +
       "optimizer: {class_path: FakeSgd, groups: [{parameters: [bias, norm], lr: 0.1}, {parameters: ['^head'], hidden: 2}]}\n");
   const RunConfig config = fixture.load();
-  REQUIRE(config.optimizer.groups.groups.size() == 2);
-  CHECK(config.optimizer.groups.groups[0].parameters.at(1).text() == "norm");
-  CHECK(config.optimizer.groups.groups[0].options == Value(Value::Map{{"lr", Value(0.1)}}));
+  REQUIRE(config.optimizer.settings.groups.size() == 2);
+  CHECK(config.optimizer.settings.groups[0].parameters.at(1).text() == "norm");
+  CHECK(config.optimizer.settings.groups[0].options == Value(Value::Map{{"lr", Value(0.1)}}));
   const Value complete = write_options(config);
   CHECK(complete.at("optimizer").at("init_args").at("lr") == Value(1e-3));
   CHECK(write_options(read_options<RunConfig>(complete)) == complete);

@@ -6,10 +6,9 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/same_value.h"
 #include "levin/cli/command_line.h"
-#include "levin/cli/config_file.h"
 #include "levin/cli/config_merge.h"
 #include "levin/cli/help_text.h"
-#include "levin/cli/load_config.h"
+#include "levin/cli/config_file.h"
 #include "levin/cli/references.h"
 #include "levin/cli/run_config.h"
 #include "levin/cli/source_text.h"
@@ -66,7 +65,7 @@ void check_reads_back(const Value& complete, bool with_comments) {
   if (levin::fuzz::same(last, complete)) return;
   last = complete;
   const Value meant = escaped(complete);
-  const std::string text = with_comments ? annotated_yaml(meant, config_comments(meant)) : levin::to_yaml(meant);
+  const std::string text = levin::to_yaml(meant, with_comments ? config_comments(meant) : nullptr);
   try {
     const Value read = read_yaml(SourceText("saved.yaml", text));
     FUZZ_CHECK(levin::fuzz::same(interpolated(read, read), complete), text);

@@ -3,7 +3,6 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/same_value.h"
-#include "levin/cli/config_file.h"
 #include "levin/cli/yaml_reader.h"
 #include "levin/core/options/value_json.h"
 #include "levin/core/yaml/to_yaml.h"
@@ -50,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Bytes bytes(levin::fuzz::text_of(data, size));
   const Value value = make_value(bytes, kDeepestYaml);
   check_yaml(value, levin::to_yaml(value));
-  check_yaml(value, levin::cli::annotated_yaml(value, [](const auto&) { return std::string("a comment\nof two lines"); }));
+  check_yaml(value, levin::to_yaml(value, [](const auto&) { return std::string("a comment\nof two lines"); }));
   try {
     const std::string json = levin::to_json(value);
     FUZZ_CHECK(levin::fuzz::same(levin::parse_json(json), value), json);

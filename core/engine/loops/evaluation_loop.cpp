@@ -10,7 +10,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
-#include "levin/core/console/table.h"
+#include "levin/core/console/terminal.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/loops/training_data.h"
 #include "levin/core/engine/parts/progress.h"

@@ -18,7 +18,7 @@
 #include "levin/core/engine/step/optimization.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/log_options.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace levin {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "levin/core/base/error.h"
-#include "levin/core/protocol/metric_row.h"
+#include "levin/core/protocol/metrics.h"
 
 using namespace levin;
 using Names = std::vector<std::string>;

@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "core/console/pseudo_terminal.h"
-#include "levin/core/console/table.h"
 
 using namespace levin;
 using namespace levin::test;

@@ -121,7 +121,7 @@ void validation_inside_epoch(Scenario& scenario) {
   TrainerOptions options = scenario.options();
   const bool by_time = scenario.text(1) != "2";
   if (by_time) {
-    options.val_check_interval = levin::parse_duration(scenario.text(1));
+    options.val_check_interval = levin::OptionType<levin::Duration>::read(scenario.text(1));
   } else {
     options.val_check_interval = 2;
   }

@@ -194,7 +194,7 @@ class Oracle {
     own.step = {sample};
     own.is_unshared = true;
     const Agreed metric{key, options, "", false};
-    const bool reduced = metric.group() == MetricGroup::kTrain && options.step_is_reduced();
+    const bool reduced = metric.group() == MetricGroup::kTrain && options.is_reduced(detail::Level::kStep);
     if (!reduced) show(state, metric, sample.value, true);
   }
 
@@ -380,7 +380,7 @@ class Oracle {
       all.insert(all.end(), mine.begin(), mine.end());
     }
     if (first < 0) return;
-    const bool reduced = step ? options.step_is_reduced() : options.epoch_is_reduced();
+    const bool reduced = options.is_reduced(step ? detail::Level::kStep : detail::Level::kEpoch);
     const auto value_of = [&](int rank) {
       const auto& mine = samples(rank, metric, boundary, step);
       return step ? mine.front().value : reduce(mine, options.reduce);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "levin/core/protocol/boundary.h"
-#include "levin/core/protocol/log_options.h"
+#include "levin/core/protocol/metrics.h"
 
 namespace levin::testing {
 

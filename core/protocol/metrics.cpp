@@ -1,8 +1,7 @@
-#include "levin/core/protocol/metric_row.h"
+#include "levin/core/protocol/metrics.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -18,6 +17,17 @@ std::string line_of(const nlohmann::ordered_json& json) {
 }
 
 }  // namespace
+
+const char* reduce_name(Reduce reduce) {
+  constexpr std::array<const char*, kReductions> kNames = {"mean", "sum", "min", "max"};
+  const auto index = static_cast<std::size_t>(reduce);
+  return index < kNames.size() ? kNames[index] : "unknown";
+}
+
+std::string CallSite::str() const {
+  const std::string_view path = file;
+  return path.empty() ? "an unknown place" : format("{}:{}", path.substr(path.find_last_of("/\\") + 1), line);
+}
 
 std::string to_json(const MetricRow& row, const std::vector<MetricMap>& by_rank) {
   nlohmann::ordered_json json;
