@@ -1,66 +1,207 @@
+#include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adagrad.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/ParallelGuard.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <initializer_list>
 #include <memory>
-#include <tuple>
+#include <optional>
+#include <string>
+#include <utility>
 
+#include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/optimizers/optimizer_factory.h"
-#include "levin/optim/fused_step.h"
 #include "levin/optim/optimizers.h"
 
 // LibTorch's optimizers: their fused steps, and how YAML makes them.
 namespace levin {
 
-template <class Base, class BaseOptions>
-FusedOptimizer<Base, BaseOptions>::FusedOptimizer(std::vector<at::Tensor> parameters, BaseOptions options, bool fused)
-    : FusedOptimizer(std::vector<torch::optim::OptimizerParamGroup>{std::move(parameters)}, std::move(options), fused) {}
+/// What one call of a fused kernel steps: parameters of one group, device and type. The lists have an entry for each.
+struct FusedBatch {
+  bool in_threads = false;  ///< large enough to be divided over threads
+  bool is_first = false;    ///< parameters that have no state yet
+  std::vector<at::Tensor> parameters, gradients, steps;
+  std::array<std::vector<at::Tensor>, 3> state;
+};
 
-template <class Base, class BaseOptions>
-FusedOptimizer<Base, BaseOptions>::FusedOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups,
-                                                  BaseOptions options, bool fused)
-    : Base(groups, std::move(options)), is_fused_(fused) {}
+/// Steps an optimizer of LibTorch with ATen's fused kernels, which go over the memory of a parameter, its gradient and its
+/// state once, where LibTorch's own step goes over them in a dozen operations. A derived class knows the state of one optimizer
+/// class and its kernel. Between two steps it keeps memory only, no tensor of the optimizer's.
+class FusedStep {
+ public:
+  using Optimizer = torch::optim::Optimizer;
+  virtual ~FusedStep() = default;
 
-template <class Base, class BaseOptions>
-FusedOptimizer<Base, BaseOptions>::FusedOptimizer(FusedOptimizer&& other) noexcept = default;
-template <class Base, class BaseOptions>
-FusedOptimizer<Base, BaseOptions>::~FusedOptimizer() = default;
+  /// As Optimizer::step(). `plain_step` is LibTorch's own, without a closure: it steps what the kernel does not take (sparse
+  /// and complex gradients, types of 16 bits, whose numbers would be others, memory that is not in the same order).
+  at::Tensor run(Optimizer& optimizer, const Optimizer::LossClosure& closure, const std::function<void()>& plain_step) {
+    const at::NoGradGuard no_grad;
+    at::Tensor loss;
+    if (closure != nullptr) {
+      const at::AutoGradMode enable_grad(true);
+      loss = closure();
+    }
+    for (StepTensor& kept : step_tensors_) kept.in_use = false;
+    bool any_left = false;
+    left_.resize(optimizer.param_groups().size());
+    for (std::size_t index = 0; index < left_.size(); ++index) {
+      torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[index];
+      left_[index].clear();
+      for (at::Tensor& parameter : group.params()) {
+        if (!parameter.grad().defined() || add(optimizer, group.options(), parameter)) continue;
+        left_[index].push_back(parameter);
+        any_left = true;
+      }
+      step_batches(group.options());
+    }
+    if (any_left) {
+      const auto swap_all = [&] {
+        for (std::size_t group = 0; group < left_.size(); ++group) optimizer.param_groups()[group].params().swap(left_[group]);
+      };
+      swap_all();
+      const auto swap_back = c10::make_scope_exit(swap_all);
+      plain_step();
+    }
+    for (std::vector<at::Tensor>& left : left_) left.clear();
+    return loss;
+  }
 
-template <class Base, class BaseOptions>
-at::Tensor FusedOptimizer<Base, BaseOptions>::step(torch::optim::Optimizer::LossClosure closure) {
-  if (!is_fused_) return Base::step(std::move(closure));
-  if (fused_step_ == nullptr) fused_step_ = make_fused_step();
-  return fused_step_->run(*this, closure, [this] { Base::step(nullptr); });
-}
+ protected:
+  using Options = torch::optim::OptimizerOptions;
 
-template class FusedOptimizer<torch::optim::SGD, SGDOptions>;
-template class FusedOptimizer<torch::optim::Adam, AdamOptions>;
-template class FusedOptimizer<torch::optim::AdamW, AdamWOptions>;
-template class FusedOptimizer<torch::optim::Adagrad, AdagradOptions>;
+  /// Adds a parameter, by take(). False, with nothing changed, when the kernel does not take it.
+  virtual bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) = 0;
+  /// Calls the kernel.
+  virtual void step(const Options& options, FusedBatch& batch) = 0;
+
+  /// Whether the kernel takes a parameter, its gradient, and the tensors of its state.
+  static bool fits(const at::Tensor& parameter, std::initializer_list<const at::Tensor*> state) {
+    const at::ScalarType type = parameter.scalar_type();
+    if (type != at::kFloat && type != at::kDouble) return false;
+    if (parameter.layout() != at::kStrided || !(parameter.is_cpu() || parameter.is_cuda())) return false;
+    if (!parameter.is_contiguous() && !parameter.is_non_overlapping_and_dense()) return false;
+    const auto fits_parameter = [&](const at::Tensor& tensor) {
+      return tensor.defined() && tensor.layout() == at::kStrided && tensor.scalar_type() == type &&
+             tensor.device() == parameter.device() && tensor.sizes() == parameter.sizes() &&
+             // The kernels go over memory as it lies.
+             ((tensor.is_contiguous() && parameter.is_contiguous()) || tensor.strides() == parameter.strides());
+    };
+    return fits_parameter(parameter.grad()) &&
+           std::all_of(state.begin(), state.end(), [&](const at::Tensor* tensor) { return fits_parameter(*tensor); });
+  }
+
+  /// The batch that a parameter belongs to, which has it and its gradient now.
+  FusedBatch& take(const at::Tensor& parameter, bool is_first = false) {
+    const bool in_threads = parameter.numel() > at::internal::GRAIN_SIZE && at::get_num_threads() > 1;
+    const auto is_empty = [](const FusedBatch& batch) { return batch.parameters.empty(); };
+    const auto is_alike = [&](const FusedBatch& batch) {
+      if (is_empty(batch) || batch.in_threads != in_threads || batch.is_first != is_first) return false;
+      const at::Tensor& one = batch.parameters.front();
+      return one.device() == parameter.device() && one.scalar_type() == parameter.scalar_type();
+    };
+    auto batch = std::find_if(batches_.begin(), batches_.end(), is_alike);
+    if (batch == batches_.end()) batch = std::find_if(batches_.begin(), batches_.end(), is_empty);
+    if (batch == batches_.end()) batch = batches_.emplace(batch);
+    batch->in_threads = in_threads;
+    batch->is_first = is_first;
+    batch->parameters.push_back(parameter);
+    batch->gradients.push_back(parameter.grad());
+    return *batch;
+  }
+
+  /// A count of steps as the kernel reads it. The same tensor serves all parameters that have taken as many.
+  const at::Tensor& step_tensor(std::int64_t step, const at::Device& device) {
+    StepTensor* unused = nullptr;
+    for (StepTensor& kept : step_tensors_) {
+      if (kept.tensor.device() != device) continue;
+      if (kept.in_use && kept.step == step) return kept.tensor;
+      if (!kept.in_use && unused == nullptr) unused = &kept;
+    }
+    if (unused == nullptr) {
+      unused = &step_tensors_.emplace_back();
+      unused->tensor = at::empty({}, at::TensorOptions(device).dtype(at::kFloat));
+    }
+    if (device.is_cpu()) {
+      *unused->tensor.mutable_data_ptr<float>() = static_cast<float>(step);
+    } else {
+      unused->tensor.fill_(static_cast<double>(step));
+    }
+    unused->step = step;
+    unused->in_use = true;
+    return unused->tensor;
+  }
+
+  /// The state that an optimizer has of a parameter, or null.
+  template <class State>
+  static State* state_of(Optimizer& optimizer, const at::Tensor& parameter) {
+    const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+    return found == optimizer.state().end() ? nullptr : static_cast<State*>(found->second.get());
+  }
+  /// One for a parameter without.
+  template <class State>
+  static State* new_state(Optimizer& optimizer, const at::Tensor& parameter) {
+    auto& place = optimizer.state()[parameter.unsafeGetTensorImpl()];
+    place = std::make_unique<State>();
+    return static_cast<State*>(place.get());
+  }
+
+ private:
+  struct StepTensor {
+    std::int64_t step = 0;
+    at::Tensor tensor;
+    bool in_use = false;
+  };
+  void step_batches(const Options& options) {
+    for (FusedBatch& batch : batches_) {
+      if (batch.parameters.empty()) continue;
+      {
+        // Without it the kernels open a parallel region for each tensor, however small.
+        std::optional<c10::ParallelGuard> one_thread;
+        if (!batch.in_threads) one_thread.emplace(true);
+        // Nothing here is recorded for a backward pass; what autograd would add is that weights have changed.
+        const at::AutoDispatchBelowADInplaceOrView below_autograd;
+        step(options, batch);
+      }
+      for (const at::Tensor& parameter : batch.parameters) parameter.unsafeGetTensorImpl()->bump_version();
+      batch.parameters.clear();
+      batch.gradients.clear();
+      batch.steps.clear();
+      for (std::vector<at::Tensor>& state : batch.state) state.clear();
+    }
+  }
+
+  std::vector<FusedBatch> batches_;  ///< those that are empty keep their memory
+  std::vector<StepTensor> step_tensors_;
+  std::vector<std::vector<at::Tensor>> left_;  ///< by group: parameters for LibTorch's own step
+};
 
 namespace {
 
 class FusedSgdStep final : public FusedStep {
-  bool add(torch::optim::Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
-    if (static_cast<const SGDOptions&>(options).momentum() == 0) {
-      if (!fits(parameter, {})) return false;
-      take(parameter);
-      return true;
-    }
-    const auto* state = state_of<torch::optim::SGDParamState>(optimizer, parameter);
-    const bool is_first = state == nullptr;
-    if (!(is_first ? fits(parameter, {}) : fits(parameter, {&state->momentum_buffer()}))) return false;
+  bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
+    const bool has_momentum = static_cast<const SGDOptions&>(options).momentum() != 0;
+    auto* state = has_momentum ? state_of<torch::optim::SGDParamState>(optimizer, parameter) : nullptr;
+    const bool is_first = has_momentum && state == nullptr;
+    if (!(state == nullptr ? fits(parameter, {}) : fits(parameter, {&state->momentum_buffer()}))) return false;
+    FusedBatch& batch = take(parameter, is_first);
     if (is_first) {
-      auto made = std::make_unique<torch::optim::SGDParamState>();
-      made->momentum_buffer(at::zeros_like(parameter));
-      state = made.get();
-      optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(made);
+      state = new_state<torch::optim::SGDParamState>(optimizer, parameter);
+      state->momentum_buffer(at::zeros_like(parameter));
     }
-    take(parameter, is_first).state[0].push_back(state->momentum_buffer());
+    if (has_momentum) batch.state[0].push_back(state->momentum_buffer());
     return true;
   }
   void step(const Options& options, FusedBatch& batch) override {
@@ -73,13 +214,15 @@ class FusedSgdStep final : public FusedStep {
 /// Adam and AdamW differ in the kernel only. `Kernel` calls at::_fused_adam_ or at::_fused_adamw_.
 template <class AdamOptions, class AdamState, auto Kernel>
 class FusedAdamStep final : public FusedStep {
- private:
-  bool add(torch::optim::Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
+  bool add(Optimizer& optimizer, const Options& options, at::Tensor& parameter) override {
     const bool amsgrad = static_cast<const AdamOptions&>(options).amsgrad();
     AdamState* state = state_of<AdamState>(optimizer, parameter);
     if (state == nullptr) {
       if (!fits(parameter, {})) return false;
-      state = begin(optimizer, parameter, amsgrad);
+      state = new_state<AdamState>(optimizer, parameter);
+      state->exp_avg(at::zeros_like(parameter));
+      state->exp_avg_sq(at::zeros_like(parameter));
+      if (amsgrad) state->max_exp_avg_sq(at::zeros_like(parameter));
     } else if (!(amsgrad ? fits(parameter, {&state->exp_avg(), &state->exp_avg_sq(), &state->max_exp_avg_sq()})
                          : fits(parameter, {&state->exp_avg(), &state->exp_avg_sq()}))) {
       return false;
@@ -99,21 +242,10 @@ class FusedAdamStep final : public FusedStep {
     Kernel(batch.parameters, batch.gradients, batch.state[0], batch.state[1], batch.state[2], batch.steps, adam.lr(), beta1,
            beta2, adam.weight_decay(), adam.eps(), adam.amsgrad(), /*maximize=*/false);
   }
-
-  static AdamState* begin(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, bool amsgrad) {
-    auto made = std::make_unique<AdamState>();
-    made->step(0);
-    made->exp_avg(at::zeros_like(parameter));
-    made->exp_avg_sq(at::zeros_like(parameter));
-    if (amsgrad) made->max_exp_avg_sq(at::zeros_like(parameter));
-    AdamState* const state = made.get();
-    optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(made);
-    return state;
-  }
 };
 
 class FusedAdagradStep final : public FusedStep {
-  bool add(torch::optim::Optimizer& optimizer, const Options&, at::Tensor& parameter) override {
+  bool add(Optimizer& optimizer, const Options&, at::Tensor& parameter) override {
     auto* state = state_of<torch::optim::AdagradParamState>(optimizer, parameter);
     if (state == nullptr || !fits(parameter, {&state->sum()})) return false;
     state->step(state->step() + 1);
@@ -132,20 +264,30 @@ class FusedAdagradStep final : public FusedStep {
 constexpr auto kFusedAdam = [](const auto&... arguments) { at::_fused_adam_(arguments...); };
 constexpr auto kFusedAdamW = [](const auto&... arguments) { at::_fused_adamw_(arguments...); };
 
+std::shared_ptr<FusedStep> fused_step_of(const torch::optim::SGD&) { return std::make_shared<FusedSgdStep>(); }
+std::shared_ptr<FusedStep> fused_step_of(const torch::optim::Adam&) {
+  return std::make_shared<FusedAdamStep<AdamOptions, torch::optim::AdamParamState, kFusedAdam>>();
+}
+std::shared_ptr<FusedStep> fused_step_of(const torch::optim::AdamW&) {
+  return std::make_shared<FusedAdamStep<AdamWOptions, torch::optim::AdamWParamState, kFusedAdamW>>();
+}
+std::shared_ptr<FusedStep> fused_step_of(const torch::optim::Adagrad&) { return std::make_shared<FusedAdagradStep>(); }
+
 }  // namespace
 
-std::unique_ptr<FusedStep> SGD::make_fused_step() const { return std::make_unique<FusedSgdStep>(); }
-std::unique_ptr<FusedStep> Adam::make_fused_step() const {
-  return std::make_unique<FusedAdamStep<AdamOptions, torch::optim::AdamParamState, kFusedAdam>>();
+template <class Base, class BaseOptions>
+at::Tensor FusedOptimizer<Base, BaseOptions>::step(torch::optim::Optimizer::LossClosure closure) {
+  if (!is_fused_) return Base::step(std::move(closure));
+  if (fused_step_ == nullptr) fused_step_ = fused_step_of(*this);
+  return fused_step_->run(*this, closure, [this] { Base::step(nullptr); });
 }
-std::unique_ptr<FusedStep> AdamW::make_fused_step() const {
-  return std::make_unique<FusedAdamStep<AdamWOptions, torch::optim::AdamWParamState, kFusedAdamW>>();
-}
-std::unique_ptr<FusedStep> Adagrad::make_fused_step() const { return std::make_unique<FusedAdagradStep>(); }
+
+template class FusedOptimizer<torch::optim::SGD, SGDOptions>;
+template class FusedOptimizer<torch::optim::Adam, AdamOptions>;
+template class FusedOptimizer<torch::optim::AdamW, AdamWOptions>;
+template class FusedOptimizer<torch::optim::Adagrad, AdagradOptions>;
 
 namespace {
-
-using Parameters = std::vector<at::Tensor>;
 
 constexpr const char* kFusedHelp =
     "Steps by ATen's fused kernel, with the numbers of LibTorch's own step; false: LibTorch's own";
@@ -159,55 +301,35 @@ struct SgdFactoryOptions {
   bool fused = true;
   static void declare(OptionList<SgdFactoryOptions>& options) {
     using Options = SgdFactoryOptions;
-    options.add("lr", &Options::lr, "Learning rate").min(0.0);
-    options.add("momentum", &Options::momentum, "Momentum").min(0.0);
-    options.add("dampening", &Options::dampening, "Dampening of the momentum");
-    options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
-    options.add("nesterov", &Options::nesterov, "Nesterov's momentum; needs momentum above 0 and no dampening");
-    options.add("fused", &Options::fused, kFusedHelp);
+    options.add(&Options::lr, "Learning rate").min(0.0);
+    options.add(&Options::momentum, "Momentum").min(0.0);
+    options.add(&Options::dampening, "Dampening of the momentum");
+    options.add(&Options::weight_decay, "L2 penalty").min(0.0);
+    options.add(&Options::nesterov, "Nesterov's momentum; needs momentum above 0 and no dampening");
+    options.add(&Options::fused, kFusedHelp);
     options.rule({"nesterov"}, [](const Options& sgd) {
       const bool fits = !sgd.nesterov || (sgd.momentum > 0.0 && sgd.dampening == 0.0);
       return fits ? "" : "nesterov needs a momentum above 0 and a dampening of 0";
     });
   }
-  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    auto options = SGDOptions(lr).momentum(momentum).dampening(dampening).weight_decay(weight_decay).nesterov(nesterov);
-    return std::make_shared<SGD>(std::move(parameters), options, fused);
-  }
 };
 
+template <bool kDecoupled>
 struct AdamFactoryOptions {
   double lr = 1e-3;
-  Betas betas;
+  Betas betas = {};
   double eps = 1e-8;
-  double weight_decay = 0.0;
+  double weight_decay = kDecoupled ? 1e-2 : 0.0;
   bool amsgrad = false;
   bool fused = true;
-  template <class Options>
-  static void declare_all(OptionList<Options>& options, const char* weight_decay_help) {
-    options.add("lr", &Options::lr, "Learning rate").min(0.0);
-    options.add("betas", &Options::betas, "Decay of the averages of the gradient and of its square");
-    options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
-    options.add("weight_decay", &Options::weight_decay, weight_decay_help).min(0.0);
-    options.add("amsgrad", &Options::amsgrad, "The AMSGrad variant");
-    options.add("fused", &Options::fused, kFusedHelp);
-  }
-  static void declare(OptionList<AdamFactoryOptions>& options) { declare_all(options, "L2 penalty"); }
-  template <class Optimizer, class TorchOptions>
-  std::shared_ptr<torch::optim::Optimizer> make_as(Parameters parameters) const {
-    auto options = TorchOptions(lr).betas({betas.first, betas.second}).eps(eps).weight_decay(weight_decay).amsgrad(amsgrad);
-    return std::make_shared<Optimizer>(std::move(parameters), options, fused);
-  }
-  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    return make_as<Adam, AdamOptions>(std::move(parameters));
-  }
-};
-
-struct AdamWFactoryOptions : AdamFactoryOptions {
-  AdamWFactoryOptions() { weight_decay = 1e-2; }
-  static void declare(OptionList<AdamWFactoryOptions>& options) { declare_all(options, "Decoupled weight decay"); }
-  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    return make_as<AdamW, AdamWOptions>(std::move(parameters));
+  static void declare(OptionList<AdamFactoryOptions>& options) {
+    using Options = AdamFactoryOptions;
+    options.add(&Options::lr, "Learning rate").min(0.0);
+    options.add(&Options::betas, "Decay of the averages of the gradient and of its square");
+    options.add(&Options::eps, "Added to the denominator").min(0.0);
+    options.add(&Options::weight_decay, kDecoupled ? "Decoupled weight decay" : "L2 penalty").min(0.0);
+    options.add(&Options::amsgrad, "The AMSGrad variant");
+    options.add(&Options::fused, kFusedHelp);
   }
 };
 
@@ -220,16 +342,12 @@ struct RmspropFactoryOptions {
   bool centered = false;
   static void declare(OptionList<RmspropFactoryOptions>& options) {
     using Options = RmspropFactoryOptions;
-    options.add("lr", &Options::lr, "Learning rate").min(0.0);
-    options.add("alpha", &Options::alpha, "Decay of the average of the squared gradient").min(0.0);
-    options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
-    options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
-    options.add("momentum", &Options::momentum, "Momentum").min(0.0);
-    options.add("centered", &Options::centered, "Normalize by an estimate of the variance");
-  }
-  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    auto options = torch::optim::RMSpropOptions(lr).alpha(alpha).eps(eps).weight_decay(weight_decay);
-    return std::make_shared<torch::optim::RMSprop>(std::move(parameters), options.momentum(momentum).centered(centered));
+    options.add(&Options::lr, "Learning rate").min(0.0);
+    options.add(&Options::alpha, "Decay of the average of the squared gradient").min(0.0);
+    options.add(&Options::eps, "Added to the denominator").min(0.0);
+    options.add(&Options::weight_decay, "L2 penalty").min(0.0);
+    options.add(&Options::momentum, "Momentum").min(0.0);
+    options.add(&Options::centered, "Normalize by an estimate of the variance");
   }
 };
 
@@ -242,17 +360,12 @@ struct AdagradFactoryOptions {
   bool fused = true;
   static void declare(OptionList<AdagradFactoryOptions>& options) {
     using Options = AdagradFactoryOptions;
-    options.add("lr", &Options::lr, "Learning rate").min(0.0);
-    options.add("lr_decay", &Options::lr_decay, "Decay of the learning rate").min(0.0);
-    options.add("weight_decay", &Options::weight_decay, "L2 penalty").min(0.0);
-    options.add("initial_accumulator_value", &Options::initial_accumulator_value, "First sum of squares").min(0.0);
-    options.add("eps", &Options::eps, "Added to the denominator").min(0.0);
-    options.add("fused", &Options::fused, kFusedHelp);
-  }
-  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    auto options = AdagradOptions(lr).lr_decay(lr_decay).weight_decay(weight_decay);
-    options.initial_accumulator_value(initial_accumulator_value).eps(eps);
-    return std::make_shared<Adagrad>(std::move(parameters), options, fused);
+    options.add(&Options::lr, "Learning rate").min(0.0);
+    options.add(&Options::lr_decay, "Decay of the learning rate").min(0.0);
+    options.add(&Options::weight_decay, "L2 penalty").min(0.0);
+    options.add(&Options::initial_accumulator_value, "First sum of squares").min(0.0);
+    options.add(&Options::eps, "Added to the denominator").min(0.0);
+    options.add(&Options::fused, kFusedHelp);
   }
 };
 
@@ -266,41 +379,49 @@ struct LbfgsFactoryOptions {
   std::optional<std::string> line_search_fn;
   static void declare(OptionList<LbfgsFactoryOptions>& options) {
     using Options = LbfgsFactoryOptions;
-    options.add("lr", &Options::lr, "Learning rate").min(0.0);
-    options.add("max_iter", &Options::max_iter, "Iterations of one step").min(1);
-    options.add("max_eval", &Options::max_eval, "Evaluations of one step; default: max_iter * 5 / 4").min(1);
-    options.add("tolerance_grad", &Options::tolerance_grad, "Largest gradient at which a step ends");
-    options.add("tolerance_change", &Options::tolerance_change, "Smallest change at which a step ends");
-    options.add("history_size", &Options::history_size, "Updates that are remembered").min(1);
-    options.add("line_search_fn", &Options::line_search_fn, "Line search; default: none").choices({"strong_wolfe"});
-  }
-  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const {
-    auto options = torch::optim::LBFGSOptions(lr).max_iter(max_iter).max_eval(max_eval).tolerance_grad(tolerance_grad);
-    options.tolerance_change(tolerance_change).history_size(history_size).line_search_fn(line_search_fn);
-    return std::make_shared<torch::optim::LBFGS>(std::move(parameters), options);
+    options.add(&Options::lr, "Learning rate").min(0.0);
+    options.add(&Options::max_iter, "Iterations of one step").min(1);
+    options.add(&Options::max_eval, "Evaluations of one step; default: max_iter * 5 / 4").min(1);
+    options.add(&Options::tolerance_grad, "Largest gradient at which a step ends");
+    options.add(&Options::tolerance_change, "Smallest change at which a step ends");
+    options.add(&Options::history_size, "Updates that are remembered").min(1);
+    options.add(&Options::line_search_fn, "Line search; default: none").choices({"strong_wolfe"});
   }
 };
 
-template <class FactoryOptions>
+/// Makes one of LibTorch's optimizers, whose options have the names of YAML's.
+template <class Optimizer, class TorchOptions, class FactoryOptions>
 class Factory final : public OptimizerFactory {
  public:
   using Options = FactoryOptions;
   explicit Factory(Options options) : options_(std::move(options)) {}
-  std::shared_ptr<torch::optim::Optimizer> make(Parameters parameters) const override {
+  std::shared_ptr<torch::optim::Optimizer> make(std::vector<at::Tensor> parameters) const override {
     detail::check_has_parameters(parameters);
-    return options_.make(std::move(parameters));
+    TorchOptions options(options_.lr);
+    set_option_values(options, write_options(options_));
+    if constexpr (requires { options_.fused; }) {
+      return std::make_shared<Optimizer>(std::move(parameters), std::move(options), options_.fused);
+    } else {
+      return std::make_shared<Optimizer>(std::move(parameters), std::move(options));
+    }
   }
 
  private:
   Options options_;
 };
 
-LEVIN_REGISTER_(OptimizerFactory, Factory<AdagradFactoryOptions>, "Adagrad", "Adaptive gradients");
-LEVIN_REGISTER_(OptimizerFactory, Factory<AdamFactoryOptions>, "Adam", "Adaptive moments");
-LEVIN_REGISTER_(OptimizerFactory, Factory<AdamWFactoryOptions>, "AdamW", "Adam with decoupled weight decay");
-LEVIN_REGISTER_(OptimizerFactory, Factory<LbfgsFactoryOptions>, "LBFGS", "Limited-memory BFGS; needs a closure");
-LEVIN_REGISTER_(OptimizerFactory, Factory<RmspropFactoryOptions>, "RMSprop", "Root mean square propagation");
-LEVIN_REGISTER_(OptimizerFactory, Factory<SgdFactoryOptions>, "SGD", "Stochastic gradient descent");
+using AdagradFactory = Factory<Adagrad, AdagradOptions, AdagradFactoryOptions>;
+using AdamFactory = Factory<Adam, AdamOptions, AdamFactoryOptions</*kDecoupled=*/false>>;
+using AdamWFactory = Factory<AdamW, AdamWOptions, AdamFactoryOptions</*kDecoupled=*/true>>;
+using LbfgsFactory = Factory<torch::optim::LBFGS, torch::optim::LBFGSOptions, LbfgsFactoryOptions>;
+using RmspropFactory = Factory<torch::optim::RMSprop, torch::optim::RMSpropOptions, RmspropFactoryOptions>;
+using SgdFactory = Factory<SGD, SGDOptions, SgdFactoryOptions>;
+LEVIN_REGISTER_(OptimizerFactory, AdagradFactory, "Adagrad", "Adaptive gradients");
+LEVIN_REGISTER_(OptimizerFactory, AdamFactory, "Adam", "Adaptive moments");
+LEVIN_REGISTER_(OptimizerFactory, AdamWFactory, "AdamW", "Adam with decoupled weight decay");
+LEVIN_REGISTER_(OptimizerFactory, LbfgsFactory, "LBFGS", "Limited-memory BFGS; needs a closure");
+LEVIN_REGISTER_(OptimizerFactory, RmspropFactory, "RMSprop", "Root mean square propagation");
+LEVIN_REGISTER_(OptimizerFactory, SgdFactory, "SGD", "Stochastic gradient descent");
 
 }  // namespace
 }  // namespace levin

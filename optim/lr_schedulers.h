@@ -28,7 +28,6 @@ namespace levin {
 ///     };
 class LEVIN_API SteppedLrScheduler : public LrScheduler {
  public:
-  ~SteppedLrScheduler() override;
   void step(std::optional<double> metric = std::nullopt) override;
   std::vector<double> last_lr() const override { return last_lr_; }
   torch::optim::Optimizer& optimizer() const override { return optimizer_; }
@@ -43,7 +42,7 @@ class LEVIN_API SteppedLrScheduler : public LrScheduler {
  protected:
   explicit SteppedLrScheduler(torch::optim::Optimizer& optimizer);
   /// Step 0, which sets the first rates.
-  void start();
+  void start() { step(); }
 
   /// The rate of a group at step last_epoch(), given its present one.
   virtual double next_lr(std::size_t group, double lr) = 0;
@@ -55,8 +54,8 @@ class LEVIN_API SteppedLrScheduler : public LrScheduler {
   /// Called before the rates are computed, after last_epoch() has changed.
   virtual void before_step() {}
   /// Adds to, or takes from, the state what a derived class needs.
-  virtual void save_state(Value& state) const;
-  virtual void load_state(const Value& state);
+  virtual void save_state(Value&) const {}
+  virtual void load_state(const Value&) {}
 
   /// The rate the schedule is relative to: PyTorch's `base_lrs`.
   double base_lr(std::size_t group) const { return base_lrs_[group]; }
@@ -101,13 +100,43 @@ class LEVIN_API SteppedLrSchedulerWith : public SteppedLrScheduler {
  protected:
   SteppedLrSchedulerWith(const char* class_name, torch::optim::Optimizer& optimizer, const Options& options)
       : SteppedLrScheduler(optimizer), options_(checked(class_name, options)) {}
-  void save_state(Value& state) const override {
-    for (const auto& entry : option_list<Options>().entries()) state[entry->info.name] = entry->write(options_);
-  }
+  void save_state(Value& state) const override { state = write_options(options_); }
   void load_state(const Value& state) override { options_ = detail::options_in_state<Options>(state); }
 
  private:
   Options options_;
+};
+
+/// A SteppedLrScheduler whose rates follow from its options, the step, and a group's rates alone. Its Options have `kName`,
+/// PyTorch's name of the class, and the formula: the rate of a group at a step, given its present one and the one that the
+/// schedule is relative to.
+///
+///     double next_lr(std::int64_t step, double lr, double base_lr) const;
+///
+/// They may have a `first_lr(base_lr)`, where the schedule begins with another rate within a sequence, and a
+/// `completed(length)` that gives them with the length of training.
+template <class OptionsType>
+class LEVIN_API FormulaLr : public SteppedLrSchedulerWith<OptionsType> {
+ public:
+  using SteppedLrSchedulerWith<OptionsType>::options;
+  FormulaLr(torch::optim::Optimizer& optimizer, const OptionsType& options, const ScheduleLength& length = {})
+      : SteppedLrSchedulerWith<OptionsType>(OptionsType::kName, optimizer, with_length(options, length)) {
+    this->start();
+  }
+
+ private:
+  static OptionsType with_length(const OptionsType& options, const ScheduleLength& length) {
+    if constexpr (requires { options.completed(length); }) return options.completed(length);
+    return options;
+  }
+  double next_lr(std::size_t group, double lr) override {
+    return options().next_lr(this->last_epoch(), lr, this->base_lr(group));
+  }
+  double first_lr(std::size_t group) const override {
+    const double base_lr = this->base_lr(group);
+    if constexpr (requires { options().first_lr(base_lr); }) return options().first_lr(base_lr);
+    return options().next_lr(0, base_lr, base_lr);
+  }
 };
 
 /// A number for an optimizer's parameter groups: one for all of them, or a list with one for each.
@@ -136,51 +165,45 @@ struct LEVIN_API OptionType<PerGroup> {
 };
 
 struct LEVIN_API StepLrOptions {
-  using Scheduler = class StepLr;
+  using Scheduler = struct StepLr;
+  static constexpr const char* kName = "StepLR";
   std::int64_t step_size = 0;
   double gamma = 0.1;
   static void declare(OptionList<StepLrOptions>& options);
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
 };
 
 /// Multiplies the rate by gamma every step_size steps.
-class LEVIN_API StepLr final : public SteppedLrSchedulerWith<StepLrOptions> {
- public:
-  StepLr(torch::optim::Optimizer& optimizer, const StepLrOptions& options);
-
- private:
-  double next_lr(std::size_t group, double lr) override;
+struct LEVIN_API StepLr final : FormulaLr<StepLrOptions> {
+  using FormulaLr::FormulaLr;
 };
 
 struct LEVIN_API MultiStepLrOptions {
-  using Scheduler = class MultiStepLr;
+  using Scheduler = struct MultiStepLr;
+  static constexpr const char* kName = "MultiStepLR";
   std::vector<std::int64_t> milestones = {};
   double gamma = 0.1;
   static void declare(OptionList<MultiStepLrOptions>& options);
+  double first_lr(double base_lr) const;
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
 };
 
 /// Multiplies the rate by gamma at each milestone; a milestone given twice counts twice.
-class LEVIN_API MultiStepLr final : public SteppedLrSchedulerWith<MultiStepLrOptions> {
- public:
-  MultiStepLr(torch::optim::Optimizer& optimizer, const MultiStepLrOptions& options);
-
- private:
-  double next_lr(std::size_t group, double lr) override;
-  double first_lr(std::size_t group) const override;
+struct LEVIN_API MultiStepLr final : FormulaLr<MultiStepLrOptions> {
+  using FormulaLr::FormulaLr;
 };
 
 struct LEVIN_API ExponentialLrOptions {
-  using Scheduler = class ExponentialLr;
+  using Scheduler = struct ExponentialLr;
+  static constexpr const char* kName = "ExponentialLR";
   double gamma = 0.0;
   static void declare(OptionList<ExponentialLrOptions>& options);
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
 };
 
 /// Multiplies the rate by gamma at every step.
-class LEVIN_API ExponentialLr final : public SteppedLrSchedulerWith<ExponentialLrOptions> {
- public:
-  ExponentialLr(torch::optim::Optimizer& optimizer, const ExponentialLrOptions& options);
-
- private:
-  double next_lr(std::size_t group, double lr) override;
+struct LEVIN_API ExponentialLr final : FormulaLr<ExponentialLrOptions> {
+  using FormulaLr::FormulaLr;
 };
 
 /// The initial rate times a function of the step. From C++ only: YAML cannot hold a function.
@@ -203,93 +226,84 @@ class LEVIN_API LambdaLr final : public SteppedLrScheduler {
 };
 
 struct LEVIN_API CosineAnnealingLrOptions {
-  using Scheduler = class CosineAnnealingLr;
+  using Scheduler = struct CosineAnnealingLr;
+  static constexpr const char* kName = "CosineAnnealingLR";
   std::optional<std::int64_t> T_max = std::nullopt;  ///< in YAML unset: all of training; required in C++
   double eta_min = 0.0;
   static void declare(OptionList<CosineAnnealingLrOptions>& options);
+  CosineAnnealingLrOptions completed(const ScheduleLength& length) const;
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
 };
 
 /// Lets the rate fall to eta_min along half a cosine of T_max steps, and rise again in as many.
-class LEVIN_API CosineAnnealingLr final : public SteppedLrSchedulerWith<CosineAnnealingLrOptions> {
- public:
-  CosineAnnealingLr(torch::optim::Optimizer& optimizer, const CosineAnnealingLrOptions& options,
-                    const ScheduleLength& length = {});
-
- private:
-  double next_lr(std::size_t group, double lr) override;
+struct LEVIN_API CosineAnnealingLr final : FormulaLr<CosineAnnealingLrOptions> {
+  using FormulaLr::FormulaLr;
 };
 
 struct LEVIN_API CosineAnnealingWarmRestartsOptions {
+  static constexpr const char* kName = "CosineAnnealingWarmRestarts";
   std::int64_t T_0 = 0;
   std::int64_t T_mult = 1;
   double eta_min = 0.0;
   static void declare(OptionList<CosineAnnealingWarmRestartsOptions>& options);
+  /// Steps since the cycle began that a step is in, and the length of this cycle.
+  std::pair<std::int64_t, std::int64_t> cycle_at(std::int64_t step) const;
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
 };
 
 /// Lets the rate fall to eta_min along half a cosine and jump back; each cycle is T_mult times as long as the one before.
-class LEVIN_API CosineAnnealingWarmRestarts final : public SteppedLrSchedulerWith<CosineAnnealingWarmRestartsOptions> {
- public:
-  CosineAnnealingWarmRestarts(torch::optim::Optimizer& optimizer, const CosineAnnealingWarmRestartsOptions& options);
+struct LEVIN_API CosineAnnealingWarmRestarts final : FormulaLr<CosineAnnealingWarmRestartsOptions> {
+  using FormulaLr::FormulaLr;
 
  private:
-  void before_step() override;
-  double next_lr(std::size_t group, double lr) override;
   void save_state(Value& state) const override;
-  void load_state(const Value& state) override;
-
-  std::int64_t cycle_length_;
-  std::int64_t step_in_cycle_ = 0;
 };
 
 struct LEVIN_API ConstantLrOptions {
-  using Scheduler = class ConstantLr;
+  using Scheduler = struct ConstantLr;
+  static constexpr const char* kName = "ConstantLR";
   double factor = 1.0 / 3;
   std::int64_t total_iters = 5;
   static void declare(OptionList<ConstantLrOptions>& options);
+  double first_lr(double base_lr) const;
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
 };
 
 /// The rate times factor for the first total_iters steps.
-class LEVIN_API ConstantLr final : public SteppedLrSchedulerWith<ConstantLrOptions> {
- public:
-  explicit ConstantLr(torch::optim::Optimizer& optimizer, const ConstantLrOptions& options = {});
-
- private:
-  double next_lr(std::size_t group, double lr) override;
-  double first_lr(std::size_t group) const override;
+struct LEVIN_API ConstantLr final : FormulaLr<ConstantLrOptions> {
+  using FormulaLr::FormulaLr;
+  explicit ConstantLr(torch::optim::Optimizer& optimizer) : FormulaLr(optimizer, Options()) {}
 };
 
 struct LEVIN_API LinearLrOptions {
-  using Scheduler = class LinearLr;
+  using Scheduler = struct LinearLr;
+  static constexpr const char* kName = "LinearLR";
   double start_factor = 1.0 / 3;
   double end_factor = 1.0;
   std::int64_t total_iters = 5;
   static void declare(OptionList<LinearLrOptions>& options);
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
 };
 
 /// The rate times a factor that goes from start_factor to end_factor, linearly, in total_iters steps.
-class LEVIN_API LinearLr final : public SteppedLrSchedulerWith<LinearLrOptions> {
- public:
-  explicit LinearLr(torch::optim::Optimizer& optimizer, const LinearLrOptions& options = {});
-
- private:
-  double next_lr(std::size_t group, double lr) override;
-  double first_lr(std::size_t group) const override;
+struct LEVIN_API LinearLr final : FormulaLr<LinearLrOptions> {
+  using FormulaLr::FormulaLr;
+  explicit LinearLr(torch::optim::Optimizer& optimizer) : FormulaLr(optimizer, Options()) {}
 };
 
 struct LEVIN_API PolynomialLrOptions {
-  using Scheduler = class PolynomialLr;
+  using Scheduler = struct PolynomialLr;
+  static constexpr const char* kName = "PolynomialLR";
   std::optional<std::int64_t> total_iters = std::nullopt;  ///< in YAML unset: all of training; required in C++
   double power = 1.0;
   static void declare(OptionList<PolynomialLrOptions>& options);
+  PolynomialLrOptions completed(const ScheduleLength& length) const;
+  double next_lr(std::int64_t step, double lr, double base_lr) const;
 };
 
 /// Lets the rate fall to zero in total_iters steps, as (1 - step / total_iters) to the given power.
-class LEVIN_API PolynomialLr final : public SteppedLrSchedulerWith<PolynomialLrOptions> {
- public:
-  PolynomialLr(torch::optim::Optimizer& optimizer, const PolynomialLrOptions& options, const ScheduleLength& length = {});
-
- private:
-  double next_lr(std::size_t group, double lr) override;
+struct LEVIN_API PolynomialLr final : FormulaLr<PolynomialLrOptions> {
+  using FormulaLr::FormulaLr;
 };
 
 /// Along what a rate rises and falls.
@@ -324,12 +338,12 @@ class LEVIN_API OneCycleLr final : public SteppedLrSchedulerWith<OneCycleLrOptio
   OneCycleLr(torch::optim::Optimizer& optimizer, const OneCycleLrOptions& options, const ScheduleLength& length = {});
 
  private:
-  // What a group goes between.
-  struct Range {
-    double initial_lr, max_lr, min_lr, base_momentum, max_momentum;
-  };
   struct Target {
     double lr, momentum;
+  };
+  // What a group goes between.
+  struct Range {
+    Target low, high, last;
   };
   void lay_out();
   void before_step() override;

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -32,20 +31,8 @@ Betas OptionType<Betas>::read(const Value& value) {
 }
 
 Value OptionType<Betas>::schema() {
-  Value beta = detail::schema_of_type("number");
-  beta["minimum"] = 0;
-  beta["exclusiveMaximum"] = 1;
-  Value two = detail::schema_of_type("array");
-  two["items"] = std::move(beta);
-  two["minItems"] = 2;
-  two["maxItems"] = 2;
-  return two;
-}
-
-std::string detail::list_name(std::size_t length) { return format("list of {}", length); }
-
-void detail::throw_other_length(const Value& value, std::size_t length) {
-  throw ConfigError(value.mark(), format("must be a {}, got {}", list_name(length), describe(value)));
+  const Value beta = Value::Map{{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}};
+  return Value::Map{{"type", "array"}, {"items", beta}, {"minItems", 2}, {"maxItems", 2}};
 }
 
 namespace {
@@ -74,17 +61,14 @@ LEVIN_REGISTER_OPTIMIZER(Adadelta, "Steps in the units of the parameters");
 
 void AdadeltaOptions::declare(OptionList<AdadeltaOptions>& options) {
   using O = AdadeltaOptions;
-  options.add("lr", &O::lr, "Factor of each step").min(0.0);
-  options.add("rho", &O::rho, "Decay of the averages of squared gradients and steps").min(0.0).max(1.0);
-  options.add("eps", &O::eps, "Added to both averages").min(0.0);
-  options.add("weight_decay", &O::weight_decay, "L2 penalty").min(0.0);
-  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.add(&O::lr, "Factor of each step").min(0.0);
+  options.add(&O::rho, "Decay of the averages of squared gradients and steps").min(0.0).max(1.0);
+  options.add(&O::eps, "Added to both averages").min(0.0);
+  options.add(&O::weight_decay, "L2 penalty").min(0.0);
+  options.add(&O::maximize, "Go up instead of down");
 }
 
-StateFields AdadeltaState::fields() { return {{"step", &step}, {"square_avg", &square_avg}, {"acc_delta", &acc_delta}}; }
-
-void Adadelta::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const AdadeltaOptions& options,
-                              AdadeltaState& state) {
+void Adadelta::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   ++state.step;
   const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
   state.square_avg.mul_(options.rho).addcmul_(slope, slope, 1 - options.rho);
@@ -97,16 +81,10 @@ void Adadelta::step_parameter(at::Tensor& parameter, const at::Tensor& gradient,
 namespace {
 
 double resolution(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return std::numeric_limits<double>::epsilon();
-    case at::kHalf:
-      return std::numeric_limits<c10::Half>::epsilon();
-    case at::kBFloat16:
-      return std::numeric_limits<c10::BFloat16>::epsilon();
-    default:
-      return std::numeric_limits<float>::epsilon();
-  }
+  if (type == at::kDouble) return std::numeric_limits<double>::epsilon();
+  if (type == at::kHalf) return std::numeric_limits<c10::Half>::epsilon();
+  if (type == at::kBFloat16) return std::numeric_limits<c10::BFloat16>::epsilon();
+  return std::numeric_limits<float>::epsilon();
 }
 
 double root_mean_square(const at::Tensor& tensor) {
@@ -130,12 +108,12 @@ LEVIN_REGISTER_OPTIMIZER(Adafactor, "Adaptive steps with little memory");
 
 void AdafactorOptions::declare(OptionList<AdafactorOptions>& options) {
   using O = AdafactorOptions;
-  options.add("lr", &O::lr, "Largest learning rate").min(0.0);
-  options.add("beta2_decay", &O::beta2_decay, "Power with which new squares count less").max(0.0);
-  options.add("eps", &O::eps, "Smallest root of a square (null: the resolution of the type), and smallest size of parameters");
-  options.add("d", &O::d, "Root mean square that an update is clipped to").min(1.0);
-  options.add("weight_decay", &O::weight_decay, "Decoupled weight decay").min(0.0);
-  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.add(&O::lr, "Largest learning rate").min(0.0);
+  options.add(&O::beta2_decay, "Power with which new squares count less").max(0.0);
+  options.add(&O::eps, "Smallest root of a square (null: the resolution of the type), and smallest size of parameters");
+  options.add(&O::d, "Root mean square that an update is clipped to").min(1.0);
+  options.add(&O::weight_decay, "Decoupled weight decay").min(0.0);
+  options.add(&O::maximize, "Go up instead of down");
   options.rule({"eps"}, [](const O& adafactor) {
     const auto& [root, size] = adafactor.eps;
     return root.value_or(0) >= 0 && size >= 0 ? "" : "eps must be two numbers that are at least 0";
@@ -146,13 +124,12 @@ StateFields AdafactorState::fields() {
   return {{"step", &step}, {"row_var", OwnShape{&row_var}}, {"col_var", OwnShape{&col_var}}, {"variance", &variance}};
 }
 
-AdafactorState Adafactor::first_state(const at::Tensor& parameter, const AdafactorOptions&) const {
+AdafactorState Adafactor::first_state(const at::Tensor& parameter, const Options&) const {
   if (parameter.dim() < 2) return {.variance = at::zeros_like(parameter)};
   return {.row_var = zeros_with_one(parameter, -1), .col_var = zeros_with_one(parameter, -2)};
 }
 
-void Adafactor::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const AdafactorOptions& options,
-                               AdafactorState& state) {
+void Adafactor::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   if (parameter.numel() == 0) return;
   const auto step = static_cast<double>(++state.step);
   const double smallest = std::get<0>(options.eps).value_or(resolution(parameter.scalar_type()));
@@ -178,17 +155,14 @@ LEVIN_REGISTER_OPTIMIZER(Adamax, "Adam with the infinity norm");
 
 void AdamaxOptions::declare(OptionList<AdamaxOptions>& options) {
   using O = AdamaxOptions;
-  options.add("lr", &O::lr, "Learning rate").min(0.0);
-  options.add("betas", &O::betas, "Decay of the average of the gradient, and of its largest size");
-  options.add("eps", &O::eps, "Added to the size of the gradient").min(0.0);
-  options.add("weight_decay", &O::weight_decay, "L2 penalty").min(0.0);
-  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.add(&O::lr, "Learning rate").min(0.0);
+  options.add(&O::betas, "Decay of the average of the gradient, and of its largest size");
+  options.add(&O::eps, "Added to the size of the gradient").min(0.0);
+  options.add(&O::weight_decay, "L2 penalty").min(0.0);
+  options.add(&O::maximize, "Go up instead of down");
 }
 
-StateFields AdamaxState::fields() { return {{"step", &step}, {"exp_avg", &exp_avg}, {"exp_inf", &exp_inf}}; }
-
-void Adamax::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const AdamaxOptions& options,
-                            AdamaxState& state) {
+void Adamax::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   const auto [beta1, beta2] = options.betas;
   const auto step = static_cast<double>(++state.step);
   const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
@@ -201,21 +175,19 @@ LEVIN_REGISTER_OPTIMIZER(ASGD, "Averaged stochastic gradient descent");
 
 void ASGDOptions::declare(OptionList<ASGDOptions>& options) {
   using O = ASGDOptions;
-  options.add("lr", &O::lr, "Learning rate at the beginning").min(0.0);
-  options.add("lambd", &O::lambd, "Decay of the weights, and of the rate");
-  options.add("alpha", &O::alpha, "Power of the decay of the rate");
-  options.add("t0", &O::t0, "Step from which weights are averaged");
-  options.add("weight_decay", &O::weight_decay, "L2 penalty").min(0.0);
-  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.add(&O::lr, "Learning rate at the beginning").min(0.0);
+  options.add(&O::lambd, "Decay of the weights, and of the rate");
+  options.add(&O::alpha, "Power of the decay of the rate");
+  options.add(&O::t0, "Step from which weights are averaged");
+  options.add(&O::weight_decay, "L2 penalty").min(0.0);
+  options.add(&O::maximize, "Go up instead of down");
 }
 
-StateFields ASGDState::fields() { return {{"step", &step}, {"eta", &eta}, {"mu", &mu}, {"ax", &ax}}; }
-
-ASGDState ASGD::first_state(const at::Tensor& parameter, const ASGDOptions& options) const {
+ASGDState ASGD::first_state(const at::Tensor& parameter, const Options& options) const {
   return {.eta = options.lr, .ax = at::zeros_like(parameter)};
 }
 
-void ASGD::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const ASGDOptions& options, ASGDState& state) {
+void ASGD::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   const auto step = static_cast<double>(++state.step);
   const at::Tensor slope = with_penalty(gradient, parameter, options.weight_decay);
   parameter.mul_(1 - options.lambd * state.eta).sub_(slope, state.eta);
@@ -232,15 +204,13 @@ LEVIN_REGISTER_OPTIMIZER(Lion, "Steps by the sign of a momentum");
 
 void LionOptions::declare(OptionList<LionOptions>& options) {
   using O = LionOptions;
-  options.add("lr", &O::lr, "Learning rate: a third to a tenth of AdamW's").min(0.0);
-  options.add("betas", &O::betas, "Parts of the momentum in a step, and in the next momentum");
-  options.add("weight_decay", &O::weight_decay, "Decoupled weight decay: three to ten times AdamW's").min(0.0);
-  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.add(&O::lr, "Learning rate: a third to a tenth of AdamW's").min(0.0);
+  options.add(&O::betas, "Parts of the momentum in a step, and in the next momentum");
+  options.add(&O::weight_decay, "Decoupled weight decay: three to ten times AdamW's").min(0.0);
+  options.add(&O::maximize, "Go up instead of down");
 }
 
-StateFields LionState::fields() { return {{"exp_avg", &exp_avg}}; }
-
-void Lion::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const LionOptions& options, LionState& state) {
+void Lion::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   shrink(parameter, options.lr, options.weight_decay);
   parameter.sub_(state.exp_avg.lerp(gradient, 1 - options.betas.first).sign_(), options.lr);
   state.exp_avg.lerp_(gradient, 1 - options.betas.second);
@@ -275,30 +245,28 @@ LEVIN_REGISTER_OPTIMIZER(Muon, "Orthogonalized momentum; for matrices only");
 
 void MuonOptions::declare(OptionList<MuonOptions>& options) {
   using O = MuonOptions;
-  options.add("lr", &O::lr, "Learning rate").min(0.0);
-  options.add("weight_decay", &O::weight_decay, "Decoupled weight decay").min(0.0);
-  options.add("momentum", &O::momentum, "Momentum").min(0.0);
-  options.add("nesterov", &O::nesterov, "Nesterov's momentum");
-  options.add("ns_coefficients", &O::ns_coefficients, "Coefficients of the Newton-Schulz iteration");
-  options.add("eps", &O::eps, "Smallest norm of a matrix").min(0.0);
-  options.add("ns_steps", &O::ns_steps, "Steps of the Newton-Schulz iteration").min(0).max(99);
-  options.add("adjust_lr_fn", &O::adjust_lr_fn, "How the rate follows a matrix's shape; default: original")
+  options.add(&O::lr, "Learning rate").min(0.0);
+  options.add(&O::weight_decay, "Decoupled weight decay").min(0.0);
+  options.add(&O::momentum, "Momentum").min(0.0);
+  options.add(&O::nesterov, "Nesterov's momentum");
+  options.add(&O::ns_coefficients, "Coefficients of the Newton-Schulz iteration");
+  options.add(&O::eps, "Smallest norm of a matrix").min(0.0);
+  options.add(&O::ns_steps, "Steps of the Newton-Schulz iteration").min(0).max(99);
+  options.add(&O::adjust_lr_fn, "How the rate follows a matrix's shape; default: original")
       .choices({"original", "match_rms_adamw"});
 }
 
-StateFields MuonState::fields() { return {{"momentum_buffer", &momentum_buffer}}; }
-
-MuonState Muon::first_state(const at::Tensor& parameter, const MuonOptions&) const {
+MuonState Muon::first_state(const at::Tensor& parameter, const Options&) const {
   if (parameter.dim() != 2) {
-    std::ostringstream message;
-    message << "Muon steps matrices, and has a parameter of shape " << parameter.sizes()
-            << ": give it weights with two dimensions, and the others to another optimizer, in configure_optimizers.";
-    throw MisuseError(message.str());
+    throw MisuseError(
+        format("Muon steps matrices, and has a parameter of shape {}: give it weights with two dimensions, and the others to "
+               "another optimizer, in configure_optimizers.",
+               c10::str(parameter.sizes())));
   }
   return {.momentum_buffer = at::zeros_like(parameter)};
 }
 
-void Muon::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const MuonOptions& options, MuonState& state) {
+void Muon::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   state.momentum_buffer.lerp_(gradient, 1 - options.momentum);
   const at::Tensor direction =
       options.nesterov ? gradient.lerp(state.momentum_buffer, options.momentum) : state.momentum_buffer;
@@ -310,20 +278,16 @@ LEVIN_REGISTER_OPTIMIZER(NAdam, "Adam with Nesterov's momentum");
 
 void NAdamOptions::declare(OptionList<NAdamOptions>& options) {
   using O = NAdamOptions;
-  options.add("lr", &O::lr, "Learning rate").min(0.0);
-  options.add("betas", &O::betas, "Decay of the averages of the gradient and of its square");
-  options.add("eps", &O::eps, "Added to the denominator").min(0.0);
-  options.add("weight_decay", &O::weight_decay, "L2 penalty, or decoupled weight decay").min(0.0);
-  options.add("momentum_decay", &O::momentum_decay, "How fast the momentum comes to its full size").min(0.0);
-  options.add("decoupled_weight_decay", &O::decoupled_weight_decay, "Weight decay as in AdamW");
-  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.add(&O::lr, "Learning rate").min(0.0);
+  options.add(&O::betas, "Decay of the averages of the gradient and of its square");
+  options.add(&O::eps, "Added to the denominator").min(0.0);
+  options.add(&O::weight_decay, "L2 penalty, or decoupled weight decay").min(0.0);
+  options.add(&O::momentum_decay, "How fast the momentum comes to its full size").min(0.0);
+  options.add(&O::decoupled_weight_decay, "Weight decay as in AdamW");
+  options.add(&O::maximize, "Go up instead of down");
 }
 
-StateFields NAdamState::fields() {
-  return {{"step", &step}, {"mu_product", &mu_product}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}};
-}
-
-void NAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const NAdamOptions& options, NAdamState& state) {
+void NAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   const auto [beta1, beta2] = options.betas;
   const auto step = static_cast<double>(++state.step);
   const at::Tensor slope = decay_weights(parameter, gradient, options);
@@ -344,17 +308,15 @@ LEVIN_REGISTER_OPTIMIZER(RAdam, "Adam whose rate warms up by itself");
 
 void RAdamOptions::declare(OptionList<RAdamOptions>& options) {
   using O = RAdamOptions;
-  options.add("lr", &O::lr, "Learning rate").min(0.0);
-  options.add("betas", &O::betas, "Decay of the averages of the gradient and of its square");
-  options.add("eps", &O::eps, "Added to the denominator").min(0.0);
-  options.add("weight_decay", &O::weight_decay, "L2 penalty, or decoupled weight decay").min(0.0);
-  options.add("decoupled_weight_decay", &O::decoupled_weight_decay, "Weight decay as in AdamW");
-  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.add(&O::lr, "Learning rate").min(0.0);
+  options.add(&O::betas, "Decay of the averages of the gradient and of its square");
+  options.add(&O::eps, "Added to the denominator").min(0.0);
+  options.add(&O::weight_decay, "L2 penalty, or decoupled weight decay").min(0.0);
+  options.add(&O::decoupled_weight_decay, "Weight decay as in AdamW");
+  options.add(&O::maximize, "Go up instead of down");
 }
 
-StateFields RAdamState::fields() { return {{"step", &step}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}}; }
-
-void RAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const RAdamOptions& options, RAdamState& state) {
+void RAdam::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   const auto [beta1, beta2] = options.betas;
   const auto step = static_cast<double>(++state.step);
   const at::Tensor slope = decay_weights(parameter, gradient, options);
@@ -378,23 +340,21 @@ LEVIN_REGISTER_OPTIMIZER(Rprop, "Resilient backpropagation; for whole datasets a
 
 void RpropOptions::declare(OptionList<RpropOptions>& options) {
   using O = RpropOptions;
-  options.add("lr", &O::lr, "Length of the first step").min(0.0);
-  options.add("etas", &O::etas, "Factors of a step after a gradient of the other sign, and of the same");
-  options.add("step_sizes", &O::step_sizes, "The smallest and the largest step");
-  options.add("maximize", &O::maximize, "Go up instead of down");
+  options.add(&O::lr, "Length of the first step").min(0.0);
+  options.add(&O::etas, "Factors of a step after a gradient of the other sign, and of the same");
+  options.add(&O::step_sizes, "The smallest and the largest step");
+  options.add(&O::maximize, "Go up instead of down");
   options.rule({"etas"}, [](const O& rprop) {
     const auto [less, more] = rprop.etas;
     return less > 0 && less < 1 && more > 1 ? "" : "etas must be one number between 0 and 1, and one above 1";
   });
 }
 
-StateFields RpropState::fields() { return {{"step", &step}, {"prev", &prev}, {"step_size", &step_size}}; }
-
-RpropState Rprop::first_state(const at::Tensor& parameter, const RpropOptions& options) const {
+RpropState Rprop::first_state(const at::Tensor& parameter, const Options& options) const {
   return {.prev = at::zeros_like(parameter), .step_size = at::full_like(parameter, options.lr)};
 }
 
-void Rprop::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const RpropOptions& options, RpropState& state) {
+void Rprop::step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) {
   ++state.step;
   const auto [less, more] = options.etas;
   const auto [smallest, largest] = options.step_sizes;

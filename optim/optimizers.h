@@ -33,18 +33,16 @@ class FusedStep;
 template <class Base, class BaseOptions>
 class LEVIN_API FusedOptimizer : public Base {
  public:
-  explicit FusedOptimizer(std::vector<at::Tensor> parameters, BaseOptions options = {}, bool fused = true);
+  explicit FusedOptimizer(std::vector<at::Tensor> parameters, BaseOptions options = {}, bool fused = true)
+      : FusedOptimizer(std::vector<torch::optim::OptimizerParamGroup>{std::move(parameters)}, std::move(options), fused) {}
   explicit FusedOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, BaseOptions options = {},
-                          bool fused = true);
-  FusedOptimizer(FusedOptimizer&& other) noexcept;
-  ~FusedOptimizer() override;
+                          bool fused = true)
+      : Base(groups, std::move(options)), is_fused_(fused) {}
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
 
  private:
-  virtual std::unique_ptr<FusedStep> make_fused_step() const = 0;
-
   bool is_fused_;
-  std::unique_ptr<FusedStep> fused_step_;  ///< from the first step on
+  std::shared_ptr<FusedStep> fused_step_ = nullptr;  ///< from the first step on
 };
 
 using SGDOptions = torch::optim::SGDOptions;
@@ -58,46 +56,27 @@ extern template class LEVIN_API FusedOptimizer<torch::optim::Adagrad, AdagradOpt
 
 /// Stochastic gradient descent, with momentum.
 class LEVIN_API SGD : public FusedOptimizer<torch::optim::SGD, SGDOptions> {
- public:
   using FusedOptimizer::FusedOptimizer;
-
- private:
-  std::unique_ptr<FusedStep> make_fused_step() const override;
 };
 
 /// Adaptive moments (Kingma and Ba 2014).
 class LEVIN_API Adam : public FusedOptimizer<torch::optim::Adam, AdamOptions> {
- public:
   using FusedOptimizer::FusedOptimizer;
-
- private:
-  std::unique_ptr<FusedStep> make_fused_step() const override;
 };
 
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
 class LEVIN_API AdamW : public FusedOptimizer<torch::optim::AdamW, AdamWOptions> {
- public:
   using FusedOptimizer::FusedOptimizer;
-
- private:
-  std::unique_ptr<FusedStep> make_fused_step() const override;
 };
 
 /// Adaptive gradients (Duchi et al. 2011).
 class LEVIN_API Adagrad : public FusedOptimizer<torch::optim::Adagrad, AdagradOptions> {
- public:
   using FusedOptimizer::FusedOptimizer;
-
- private:
-  std::unique_ptr<FusedStep> make_fused_step() const override;
 };
-
-}  // namespace levin
 
 // Optimizers that LibTorch lacks, with the names, options, state and numbers of torch.optim, and Lion:
 //
 //     levin::Lion(parameters(), {.lr = 1e-4, .weight_decay = 0.1})
-namespace levin {
 
 /// The decay rates of two averages: each at least 0 and below 1.
 struct LEVIN_API Betas {
@@ -113,40 +92,6 @@ struct LEVIN_API OptionType<Betas> {
   static Value schema();
 };
 
-namespace detail {
-LEVIN_API std::string list_name(std::size_t length);
-[[noreturn]] LEVIN_API void throw_other_length(const Value& value, std::size_t length);
-}  // namespace detail
-
-/// Values that belong together: a list of as many in YAML.
-template <class... Members>
-struct OptionType<std::tuple<Members...>> {
-  using Tuple = std::tuple<Members...>;
-  static Tuple read(const Value& value) {
-    if (!value.is_list() || value.size() != sizeof...(Members)) {
-      detail::throw_other_length(value, sizeof...(Members));
-    }
-    return read_each(value.as_list(), std::index_sequence_for<Members...>());
-  }
-  static Value write(const Tuple& tuple) {
-    return std::apply([](const Members&... members) { return Value(Value::List{OptionType<Members>::write(members)...}); },
-                      tuple);
-  }
-  static std::string name() { return detail::list_name(sizeof...(Members)); }
-  static Value schema() {
-    Value list = detail::schema_of_type("array");
-    list["minItems"] = static_cast<std::int64_t>(sizeof...(Members));
-    list["maxItems"] = static_cast<std::int64_t>(sizeof...(Members));
-    return list;
-  }
-
- private:
-  template <std::size_t... Index>
-  static Tuple read_each(const Value::List& list, std::index_sequence<Index...>) {
-    return {OptionType<Members>::read(list[Index])...};
-  }
-};
-
 struct LEVIN_API AdadeltaOptions {
   double lr = 1.0;
   double rho = 0.9;
@@ -160,15 +105,11 @@ struct LEVIN_API AdadeltaState {
   std::int64_t step = 0;
   at::Tensor square_avg = {};
   at::Tensor acc_delta = {};
-  StateFields fields();
 };
 
 /// Steps in the units of the parameters, without a rate to tune (Zeiler 2012), as torch.optim.Adadelta.
 class LEVIN_API Adadelta final : public OptimizerOf<AdadeltaOptions, AdadeltaState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -194,10 +135,7 @@ struct LEVIN_API AdafactorState {
 
 /// Keeps of the squares of a matrix of gradients its rows and columns (Shazeer and Stern 2018), as torch.optim.Adafactor.
 class LEVIN_API Adafactor final : public OptimizerOf<AdafactorOptions, AdafactorState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
@@ -215,15 +153,11 @@ struct LEVIN_API AdamaxState {
   std::int64_t step = 0;
   at::Tensor exp_avg = {};
   at::Tensor exp_inf = {};
-  StateFields fields();
 };
 
 /// Adam with the infinity norm of gradients (Kingma and Ba 2014), as torch.optim.Adamax.
 class LEVIN_API Adamax final : public OptimizerOf<AdamaxOptions, AdamaxState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -242,15 +176,11 @@ struct LEVIN_API ASGDState {
   double eta = 0.0;
   double mu = 1.0;
   at::Tensor ax = {};
-  StateFields fields();
 };
 
 /// Averaged stochastic gradient descent (Polyak and Juditsky 1992), as torch.optim.ASGD. The average is `ax` of the state.
 class LEVIN_API ASGD final : public OptimizerOf<ASGDOptions, ASGDState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
@@ -265,15 +195,11 @@ struct LEVIN_API LionOptions {
 
 struct LEVIN_API LionState {
   at::Tensor exp_avg = {};
-  StateFields fields();
 };
 
 /// Steps by the sign of a momentum (Chen et al. 2023).
 class LEVIN_API Lion final : public OptimizerOf<LionOptions, LionState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -291,16 +217,12 @@ struct LEVIN_API MuonOptions {
 
 struct LEVIN_API MuonState {
   at::Tensor momentum_buffer = {};
-  StateFields fields();
 };
 
 /// Momentum made orthogonal, for matrices only (Jordan et al. 2024), as torch.optim.Muon: give other parameters to another
 /// optimizer.
 class LEVIN_API Muon final : public OptimizerOf<MuonOptions, MuonState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
@@ -321,15 +243,11 @@ struct LEVIN_API NAdamState {
   at::Tensor exp_avg = {};
   at::Tensor exp_avg_sq = {};
   double mu_product = 1.0;  ///< of all momenta so far
-  StateFields fields();
 };
 
 /// Adam with Nesterov's momentum (Dozat 2016), as torch.optim.NAdam.
 class LEVIN_API NAdam final : public OptimizerOf<NAdamOptions, NAdamState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -347,15 +265,11 @@ struct LEVIN_API RAdamState {
   std::int64_t step = 0;
   at::Tensor exp_avg = {};
   at::Tensor exp_avg_sq = {};
-  StateFields fields();
 };
 
 /// Adam whose rate warms up by itself (Liu et al. 2019), as torch.optim.RAdam.
 class LEVIN_API RAdam final : public OptimizerOf<RAdamOptions, RAdamState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };
 
@@ -371,15 +285,11 @@ struct LEVIN_API RpropState {
   std::int64_t step = 0;
   at::Tensor prev = {};
   at::Tensor step_size = {};
-  StateFields fields();
 };
 
 /// Resilient backpropagation, for whole datasets as one batch (Riedmiller and Braun 1993), as torch.optim.Rprop.
 class LEVIN_API Rprop final : public OptimizerOf<RpropOptions, RpropState> {
- public:
   using OptimizerOf::OptimizerOf;
-
- private:
   State first_state(const at::Tensor& parameter, const Options& options) const override;
   void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override;
 };

@@ -14,26 +14,18 @@ namespace levin {
 
 namespace {
 
-std::mutex table_mutex;
-
-// An entry expires with the last scheduler of its optimizer, and a scheduler does not outlive its optimizer: an optimizer that
-// is made later at the same address finds nothing here.
-std::map<const torch::optim::Optimizer*, std::weak_ptr<std::vector<double>>>& table() {
-  static auto& entries = *new std::map<const torch::optim::Optimizer*, std::weak_ptr<std::vector<double>>>;
-  return entries;
-}
-
 /// The learning rates that an optimizer's groups had before its first scheduler touched them: PyTorch's `initial_lr`. All
 /// schedulers of one optimizer share them, so that chained and sequential schedules start from the same base. They live as long
 /// as one of the schedulers does. Threading: any thread.
 std::shared_ptr<std::vector<double>> initial_lrs(const torch::optim::Optimizer& optimizer) {
-  const std::lock_guard lock(table_mutex);
-  std::erase_if(table(), [](const auto& entry) { return entry.second.expired(); });
-  auto initial = table()[&optimizer].lock();
-  if (!initial) {
-    initial = std::make_shared<std::vector<double>>(get_lrs(optimizer));
-    table()[&optimizer] = initial;
-  }
+  static std::mutex mutex;
+  // An entry expires with the last scheduler of its optimizer, and a scheduler does not outlive its optimizer: an optimizer
+  // that is made later at the same address finds nothing here.
+  static auto& all = *new std::map<const torch::optim::Optimizer*, std::weak_ptr<std::vector<double>>>;
+  const std::lock_guard lock(mutex);
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  auto initial = all[&optimizer].lock();
+  if (!initial) all[&optimizer] = initial = std::make_shared<std::vector<double>>(get_lrs(optimizer));
   // Groups that were added since the first scheduler was made start from their present rate.
   const std::vector<double> present = get_lrs(optimizer);
   for (std::size_t group = initial->size(); group < present.size(); ++group) initial->push_back(present[group]);
@@ -44,10 +36,6 @@ std::shared_ptr<std::vector<double>> initial_lrs(const torch::optim::Optimizer& 
 
 SteppedLrScheduler::SteppedLrScheduler(torch::optim::Optimizer& optimizer)
     : optimizer_(optimizer), initial_lrs_(initial_lrs(optimizer)), base_lrs_(*initial_lrs_) {}
-
-SteppedLrScheduler::~SteppedLrScheduler() = default;
-
-void SteppedLrScheduler::start() { step(); }
 
 void SteppedLrScheduler::step(std::optional<double>) {
   ++last_epoch_;
@@ -116,9 +104,6 @@ void SteppedLrScheduler::load_state_dict(const Value& state) {
   last_lr_ = std::move(last_lr);
 }
 
-void SteppedLrScheduler::save_state(Value&) const {}
-void SteppedLrScheduler::load_state(const Value&) {}
-
 std::vector<double> PerGroup::expand(std::size_t groups, const std::string& option) const {
   if (!is_list_) return std::vector<double>(groups, values_.front());
   if (values_.size() != groups) {
@@ -185,8 +170,8 @@ LEVIN_REGISTER_(LrSchedulerFactory, LrSchedulerFactoryOf<SequentialLr>, "Sequent
                 "Several schedules, one after the other");
 
 void SequentialLrOptions::declare(OptionList<SequentialLrOptions>& options) {
-  options.add("schedulers", &SequentialLrOptions::schedulers, "The schedules, each a class_path with init_args").required();
-  options.add("milestones", &SequentialLrOptions::milestones, "Steps at which the second, third, … schedule begins").required();
+  options.add(&SequentialLrOptions::schedulers, "The schedules, each a class_path with init_args").required();
+  options.add(&SequentialLrOptions::milestones, "Steps at which the second, third, … schedule begins").required();
   options.rule({"milestones", "schedulers"}, [](const SequentialLrOptions& sequence) {
     return sequence_problem(sequence.schedulers.size(), sequence.milestones);
   });

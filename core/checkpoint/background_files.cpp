@@ -47,14 +47,10 @@ void BackgroundFiles::write(Checkpoint checkpoint, const fs::path& file) {
   const auto copy = std::make_shared<Checkpoint>(std::move(checkpoint).copy(std::move(memory)));
   const auto save = [this, copy, file] {
     copy->save(file);
-    keep(std::move(*copy));
+    const std::lock_guard lock(mutex_);
+    std::swap(spare_, *copy);  // an older one goes with the copy, when the lock is gone
   };
   give({.work = save, .changes = {{name_of(file), true}}, .tell = {}, .holds_copy = true});
-}
-
-void BackgroundFiles::keep(Checkpoint written) {
-  const std::lock_guard lock(mutex_);
-  std::swap(spare_, written);  // an older one goes when the lock is gone
 }
 
 void BackgroundFiles::then(std::function<void()> work, const std::map<std::string, bool>& changes) {
@@ -74,22 +70,18 @@ void BackgroundFiles::give(Job job) {
   {
     const std::lock_guard lock(mutex_);
     if (error_) return;
-    if (!thread_.joinable()) start();
+    try {
+      if (!thread_.joinable()) thread_ = quiet_thread([this] { work(); });
+    } catch (const std::system_error& error) {
+      throw IoError(
+          format("Checkpoints cannot be written in the background: the system gives no thread for it ({}). Allow this "
+                 "user or container more processes and threads, or set ModelCheckpoint's async to false.",
+                 error.code().message()));
+    }
     if (job.holds_copy) ++copies_;
     jobs_.push_back(std::move(job));
   }
   changed_.notify_all();
-}
-
-void BackgroundFiles::start() {
-  try {
-    thread_ = quiet_thread([this] { work(); });
-  } catch (const std::system_error& error) {
-    throw IoError(
-        format("Checkpoints cannot be written in the background: the system gives no thread for it ({}). Allow this "
-               "user or container more processes and threads, or set ModelCheckpoint's async to false.",
-               error.code().message()));
-  }
 }
 
 void BackgroundFiles::work() {
@@ -97,34 +89,30 @@ void BackgroundFiles::work() {
   while (true) {
     changed_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
-    do_one(lock);
+    // It stays in the list meanwhile: the file is not there yet.
+    std::function<void()> work = std::move(jobs_.front().work);
+    std::exception_ptr error;
+    lock.unlock();
+    try {
+      if (work) work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    work = nullptr;  // the copy goes before anybody hears of the room for the next
+    lock.lock();
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    if (job.holds_copy) --copies_;
+    if (error) {
+      error_ = error;
+      jobs_.clear();
+      copies_ = 0;
+    } else if (job.tell) {
+      done_.push_back(job.tell);
+    }
+    if (error_ || !done_.empty()) has_news_.store(true, std::memory_order_release);
     changed_.notify_all();
   }
-}
-
-void BackgroundFiles::do_one(std::unique_lock<std::mutex>& lock) {
-  std::exception_ptr error;
-  // It stays in the list meanwhile: the file is not there yet.
-  std::function<void()> work = std::move(jobs_.front().work);
-  lock.unlock();
-  try {
-    if (work) work();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  work = nullptr;  // the copy goes before anybody hears of the room for the next
-  lock.lock();
-  const Job job = std::move(jobs_.front());
-  jobs_.pop_front();
-  if (job.holds_copy) --copies_;
-  if (error) {
-    error_ = error;
-    jobs_.clear();
-    copies_ = 0;
-  } else if (job.tell) {
-    done_.push_back(job.tell);
-  }
-  if (error_ || !done_.empty()) has_news_.store(true, std::memory_order_release);
 }
 
 bool BackgroundFiles::is_there(const fs::path& file) const {

@@ -62,10 +62,7 @@ class LEVIN_API BackgroundFiles {
 
   bool busy() const;  ///< something is to be done, or to be told
   void give(Job job);
-  void start();
   void work();
-  void do_one(std::unique_lock<std::mutex>& lock);
-  void keep(Checkpoint written);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

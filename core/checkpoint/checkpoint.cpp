@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/ScalarType.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -38,22 +37,11 @@ std::string dtype_name(const std::string& tensor, at::ScalarType type) {
   throw IoError(format("Tensor '{}' has type {}, which a safetensors file cannot hold.", tensor, c10::toString(type)));
 }
 
-std::uint32_t checksum(std::uint32_t so_far, std::string_view bytes) {
-  if (bytes.empty()) return so_far;  // zlib would start anew on a null pointer.
-  return static_cast<std::uint32_t>(crc32_z(so_far, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 void check_can_be_saved(const std::string& name, const at::Tensor& tensor) {
   if (!tensor.defined()) throw MisuseError(format("Tensor '{}' of the checkpoint is undefined.", name));
   if (tensor.layout() != at::kStrided) {
     throw MisuseError(format("Tensor '{}' of the checkpoint is sparse: make it dense before saving.", name));
   }
-}
-
-// One block of memory in row-major order on the CPU: the tensor's own where possible.
-at::Tensor plain_copy(const std::string& name, const at::Tensor& tensor) {
-  check_can_be_saved(name, tensor);
-  return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
 
 /// What copy_() does, into a contiguous tensor of the same type on the CPU; by memcpy() where that is possible, which writes
@@ -72,14 +60,14 @@ void copy_numbers(at::Tensor& target, const at::Tensor& source) {
                    });
 }
 
-std::string_view bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<std::size_t>(tensor.nbytes())};
-}
-
-// Larger elements first: then every tensor of the file is aligned to its elements, without holes between them.
+/// Tensors of one block of memory in row-major order on the CPU, each its own where possible. Larger elements first: then every
+/// tensor of the file is aligned to its elements, without holes between them.
 std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std::string, at::Tensor>& tensors) {
   std::vector<std::pair<std::string, at::Tensor>> ordered;
-  for (const auto& [name, tensor] : tensors) ordered.emplace_back(name, plain_copy(name, tensor));
+  for (const auto& [name, tensor] : tensors) {
+    check_can_be_saved(name, tensor);
+    ordered.emplace_back(name, tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous());
+  }
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& left, const auto& right) {
     return left.second.element_size() > right.second.element_size();
   });
@@ -104,9 +92,9 @@ std::uint32_t write_data(AtomicFile& output, const std::vector<std::pair<std::st
   std::uint32_t data_checksum = 0;
   std::size_t waiting = 0;
   for (const auto& [name, tensor] : ordered) {
-    for (std::string_view bytes = bytes_of(tensor); !bytes.empty();) {
+    for (std::string_view bytes(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()); !bytes.empty();) {
       const std::string_view piece = bytes.substr(0, kPiece);
-      data_checksum = checksum(data_checksum, piece);
+      data_checksum = checksum_of(piece, data_checksum);
       output.write(piece);
       waiting += piece.size();
       bytes.remove_prefix(piece.size());
@@ -126,7 +114,7 @@ struct LoadedFile {
 
 bool holds(const SafetensorsHeader& header, const char* key, std::string_view covered) {
   const auto expected = header.metadata.find(key);
-  return expected != header.metadata.end() && expected->second == std::to_string(checksum(0, covered));
+  return expected != header.metadata.end() && expected->second == std::to_string(checksum_of(covered));
 }
 
 /// What a file's checksums cover beside the data: of levin's checkpoints; null of other files.
@@ -232,33 +220,28 @@ Checkpoint read_safetensors(const fs::path& file, std::vector<std::string>& name
 
 std::vector<ChecksumReport> safetensors_checks(std::string_view file) { return checks_of(file, parse_safetensors(file)); }
 
-void save_safetensors(const fs::path& file, const std::map<std::string, at::Tensor>& tensors) {
+void save_safetensors(const fs::path& file, const std::map<std::string, at::Tensor>& tensors, const Value* manifest) {
   const std::vector<std::pair<std::string, at::Tensor>> ordered = in_file_order(tensors);
   SafetensorsHeader header = header_of(ordered);
   header.metadata = {{"format", "pt"}};
-  const std::string head = write_safetensors_header(header);
-  AtomicFile output(file);
-  output.write(head);
-  write_data(output, ordered);
-  output.commit();
-}
-
-void Checkpoint::save(const fs::path& file) const {
-  const std::vector<std::pair<std::string, at::Tensor>> ordered = in_file_order(tensors);
-  SafetensorsHeader header = header_of(ordered);
-  const std::string manifest_text = to_json(manifest);
-  header.metadata = {{"format", "pt"},
-                     {kManifestKey, manifest_text},
-                     {kManifestChecksumKey, std::to_string(checksum(0, manifest_text))},
-                     {kDataChecksumKey, std::to_string(std::numeric_limits<std::uint32_t>::max())}};
-  // The data's checksum is known when they are written: till then the longest one stands in its place.
+  if (manifest != nullptr) {
+    header.metadata[kManifestKey] = to_json(*manifest);
+    header.metadata[kManifestChecksumKey] = std::to_string(checksum_of(header.metadata[kManifestKey]));
+    // The data's checksum is known when they are written: till then the longest one stands in its place.
+    header.metadata[kDataChecksumKey] = std::to_string(std::numeric_limits<std::uint32_t>::max());
+  }
   const std::string preliminary = write_safetensors_header(header);
   AtomicFile output(file);
   output.write(preliminary);
-  header.metadata[kDataChecksumKey] = std::to_string(write_data(output, ordered));
-  output.write_at(0, write_safetensors_header(header, preliminary.size()));
+  const std::uint32_t data_checksum = write_data(output, ordered);
+  if (manifest != nullptr) {
+    header.metadata[kDataChecksumKey] = std::to_string(data_checksum);
+    output.write_at(0, write_safetensors_header(header, preliminary.size()));
+  }
   output.commit();
 }
+
+void Checkpoint::save(const fs::path& file) const { save_safetensors(file, tensors, &manifest); }
 
 namespace {
 
@@ -270,13 +253,15 @@ bool is_alone(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && storage.use_count() == 1 && storage.resizable() && storage.nbytes() == tensor.nbytes();
 }
 
-Checkpoint copied(const Checkpoint& checkpoint, Checkpoint memory, bool takes_those_alone) {
-  Checkpoint copied{checkpoint.manifest, {}};
-  for (const auto& [name, tensor] : checkpoint.tensors) {
+}  // namespace
+
+Checkpoint Checkpoint::copy(Checkpoint memory) && {
+  Checkpoint copied{std::move(manifest), {}};
+  for (const auto& [name, tensor] : tensors) {
     check_can_be_saved(name, tensor);
     dtype_name(name, tensor.scalar_type());
     at::Tensor& target = copied.tensors[name];
-    if (takes_those_alone && is_alone(tensor)) {
+    if (is_alone(tensor)) {
       target = tensor;
       continue;
     }
@@ -286,25 +271,12 @@ Checkpoint copied(const Checkpoint& checkpoint, Checkpoint memory, bool takes_th
     target = fits ? std::move(old->second) : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
     copy_numbers(target, tensor);
   }
-  return copied;
-}
-
-}  // namespace
-
-Checkpoint Checkpoint::copy() const& { return copy(Checkpoint()); }
-Checkpoint Checkpoint::copy(Checkpoint memory) const& { return copied(*this, std::move(memory), /*takes_those_alone=*/false); }
-Checkpoint Checkpoint::copy(Checkpoint memory) && {
-  Checkpoint taken = copied(*this, std::move(memory), /*takes_those_alone=*/true);
   tensors.clear();
-  return taken;
+  return copied;
 }
 
 Checkpoint Checkpoint::load(const fs::path& file) {
   return naming_file(file, [&] { return mapped(read_file(file)); });
-}
-
-Checkpoint Checkpoint::load_safetensors(const fs::path& file) {
-  return naming_file(file, [&] { return mapped(read_any(file)); });
 }
 
 Value Checkpoint::load_manifest(const fs::path& file) {

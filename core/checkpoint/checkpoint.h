@@ -11,6 +11,12 @@
 
 namespace levin {
 
+/// A checksum of a file, and whether it is that of what it covers.
+struct LEVIN_API ChecksumReport {
+  std::string what;  ///< "tensor data"
+  bool holds = true;
+};
+
 /// What one checkpoint file holds: named tensors, and a manifest of plain values. The file is a safetensors file; the manifest
 /// is one JSON text in its `__metadata__`. Tensor names: `state_dict.<parameter>`, `optimizer_states.<i>.state.<j>.<field>`,
 /// `rng.<rank>.cpu`, `rng.<rank>.<accelerator>` where that has random numbers of its own, `rng.<rank>.own` and `rng.shared`
@@ -25,20 +31,14 @@ class LEVIN_API Checkpoint {
   /// Writes the file so that at any instant either the old or the new one is whole: a temporary file in the same folder, fsync,
   /// rename, fsync of the folder. Makes the folder when missing. Throws IoError with path and reason; the temporary is removed.
   void save(const std::filesystem::path& file) const;
-  /// The same, with tensors of its own on the CPU, which nobody else changes. Throws MisuseError for what save() cannot write.
-  Checkpoint copy() const&;
-  /// copy(), into the tensors of an earlier copy that is of no use any more where name, type and shape are the same: memory
-  /// that is new takes several times as long to fill.
-  Checkpoint copy(Checkpoint memory) const&;
-  /// The same of one that is not needed any more: tensors that nobody else has are taken as they are.
+  /// The same, with tensors of its own on the CPU, which nobody else changes; those that nobody else has are taken as they are.
+  /// `memory`: an earlier copy that is of no use any more, whose tensors are filled again where name, type and shape are the
+  /// same: new memory takes several times as long. Throws MisuseError for what save() cannot write.
   Checkpoint copy(Checkpoint memory) &&;
   /// Reads a file by mmap; tensors share the mapping copy-on-write. Throws IoError naming the file and what is wrong with it
   /// (missing, truncated, checksum, not a safetensors file), and the newest whole checkpoint of the same folder if there is
   /// one.
   static Checkpoint load(const std::filesystem::path& file);
-  /// As load(), of any safetensors file: the manifest of one that is no checkpoint is empty. TensorFile opens files of other
-  /// kinds, too.
-  static Checkpoint load_safetensors(const std::filesystem::path& file);
   /// The manifest of a checkpoint alone: what the tensors' checksum covers is not read.
   static Value load_manifest(const std::filesystem::path& file);
   /// True for a regular file, not a link to one, that levin has written as a checkpoint: one that a callback may replace or

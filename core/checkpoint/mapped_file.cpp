@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/files/descriptor.h"
 #include "levin/core/files/paths.h"
 
 namespace levin {
@@ -28,33 +28,26 @@ namespace {
 
 MappedFile::MappedFile(const std::filesystem::path& file) {
   // Not blocking: opening a pipe must not wait for a writer.
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) throw_unreadable(errno, working_folder_of(file));
+  const Descriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor.is_open()) throw_unreadable(errno, working_folder_of(file));
   struct stat status = {};
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-    const bool is_folder = S_ISDIR(status.st_mode);
-    close(descriptor);
-    throw_unreadable(is_folder ? EISDIR : EINVAL);
+  if (fstat(descriptor.number(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw_unreadable(S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
   }
   size_ = static_cast<std::size_t>(status.st_size);
-  if (size_ > 0) {
-    void* mapping = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0);
-    const int error = errno;
-    if (mapping == MAP_FAILED) {
-      close(descriptor);
-      throw_unreadable(error);
-    }
-    data_ = static_cast<char*>(mapping);
-  }
-  close(descriptor);
+  if (size_ == 0) return;
+  void* const mapping = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor.number(), 0);
+  if (mapping == MAP_FAILED) throw_unreadable(errno);
+  data_ = static_cast<char*>(mapping);
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
-std::uint32_t MappedFile::checksum() const {
-  return static_cast<std::uint32_t>(crc32_z(crc32(0, nullptr, 0), reinterpret_cast<const Bytef*>(data_), size_));
+std::uint32_t checksum_of(std::string_view bytes, std::uint32_t so_far) {
+  if (bytes.empty()) return so_far;  // zlib would start anew on a null pointer.
+  return static_cast<std::uint32_t>(crc32_z(so_far, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 namespace {
@@ -73,11 +66,6 @@ constexpr std::array<std::pair<std::string_view, const char*>, 7> kOthers = {{
     {"<!DOCTYPE", "it is a web page; was the download refused?"},
 }};
 
-/// Pickles of protocol 2 and later, as pickle.dump() writes them.
-bool is_pickle(std::string_view bytes) {
-  return bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5 && bytes.back() == '.';
-}
-
 bool is_text(std::string_view bytes) {
   constexpr std::size_t kLookedAt = 1024;
   return std::none_of(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(std::min(bytes.size(), kLookedAt)),
@@ -93,7 +81,9 @@ void refuse_other_formats(std::string_view bytes) {
   }
   // After the length of its header a safetensors file has a map.
   const bool has_header = bytes.size() > 8 && bytes[8] == '{';
-  if (!has_header && is_pickle(bytes)) {
+  // As pickle.dump() writes it, of protocol 2 and later.
+  const bool is_pickle = bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5 && bytes.back() == '.';
+  if (!has_header && is_pickle) {
     throw IoError(
         "it is a pickle that torch.save() has not written; load it and write its tensors with torch.save() in Python");
   }

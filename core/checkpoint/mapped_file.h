@@ -19,13 +19,14 @@ class MappedFile {
 
   char* data() const { return data_; }
   std::string_view bytes() const { return {data_, size_}; }
-  /// CRC-32 of all bytes.
-  std::uint32_t checksum() const;
 
  private:
   char* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/// CRC-32 of bytes, after others whose CRC-32 is `so_far`.
+std::uint32_t checksum_of(std::string_view bytes, std::uint32_t so_far = 0);
 
 /// Throws IoError for whatever is known to be no file of tensors that levin reads: empty files and texts, and formats of other
 /// programs, which it names with what to do about them.

@@ -21,17 +21,8 @@ std::map<std::string, at::Tensor> state_dict(const torch::nn::Module& module) {
   return tensors;
 }
 
-std::string shape_change(const std::string& name, const at::Tensor& saved, const at::Tensor& own) {
-  return c10::str(name, " (", saved.sizes(), " saved, ", own.sizes(), " in the module)");
-}
-
 void append(std::string& text, const char* title, const std::vector<std::string>& names) {
   if (!names.empty()) text += format("\n  {}: {}", title, join(names, ", ", [](const auto& name) { return printable(name); }));
-}
-
-/// Also where both have NaN.
-bool are_equal(const at::Tensor& one, const at::Tensor& other, at::ScalarType type) {
-  return one.sizes() == other.sizes() && at::allclose(one.to(type), other.to(type), /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
 }
 
 }  // namespace
@@ -57,27 +48,26 @@ WeightsMatch::WeightsMatch(const torch::nn::Module& module, const std::map<std::
     const auto source = saved.find(name);
     if (source == saved.end()) continue;
     const auto [first, is_new] = found.emplace(tensor.unsafeGetTensorImpl(), &name);
-    if (!is_new && !are_equal(saved.at(*first->second), source->second, tensor.scalar_type())) {
+    const auto are_equal = [type = tensor.scalar_type()](const at::Tensor& one, const at::Tensor& other) {
+      return one.sizes() == other.sizes() && at::allclose(one.to(type), other.to(type), 0, 0, /*equal_nan=*/true);
+    };
+    if (!is_new && !are_equal(saved.at(*first->second), source->second)) {
       throw ConfigError(format("'{}' and '{}' are one tensor in the module, and two that differ among the saved weights.",
                                *first->second, name));
     }
-    add(name, tensor, source->second);
+    if (tensor.sizes() == source->second.sizes()) {
+      names_.loaded.push_back(name);
+      copies_.emplace_back(tensor, source->second);
+    } else {
+      names_.misshaped.push_back(name);
+      shapes_.push_back(c10::str(name, " (", source->second.sizes(), " saved, ", tensor.sizes(), " in the module)"));
+    }
   }
   for (const auto& [name, tensor] : own) {
     if (!saved.contains(name) && !found.contains(tensor.unsafeGetTensorImpl())) names_.missing.push_back(name);
   }
   for (const auto& [name, tensor] : saved) {
     if (!own.contains(name)) names_.unexpected.push_back(name);
-  }
-}
-
-void WeightsMatch::add(const std::string& name, const at::Tensor& own, const at::Tensor& saved) {
-  if (own.sizes() == saved.sizes()) {
-    names_.loaded.push_back(name);
-    copies_.emplace_back(own, saved);
-  } else {
-    names_.misshaped.push_back(name);
-    shapes_.push_back(shape_change(name, saved, own));
   }
 }
 

@@ -40,8 +40,6 @@ class WeightsMatch {
   void copy() const;
 
  private:
-  void add(const std::string& name, const at::Tensor& own, const at::Tensor& saved);
-
   WeightsReport names_;
   std::vector<std::string> shapes_;  ///< of those that are misshaped: "bias ([9] saved, [4] in the module)"
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  ///< the module's, and what it gets

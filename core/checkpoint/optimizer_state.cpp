@@ -2,8 +2,14 @@
 
 #include <ATen/ops/_validate_sparse_coo_tensor_args.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/sparse_coo_tensor.h>
-#include <torch/optim/optimizer.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
 #include <torch/serialize/archive.h>
 
 #include <cstring>
@@ -16,8 +22,8 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/optimizers/described_optimizer.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/optimizers/optimizer_fields.h"
 
 namespace levin {
 
@@ -59,120 +65,135 @@ bool is_of_sparse_values(std::string_view part) { return part.ends_with(kValues)
 
 namespace {
 
-/// The state of an optimizer whose class does not name it, as its save() writes it to LibTorch's archive, in bytes. Throws
-/// MisuseError when it has state that save() does not write.
-at::Tensor archive_optimizer(const torch::optim::Optimizer& optimizer) {
-  torch::serialize::OutputArchive output;
-  optimizer.save(output);
-  std::ostringstream stream;
-  output.save_to(stream);
-  const std::string bytes = std::move(stream).str();
-  torch::serialize::InputArchive written;
-  written.load_from(bytes.data(), bytes.size());
-  if (written.keys().empty() && !optimizer.state().empty()) {
-    const std::string name = optimizer_class_name(optimizer);
-    throw MisuseError("The optimizer " + name + " has state that a checkpoint would not hold: override " + name +
-                      "::save() and load(), or save weights only.");
+namespace optim = torch::optim;
+using optim::Optimizer;
+using optim::OptimizerOptions;
+using optim::OptimizerParamState;
+
+/// What an optimizer keeps of a parameter, under PyTorch's names: LibTorch's, and each DescribedOptimizer. Nothing of another.
+StateFields state_fields(OptimizerParamState& state) {
+  const auto adam_fields = [](auto& adam) {
+    return StateFields{{"step", &adam.step()},
+                       {"exp_avg", &adam.exp_avg()},
+                       {"exp_avg_sq", &adam.exp_avg_sq()},
+                       {"max_exp_avg_sq", &adam.max_exp_avg_sq()}};
+  };
+  if (auto* described = dynamic_cast<ParameterState*>(&state)) return described->fields();
+  if (auto* sgd = dynamic_cast<optim::SGDParamState*>(&state)) return {{"momentum_buffer", &sgd->momentum_buffer()}};
+  if (auto* adam = dynamic_cast<optim::AdamParamState*>(&state)) return adam_fields(*adam);
+  if (auto* adamw = dynamic_cast<optim::AdamWParamState*>(&state)) return adam_fields(*adamw);
+  if (auto* rmsprop = dynamic_cast<optim::RMSpropParamState*>(&state)) {
+    return {{"step", &rmsprop->step()},
+            {"square_avg", &rmsprop->square_avg()},
+            {"momentum_buffer", &rmsprop->momentum_buffer()},
+            {"grad_avg", &rmsprop->grad_avg()}};
   }
-  at::Tensor archive = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  std::memcpy(archive.mutable_data_ptr(), bytes.data(), bytes.size());
-  return archive;
+  if (auto* adagrad = dynamic_cast<optim::AdagradParamState*>(&state)) {
+    return {{"step", &adagrad->step()}, {"sum", &adagrad->sum()}};
+  }
+  if (auto* lbfgs = dynamic_cast<optim::LBFGSParamState*>(&state)) {
+    // Without `al`, which each step writes before it reads it.
+    return {{"func_evals", &lbfgs->func_evals()},
+            {"n_iter", &lbfgs->n_iter()},
+            {"t", &lbfgs->t()},
+            {"prev_loss", &lbfgs->prev_loss()},
+            {"d", OwnShape{&lbfgs->d()}},
+            {"H_diag", OwnShape{&lbfgs->H_diag()}},
+            {"prev_flat_grad", OwnShape{&lbfgs->prev_flat_grad()}},
+            {"old_dirs", &lbfgs->old_dirs()},
+            {"old_stps", &lbfgs->old_stps()},
+            {"ro", &lbfgs->ro()}};
+  }
+  return {};
 }
 
-/// Hands such bytes to its load(). Throws ConfigError when they are no archive, or load() does not take it.
-void load_optimizer_archive(torch::optim::Optimizer& optimizer, const at::Tensor& archive) {
-  try {
-    torch::serialize::InputArchive input;
-    input.load_from(static_cast<const char*>(archive.const_data_ptr()), archive.nbytes());
-    optimizer.load(input);
-  } catch (const c10::Error& error) {
-    throw ConfigError("The checkpoint's optimizer " + optimizer_class_name(optimizer) +
-                      " cannot be loaded: " + error.what_without_backtrace());
-  }
+/// The state of a parameter before a checkpoint's is put into it; nullptr for an optimizer that does not tell its state.
+std::unique_ptr<OptimizerParamState> make_state(const Optimizer& optimizer) {
+  std::unique_ptr<OptimizerParamState> state;
+  const auto attempt = [&]<class Class, class State>() {
+    if (dynamic_cast<const Class*>(&optimizer) != nullptr) state = std::make_unique<State>();
+  };
+  if (const auto* described = dynamic_cast<const DescribedOptimizer*>(&optimizer)) return described->make_state();
+  attempt.operator()<optim::SGD, optim::SGDParamState>();
+  attempt.operator()<optim::Adam, optim::AdamParamState>();
+  attempt.operator()<optim::AdamW, optim::AdamWParamState>();
+  attempt.operator()<optim::RMSprop, optim::RMSpropParamState>();
+  attempt.operator()<optim::Adagrad, optim::AdagradParamState>();
+  attempt.operator()<optim::LBFGS, optim::LBFGSParamState>();
+  return state;
 }
 
-using torch::optim::Optimizer;
-using torch::optim::OptimizerOptions;
-using torch::optim::OptimizerParamState;
-
-// Writes the fields of one parameter's state: tensors to the checkpoint under `prefix`, the rest to `numbers`. A list of
-// tensors leaves a list in `numbers` that says which of its elements exist.
+/// Writes a part of a parameter's state: tensors into the checkpoint under `prefix`, the rest into `numbers`. A list of tensors
+/// leaves a list in `numbers` that says which of its elements exist.
 struct FieldWriter {
   const std::string& prefix;
   Value& numbers;
   Checkpoint& checkpoint;
+  const std::string& name;
 
-  void operator()(const char* name, std::int64_t field) const { numbers[name] = field; }
-  void operator()(const char* name, double field) const { numbers[name] = field; }
-  void operator()(const std::string& name, const at::Tensor& field) const {
-    if (field.defined()) save_tensor(checkpoint, prefix + name, field);
-  }
-  void operator()(const char* name, OwnShape field) const { (*this)(name, *field.tensor); }
-  void operator()(const char* name, const std::optional<std::vector<at::Tensor>>& field) const {
-    if (field) write_list(name, *field);
-  }
-  void operator()(const char* name, const std::deque<at::Tensor>& field) const { write_list(name, field); }
-
-  template <class Tensors>
-  void write_list(const std::string& name, const Tensors& tensors) const {
+  void operator()(const std::int64_t* field) const { numbers[name] = *field; }
+  void operator()(const double* field) const { numbers[name] = *field; }
+  void operator()(const at::Tensor* field) const { write(name, *field); }
+  void operator()(OwnShape field) const { write(name, *field.tensor); }
+  void operator()(const std::deque<at::Tensor>* field) const {
     Value exists(Value::List{});
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      exists.push_back(tensors[i].defined());
-      (*this)(format("{}.{}", name, i), tensors[i]);
+    for (const at::Tensor& tensor : *field) {
+      write(format("{}.{}", name, exists.size()), tensor);
+      exists.push_back(tensor.defined());
     }
     numbers[name] = std::move(exists);
   }
+
+ private:
+  void write(const std::string& tensor_name, const at::Tensor& tensor) const {
+    if (tensor.defined()) save_tensor(checkpoint, prefix + tensor_name, tensor);
+  }
 };
 
-// The other way round. Tensors get memory of their own on the parameter's device, so that the file need not stay mapped.
+/// The other way round. Tensors get memory of their own on the parameter's device, so that the file need not stay mapped.
 struct FieldReader {
   const std::string& prefix;
   const Value& numbers;
   const Checkpoint& checkpoint;
   const at::Tensor& parameter;
-  bool shaped_like_parameter;
+  const std::string& name;
 
-  void operator()(const char* name, std::int64_t& field) const { field = numbers.at(name).as_int(); }
-  void operator()(const char* name, double& field) const {
+  void operator()(std::int64_t* field) const { *field = numbers.at(name).as_int(); }
+  void operator()(double* field) const {
     // PyTorch keeps some numbers in tensors of one.
     const auto tensor = checkpoint.tensors.find(prefix + name);
-    field = tensor == checkpoint.tensors.end() ? numbers.at(name).as_double() : tensor->second.item<double>();
+    *field = tensor == checkpoint.tensors.end() ? numbers.at(name).as_double() : tensor->second.item<double>();
   }
-  void operator()(const std::string& name, at::Tensor& field) const { read_tensor(name, field, shaped_like_parameter); }
-  void operator()(const char* name, OwnShape field) const { read_tensor(name, *field.tensor, /*has_shape=*/false); }
-  void operator()(const char* name, std::optional<std::vector<at::Tensor>>& field) const {
-    field.reset();
-    if (numbers.contains(name)) read_list(name, field.emplace());
-  }
-  void operator()(const char* name, std::deque<at::Tensor>& field) const { read_list(name, field); }
-
-  /// `has_shape`: the parameter's.
-  void read_tensor(const std::string& name, at::Tensor& field, bool has_shape) const {
+  void operator()(at::Tensor* field) const {
     const auto saved = checkpoint.tensors.find(prefix + name);
     if (saved == checkpoint.tensors.end()) {
-      field = has_shape ? saved_sparse_tensor(checkpoint, prefix + name, parameter.sizes()) : at::Tensor();
-      if (field.defined()) field = field.to(parameter.device(), field.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+      *field = saved_sparse_tensor(checkpoint, prefix + name, parameter.sizes());
+      if (field->defined()) *field = field->to(parameter.device(), field->scalar_type(), /*non_blocking=*/false, /*copy=*/true);
       return;
     }
-    if (has_shape && saved->second.sizes() != parameter.sizes()) {
+    if (saved->second.sizes() != parameter.sizes()) {
       throw ConfigError(c10::str("The checkpoint's '", prefix, name, "' has shape ", saved->second.sizes(),
                                  ", but its parameter has ", parameter.sizes(),
                                  ": was it made by another module, or other options?"));
     }
-    const at::TensorOptions options = parameter.options().dtype(saved->second.scalar_type());
     // In the parameter's order in memory, in which fused kernels go over both.
-    field = has_shape ? at::empty_like(parameter, options) : at::empty(saved->second.sizes(), options);
-    field.copy_(saved->second);
+    *field = at::empty_like(parameter, parameter.options().dtype(saved->second.scalar_type())).copy_(saved->second);
+  }
+  void operator()(OwnShape field) const { *field.tensor = read(name); }
+  void operator()(std::deque<at::Tensor>* field) const {
+    field->clear();
+    for (const Value& exists : numbers.at(name).as_list()) {
+      const std::string element = format("{}.{}", name, field->size());
+      field->push_back(read(element));
+      if (exists.as_bool() && !field->back().defined()) throw ConfigError("The checkpoint lacks '" + prefix + element + "'.");
+    }
   }
 
-  template <class Tensors>
-  void read_list(const std::string& name, Tensors& tensors) const {
-    tensors.clear();
-    for (const Value& exists : numbers.at(name).as_list()) {
-      const std::string element = format("{}.{}", name, tensors.size());
-      (*this)(element, tensors.emplace_back());
-      if (exists.as_bool() && !tensors.back().defined()) throw ConfigError("The checkpoint lacks '" + prefix + element + "'.");
-    }
+ private:
+  at::Tensor read(const std::string& tensor_name) const {
+    const auto saved = checkpoint.tensors.find(prefix + tensor_name);
+    if (saved == checkpoint.tensors.end()) return {};
+    return saved->second.to(parameter.device(), saved->second.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   }
 };
 
@@ -180,7 +201,6 @@ std::string state_prefix(std::size_t index, std::string_view parameter) {
   return format("optimizer_states.{}.state.{}.", index, parameter);
 }
 
-template <class Kind>
 Value saved_state(const Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint) {
   Value states(Value::Map{});
   const std::vector<at::Tensor> parameters = all_parameters(optimizer);
@@ -189,7 +209,9 @@ Value saved_state(const Optimizer& optimizer, std::size_t index, Checkpoint& che
     if (state == optimizer.state().end()) continue;
     const std::string prefix = state_prefix(index, std::to_string(i));
     Value numbers(Value::Map{});
-    detail::visit_state_fields(static_cast<typename Kind::State&>(*state->second), FieldWriter{prefix, numbers, checkpoint});
+    for (const auto& [name, place] : state_fields(*state->second)) {
+      std::visit(FieldWriter{prefix, numbers, checkpoint, name}, place);
+    }
     states[std::to_string(i)] = std::move(numbers);
   }
   return states;
@@ -210,18 +232,18 @@ Value saved_groups(const Optimizer& optimizer) {
 
 using StateOfParameter = std::pair<at::TensorImpl*, std::unique_ptr<OptimizerParamState>>;
 
-template <class Kind>
 std::vector<StateOfParameter> loaded_state(const Optimizer& optimizer, std::size_t index, const Value& states,
                                            const Checkpoint& checkpoint) {
-  constexpr bool kShapedLikeParameter = !std::is_same_v<typename Kind::State, torch::optim::LBFGSParamState>;
   std::vector<StateOfParameter> loaded;
   const std::vector<at::Tensor> parameters = all_parameters(optimizer);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Value* numbers = states.find(std::to_string(i));
     if (numbers == nullptr) continue;
     const std::string prefix = state_prefix(index, std::to_string(i));
-    auto state = Kind::make_state(optimizer);
-    detail::visit_state_fields(*state, FieldReader{prefix, *numbers, checkpoint, parameters[i], kShapedLikeParameter});
+    auto state = make_state(optimizer);
+    for (const auto& [name, place] : state_fields(*state)) {
+      std::visit(FieldReader{prefix, *numbers, checkpoint, parameters[i], name}, place);
+    }
     loaded.emplace_back(parameters[i].unsafeGetTensorImpl(), std::move(state));
   }
   return loaded;
@@ -253,20 +275,41 @@ std::vector<std::unique_ptr<OptimizerOptions>> loaded_options(const Optimizer& o
 
 std::string archive_key(std::size_t index) { return format("optimizer_states.{}.archive", index); }
 
-// Of a class that does not describe itself: its save() does.
+/// Of a class that does not name its state: what its save() writes to LibTorch's archive, in bytes. Throws MisuseError when it
+/// has state that save() does not write.
 void save_own_class(const Optimizer& optimizer, std::size_t index, Value& saved, Checkpoint& checkpoint) {
-  checkpoint.tensors[archive_key(index)] = archive_optimizer(optimizer);
-  Value rates(Value::List{});
-  for (const double lr : get_lrs(optimizer)) rates.push_back(lr);
-  saved["lrs"] = std::move(rates);
+  torch::serialize::OutputArchive output;
+  optimizer.save(output);
+  std::ostringstream stream;
+  output.save_to(stream);
+  const std::string bytes = std::move(stream).str();
+  torch::serialize::InputArchive written;
+  written.load_from(bytes.data(), bytes.size());
+  if (written.keys().empty() && !optimizer.state().empty()) {
+    const std::string name = optimizer_class_name(optimizer);
+    throw MisuseError("The optimizer " + name + " has state that a checkpoint would not hold: override " + name +
+                      "::save() and load(), or save weights only.");
+  }
+  at::Tensor& archive = checkpoint.tensors[archive_key(index)];
+  archive = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(archive.mutable_data_ptr(), bytes.data(), bytes.size());
+  saved["lrs"] = OptionType<std::vector<double>>::write(get_lrs(optimizer));
 }
 
+/// Hands such bytes to its load(). Throws ConfigError when they are no archive, or load() does not take it.
 void load_own_class(Optimizer& optimizer, std::size_t index, const Value& saved, const Checkpoint& checkpoint) {
   const Value::List& rates = saved.at("lrs").as_list();
   const auto archive = checkpoint.tensors.find(archive_key(index));
   if (archive == checkpoint.tensors.end()) throw ConfigError(format("The checkpoint lacks '{}'.", archive_key(index)));
   check_groups(rates.size(), optimizer);
-  load_optimizer_archive(optimizer, archive->second);
+  try {
+    torch::serialize::InputArchive input;
+    input.load_from(static_cast<const char*>(archive->second.const_data_ptr()), archive->second.nbytes());
+    optimizer.load(input);
+  } catch (const c10::Error& error) {
+    throw ConfigError("The checkpoint's optimizer " + optimizer_class_name(optimizer) +
+                      " cannot be loaded: " + error.what_without_backtrace());
+  }
   for (std::size_t i = 0; i < rates.size(); ++i) set_lr(optimizer.param_groups()[i], rates[i].as_double());
 }
 
@@ -294,7 +337,6 @@ const Value& saved_optimizer(const Checkpoint& checkpoint, std::size_t index, co
 }
 
 /// PyTorch's state of an optimizer does not name its class.
-template <class Kind>
 void check_is_kind(const Optimizer& optimizer, std::size_t index, const Value& saved, const Checkpoint& checkpoint) {
   const std::string own_class = optimizer_class_name(optimizer);
   const Value options = option_values(optimizer.defaults());
@@ -313,16 +355,15 @@ void check_is_kind(const Optimizer& optimizer, std::size_t index, const Value& s
       throw_other_class(optimizer, index, "maximize: true, which LibTorch's optimizers lack");
     }
   }
-  const auto state = Kind::make_state(optimizer);
-  for (const auto& entry : saved.at("state").as_map()) {
-    const auto& parameter = entry.first;  // no structured binding: clang 14 does not let a lambda use one
-    const auto& numbers = entry.second;
+  const auto state = make_state(optimizer);
+  for (const auto& [parameter, numbers] : saved.at("state").as_map()) {
     const std::string prefix = state_prefix(index, parameter);
-    detail::visit_state_fields(*state, [&]<class Field>(const char* name, const Field&) {
-      if (std::is_arithmetic_v<Field> && !numbers.contains(name) && !checkpoint.tensors.contains(prefix + name)) {
+    for (const auto& [name, place] : state_fields(*state)) {
+      const bool is_number = std::holds_alternative<std::int64_t*>(place) || std::holds_alternative<double*>(place);
+      if (is_number && !numbers.contains(name) && !checkpoint.tensors.contains(prefix + name)) {
         throw_other_class(optimizer, index, format("no '{}' of parameter {}", name, parameter));
       }
-    });
+    }
   }
 }
 
@@ -333,28 +374,29 @@ void save_optimizer(const Optimizer& optimizer, std::size_t index, Checkpoint& c
   if (index != all.size()) throw MisuseError(format("Optimizers are saved in order: the next one is {}.", all.size()));
   Value saved(Value::Map{});
   saved["class"] = optimizer_class_name(optimizer);
-  const auto save_kind = [&]<class Kind>(Kind) {
-    saved["state"] = saved_state<Kind>(optimizer, index, checkpoint);
+  if (make_state(optimizer) != nullptr) {
+    saved["state"] = saved_state(optimizer, index, checkpoint);
     saved["param_groups"] = saved_groups(optimizer);
-  };
-  if (!detail::visit_optimizer_kind(optimizer, save_kind)) save_own_class(optimizer, index, saved, checkpoint);
+  } else {
+    save_own_class(optimizer, index, saved, checkpoint);
+  }
   all.push_back(std::move(saved));
 }
 
 void load_optimizer(Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint) {
   const Value& saved = saved_optimizer(checkpoint, index, optimizer_class_name(optimizer));
   const bool is_foreign = saved.at("class").is_null();
-  const auto load_kind = [&]<class Kind>(Kind) {
-    if (is_foreign) check_is_kind<Kind>(optimizer, index, saved, checkpoint);
-    auto options = loaded_options(optimizer, saved.at("param_groups"));
-    auto states = loaded_state<Kind>(optimizer, index, saved.at("state"), checkpoint);
-    for (std::size_t i = 0; i < options.size(); ++i) optimizer.param_groups()[i].set_options(std::move(options[i]));
-    optimizer.state().clear();
-    for (auto& [parameter, state] : states) optimizer.state()[parameter] = std::move(state);
-  };
-  if (detail::visit_optimizer_kind(optimizer, load_kind)) return;
-  if (is_foreign) throw_other_class(optimizer, index, "nothing of this class");
-  load_own_class(optimizer, index, saved, checkpoint);
+  if (make_state(optimizer) == nullptr) {
+    if (is_foreign) throw_other_class(optimizer, index, "nothing of this class");
+    load_own_class(optimizer, index, saved, checkpoint);
+    return;
+  }
+  if (is_foreign) check_is_kind(optimizer, index, saved, checkpoint);
+  auto options = loaded_options(optimizer, saved.at("param_groups"));
+  auto states = loaded_state(optimizer, index, saved.at("state"), checkpoint);
+  for (std::size_t i = 0; i < options.size(); ++i) optimizer.param_groups()[i].set_options(std::move(options[i]));
+  optimizer.state().clear();
+  for (auto& [parameter, state] : states) optimizer.state()[parameter] = std::move(state);
 }
 
 }  // namespace levin

@@ -57,21 +57,19 @@ std::uint64_t unsigned_number(const Value& value, const std::string& where) {
   return static_cast<std::uint64_t>(value.as_int());
 }
 
-const Value& member(const Value& tensor, const char* key, const std::string& where) {
-  const Value* value = tensor.find(key);
-  if (value == nullptr) fail(format("{} has no {}", where, key));
-  return *value;
-}
-
 SafetensorsEntry read_entry(const Value& tensor, const std::string& where) {
-  if (!tensor.is_map() || tensor.size() != 3) fail(where + " is not described by dtype, shape and data_offsets");
-  SafetensorsEntry entry;
-  const Value& dtype = member(tensor, "dtype", where);
-  const Value& shape = member(tensor, "shape", where);
-  const Value& offsets = member(tensor, "data_offsets", where);
-  if (!dtype.is_string() || !shape.is_list() || !offsets.is_list() || offsets.size() != 2) {
-    fail(where + " is not described by dtype, shape and data_offsets");
+  const auto check = [&](bool holds) {
+    if (!holds) fail(where + " is not described by dtype, shape and data_offsets");
+  };
+  check(tensor.is_map() && tensor.size() == 3);
+  for (const char* key : {"dtype", "shape", "data_offsets"}) {
+    if (!tensor.contains(key)) fail(format("{} has no {}", where, key));
   }
+  const Value& dtype = tensor.at("dtype");
+  const Value& shape = tensor.at("shape");
+  const Value& offsets = tensor.at("data_offsets");
+  check(dtype.is_string() && shape.is_list() && offsets.is_list() && offsets.size() == 2);
+  SafetensorsEntry entry;
   entry.dtype = dtype.as_string();
   const ElementType* const type = element_type(&ElementType::safetensors, entry.dtype);
   if (type == nullptr) throw IoError(format("safetensors has no dtype {} that is known here", quoted_text(entry.dtype)));
@@ -119,16 +117,6 @@ void check_layout(const SafetensorsHeader& header) {
   }
 }
 
-Value as_list(const std::vector<std::int64_t>& numbers) { return Value(Value::List(numbers.begin(), numbers.end())); }
-
-Value entry_as_value(const SafetensorsEntry& entry) {
-  Value value(Value::Map{});
-  value["dtype"] = entry.dtype;
-  value["shape"] = as_list(entry.shape);
-  value["data_offsets"] = as_list({static_cast<std::int64_t>(entry.begin), static_cast<std::int64_t>(entry.end)});
-  return value;
-}
-
 }  // namespace
 
 const ElementType* element_type(std::string_view ElementType::*name, std::string_view wanted) {
@@ -167,7 +155,12 @@ std::string write_safetensors_header(const SafetensorsHeader& header, std::size_
   Value metadata(Value::Map{});
   for (const auto& [key, text] : header.metadata) metadata[key] = text;
   if (!header.metadata.empty()) members.emplace_back(kMetadataKey, std::move(metadata));
-  for (const auto& [name, entry] : header.tensors) members.emplace_back(name, entry_as_value(entry));
+  for (const auto& [name, entry] : header.tensors) {
+    const Value::List offsets = {static_cast<std::int64_t>(entry.begin), static_cast<std::int64_t>(entry.end)};
+    members.emplace_back(name, Value::Map{{"dtype", entry.dtype},
+                                          {"shape", Value::List(entry.shape.begin(), entry.shape.end())},
+                                          {"data_offsets", offsets}});
+  }
   std::string text = to_json(json);
   text.append((kAlignment - (kLengthBytes + text.size()) % kAlignment) % kAlignment, ' ');
   if (kLengthBytes + text.size() < least_size) text.resize(least_size - kLengthBytes, ' ');

@@ -10,6 +10,7 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/fwd.h"
+#include "levin/core/options/value.h"
 
 namespace levin {
 
@@ -59,12 +60,7 @@ bool looks_like_safetensors_index(std::string_view bytes);
 /// as a file elsewhere.
 std::map<std::string, std::vector<std::string>> parse_safetensors_index(std::string_view text);
 
-/// A checksum of a file, and whether it is that of what it covers.
-struct ChecksumReport {
-  std::string what;  ///< "tensor data"
-  bool holds = true;
-};
-
+struct ChecksumReport;
 /// The checksums of a safetensors file's bytes: those of levin's checkpoints, none in other files. Throws IoError when it is no
 /// whole safetensors file.
 std::vector<ChecksumReport> safetensors_checks(std::string_view file);
@@ -84,7 +80,8 @@ auto naming_file(const std::filesystem::path& file, const Step& step) {
   }
 }
 
-/// Writes tensors as any program reads them, without a manifest. Throws IoError.
-void save_safetensors(const std::filesystem::path& file, const std::map<std::string, at::Tensor>& tensors);
+/// Writes tensors as any program reads them. With a manifest it is a checkpoint of levin's. Throws IoError.
+void save_safetensors(const std::filesystem::path& file, const std::map<std::string, at::Tensor>& tensors,
+                      const Value* manifest = nullptr);
 
 }  // namespace levin

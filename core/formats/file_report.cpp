@@ -3,13 +3,13 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/safetensors_file.h"
-#include "levin/core/formats/format_reader.h"
 #include "levin/core/formats/lightning_checkpoint.h"
+#include "levin/core/formats/tensor_file.h"
 #include "levin/core/formats/torch_file.h"
 
 namespace levin {
@@ -22,13 +22,7 @@ bool FileReport::is_whole() const {
 
 FileReport inspect_file(const fs::path& file, const std::string& key) {
   FileReport report;
-  const fs::path place = TensorFile::place(file);
-  try {
-    const MappedFile mapping(place);
-    report.checks = reader_of(mapping.bytes()).checks(place, mapping.bytes());
-  } catch (const IoError& error) {
-    throw IoError(format("Cannot load '{}': {}.", place, error.what()));
-  }
+  for (auto& [what, holds] : TensorFile::checks(file)) report.checks.push_back({std::move(what), holds});
   if (!report.is_whole()) return report;
   const TensorFile opened = TensorFile::open(file, {}, key);
   report.beside = opened.beside;
@@ -42,32 +36,21 @@ FileReport inspect_file(const fs::path& file, const std::string& key) {
   return report;
 }
 
-namespace {
-
-using Weights = std::vector<std::pair<std::string, at::Tensor>>;
-
-Weights renamed_weights(const TensorFile& file, const fs::path& place, const ExportOptions& options) {
-  Weights weights;
-  for (const auto& [name, tensor] : file.weights()) {
-    if (name.starts_with(options.prefix)) weights.emplace_back(options.add_prefix + name.substr(options.prefix.size()), tensor);
-  }
-  if (weights.empty()) {
-    throw ConfigError(options.prefix.empty()
-                          ? format("There are no weights in '{}'.", place)
-                          : format("No weight in '{}' has a name that begins with '{}'.", place, options.prefix));
-  }
-  return weights;
-}
-
-}  // namespace
-
 void export_file(const fs::path& file, const fs::path& output, const ExportOptions& options) {
   std::error_code ignored;
   if (fs::equivalent(file, output, ignored)) {
     throw ConfigError(format("'{}' would be written over itself: give another --output.", output));
   }
   const TensorFile opened = TensorFile::open(file, {}, options.key);
-  const Weights weights = renamed_weights(opened, file, options);
+  std::vector<std::pair<std::string, at::Tensor>> weights;
+  for (const auto& [name, tensor] : opened.weights()) {
+    if (name.starts_with(options.prefix)) weights.emplace_back(options.add_prefix + name.substr(options.prefix.size()), tensor);
+  }
+  if (weights.empty()) {
+    throw ConfigError(options.prefix.empty()
+                          ? format("There are no weights in '{}'.", file)
+                          : format("No weight in '{}' has a name that begins with '{}'.", file, options.prefix));
+  }
   if (options.format == ExportFormat::kSafetensors) {
     save_safetensors(output, {weights.begin(), weights.end()});
     return;

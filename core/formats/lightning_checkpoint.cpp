@@ -3,6 +3,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 
 #include "levin/core/base/error.h"
@@ -12,6 +13,7 @@
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/formats/torch_file.h"
+#include "levin/core/options/value_json.h"
 
 namespace levin {
 namespace {
@@ -38,31 +40,17 @@ Value loops_of(const Value& manifest, const PickleValue* lightning_loops, PlainV
   const std::int64_t ready = number_at(loops, "epoch_progress", "current", "ready");
   const std::int64_t processed = number_at(loops, "epoch_progress", "current", "processed");
   const bool is_under_way = ready > processed && !had_last_batch;
-  Value own(Value::Map{});
+  Value own = parse_json(R"({
+    "batches_done": 0, "samples_done": null, "completed": true, "stop_agreed": false, "hooks_done": 0,
+    "turn": {"iteration": 0, "ends_window": true, "is_last": false, "end_epoch": false},
+    "window_open": false, "window_scale": 1, "accumulate_grad_batches": null, "world_size": 1, "batch_size": 0})");
   own["place"] = choice_name(Place::kEpochStart);
   own["epochs_done"] =
       fit_loop == nullptr ? manifest.at("epoch") : Value(ready > processed && had_last_batch ? ready : processed);
-  own["batches_done"] = 0;
   own["total_batches_done"] = number_at(loops, "epoch_loop.batch_progress", "total", "processed");
   own["logging_step"] = manifest.at("global_step");
-  own["turn"] = Value(Value::Map{
-      {"iteration", Value(0)}, {"ends_window", Value(true)}, {"is_last", Value(false)}, {"end_epoch", Value(false)}});
-  own["completed"] = true;
-  own["stop_agreed"] = false;
-  own["hooks_done"] = 0;
-  own["world_size"] = 1;
-  own["batch_size"] = 0;
-  own["samples_done"] = Value();
-  own["window_open"] = false;
-  own["window_scale"] = 1;
-  own["accumulate_grad_batches"] = Value();
   own["begins_epoch_again"] = is_under_way && number_at(loops, "epoch_loop.batch_progress", "current", "ready") > 0;
   return own;
-}
-
-/// The number in a tensor of one: torch counts an optimizer's steps in those.
-Value single_number(const at::Tensor& tensor) {
-  return tensor.is_floating_point() ? Value(tensor.item<double>()) : Value(tensor.item<std::int64_t>());
 }
 
 /// What one optimizer keeps of one parameter: tensors into the checkpoint, numbers as a map.
@@ -90,25 +78,25 @@ Value group_options(const PickleValue& group, TorchFile& file) {
   Value options = file.plain().of(group);
   if (!options.is_map()) throw IoError("a group of an optimizer is no dict");
   for (const auto& [name, tensor] : file.tensors(group)) {
-    if (tensor.numel() == 1) options[name] = single_number(tensor);
+    if (tensor.numel() != 1) continue;
+    options[name] = tensor.is_floating_point() ? Value(tensor.item<double>()) : Value(tensor.item<std::int64_t>());
   }
   return options;
 }
 
 Value optimizer_state(const PickleValue& saved, std::size_t index, TorchFile& file, TorchFile::Tensors& tensors) {
+  const auto check = [&](bool holds) {
+    if (!holds) throw IoError(format("the state of optimizer {} is none of torch's", index));
+  };
   const PickleValue* const states = saved.find("state");
   const PickleValue* const groups = saved.find("param_groups");
-  if (states == nullptr || states->items() == nullptr || groups == nullptr || groups->elements() == nullptr) {
-    throw IoError(format("the state of optimizer {} is none of torch's", index));
-  }
+  check(states != nullptr && states->items() != nullptr && groups != nullptr && groups->elements() != nullptr);
   Value optimizer(Value::Map{});
   optimizer["class"] = Value();  // Lightning does not keep it.
   optimizer["state"] = Value(Value::Map{});
   for (const auto& [key, state] : *states->items()) {
     const auto* parameter = key->as<std::int64_t>();
-    if (parameter == nullptr || state->items() == nullptr) {
-      throw IoError(format("the state of optimizer {} is none of torch's", index));
-    }
+    check(parameter != nullptr && state->items() != nullptr);
     const std::string prefix = format("optimizer_states.{}.state.{}.", index, *parameter);
     optimizer["state"][std::to_string(*parameter)] = parameter_state(*state, prefix, file, tensors);
   }
@@ -232,40 +220,35 @@ std::int64_t number_or_zero(const Value& map, const char* key) {
   return number != nullptr && number->is_int() ? number->as_int() : 0;
 }
 
-/// Lightning counts what it has begun with, and what of that is done.
-Value progress(std::int64_t ready, std::int64_t processed, std::int64_t completed) {
-  return Value(Value::Map{
-      {"ready", Value(ready)}, {"started", Value(ready)}, {"processed", Value(processed)}, {"completed", Value(completed)}});
-}
-Value both(const Value& total, const Value& current) { return Value(Value::Map{{"total", total}, {"current", current}}); }
+using Map = Value::Map;
 
-Value batch_progress(std::int64_t total, std::int64_t current, bool is_last) {
-  Value both_spans = both(progress(total, total, total), progress(current, current, current));
-  both_spans["is_last_batch"] = is_last;
-  return both_spans;
+/// Lightning counts what it has begun with, and what of that is done: here all of it.
+Value progress(std::initializer_list<const char*> keys, std::int64_t count) {
+  Value counts(Map{});
+  for (const char* key : keys) counts[key] = count;
+  return counts;
+}
+Value both(const Value& total, const Value& current) { return Map{{"total", total}, {"current", current}}; }
+
+Value batch_progress(std::int64_t total, std::int64_t current) {
+  const auto of_batches = [](std::int64_t count) { return progress({"ready", "started", "processed", "completed"}, count); };
+  return both(of_batches(total), of_batches(current));
 }
 
-Value evaluation_loop(bool has_last_batch) {
-  Value batches = batch_progress(0, 0, false);
-  if (!has_last_batch) batches = both(progress(0, 0, 0), progress(0, 0, 0));
-  return Value(Value::Map{{"state_dict", Value(Value::Map{})}, {"batch_progress", batches}});
+Value step_progress(std::int64_t steps) {
+  return both(progress({"ready", "completed"}, steps), progress({"ready", "completed"}, 0));
 }
 
 /// Steps of an optimizer, and how often its gradients were set to zero.
 Value optimizer_progress(std::int64_t steps) {
-  const auto short_progress = [](std::int64_t count) {
-    return Value(Value::Map{{"ready", Value(count)}, {"completed", Value(count)}});
-  };
-  const auto long_progress = [](std::int64_t count) {
-    return Value(Value::Map{{"ready", Value(count)}, {"started", Value(count)}, {"completed", Value(count)}});
-  };
-  return Value(Value::Map{{"optimizer", Value(Value::Map{{"step", both(short_progress(steps), short_progress(0))},
-                                                         {"zero_grad", both(long_progress(steps), long_progress(0))}})}});
+  const auto of_zero_grad = [](std::int64_t count) { return progress({"ready", "started", "completed"}, count); };
+  const Value zero_grad = both(of_zero_grad(steps), of_zero_grad(0));
+  return Map{{"optimizer", Map{{"step", step_progress(steps)}, {"zero_grad", zero_grad}}}};
 }
 
 Value lightning_loops(const Value& manifest) {
   const Value* own = manifest.find("loops");
-  const Value loops = own == nullptr ? Value(Value::Map{}) : *own;
+  const Value loops = own == nullptr ? Value(Map{}) : *own;
   const Value* place = loops.find("place");
   const bool is_at_end = place != nullptr && *place == Value(choice_name(Place::kEpochEnd));
   const bool is_within = place != nullptr && number_or_zero(loops, "batches_done") > 0 && !is_at_end &&
@@ -275,28 +258,29 @@ Value lightning_loops(const Value& manifest) {
   const std::int64_t done = number_or_zero(loops, "epochs_done") + (is_at_end ? 1 : 0);
   const std::int64_t begun = done + (is_within ? 1 : 0);
   const std::int64_t steps = number_or_zero(manifest, "global_step");
-  const std::int64_t batches = number_or_zero(loops, "total_batches_done");
-  const std::int64_t in_epoch = number_or_zero(loops, "batches_done");
-  const Value epochs = progress(begun, done, done);
-  const Value no_steps = both(Value(Value::Map{{"ready", Value(0)}, {"completed", Value(0)}}),
-                              Value(Value::Map{{"ready", Value(0)}, {"completed", Value(0)}}));
-  const Value empty(Value::Map{});
-  const Value fit_loop(
-      Value::Map{{"state_dict", empty},
-                 {"epoch_loop.state_dict", Value(Value::Map{{"_batches_that_stepped", Value(steps)}})},
-                 {"epoch_loop.batch_progress", batch_progress(batches, in_epoch, is_within ? had_last : done > 0)},
-                 {"epoch_loop.scheduler_progress", no_steps},
-                 {"epoch_loop.automatic_optimization.state_dict", empty},
-                 {"epoch_loop.automatic_optimization.optim_progress", optimizer_progress(steps)},
-                 {"epoch_loop.manual_optimization.state_dict", empty},
-                 {"epoch_loop.manual_optimization.optim_step_progress", no_steps},
-                 {"epoch_loop.val_loop.state_dict", empty},
-                 {"epoch_loop.val_loop.batch_progress", batch_progress(0, 0, false)},
-                 {"epoch_progress", both(epochs, epochs)}});
-  return Value(Value::Map{{"fit_loop", fit_loop},
-                          {"validate_loop", evaluation_loop(true)},
-                          {"test_loop", evaluation_loop(true)},
-                          {"predict_loop", evaluation_loop(false)}});
+  const Value epochs = Map{{"ready", begun}, {"started", begun}, {"processed", done}, {"completed", done}};
+  Value batches = batch_progress(number_or_zero(loops, "total_batches_done"), number_or_zero(loops, "batches_done"));
+  batches["is_last_batch"] = is_within ? had_last : done > 0;
+  const Value no_batches = batch_progress(0, 0);
+  Value evaluated = no_batches;
+  evaluated["is_last_batch"] = false;
+  const Value empty(Map{});
+  const Value evaluation = Map{{"state_dict", empty}, {"batch_progress", evaluated}};
+  const Value fit_loop = Map{{"state_dict", empty},
+                             {"epoch_loop.state_dict", Map{{"_batches_that_stepped", steps}}},
+                             {"epoch_loop.batch_progress", batches},
+                             {"epoch_loop.scheduler_progress", step_progress(0)},
+                             {"epoch_loop.automatic_optimization.state_dict", empty},
+                             {"epoch_loop.automatic_optimization.optim_progress", optimizer_progress(steps)},
+                             {"epoch_loop.manual_optimization.state_dict", empty},
+                             {"epoch_loop.manual_optimization.optim_step_progress", step_progress(0)},
+                             {"epoch_loop.val_loop.state_dict", empty},
+                             {"epoch_loop.val_loop.batch_progress", evaluated},
+                             {"epoch_progress", both(epochs, epochs)}};
+  return Map{{"fit_loop", fit_loop},
+             {"validate_loop", evaluation},
+             {"test_loop", evaluation},
+             {"predict_loop", Map{{"state_dict", empty}, {"batch_progress", no_batches}}}};
 }
 
 /// One optimizer's state by the numbers of its parameters.
@@ -336,18 +320,8 @@ PickleValue* torch_optimizer_state(const Checkpoint& checkpoint, const Value& sa
     }
     groups.items.push_back(tree.add(std::move(options)));
   }
-  PickleDict both_parts;
-  both_parts.items.emplace_back(tree.add(std::string("state")), tree.add(std::move(states)));
-  both_parts.items.emplace_back(tree.add(std::string("param_groups")), tree.add(std::move(groups)));
-  return tree.add(std::move(both_parts));
-}
-
-PickleValue* counts(const Value::List& numbers, PickleTree& tree) {
-  std::map<std::int64_t, std::int64_t> times;
-  for (const Value& number : numbers) ++times[number.as_int()];
-  PickleDict dict;
-  for (const auto& [number, count] : times) dict.items.emplace_back(tree.add(number), tree.add(count));
-  return tree.add(std::move(dict));
+  return tree.add(PickleDict{{{tree.add(std::string("state")), tree.add(std::move(states))},
+                              {tree.add(std::string("param_groups")), tree.add(std::move(groups))}}});
 }
 
 /// Which optimizer a scheduler is of, which a checkpoint does not say: one that has the rates it has set; of several that have
@@ -409,7 +383,11 @@ PickleValue* scheduler_state_of_torch(Value saved, PickleTree& tree) {
       made = tree.add(std::move(members));
     }
     if (name == "milestones" && value.is_list()) {
-      made = tree.add(PickleObject{.class_name = "collections.Counter", .arguments = {counts(value.as_list(), tree)}});
+      std::map<std::int64_t, std::int64_t> times;
+      for (const Value& milestone : value.as_list()) ++times[milestone.as_int()];
+      PickleDict counts;
+      for (const auto& [milestone, count] : times) counts.items.emplace_back(tree.add(milestone), tree.add(count));
+      made = tree.add(PickleObject{.class_name = "collections.Counter", .arguments = {tree.add(std::move(counts))}});
     }
     state.items.emplace_back(tree.add(name), made);
   }

@@ -1,7 +1,6 @@
 #include "levin/core/formats/pickle.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -36,7 +35,7 @@ std::optional<std::int64_t> PickleTensor::end() const {
   return __builtin_add_overflow(last, 1, &beyond) ? std::nullopt : std::optional(beyond);
 }
 
-const std::vector<std::pair<PickleValue*, PickleValue*>>* PickleValue::items() const {
+const PickleItems* PickleValue::items() const {
   if (const auto* dict = as<PickleDict>()) return &dict->items;
   const auto* object = as<PickleObject>();
   return object == nullptr ? nullptr : &object->items;
@@ -48,11 +47,17 @@ const std::vector<PickleValue*>* PickleValue::elements() const {
   return tuple == nullptr ? nullptr : &tuple->items;
 }
 
+std::string key_text(const PickleValue& key) {
+  if (const auto* text = key.as<std::string>()) return *text;
+  const auto* number = key.as<std::int64_t>();
+  return number == nullptr ? "" : std::to_string(*number);
+}
+
 const PickleValue* PickleValue::find(std::string_view key) const {
   const PickleValue* found = nullptr;
   if (items() == nullptr) return nullptr;
   for (const auto& [name, value] : *items()) {
-    if (const auto* text = name->as<std::string>(); text != nullptr && *text == key) found = value;
+    if (key_text(*name) == key) found = value;
   }
   return found;
 }
@@ -93,7 +98,13 @@ Value PlainValues::of(const PickleValue& value, std::size_t depth) {
     return list;
   }
   if (value.items() != nullptr && (value.as<PickleDict>() != nullptr || !value.items()->empty())) {
-    return map(*value.items(), depth);
+    Value::Map entries;
+    for (const auto& [key, item] : *value.items()) {
+      const bool has_text = key->as<std::string>() != nullptr || key->as<std::int64_t>() != nullptr;
+      std::string name = paid(has_text ? key_text(*key) : foreign_text(*key));
+      entries.emplace_back(std::move(name), of(*item, depth + 1));
+    }
+    return entries;
   }
   if (const auto* truth = value.as<bool>()) return Value(*truth);
   if (const auto* integer = value.as<std::int64_t>()) return Value(*integer);
@@ -107,17 +118,6 @@ Value PlainValues::of(const PickleValue& value, std::size_t depth) {
   return Value(paid(foreign_text(value)));
 }
 
-Value PlainValues::map(const std::vector<std::pair<PickleValue*, PickleValue*>>& items, std::size_t depth) {
-  Value::Map entries;
-  for (const auto& [key, item] : items) {
-    const auto* text = key->as<std::string>();
-    const auto* number = key->as<std::int64_t>();
-    std::string name = paid(text != nullptr ? *text : number != nullptr ? std::to_string(*number) : foreign_text(*key));
-    entries.emplace_back(std::move(name), of(*item, depth + 1));
-  }
-  return Value(std::move(entries));
-}
-
 namespace {
 
 class PickleWriter {
@@ -125,38 +125,13 @@ class PickleWriter {
   std::string out = "\x80\x02";
 
   void write(const PickleValue& value) {
-    if (value.as<std::monostate>() != nullptr) out += 'N';
-    if (const auto* truth = value.as<bool>()) out += *truth ? '\x88' : '\x89';
-    if (const auto* integer = value.as<std::int64_t>()) write_integer(*integer);
-    if (const auto* number = value.as<double>()) write_number(*number);
-    if (const auto* text = value.as<std::string>()) write_text(*text);
-    if (value.as<PickleBytes>() != nullptr) throw IoError("bytes are not written");
-    if (const auto* list = value.as<PickleList>()) {
-      out += ']';
-      write_group(list->items, 'e');
-    }
-    if (const auto* tuple = value.as<PickleTuple>()) write_tuple(tuple->items);
-    if (const auto* dict = value.as<PickleDict>()) {
-      out += '}';
-      write_items(dict->items);
-    }
-    if (const auto* name = value.as<PickleName>()) write_name(name->name);
-    if (const auto* storage = value.as<PickleStorage>()) write_storage(*storage);
-    if (const auto* tensor = value.as<PickleTensor>()) write_tensor(*tensor);
-    if (const auto* object = value.as<PickleObject>()) {
-      write_name(object->class_name);
-      write_tuple(object->arguments);
-      out += 'R';
-      write_items(object->items);
-    }
+    std::visit([this](const auto& data) { put(data); }, value.data);
   }
 
  private:
-  template <class Number>
-  void append(Number number) {
-    out.append(reinterpret_cast<const char*>(&number), sizeof number);
-  }
-  void write_integer(std::int64_t integer) {
+  void put(std::monostate) { out += 'N'; }
+  void put(bool truth) { out += truth ? '\x88' : '\x89'; }
+  void put(std::int64_t integer) {
     if (integer == static_cast<std::int32_t>(integer)) {
       out += 'J';
       append(static_cast<std::int32_t>(integer));
@@ -165,23 +140,70 @@ class PickleWriter {
       append(integer);
     }
   }
-  void write_number(double number) {
+  void put(double number) {
     out += 'G';
     append(number);
     std::reverse(out.end() - sizeof number, out.end());
   }
-  void write_text(const std::string& text) {
+  void put(const std::string& text) {
     out += 'X';
     append(static_cast<std::uint32_t>(text.size()));
     out += text;
   }
-  void write_group(const std::vector<PickleValue*>& items, char end) {
+  void put(const PickleBytes&) { throw IoError("bytes are not written"); }
+  void put(const PickleList& list) {
+    out += ']';
+    put_group(list.items, 'e');
+  }
+  void put(const PickleTuple& tuple) { put_group(tuple.items, 't'); }
+  void put(const PickleDict& dict) {
+    out += '}';
+    put_items(dict.items);
+  }
+  void put(const PickleName& name) {
+    const std::size_t dot = name.name.rfind('.');
+    out += "c" + name.name.substr(0, dot) + "\n" + name.name.substr(dot + 1) + "\n";
+  }
+  void put(const PickleStorage& storage) {
+    out += '(';
+    put(std::string("storage"));
+    put(PickleName{storage_class(storage.dtype)});
+    put(storage.key);
+    put(std::string("cpu"));
+    put(storage.elements);
+    out += "tQ";
+  }
+  /// (storage, offset, sizes, strides, requires_grad, hooks), and the dtype where the storage has none.
+  void put(const PickleTensor& tensor) {
+    const bool is_typed = storage_class(tensor.storage.dtype) != storage_class("");
+    put(PickleName{is_typed ? "torch._utils._rebuild_tensor_v2" : "torch._utils._rebuild_tensor_v3"});
+    out += '(';
+    put(tensor.storage);
+    put(tensor.offset);
+    put_numbers(tensor.sizes);
+    put_numbers(tensor.strides);
+    put(false);
+    put(PickleObject{.class_name = "collections.OrderedDict"});
+    if (!is_typed) put(PickleName{"torch." + tensor.storage.dtype});
+    out += "tR";
+  }
+  void put(const PickleObject& object) {
+    put(PickleName{object.class_name});
+    put_group(object.arguments, 't');
+    out += 'R';
+    put_items(object.items);
+  }
+
+  template <class Number>
+  void append(Number number) {
+    out.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+  void put_group(const std::vector<PickleValue*>& items, char end) {
     out += '(';
     for (const PickleValue* item : items) write(*item);
     out += end;
   }
-  void write_tuple(const std::vector<PickleValue*>& items) { write_group(items, 't'); }
-  void write_items(const std::vector<std::pair<PickleValue*, PickleValue*>>& items) {
+  void put_items(const PickleItems& items) {
     if (items.empty()) return;
     out += '(';
     for (const auto& [key, value] : items) {
@@ -190,37 +212,10 @@ class PickleWriter {
     }
     out += 'u';
   }
-  void write_name(const std::string& name) {
-    const std::size_t dot = name.rfind('.');
-    out += "c" + name.substr(0, dot) + "\n" + name.substr(dot + 1) + "\n";
-  }
-  void write_numbers(const std::vector<std::int64_t>& numbers) {
+  void put_numbers(const std::vector<std::int64_t>& numbers) {
     out += '(';
-    for (const std::int64_t number : numbers) write_integer(number);
+    for (const std::int64_t number : numbers) put(number);
     out += 't';
-  }
-  void write_storage(const PickleStorage& storage) {
-    out += '(';
-    write_text("storage");
-    write_name(storage_class(storage.dtype));
-    write_text(storage.key);
-    write_text("cpu");
-    write_integer(storage.elements);
-    out += "tQ";
-  }
-  /// (storage, offset, sizes, strides, requires_grad, hooks), and the dtype where the storage has none.
-  void write_tensor(const PickleTensor& tensor) {
-    const bool is_typed = storage_class(tensor.storage.dtype) != storage_class("");
-    write_name(is_typed ? "torch._utils._rebuild_tensor_v2" : "torch._utils._rebuild_tensor_v3");
-    out += '(';
-    write_storage(tensor.storage);
-    write_integer(tensor.offset);
-    write_numbers(tensor.sizes);
-    write_numbers(tensor.strides);
-    out += '\x89';
-    out += "ccollections\nOrderedDict\n)R";
-    if (!is_typed) write_name("torch." + tensor.storage.dtype);
-    out += "tR";
   }
 };
 

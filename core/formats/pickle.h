@@ -15,10 +15,10 @@
 namespace levin {
 
 struct PickleValue;
+using PickleItems = std::vector<std::pair<PickleValue*, PickleValue*>>;
 
-struct PickleBytes {
-  std::string bytes;
-};
+/// Bytes, of which only that they are there is of use.
+struct PickleBytes {};
 /// A list, a set, or a torch.Size.
 struct PickleList {
   std::vector<PickleValue*> items;
@@ -28,7 +28,7 @@ struct PickleTuple {
 };
 /// A dict or one of its kin (OrderedDict, defaultdict), in its order.
 struct PickleDict {
-  std::vector<std::pair<PickleValue*, PickleValue*>> items;
+  PickleItems items;
 };
 /// A class, function or constant by its module and name, such as "torch.float32".
 struct PickleName {
@@ -54,8 +54,8 @@ struct PickleTensor {
 /// An object of a class that means nothing here, as data.
 struct PickleObject {
   std::string class_name;
-  std::vector<PickleValue*> arguments = {};
-  std::vector<std::pair<PickleValue*, PickleValue*>> items = {};  ///< where it is a dict as well
+  std::vector<PickleValue*> arguments = {};  ///< to be written; those that are read are left out
+  PickleItems items = {};                    ///< where it is a dict as well
 };
 
 struct PickleValue {
@@ -72,12 +72,15 @@ struct PickleValue {
     return std::get_if<T>(&data);
   }
   /// Of a dict, or of an object that is one; nullptr otherwise.
-  const std::vector<std::pair<PickleValue*, PickleValue*>>* items() const;
+  const PickleItems* items() const;
   /// Of a list or tuple; nullptr otherwise.
   const std::vector<PickleValue*>* elements() const;
-  /// The value of a text key among items(); nullptr without. Of several the last, as in Python.
+  /// The value among items() whose key has this key_text(); nullptr without. Of several the last, as in Python.
   const PickleValue* find(std::string_view key) const;
 };
+
+/// A text, or the digits of a number; empty for anything else.
+std::string key_text(const PickleValue& key);
 
 /// "class Net of module my.models": what a file refers to, and levin does not run.
 std::string foreign_text(const PickleValue& value);
@@ -97,7 +100,6 @@ class PlainValues {
 
  private:
   Value of(const PickleValue& value, std::size_t depth);
-  Value map(const std::vector<std::pair<PickleValue*, PickleValue*>>& items, std::size_t depth);
   std::string paid(std::string text);
 
   std::size_t left_;

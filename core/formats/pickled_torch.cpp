@@ -50,12 +50,6 @@ PickleTensor tensor_of(const Arguments& arguments, std::size_t dtype_at) {
   return tensor;
 }
 
-/// A parameter is made of a tensor, and a subclass of a tensor of (function, class, arguments, state).
-PickleValue tensor_within(const Arguments& arguments) {
-  if (arguments.empty() || arguments[0]->as<PickleTensor>() == nullptr) throw IoError("a parameter has no tensor");
-  return PickleValue{*arguments[0]->as<PickleTensor>()};
-}
-
 PickleDict dict_of(const Arguments& arguments) {
   PickleDict dict;
   if (!arguments.empty() && arguments[0]->as<PickleDict>() != nullptr) return *arguments[0]->as<PickleDict>();
@@ -67,22 +61,6 @@ PickleDict dict_of(const Arguments& arguments) {
     dict.items.emplace_back((*both)[0], (*both)[1]);
   }
   return dict;
-}
-
-/// Protocol 2 has no bytes: Python writes them as a text of which each character is a byte.
-PickleBytes bytes_of_latin1(const std::string& text) {
-  PickleBytes bytes;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    if (first < 0x80) {
-      bytes.bytes += text[i];
-    } else if ((first == 0xc2 || first == 0xc3) && i + 1 < text.size()) {
-      bytes.bytes += static_cast<char>(((first & 0x03U) << 6U) | (static_cast<unsigned char>(text[++i]) & 0x3fU));
-    } else {
-      throw IoError("bytes are written with a character that is none");
-    }
-  }
-  return bytes;
 }
 
 }  // namespace
@@ -105,8 +83,10 @@ PickleValue call_as_data(const std::string& callable, const Arguments& arguments
   }
   if (callable == "torch._utils._rebuild_tensor_v3") return PickleValue{tensor_of(arguments, 6)};
   if (callable == "torch._utils._rebuild_parameter" || callable == "torch._utils._rebuild_parameter_with_state") {
-    return tensor_within(arguments);
+    if (arguments.empty() || arguments[0]->as<PickleTensor>() == nullptr) throw IoError("a parameter has no tensor");
+    return PickleValue{*arguments[0]->as<PickleTensor>()};
   }
+  // A subclass of a tensor: (function, class, arguments, state).
   if (callable == "torch._tensor._rebuild_from_type_v2" && arguments.size() == 4) {
     const auto* function = arguments[0]->as<PickleName>();
     const auto* of = arguments[2]->as<PickleTuple>();
@@ -122,10 +102,9 @@ PickleValue call_as_data(const std::string& callable, const Arguments& arguments
   if (callable.ends_with("._reconstructor") && !arguments.empty()) {
     if (const auto* name = arguments[0]->as<PickleName>()) return PickleValue{PickleObject{.class_name = name->name}};
   }
-  if (callable == "_codecs.encode" && arguments.size() == 2) {
-    if (const auto* text = arguments[0]->as<std::string>()) return PickleValue{bytes_of_latin1(*text)};
-  }
-  return PickleValue{PickleObject{.class_name = callable, .arguments = arguments}};
+  // Protocol 2 has no bytes: Python writes them as a text of which each character is a byte.
+  if (callable == "_codecs.encode") return PickleValue{PickleBytes()};
+  return PickleValue{PickleObject{.class_name = callable}};
 }
 
 std::string foreign_tensor(const PickleValue& value) {
@@ -159,23 +138,12 @@ PickleStorage storage_of_id(const PickleValue& id) {
 
 namespace {
 
-std::string key_text(const PickleValue& key) {
-  if (const auto* text = key.as<std::string>()) return *text;
-  const auto* number = key.as<std::int64_t>();
-  return number == nullptr ? "" : std::to_string(*number);
-}
-
 /// Those that have a name.
 std::size_t count_tensors(const PickleValue* value) {
   if (value == nullptr || value->items() == nullptr) return 0;
   return static_cast<std::size_t>(std::count_if(value->items()->begin(), value->items()->end(), [](const auto& item) {
     return item.first->template as<std::string>() != nullptr && item.second->template as<PickleTensor>() != nullptr;
   }));
-}
-
-std::string described(const PickleValue& value) {
-  const std::size_t tensors = count_tensors(&value);
-  return tensors > 0 ? counted(tensors, "tensor") : foreign_text(value);
 }
 
 /// What is in a dict, but for `left_out`, and for tensors where they are the weights.
@@ -188,7 +156,9 @@ std::vector<std::string> contents(const PickleValue& dict, const PickleValue* le
       texts.emplace_back("…");
       break;
     }
-    texts.push_back(format("{} ({})", quoted_text(key_text(*key)), described(*value)));
+    const std::size_t tensors = count_tensors(value);
+    const std::string what = tensors > 0 ? counted(tensors, "tensor") : foreign_text(*value);
+    texts.push_back(format("{} ({})", quoted_text(key_text(*key)), what));
   }
   return texts;
 }
@@ -204,21 +174,11 @@ std::vector<std::string> contents(const PickleValue& dict, const PickleValue* le
                               : format("it holds no weights by themselves, but {}; choose with --key NAME", join(texts)));
 }
 
-/// nullptr without.
-const PickleValue* value_of(const PickleValue& dict, const std::string& name) {
-  if (dict.items() == nullptr) return nullptr;
-  const PickleValue* found = nullptr;
-  for (const auto& [key, value] : *dict.items()) {
-    if (key_text(*key) == name) found = value;
-  }
-  return found;
-}
-
 /// A name may have dots itself. Each part is a level down, so that this ends where values hold themselves.
 const PickleValue* value_under(const PickleValue& root, const std::string& key) {
-  if (const PickleValue* whole = value_of(root, key)) return whole;
+  if (const PickleValue* whole = root.find(key)) return whole;
   for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
-    const PickleValue* const part = value_of(root, key.substr(0, dot));
+    const PickleValue* const part = root.find(key.substr(0, dot));
     const PickleValue* const found = part == nullptr ? nullptr : value_under(*part, key.substr(dot + 1));
     if (found != nullptr) return found;
   }

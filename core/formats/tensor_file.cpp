@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <array>
 
 #include "levin/core/base/error.h"
@@ -11,7 +12,6 @@
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/safetensors_file.h"
-#include "levin/core/formats/format_reader.h"
 #include "levin/core/formats/torch_file.h"
 
 namespace levin {
@@ -22,12 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
 
-void refuse_key(const std::string& key) {
-  if (!key.empty()) throw IoError(format("key: {}: only files of torch.save() have keys", quoted_text(key)));
-}
-
-TensorFile open_safetensors(const fs::path& file, std::string_view, const std::string& key) {
-  refuse_key(key);
+TensorFile open_safetensors(const fs::path& file, std::string_view, const std::string&) {
   TensorFile opened;
   opened.content = read_safetensors(file, opened.names);
   opened.kind = opened.content.manifest.size() == 0 ? TensorFileKind::kSafetensors : TensorFileKind::kLevin;
@@ -46,8 +41,7 @@ void for_each_shard(const fs::path& index, std::string_view text, const Step& st
   }
 }
 
-TensorFile open_index(const fs::path& file, std::string_view text, const std::string& key) {
-  refuse_key(key);
+TensorFile open_index(const fs::path& file, std::string_view text, const std::string&) {
   TensorFile opened;
   opened.kind = TensorFileKind::kSafetensorsIndex;
   for_each_shard(file, text, [&](const fs::path& shard, const std::vector<std::string>& names) {
@@ -63,8 +57,8 @@ TensorFile open_index(const fs::path& file, std::string_view text, const std::st
   return opened;
 }
 
-std::vector<FileReport::Check> index_checks(const fs::path& file, std::string_view text) {
-  std::vector<FileReport::Check> checks;
+std::vector<ChecksumReport> index_checks(const fs::path& file, std::string_view text) {
+  std::vector<ChecksumReport> checks;
   for_each_shard(file, text, [&](const fs::path& shard, const std::vector<std::string>&) {
     const MappedFile mapping(shard);
     for (const ChecksumReport& check : safetensors_checks(mapping.bytes()))
@@ -73,16 +67,41 @@ std::vector<FileReport::Check> index_checks(const fs::path& file, std::string_vi
   return checks;
 }
 
-std::vector<FileReport::Check> checks_of_safetensors(const fs::path&, std::string_view bytes) {
-  std::vector<FileReport::Check> checks;
-  for (const ChecksumReport& check : safetensors_checks(bytes)) checks.push_back({check.what, check.holds});
-  return checks;
+/// How files of one format are read: a new one is two files and a line in the list below. All throw IoError, without the file's
+/// name.
+struct FormatReader {
+  /// A file with these bytes is of this format.
+  bool (*reads)(std::string_view bytes);
+  /// `key`: which of several dicts of tensors. Only some formats have several.
+  TensorFile (*open)(const fs::path& file, std::string_view bytes, const std::string& key);
+  std::vector<ChecksumReport> (*checks)(const fs::path& file, std::string_view bytes);
+  bool has_keys = false;
+};
+
+constexpr std::array kReaders = {
+    FormatReader{is_torch_file,
+                 [](const fs::path& file, std::string_view, const std::string& key) { return open_torch_file(file, key); },
+                 [](const fs::path&, std::string_view bytes) { return torch_file_checks(bytes); },
+                 /*has_keys=*/true},
+    FormatReader{looks_like_safetensors_index, open_index, index_checks},
+    // What nobody else reads.
+    FormatReader{[](std::string_view) { return true; }, open_safetensors,
+                 [](const fs::path&, std::string_view bytes) { return safetensors_checks(bytes); }},
+};
+
+const FormatReader& reader_of(std::string_view bytes) {
+  const auto& found = *std::ranges::find_if(kReaders, [&](const FormatReader& reader) { return reader.reads(bytes); });
+  if (&found == &kReaders.back()) refuse_other_formats(bytes);
+  return found;
 }
 
-constexpr FormatReader kSafetensors = {[](std::string_view) { return true; }, open_safetensors, checks_of_safetensors};
-constexpr FormatReader kSafetensorsIndex = {looks_like_safetensors_index, open_index, index_checks};
-
-constexpr std::array kReaders = {&kTorchReader, &kSafetensorsIndex};
+TensorFile open_any(const fs::path& file, std::string_view bytes, const std::string& key) {
+  const FormatReader& reader = reader_of(bytes);
+  if (!key.empty() && !reader.has_keys) {
+    throw IoError(format("key: {}: only files of torch.save() have keys", quoted_text(key)));
+  }
+  return reader.open(file, bytes, key);
+}
 
 /// Moves each storage once, so that tensors that share one still do.
 void move_to(const std::string& map_location, std::map<std::string, at::Tensor>& tensors) {
@@ -107,14 +126,6 @@ void move_to(const std::string& map_location, std::map<std::string, at::Tensor>&
 
 }  // namespace
 
-const FormatReader& reader_of(std::string_view bytes) {
-  for (const FormatReader* reader : kReaders) {
-    if (reader->reads(bytes)) return *reader;
-  }
-  refuse_other_formats(bytes);
-  return kSafetensors;
-}
-
 const char* kind_name(TensorFileKind kind) {
   constexpr std::array kNames = {"levin checkpoint", "safetensors file", "safetensors in several files",
                                  "state_dict of torch.save()", "Lightning checkpoint"};
@@ -134,10 +145,20 @@ TensorFile TensorFile::open(const fs::path& path, const std::string& map_locatio
   const fs::path file = place(path);
   TensorFile opened = naming_file(file, [&] {
     const MappedFile mapping(file);
-    return reader_of(mapping.bytes()).open(file, mapping.bytes(), key);
+    return open_any(file, mapping.bytes(), key);
   });
   if (!map_location.empty()) move_to(map_location, opened.content.tensors);
   return opened;
+}
+
+std::vector<ChecksumReport> TensorFile::checks(const fs::path& path) {
+  const fs::path file = place(path);
+  try {
+    const MappedFile mapping(file);
+    return reader_of(mapping.bytes()).checks(file, mapping.bytes());
+  } catch (const IoError& error) {
+    throw IoError(format("Cannot load '{}': {}.", file, error.what()));
+  }
 }
 
 std::vector<std::pair<std::string, at::Tensor>> TensorFile::weights() const {

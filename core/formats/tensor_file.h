@@ -41,6 +41,8 @@ struct LEVIN_API TensorFile {
   /// torch.save() was given, as "generator" or "models.generator"; empty: the whole of it, or "state_dict", "model" and the
   /// like. Throws IoError, which names the file and says what is wrong with it, and ConfigError when there is no such device.
   static TensorFile open(const std::filesystem::path& path, const std::string& map_location = {}, const std::string& key = {});
+  /// The checksums that a file or folder has, and whether they hold. Throws IoError, which names the file.
+  static std::vector<ChecksumReport> checks(const std::filesystem::path& path);
   /// The file itself, or the one in a folder of Hugging Face's. Throws IoError when there is none in it.
   static std::filesystem::path place(const std::filesystem::path& path);
   /// There is such a file in this folder.

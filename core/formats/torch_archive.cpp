@@ -1,7 +1,5 @@
 #include "levin/core/formats/torch_archive.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
+#include "levin/core/checkpoint/mapped_file.h"
 
 namespace levin {
 namespace {
@@ -132,18 +131,15 @@ std::string_view ZipArchive::bytes(const ZipEntry& entry) const {
 }
 
 bool ZipArchive::is_whole(const ZipEntry& entry) const {
-  if (entry.crc32 == 0 || !entry.is_stored) return true;
-  const std::string_view covered = bytes(entry);
-  return crc32_z(crc32(0, nullptr, 0), reinterpret_cast<const Bytef*>(covered.data()), covered.size()) == entry.crc32;
+  return entry.crc32 == 0 || !entry.is_stored || checksum_of(bytes(entry)) == entry.crc32;
 }
 
 namespace {
 
 std::string folder_of(const ZipArchive& zip) {
-  constexpr std::string_view kPickle = "data.pkl";
   for (const ZipEntry& entry : zip.entries()) {
     const std::size_t slash = entry.name.find('/');
-    if (slash != std::string::npos && std::string_view(entry.name).substr(slash + 1) == kPickle) {
+    if (slash != std::string::npos && std::string_view(entry.name).substr(slash + 1) == "data.pkl") {
       return entry.name.substr(0, slash + 1);
     }
   }

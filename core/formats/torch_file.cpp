@@ -11,7 +11,6 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/files/atomic_file.h"
-#include "levin/core/formats/format_reader.h"
 #include "levin/core/formats/lightning_checkpoint.h"
 #include "levin/core/formats/pickled_torch.h"
 
@@ -137,9 +136,9 @@ void TorchWriter::write(const PickleValue& root, const std::filesystem::path& fi
   output.commit();
 }
 
-namespace {
+bool is_torch_file(std::string_view bytes) { return bytes.starts_with("PK\x03\x04"); }
 
-TensorFile open_torch(const std::filesystem::path& path, std::string_view, const std::string& key) {
+TensorFile open_torch_file(const std::filesystem::path& path, const std::string& key) {
   TorchFile file(path);
   TensorFile opened;
   if (key.empty() && is_lightning_checkpoint(file.root())) {
@@ -161,18 +160,13 @@ TensorFile open_torch(const std::filesystem::path& path, std::string_view, const
   return opened;
 }
 
-std::vector<FileReport::Check> zip_checks(const std::filesystem::path&, std::string_view bytes) {
-  std::vector<FileReport::Check> checks;
+std::vector<ChecksumReport> torch_file_checks(std::string_view bytes) {
+  std::vector<ChecksumReport> checks;
   const ZipArchive zip(bytes);
   for (const ZipEntry& entry : zip.entries()) {
     if (entry.crc32 != 0) checks.push_back({entry.name, zip.is_whole(entry)});
   }
   return checks;
 }
-
-}  // namespace
-
-const FormatReader kTorchReader = {[](std::string_view bytes) { return bytes.starts_with("PK\x03\x04"); }, open_torch,
-                                   zip_checks};
 
 }  // namespace levin

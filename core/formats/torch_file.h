@@ -7,18 +7,23 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "levin/core/checkpoint/mapped_file.h"
 #include "levin/core/formats/pickle.h"
+#include "levin/core/formats/tensor_file.h"
 #include "levin/core/formats/torch_archive.h"
 
 namespace levin {
 
-struct FormatReader;
-/// Of what torch.save() writes, Lightning's checkpoints among it.
-extern const FormatReader kTorchReader;
+/// Whether these are the first bytes of what torch.save() writes, Lightning's checkpoints among it.
+bool is_torch_file(std::string_view bytes);
+/// Its tensors; `key` as for TensorFile::open(). Throws IoError, without the file's name.
+TensorFile open_torch_file(const std::filesystem::path& path, const std::string& key);
+/// Its checksums. Throws IoError when it is no whole archive.
+std::vector<ChecksumReport> torch_file_checks(std::string_view bytes);
 
 /// The tensors of a file that Python's torch.save() has written. Reading it runs no code of it: see Pickle.
 class TorchFile {

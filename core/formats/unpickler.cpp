@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <unordered_map>
@@ -18,213 +19,18 @@ constexpr std::uint64_t kMostValues = 6'000'000;
 /// How many values, at most, a value holds that were copied from others.
 std::uint64_t copied(const PickleValue& value) {
   if (const auto* tensor = value.as<PickleTensor>()) return tensor->sizes.size() + tensor->storage.key.size() / 8;
-  if (const auto* bytes = value.as<PickleBytes>()) return bytes->bytes.size() / 8;
-  if (const auto* object = value.as<PickleObject>()) return object->arguments.size() + object->class_name.size() / 8;
+  if (const auto* object = value.as<PickleObject>()) return object->class_name.size() / 8;
   if (value.items() != nullptr) return value.items()->size();
   return value.elements() != nullptr ? value.elements()->size() : 0;
 }
 
-/// The stack machine that a pickle is a program for: see Pickle. Beside the number of each operation stands what pickletools
-/// calls it.
-class Unpickler {
- public:
+/// The stack machine that a pickle is a program for: see Pickle.
+struct Unpickler {
   /// Values are put into `values`, which must outlive what is read.
   Unpickler(std::string_view bytes, std::deque<PickleValue>& values) : bytes_(bytes), values_(values) {}
 
   /// Runs the program, and gives the value that it ends with.
-  PickleValue* run() {
-    while (step(number<unsigned char>())) {
-    }
-    if (stack_.size() != 1) fail("the program ends with more or less than one value");
-    return stack_.back();
-  }
-
- private:
-  /// One operation; false at the end of the program.
-  bool step(unsigned char operation) {
-    const bool is_known = step_stack(operation) || step_constant(operation) || step_text(operation) ||
-                          step_container(operation) || step_memo(operation) || step_object(operation);
-    if (!is_known && operation != '.')  // STOP
-      fail(format("operation 0x{:02x} is none that torch writes", operation));
-    return is_known;
-  }
-
-  // Each of these does the operations of one kind, and gives false for others.
-
-  bool step_stack(unsigned char operation) {
-    switch (operation) {
-      case 0x80:  // PROTO
-        if (const auto protocol = number<unsigned char>(); protocol < 2 || protocol > 5) {
-          fail(format("protocol {} is not read, only 2 to 5", protocol));
-        }
-        return true;
-      case 0x95:  // FRAME
-        number<std::uint64_t>();
-        return true;
-      case '(':  // MARK
-        marks_.push_back(stack_.size());
-        return true;
-      case '0':  // POP
-        pop();
-        return true;
-      case '1':  // POP_MARK
-        pop_to_mark();
-        return true;
-      case '2':  // DUP
-        stack_.push_back(top());
-        return true;
-      default:
-        return false;
-    }
-  }
-
-  bool step_constant(unsigned char operation) {
-    switch (operation) {
-      case 'N':  // NONE
-        return push(std::monostate());
-      case 0x88:  // NEWTRUE
-        return push(true);
-      case 0x89:  // NEWFALSE
-        return push(false);
-      case 'J':  // BININT
-        return push(std::int64_t{number<std::int32_t>()});
-      case 'K':  // BININT1
-        return push(std::int64_t{number<std::uint8_t>()});
-      case 'M':  // BININT2
-        return push(std::int64_t{number<std::uint16_t>()});
-      case 0x8a:  // LONG1
-        return push_integer(take(number<std::uint8_t>()));
-      case 0x8b:  // LONG4
-        return push_integer(take(number<std::uint32_t>()));
-      case 'G': {  // BINFLOAT, the one number that is stored big-endian
-        std::string bytes(take(sizeof(double)));
-        std::reverse(bytes.begin(), bytes.end());
-        double value = 0;
-        std::memcpy(&value, bytes.data(), sizeof value);
-        return push(value);
-      }
-      default:
-        return false;
-    }
-  }
-
-  bool step_text(unsigned char operation) {
-    switch (operation) {
-      case 'U':   // SHORT_BINSTRING
-      case 0x8c:  // SHORT_BINUNICODE
-        return push(std::string(take(number<std::uint8_t>())));
-      case 'T':  // BINSTRING
-      case 'X':  // BINUNICODE
-        return push(std::string(take(number<std::uint32_t>())));
-      case 0x8d:  // BINUNICODE8
-        return push(std::string(take(number<std::uint64_t>())));
-      case 'C':  // SHORT_BINBYTES
-        return push(PickleBytes{std::string(take(number<std::uint8_t>()))});
-      case 'B':  // BINBYTES
-        return push(PickleBytes{std::string(take(number<std::uint32_t>()))});
-      case 0x8e:  // BINBYTES8
-      case 0x96:  // BYTEARRAY8
-        return push(PickleBytes{std::string(take(number<std::uint64_t>()))});
-      default:
-        return false;
-    }
-  }
-
-  bool step_container(unsigned char operation) {
-    switch (operation) {
-      case ']':   // EMPTY_LIST
-      case 0x8f:  // EMPTY_SET
-        return push(PickleList());
-      case '}':  // EMPTY_DICT
-        return push(PickleDict());
-      case ')':  // EMPTY_TUPLE
-        return push(PickleTuple());
-      case 'l':   // LIST
-      case 0x91:  // FROZENSET
-        return push(PickleList{pop_to_mark()});
-      case 't':  // TUPLE
-        return push(PickleTuple{pop_to_mark()});
-      case 0x85:  // TUPLE1
-      case 0x86:  // TUPLE2
-      case 0x87:  // TUPLE3
-        return push(PickleTuple{pop_many(operation - 0x84U)});
-      case 'a':  // APPEND
-        return append(pop_many(1));
-      case 'e':   // APPENDS
-      case 0x90:  // ADDITEMS
-        return append(pop_to_mark());
-      case 'd': {  // DICT
-        const auto items = pop_to_mark();
-        return push(PickleDict()) && set_items(items);
-      }
-      case 's':  // SETITEM
-        return set_items(pop_many(2));
-      case 'u':  // SETITEMS
-        return set_items(pop_to_mark());
-      default:
-        return false;
-    }
-  }
-
-  bool step_memo(unsigned char operation) {
-    const auto put = [&](std::uint64_t place) {
-      pay(1);
-      memo_[place] = top();
-      return true;
-    };
-    const auto get = [&](std::uint64_t place) {
-      const auto found = memo_.find(place);
-      if (found == memo_.end()) fail(format("there is nothing under number {} of the memo", place));
-      stack_.push_back(found->second);
-      return true;
-    };
-    switch (operation) {
-      case 'q':  // BINPUT
-        return put(number<std::uint8_t>());
-      case 'r':  // LONG_BINPUT
-        return put(number<std::uint32_t>());
-      case 0x94:  // MEMOIZE
-        return put(memo_.size());
-      case 'h':  // BINGET
-        return get(number<std::uint8_t>());
-      case 'j':  // LONG_BINGET
-        return get(number<std::uint32_t>());
-      default:
-        return false;
-    }
-  }
-
-  bool step_object(unsigned char operation) {
-    switch (operation) {
-      case 'c': {  // GLOBAL
-        const std::string module(line());
-        return push(PickleName{module + "." + std::string(line())});
-      }
-      case 0x93: {  // STACK_GLOBAL
-        const auto names = pop_many(2);
-        const auto* module = names[0]->as<std::string>();
-        const auto* name = names[1]->as<std::string>();
-        if (module == nullptr || name == nullptr) fail("a class is named by something that is no text");
-        return push(PickleName{*module + "." + *name});
-      }
-      case 0x92:  // NEWOBJ_EX
-        pop();    // arguments by name
-        [[fallthrough]];
-      case 'R':     // REDUCE
-      case 0x81: {  // NEWOBJ
-        PickleValue* const arguments = pop();
-        return call(pop(), arguments);
-      }
-      case 'b':  // BUILD: the attributes of a dict, a tensor or an object are of no use here
-        pop();
-        top();
-        return true;
-      case 'Q':  // BINPERSID
-        return push_stored();
-      default:
-        return false;
-    }
-  }
+  PickleValue* run();
 
   // Bytes of the program.
 
@@ -247,6 +53,12 @@ class Unpickler {
     const std::string_view text = take(end - next_);
     take(1);
     return text;
+  }
+
+  /// So many bytes as the number before them says.
+  template <class Number>
+  std::string_view counted() {
+    return take(number<Number>());
   }
 
   // The stack.
@@ -289,32 +101,39 @@ class Unpickler {
   }
   [[noreturn]] void fail(const std::string& what) const { throw IoError(format("{} (byte {} of the pickle)", what, next_)); }
 
-  // What operations do. All give true: the operation is known.
+  // What operations do.
 
   template <class Data>
-  bool push(Data&& data) {
+  void push(Data&& data) {
     pay(1);
     stack_.push_back(&values_.emplace_back(PickleValue{std::forward<Data>(data)}));
-    return true;
   }
-  bool push_integer(std::string_view little_endian) {
+  void push_bytes(std::string_view) { push(PickleBytes()); }
+  /// The one number that is stored big-endian.
+  void push_double() {
+    std::string bytes(take(sizeof(double)));
+    std::reverse(bytes.begin(), bytes.end());
+    double value = 0;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    push(value);
+  }
+  void push_integer(std::string_view little_endian) {
     // Beyond 64 bits: nothing that weights or options need, such as the state of Python's own generator.
     if (little_endian.size() > sizeof(std::int64_t)) return push(PickleObject{.class_name = "builtins.int"});
     const bool negative = !little_endian.empty() && (static_cast<unsigned char>(little_endian.back()) & 0x80U) != 0;
     std::int64_t value = negative ? -1 : 0;
     std::memcpy(&value, little_endian.data(), little_endian.size());
-    return push(value);
+    push(value);
   }
-  bool append(const std::vector<PickleValue*>& items) {
+  void append(const std::vector<PickleValue*>& items) {
     PickleValue* const target = top();
     if (auto* list = target->as<PickleList>()) {
       list->items.insert(list->items.end(), items.begin(), items.end());
     } else if (target->as<PickleObject>() == nullptr) {
       fail("it appends to something that is no list");
     }
-    return true;
   }
-  bool set_items(const std::vector<PickleValue*>& keys_and_values) {
+  void set_items(const std::vector<PickleValue*>& keys_and_values) {
     if (keys_and_values.size() % 2 != 0) fail("a key of a dict has no value");
     PickleValue* const target = top();
     auto* dict = target->as<PickleDict>();
@@ -322,22 +141,58 @@ class Unpickler {
     if (dict == nullptr && object == nullptr) fail("it sets an item of something that is no dict");
     auto& items = dict != nullptr ? dict->items : object->items;
     for (std::size_t i = 0; i < keys_and_values.size(); i += 2) items.emplace_back(keys_and_values[i], keys_and_values[i + 1]);
-    return true;
   }
-  bool call(PickleValue* callable, PickleValue* arguments) {
+  void make_dict() {
+    const auto items = pop_to_mark();
+    push(PickleDict());
+    set_items(items);
+  }
+  void put(std::uint64_t place) {
+    pay(1);
+    memo_[place] = top();
+  }
+  void get(std::uint64_t place) {
+    const auto found = memo_.find(place);
+    if (found == memo_.end()) fail(format("there is nothing under number {} of the memo", place));
+    stack_.push_back(found->second);
+  }
+  void push_name() {
+    const std::string module(line());
+    push(PickleName{module + "." + std::string(line())});
+  }
+  void push_name_of_stack() {
+    const auto names = pop_many(2);
+    const auto* module = names[0]->as<std::string>();
+    const auto* name = names[1]->as<std::string>();
+    if (module == nullptr || name == nullptr) fail("a class is named by something that is no text");
+    push(PickleName{*module + "." + *name});
+  }
+  /// `has_names`: arguments by name, which are of no use here.
+  void call(bool has_names = false) {
+    if (has_names) pop();
+    const PickleValue* const arguments = pop();
+    const PickleValue* const callable = pop();
     const auto* name = callable->as<PickleName>();
     const auto* tuple = arguments->as<PickleTuple>();
     if (name == nullptr) fail("it calls something that is no class or function");
     if (tuple == nullptr) fail(format("it calls {} with something that is no tuple", name->name));
     PickleValue made = at_place([&] { return call_as_data(name->name, tuple->items); });
     pay(copied(made));
-    return push(std::move(made.data));
+    push(std::move(made.data));
   }
-  bool push_stored() {
+  void push_stored() {
     const PickleValue* const id = pop();
     PickleStorage storage = at_place([&] { return storage_of_id(*id); });
     pay(storage.key.size() / 8);
-    return push(std::move(storage));
+    push(std::move(storage));
+  }
+  /// Gives an object its attributes, which are of no use here.
+  void build() {
+    pop();
+    top();
+  }
+  void check_protocol(unsigned char protocol) const {
+    if (protocol < 2 || protocol > 5) fail(format("protocol {} is not read, only 2 to 5", protocol));
   }
 
   std::string_view bytes_;
@@ -348,6 +203,87 @@ class Unpickler {
   std::unordered_map<std::uint64_t, PickleValue*> memo_;
   std::uint64_t values_made_ = 0;
 };
+
+struct Operation {
+  unsigned char code;
+  void (*run)(Unpickler& unpickler);
+};
+
+/// What torch writes, with pickletools' names.
+constexpr Operation kOperations[] = {
+    {0x80, [](Unpickler& u) { u.check_protocol(u.number<std::uint8_t>()); }},  // PROTO
+    {0x95, [](Unpickler& u) { u.number<std::uint64_t>(); }},                   // FRAME
+    {'(', [](Unpickler& u) { u.marks_.push_back(u.stack_.size()); }},          // MARK
+    {'0', [](Unpickler& u) { u.pop(); }},                                      // POP
+    {'1', [](Unpickler& u) { u.pop_to_mark(); }},                              // POP_MARK
+    {'2', [](Unpickler& u) { u.stack_.push_back(u.top()); }},                  // DUP
+
+    {'N', [](Unpickler& u) { u.push(std::monostate()); }},                          // NONE
+    {0x88, [](Unpickler& u) { u.push(true); }},                                     // NEWTRUE
+    {0x89, [](Unpickler& u) { u.push(false); }},                                    // NEWFALSE
+    {'J', [](Unpickler& u) { u.push(std::int64_t{u.number<std::int32_t>()}); }},    // BININT
+    {'K', [](Unpickler& u) { u.push(std::int64_t{u.number<std::uint8_t>()}); }},    // BININT1
+    {'M', [](Unpickler& u) { u.push(std::int64_t{u.number<std::uint16_t>()}); }},   // BININT2
+    {0x8a, [](Unpickler& u) { u.push_integer(u.counted<std::uint8_t>()); }},        // LONG1
+    {0x8b, [](Unpickler& u) { u.push_integer(u.counted<std::uint32_t>()); }},       // LONG4
+    {'G', [](Unpickler& u) { u.push_double(); }},                                   // BINFLOAT
+    {'U', [](Unpickler& u) { u.push(std::string(u.counted<std::uint8_t>())); }},    // SHORT_BINSTRING
+    {0x8c, [](Unpickler& u) { u.push(std::string(u.counted<std::uint8_t>())); }},   // SHORT_BINUNICODE
+    {'T', [](Unpickler& u) { u.push(std::string(u.counted<std::uint32_t>())); }},   // BINSTRING
+    {'X', [](Unpickler& u) { u.push(std::string(u.counted<std::uint32_t>())); }},   // BINUNICODE
+    {0x8d, [](Unpickler& u) { u.push(std::string(u.counted<std::uint64_t>())); }},  // BINUNICODE8
+    {'C', [](Unpickler& u) { u.push_bytes(u.counted<std::uint8_t>()); }},           // SHORT_BINBYTES
+    {'B', [](Unpickler& u) { u.push_bytes(u.counted<std::uint32_t>()); }},          // BINBYTES
+    {0x8e, [](Unpickler& u) { u.push_bytes(u.counted<std::uint64_t>()); }},         // BINBYTES8
+    {0x96, [](Unpickler& u) { u.push_bytes(u.counted<std::uint64_t>()); }},         // BYTEARRAY8
+
+    {']', [](Unpickler& u) { u.push(PickleList()); }},                  // EMPTY_LIST
+    {0x8f, [](Unpickler& u) { u.push(PickleList()); }},                 // EMPTY_SET
+    {'}', [](Unpickler& u) { u.push(PickleDict()); }},                  // EMPTY_DICT
+    {')', [](Unpickler& u) { u.push(PickleTuple()); }},                 // EMPTY_TUPLE
+    {'l', [](Unpickler& u) { u.push(PickleList{u.pop_to_mark()}); }},   // LIST
+    {0x91, [](Unpickler& u) { u.push(PickleList{u.pop_to_mark()}); }},  // FROZENSET
+    {'t', [](Unpickler& u) { u.push(PickleTuple{u.pop_to_mark()}); }},  // TUPLE
+    {0x85, [](Unpickler& u) { u.push(PickleTuple{u.pop_many(1)}); }},   // TUPLE1
+    {0x86, [](Unpickler& u) { u.push(PickleTuple{u.pop_many(2)}); }},   // TUPLE2
+    {0x87, [](Unpickler& u) { u.push(PickleTuple{u.pop_many(3)}); }},   // TUPLE3
+    {'a', [](Unpickler& u) { u.append(u.pop_many(1)); }},               // APPEND
+    {'e', [](Unpickler& u) { u.append(u.pop_to_mark()); }},             // APPENDS
+    {0x90, [](Unpickler& u) { u.append(u.pop_to_mark()); }},            // ADDITEMS
+    {'d', [](Unpickler& u) { u.make_dict(); }},                         // DICT
+    {'s', [](Unpickler& u) { u.set_items(u.pop_many(2)); }},            // SETITEM
+    {'u', [](Unpickler& u) { u.set_items(u.pop_to_mark()); }},          // SETITEMS
+
+    {'q', [](Unpickler& u) { u.put(u.number<std::uint8_t>()); }},   // BINPUT
+    {'r', [](Unpickler& u) { u.put(u.number<std::uint32_t>()); }},  // LONG_BINPUT
+    {0x94, [](Unpickler& u) { u.put(u.memo_.size()); }},            // MEMOIZE
+    {'h', [](Unpickler& u) { u.get(u.number<std::uint8_t>()); }},   // BINGET
+    {'j', [](Unpickler& u) { u.get(u.number<std::uint32_t>()); }},  // LONG_BINGET
+
+    {'c', [](Unpickler& u) { u.push_name(); }},                // GLOBAL
+    {0x93, [](Unpickler& u) { u.push_name_of_stack(); }},      // STACK_GLOBAL
+    {'R', [](Unpickler& u) { u.call(); }},                     // REDUCE
+    {0x81, [](Unpickler& u) { u.call(); }},                    // NEWOBJ
+    {0x92, [](Unpickler& u) { u.call(/*has_names=*/true); }},  // NEWOBJ_EX
+    {'b', [](Unpickler& u) { u.build(); }},                    // BUILD
+    {'Q', [](Unpickler& u) { u.push_stored(); }},              // BINPERSID
+};
+
+constexpr auto kByCode = [] {
+  std::array<void (*)(Unpickler&), 256> by_code = {};
+  for (const Operation& operation : kOperations) by_code[operation.code] = operation.run;
+  return by_code;
+}();
+
+PickleValue* Unpickler::run() {
+  constexpr unsigned char kStop = '.';
+  for (auto code = number<unsigned char>(); code != kStop; code = number<unsigned char>()) {
+    if (kByCode[code] == nullptr) fail(format("operation 0x{:02x} is none that torch writes", code));
+    kByCode[code](*this);
+  }
+  if (stack_.size() != 1) fail("the program ends with more or less than one value");
+  return stack_.back();
+}
 
 }  // namespace
 

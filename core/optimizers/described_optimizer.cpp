@@ -19,8 +19,6 @@ namespace {
 
 ParameterState::~ParameterState() = default;
 GroupOptions::~GroupOptions() = default;
-DescribedOptimizer::DescribedOptimizer(DescribedOptimizer&& other) noexcept = default;
-DescribedOptimizer::~DescribedOptimizer() = default;
 
 at::Tensor DescribedOptimizer::step(LossClosure closure) {
   const at::NoGradGuard no_grad;

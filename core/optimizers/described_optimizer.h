@@ -1,11 +1,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/StringUtil.h>
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -15,15 +18,36 @@
 
 namespace levin {
 
+/// Options that belong together, as Adam's betas: a list of as many in YAML.
+template <class... Members>
+struct OptionType<std::tuple<Members...>> {
+  using Tuple = std::tuple<Members...>;
+  static Tuple read(const Value& value) {
+    if (!value.is_list() || value.size() != sizeof...(Members)) detail::throw_wrong_type(value, name());
+    return [&]<std::size_t... I>(std::index_sequence<I...>) { return Tuple{OptionType<Members>::read(value.as_list()[I])...}; }
+    (std::index_sequence_for<Members...>());
+  }
+  static Value write(const Tuple& tuple) {
+    return std::apply([](const Members&... members) { return Value(Value::List{OptionType<Members>::write(members)...}); },
+                      tuple);
+  }
+  static std::string name() { return c10::str("list of ", sizeof...(Members)); }
+  static Value schema() {
+    constexpr auto kLength = static_cast<std::int64_t>(sizeof...(Members));
+    return Value::Map{{"type", "array"}, {"minItems", kLength}, {"maxItems", kLength}};
+  }
+};
+
 /// A tensor of an optimizer's state that has not the shape of its parameter.
 struct OwnShape {
   at::Tensor* tensor;
 };
 
-/// A part of the state of one parameter: its name, as checkpoints and PyTorch have it, and where it is.
+/// A part of the state of one parameter: its name, as checkpoints and PyTorch have it, and where it is. Tensors of a list have
+/// shapes of their own.
 struct StateField {
   std::string name;
-  std::variant<at::Tensor*, OwnShape, std::int64_t*, double*> place;
+  std::variant<at::Tensor*, OwnShape, std::int64_t*, double*, std::deque<at::Tensor>*> place;
 };
 using StateFields = std::vector<StateField>;
 
@@ -57,13 +81,26 @@ class GroupOptionsOf final : public GroupOptions {
   Options options;
 };
 
+namespace detail {
+/// What the fields() of a state says, or else its members under their names.
+template <class State>
+StateFields fields_of(State& state) {
+  if constexpr (requires { state.fields(); }) {
+    return state.fields();
+  } else {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return StateFields{{MemberOf<State, I>::name(), &MemberOf<State, I>::get(state)}...};
+    }
+    (std::make_index_sequence<count_members<State>()>());
+  }
+}
+}  // namespace detail
+
 /// An optimizer whose options and state have names. Checkpoints hold them, also for PyTorch and Lightning; `ddp_sharded`
 /// divides it, schedulers and LearningRateMonitor know its momentum, betas and weight decay. Derive from OptimizerOf.
 class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
  public:
   using Optimizer::Optimizer;
-  DescribedOptimizer(DescribedOptimizer&& other) noexcept;
-  ~DescribedOptimizer() override;
 
   /// Steps every parameter that has a gradient. Throws MisuseError for a gradient that is sparse or complex.
   at::Tensor step(LossClosure closure = nullptr) override;
@@ -84,26 +121,10 @@ class LEVIN_API DescribedOptimizer : public torch::optim::Optimizer {
   virtual void step_in_group(at::Tensor& parameter, const torch::optim::OptimizerOptions& options) = 0;
 };
 
-/// The base of an optimizer that says what it does to one parameter, with options (an OptionList's, one of them `lr`; one
-/// called `maximize` turns gradients round) and state (a struct with `StateFields fields()`):
-///
-///     struct HeavyBallOptions {
-///       double lr = 0.01;
-///       double momentum = 0.9;
-///       static void declare(levin::OptionList<HeavyBallOptions>& options) { … }
-///     };
-///     struct HeavyBallState {
-///       at::Tensor momentum_buffer;
-///       levin::StateFields fields() { return {{"momentum_buffer", &momentum_buffer}}; }
-///     };
-///     class HeavyBall final : public levin::OptimizerOf<HeavyBallOptions, HeavyBallState> {
-///       using OptimizerOf::OptimizerOf;
-///       void step_parameter(at::Tensor& parameter, const at::Tensor& gradient, const Options& options, State& state) override
-///       {
-///         state.momentum_buffer.mul_(options.momentum).add_(gradient);
-///         parameter.sub_(state.momentum_buffer, options.lr);
-///       }
-///     };
+/// The base of an optimizer that says what it does to one parameter; docs/write-an-optimizer.md has a complete one. Its options
+/// are a struct (see OptionList), with an `lr`; one called `maximize` turns gradients round. Its state is a struct whose
+/// members are what there is of each parameter: tensors of its shape, and numbers. A `StateFields fields()` of the state says
+/// it where others are to be saved, under other names, or with an OwnShape.
 template <class OptionsType, class StateType>
 class OptimizerOf : public DescribedOptimizer {
  public:
@@ -124,7 +145,7 @@ class OptimizerOf : public DescribedOptimizer {
   /// that has it, and what the struct says for all else.
   virtual State first_state(const at::Tensor& parameter, const Options&) const {
     State state;
-    fill_with_zeros(state.fields(), parameter);
+    fill_with_zeros(detail::fields_of(state), parameter);
     return state;
   }
   /// Called: without gradients being recorded. `gradient` is not to be changed.
@@ -134,7 +155,7 @@ class OptimizerOf : public DescribedOptimizer {
   struct StateOf final : ParameterState {
     StateOf(State given) : state(std::move(given)) {}
     std::unique_ptr<torch::optim::OptimizerParamState> clone() const override { return std::make_unique<StateOf>(*this); }
-    StateFields fields() override { return state.fields(); }
+    StateFields fields() override { return detail::fields_of(state); }
     State state;
   };
 

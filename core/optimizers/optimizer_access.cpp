@@ -4,32 +4,103 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_zero.h>
 #include <torch/nn/module.h>
-#include <torch/optim/optimizer.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
 
-#include <type_traits>
 #include <typeinfo>
 #include <unordered_set>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
-#include "levin/core/optimizers/optimizer_fields.h"
+#include "levin/core/optimizers/described_optimizer.h"
 
 namespace levin {
 namespace {
 
-using torch::optim::OptimizerParamGroup;
+namespace optim = torch::optim;
+using optim::OptimizerParamGroup;
+
+/// Calls visit(name, option) with each option of one of LibTorch's optimizers, and never for another.
+template <class Visit>
+void visit_options(optim::OptimizerOptions& options, const Visit& visit) {
+  const auto visit_usual = [&](auto& of_class) {
+    visit("lr", of_class.lr());
+    visit("weight_decay", of_class.weight_decay());
+  };
+  const auto visit_adam = [&](auto& adam) {
+    visit_usual(adam);
+    visit("betas", adam.betas());
+    visit("eps", adam.eps());
+    visit("amsgrad", adam.amsgrad());
+  };
+  if (auto* sgd = dynamic_cast<optim::SGDOptions*>(&options)) {
+    visit_usual(*sgd);
+    visit("momentum", sgd->momentum());
+    visit("dampening", sgd->dampening());
+    visit("nesterov", sgd->nesterov());
+  } else if (auto* adam = dynamic_cast<optim::AdamOptions*>(&options)) {
+    visit_adam(*adam);
+  } else if (auto* adamw = dynamic_cast<optim::AdamWOptions*>(&options)) {
+    visit_adam(*adamw);
+  } else if (auto* rmsprop = dynamic_cast<optim::RMSpropOptions*>(&options)) {
+    visit_usual(*rmsprop);
+    visit("alpha", rmsprop->alpha());
+    visit("eps", rmsprop->eps());
+    visit("momentum", rmsprop->momentum());
+    visit("centered", rmsprop->centered());
+  } else if (auto* adagrad = dynamic_cast<optim::AdagradOptions*>(&options)) {
+    visit_usual(*adagrad);
+    visit("lr_decay", adagrad->lr_decay());
+    visit("initial_accumulator_value", adagrad->initial_accumulator_value());
+    visit("eps", adagrad->eps());
+  } else if (auto* lbfgs = dynamic_cast<optim::LBFGSOptions*>(&options)) {
+    visit("lr", lbfgs->lr());
+    visit("max_iter", lbfgs->max_iter());
+    visit("max_eval", lbfgs->max_eval());
+    visit("tolerance_grad", lbfgs->tolerance_grad());
+    visit("tolerance_change", lbfgs->tolerance_change());
+    visit("history_size", lbfgs->history_size());
+    visit("line_search_fn", lbfgs->line_search_fn());
+  }
+}
 
 std::optional<double> number_option(const OptimizerParamGroup& group, const char* name) {
-  const std::optional<Value> value = option_value(group.options(), name);
-  return value && value->is_number() ? std::optional(value->as_double()) : std::nullopt;
+  const Value all = option_values(group.options());
+  const Value* const value = all.find(name);
+  return value != nullptr && value->is_number() ? std::optional(value->as_double()) : std::nullopt;
 }
 
 void set_option(OptimizerParamGroup& group, const char* name, const Value& value) {
-  if (!set_option_value(group.options(), name, value)) throw MisuseError(format("This optimizer has no {} to set.", name));
+  Value all = option_values(group.options());
+  if (!all.contains(name)) throw MisuseError(format("This optimizer has no {} to set.", name));
+  all[name] = value;
+  set_option_values(group.options(), all);
 }
 
 }  // namespace
+
+Value option_values(const optim::OptimizerOptions& options) {
+  if (const auto* described = dynamic_cast<const GroupOptions*>(&options)) return described->values();
+  Value values(Value::Map{});
+  visit_options(*options.clone(),
+                [&]<class T>(const char* name, const T& option) { values[name] = OptionType<T>::write(option); });
+  return values;
+}
+
+void set_option_values(optim::OptimizerOptions& options, const Value& values) {
+  if (auto* described = dynamic_cast<GroupOptions*>(&options)) {
+    Value own = described->values();
+    for (auto& [name, value] : own.as_map()) value = values.at(name);
+    described->set_values(own);
+  } else {
+    visit_options(options, [&]<class T>(const char* name, T& option) { option = OptionType<T>::read(values.at(name)); });
+  }
+}
 
 double get_lr(const OptimizerParamGroup& group) { return group.options().get_lr(); }
 
@@ -46,8 +117,9 @@ std::optional<double> get_momentum(const OptimizerParamGroup& group) { return nu
 void set_momentum(OptimizerParamGroup& group, double momentum) { set_option(group, "momentum", momentum); }
 
 std::optional<std::pair<double, double>> get_betas(const OptimizerParamGroup& group) {
-  const std::optional<Value> betas = option_value(group.options(), "betas");
-  if (!betas || betas->size() != 2) return std::nullopt;
+  const Value all = option_values(group.options());
+  const Value* const betas = all.find("betas");
+  if (betas == nullptr || betas->size() != 2) return std::nullopt;
   return std::pair(betas->as_list()[0].as_double(), betas->as_list()[1].as_double());
 }
 
@@ -59,10 +131,8 @@ std::optional<double> get_weight_decay(const OptimizerParamGroup& group) { retur
 
 bool steps_parameters_alone(const torch::optim::Optimizer& optimizer) {
   if (const auto* described = dynamic_cast<const DescribedOptimizer*>(&optimizer)) return described->steps_parameters_alone();
-  bool alone = false;
-  detail::visit_optimizer_kind(
-      optimizer, [&]<class Kind>(Kind) { alone = !std::is_same_v<typename Kind::State, torch::optim::LBFGSParamState>; });
-  return alone;
+  const auto is_any_of = [&]<class... Classes>() { return ((dynamic_cast<const Classes*>(&optimizer) != nullptr) || ...); };
+  return is_any_of.operator()<optim::SGD, optim::Adam, optim::AdamW, optim::RMSprop, optim::Adagrad>();
 }
 
 std::string optimizer_class_name(const torch::optim::Optimizer& optimizer) { return class_name_of(typeid(optimizer)); }

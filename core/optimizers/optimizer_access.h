@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "levin/core/base/fwd.h"
+#include "levin/core/options/value.h"
 #include "levin/core/protocol/metrics.h"
 
 namespace torch::nn {
@@ -14,12 +15,20 @@ class Module;
 }
 namespace torch::optim {
 class Optimizer;
+class OptimizerOptions;
 class OptimizerParamGroup;
 }  // namespace torch::optim
 
 namespace levin {
 
 struct SchedulerConfig;
+
+/// The options of a parameter group by PyTorch's names: those of LibTorch's optimizers, and of each DescribedOptimizer. An
+/// empty map for a class that does not tell them.
+LEVIN_API Value option_values(const torch::optim::OptimizerOptions& options);
+/// Sets every option to its value. Throws ConfigError when one lacks a value, or cannot have it; others in `values` are left
+/// out.
+LEVIN_API void set_option_values(torch::optim::OptimizerOptions& options, const Value& values);
 
 /// The learning rate of a parameter group, of any optimizer.
 LEVIN_API double get_lr(const torch::optim::OptimizerParamGroup& group);

@@ -19,10 +19,6 @@
 namespace levin {
 namespace {
 
-std::string texts_of(const NamePatterns& patterns) {
-  return join(patterns, ", ", [](const NamePattern& pattern) { return quoted_text(pattern.text()); });
-}
-
 /// Names, and what they are made of.
 std::vector<std::string> name_parts(const std::vector<std::string>& names) {
   std::set<std::string> parts(names.begin(), names.end());
@@ -69,7 +65,7 @@ std::vector<std::vector<at::Tensor>> parameter_groups(const torch::nn::Module& m
     if (has_any[index] || patterns[index].empty()) continue;
     throw ConfigError(patterns[index].front().place(),
                       format("all parameters whose names match {} are in groups before this one: the first that matches counts",
-                             texts_of(patterns[index])));
+                             join(patterns[index], ", ", [](const NamePattern& one) { return quoted_text(one.text()); })));
   }
   return groups;
 }

@@ -9,14 +9,13 @@ struct HeavyBallOptions {
   double momentum = 0.9;
 
   static void declare(levin::OptionList<HeavyBallOptions>& options) {
-    options.add("lr", &HeavyBallOptions::lr, "Learning rate").min(0);
-    options.add("momentum", &HeavyBallOptions::momentum, "How much of the last step goes into the next").min(0).below(1);
+    options.add(&HeavyBallOptions::lr, "Learning rate").min(0);
+    options.add(&HeavyBallOptions::momentum, "How much of the last step goes into the next").min(0).below(1);
   }
 };
 
 struct HeavyBallState {
   torch::Tensor momentum_buffer = {};
-  levin::StateFields fields() { return {{"momentum_buffer", &momentum_buffer}}; }
 };
 
 /// Weights roll on: each step is the gradient, and a part of the last one.

@@ -117,7 +117,7 @@ void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& f
   RankExchange ranks(setup.strategy->control_group());
   const Meeting meeting("comparing the checkpoint", "all go on from the file that rank 0 has chosen");
   const auto files =
-      ranks.gather_if_different(format("{} bytes with checksum {}", own.bytes().size(), own.checksum()), meeting);
+      ranks.gather_if_different(format("{} bytes with checksum {}", own.bytes().size(), checksum_of(own.bytes())), meeting);
   if (!files) return;
   // Every rank reaches this because all have the same texts.
   const std::vector<std::string> hosts = ranks.gather_text(host_name(), meeting);

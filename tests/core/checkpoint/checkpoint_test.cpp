@@ -173,7 +173,7 @@ TEST_CASE("a copy takes the memory of an earlier one where that fits") {
   memory.tensors = {{"same", torch::zeros({3, 4})}, {"shape", torch::zeros({6})},    {"type", torch::zeros({2})},
                     {"gone", torch::ones({1})},     {"order", torch::zeros({4, 3})}, {"old order", torch::zeros({4, 3}).t()}};
   const at::Tensor old = memory.tensors["same"];
-  const Checkpoint copied = checkpoint.copy(std::move(memory));
+  const Checkpoint copied = Checkpoint(checkpoint).copy(std::move(memory));
   REQUIRE(copied.tensors.size() == checkpoint.tensors.size());
   CHECK(copied.tensors.at("same").data_ptr() == old.data_ptr());
   for (const auto& [name, tensor] : checkpoint.tensors) {
@@ -197,7 +197,7 @@ TEST_CASE("a copy of a checkpoint that is not needed any more takes the tensors 
                         {"part of a held one", held.view({2, 2})},
                         {"trained", torch::rand({4}).requires_grad_()},
                         {"outside", torch::from_blob(outside.data(), {3})}};
-  const std::map<std::string, at::Tensor> before = checkpoint.copy().tensors;
+  const std::map<std::string, at::Tensor> before = Checkpoint(checkpoint).copy({}).tensors;
   std::map<std::string, const void*> places;
   for (const auto& [name, tensor] : checkpoint.tensors) places[name] = tensor.const_data_ptr();
   const Checkpoint taken = std::move(checkpoint).copy(Checkpoint());
