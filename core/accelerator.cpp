@@ -16,9 +16,16 @@
 #include "levin/core/base/text.h"
 #include "levin/core/engine/parts/run_setup.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+// Declared in sanitizer/allocator_interface.h, which g++ 12 does not bring along.
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
+#endif
+
 namespace levin {
 
 namespace {
+
+CurrentDevice current_device;
 
 /// "; visible are 0, 1 and 2 (CUDA_VISIBLE_DEVICES=4,5,6)": what this process can choose from, and who said so.
 std::string visible_devices(const Accelerator& accelerator) {
@@ -59,17 +66,16 @@ std::vector<int> Accelerator::devices_of_ranks(const Devices& devices) const {
 }
 
 at::Device Accelerator::choose(const Devices& devices, int local_rank) const {
-  const std::vector<int> indices = devices.is_auto() ? std::vector{local_rank} : devices_of_ranks(devices);
-  const auto place = static_cast<std::size_t>(local_rank);
-  if (!devices.is_auto() && place >= indices.size()) {
-    throw ConfigError(format(
-        "devices: {} of this host are asked for, but this is its rank {} (LOCAL_RANK), counted from 0: a rank needs a {} "
-        "of its own{}",
-        indices.size(), local_rank, device_noun(), visible_devices(*this)));
+  if (devices.is_auto()) {
+    if (local_rank < device_count()) return select(local_rank);
+    throw_no_such_device(*this, local_rank, format(" for the rank with LOCAL_RANK={}", local_rank));
   }
-  const int index = devices.is_auto() ? local_rank : indices[place];
-  if (index >= device_count()) throw_no_such_device(*this, index, format(" for the rank with LOCAL_RANK={}", local_rank));
-  return select(index);
+  const std::vector<int> indices = devices_of_ranks(devices);
+  const auto place = static_cast<std::size_t>(local_rank);
+  if (place < indices.size()) return select(indices[place]);
+  throw ConfigError(format(
+      "devices: {} of this host are asked for, but this is its rank {} (LOCAL_RANK, from 0): each needs a {} of its own{}",
+      indices.size(), local_rank, device_noun(), visible_devices(*this)));
 }
 
 at::Device Accelerator::select(int index) const {
@@ -97,20 +103,6 @@ std::optional<at::ScalarType> Accelerator::autocast_type(PrecisionFormat format)
 }
 
 std::unique_ptr<DeviceGraph> Accelerator::make_graph(const at::Device&, const DeviceGraph*) const { return nullptr; }
-
-}  // namespace levin
-
-#if defined(__SANITIZE_ADDRESS__)
-// Declared in sanitizer/allocator_interface.h, which g++ 12 does not bring along.
-extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
-#endif
-
-namespace levin {
-namespace {
-
-CurrentDevice current_device;
-
-}  // namespace
 
 void set_current_device(CurrentDevice device) { current_device = std::move(device); }
 

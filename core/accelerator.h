@@ -34,17 +34,16 @@ class LEVIN_API DeviceGraph {
  public:
   // Here, so that a library which is loaded later needs no symbol of levin's.
   virtual ~DeviceGraph() = default;
-  /// Calls `work`; what it gives the device to do is recorded, and not done. Memory that it takes stays the graph's. Throws
-  /// what `work` throws, and c10::Error for what cannot be recorded, such as reading a number. Called: once.
+  /// Calls `work`: what it gives the device to do is recorded, not done; memory that it takes stays the graph's. Throws what
+  /// `work` throws, and c10::Error for what cannot be recorded, such as reading a number. Called: once.
   virtual void record(const std::function<void()>& work) = 0;
   /// Does what has been recorded, after all that the device was given before.
   virtual void replay() = 0;
 };
 
-/// Everything that depends on the kind of device that a run computes on. `cpu` and `cuda` are built in (strategies/); one of
-/// your own is registered with LEVIN_REGISTER_ACCELERATOR and chosen by name, `accelerator: Name`.
-/// What a method does by default goes through what LibTorch knows of the kind of device.
-/// Called: an accelerator is made before it is known whether this machine has such devices; making one loads nothing.
+/// All that depends on the kind of device that a run computes on. `cpu` and `cuda` are built in; register your own with
+/// LEVIN_REGISTER_ACCELERATOR and choose it by name, `accelerator: Name`. Defaults go through what LibTorch knows of the
+/// device. Called: made before it is known whether this machine has such devices; making one loads nothing.
 class LEVIN_API Accelerator {
  public:
   virtual ~Accelerator();
@@ -58,8 +57,7 @@ class LEVIN_API Accelerator {
   /// A device, for the line that says what a rank runs on: "cuda:1".
   virtual std::string describe(const at::Device& device) const { return device.str(); }
 
-  /// The environment variable that chooses which devices this process can see, for messages: "CUDA_VISIBLE_DEVICES"; "" for
-  /// none.
+  /// The environment variable that chooses the devices which this process sees, for messages: "CUDA_VISIBLE_DEVICES"; "": none.
   virtual std::string visibility_variable() const { return ""; }
   /// How many devices this process can see. Throws ConfigError that says what is missing when it cannot use them at all.
   virtual int device_count() const;
@@ -77,12 +75,10 @@ class LEVIN_API Accelerator {
   virtual std::optional<DeviceMemory> memory(const at::Device& /*device*/) const { return std::nullopt; }
   /// Gives what LibTorch keeps for later tensors back to the device. By default nothing is kept. Called: by clear_memory().
   virtual void clear_memory(const at::Device& /*device*/) const {}
-  /// The device's own random numbers: seeded by seed_everything(), and kept in checkpoints. Unset where there are only the
-  /// CPU's.
+  /// The device's own random numbers: seeded by seed_everything(), kept in checkpoints. Unset where there are only the CPU's.
   virtual std::optional<at::Generator> generator(const at::Device& device) const;
 
-  /// What tensors of this device travel over from rank to rank: "nccl". By default "gloo", which levin makes itself, and which
-  /// moves what is in the CPU's memory.
+  /// What tensors travel over from rank to rank: "nccl". Default: "gloo", which levin makes, and which moves the CPU's memory.
   virtual std::string backend_name() const { return "gloo"; }
   /// Makes the backend of that name among all ranks, which meet in `store`. Not called for "gloo". Ranks: all.
   virtual c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

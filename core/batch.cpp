@@ -1,7 +1,6 @@
 #include "levin/core/batch.h"
 
 #include <ATen/DeviceAccelerator.h>
-#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 
@@ -25,7 +24,7 @@ std::string describe_content(const std::vector<Batch::Item>& items) {
 }
 
 auto find_item(const std::vector<Batch::Item>& items, std::string_view name) {
-  return std::find_if(items.begin(), items.end(), [name](const Batch::Item& item) { return item.first == name; });
+  return std::ranges::find_if(items, [name](const Batch::Item& item) { return item.first == name; });
 }
 
 template <class Change>

@@ -49,8 +49,7 @@ class LEVIN_API Batch {
   Batch to(at::ScalarType floating_type) const;
   /// Tensors of four dimensions in another order in memory; others unchanged.
   Batch to(at::MemoryFormat format) const;
-  /// Copies in page-locked memory, from which a GPU, or what else LibTorch knows as an accelerator, copies asynchronously.
-  /// Without one the batch itself.
+  /// Copies in page-locked memory, from which an accelerator of LibTorch's copies asynchronously; without one the batch itself.
   Batch pin_memory() const;
 
  private:

@@ -40,13 +40,11 @@ class LEVIN_API BatchLoader {
   virtual std::optional<std::int64_t> batch_size() const { return std::nullopt; }
   /// Starts an epoch; what is left of the one before is dropped.
   virtual void start_epoch(std::int64_t epoch) = 0;
-  /// How many samples of the epoch's global order lie before the place to which `batches` batches on every rank lead, counted
-  /// from where the epoch was started: what a checkpoint remembers, and what holds for any number of ranks and any batch size.
-  /// Default: nullopt, the loader cannot tell; a run then resumes only with as many ranks and the same batch size, and reads
-  /// the batches that are done once more to come to its place.
+  /// Samples of the epoch's global order before the place to which `batches` batches on every rank lead, from where the epoch
+  /// was started: what a checkpoint remembers for any number of ranks and any batch size. Default: nullopt; a run then resumes
+  /// only with as many ranks and the same batch size, and reads the batches that are done once more.
   virtual std::optional<std::int64_t> samples_before(std::int64_t /*batches*/) const { return std::nullopt; }
-  /// Batches that an epoch gives on this rank from a place that samples_before() gave. Default: nullopt, the loader cannot
-  /// begin there.
+  /// Batches of this rank from a place that samples_before() gave. Default: nullopt, the loader cannot begin there.
   virtual std::optional<std::int64_t> batches_from(std::int64_t /*samples*/) const { return std::nullopt; }
   /// start_epoch() at such a place: what comes is the rest of the epoch's samples, each once. Called: only when batches_from()
   /// gives a number. Takes no time for what lies before.
@@ -55,9 +53,8 @@ class LEVIN_API BatchLoader {
   }
   /// The next batch, or nullopt at the end of the epoch. Throws what reading the data throws.
   virtual std::optional<Batch> next() = 0;
-  /// Dataset indices of the samples in the first `batches` batches of the epoch that runs, in their order; -1 for a sample
-  /// that is only there to make ranks even; nullopt when the loader cannot tell. gather_for_metrics() brings samples into the
-  /// dataset's order with it.
+  /// Dataset indices of the samples in the first `batches` batches of this epoch, in order, for gather_for_metrics(); -1 for a
+  /// sample that is only there to make ranks even; nullopt when the loader cannot tell.
   virtual std::optional<std::vector<std::int64_t>> epoch_samples(std::int64_t /*batches*/) const { return std::nullopt; }
   /// Called once before training or evaluation with the part this rank shall read. The default does nothing: a loader of your
   /// own divides the data itself, and may have different numbers of batches on different ranks.
@@ -70,12 +67,10 @@ class LEVIN_API BatchLoader {
   virtual std::optional<std::uint64_t> data_fingerprint() const { return std::nullopt; }
   /// True: two epochs differ in order.
   virtual bool shuffles() const { return false; }
-  /// Threads that read ahead; 0: the training thread reads. Default: nullopt, the loader has no such number, so that a run
-  /// which waits for its batches can name none to try.
+  /// Threads that read ahead; 0: the training thread reads. Default: nullopt, there is no such number to advise on.
   virtual std::optional<int> num_workers() const { return std::nullopt; }
-  /// True: batches come of what the run itself does, as an environment's answers to the module, and making them is the work. A
-  /// run that resumes within an epoch does not ask for those that are done already, and nobody is told to read faster. Default:
-  /// false.
+  /// True: batches come of what the run does, as an environment's answers to the module, and making them is the work: a run
+  /// that resumes within an epoch does not ask for those that are done, and nobody is told to read faster.
   virtual bool acts() const { return false; }
   /// True: give batches in page-locked memory. The default does nothing.
   virtual void set_pin_memory(bool /*pin*/) {}

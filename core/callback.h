@@ -21,9 +21,8 @@ enum class CallbackPhase : std::uint8_t {
   kCheckpoint  ///< saves state: last of all in every hook, after the module; on_train_epoch_end when the epoch is written down
 };
 
-/// Something that happens at the hooks of a run. Derive, override what you need, register the class.
-/// Every hook runs on every rank, before the module's hook of the same name. A callback logs with `module.log(…)`.
-/// Example: callbacks/learning_rate_monitor.h.
+/// Something that happens at the hooks of a run. Derive, override what you need, register the class. Every hook runs on every
+/// rank, before the module's of the same name. Log with `module.log(…)`. Example: callbacks/learning_rate_monitor.h.
 class LEVIN_API Callback {
  public:
   virtual ~Callback();

@@ -22,12 +22,10 @@ Value OptionType<Loggers>::write(const Loggers& loggers) {
 }
 
 Value OptionType<Loggers>::schema() {
-  Value either(Value::Map{});
+  const Value one = OptionType<Component<Logger>>::schema();
   Value list = detail::schema_of_type("array");
-  list["items"] = OptionType<Component<Logger>>::schema();
-  either["anyOf"] = Value(Value::List{detail::schema_of_type("boolean"), detail::schema_of_type("null"),
-                                      OptionType<Component<Logger>>::schema(), list});
-  return either;
+  list["items"] = one;
+  return detail::any_of({detail::schema_of_type("boolean"), detail::schema_of_type("null"), one, list});
 }
 
 std::vector<std::filesystem::path> Logger::earlier_runs(const RunInfo&) const {

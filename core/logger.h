@@ -30,23 +30,21 @@ struct LEVIN_API RunInfo {
   bool resuming = false;         ///< fit() continues a run from a checkpoint (false when only its weights are used)
   std::int64_t resume_step = 0;  ///< its global step: rows of this step and later ones will be logged anew
   std::filesystem::path resume_checkpoint = {};  ///< its file
-  /// What rows_written() of this logger gave when the checkpoint was written: the rows after these will be logged anew. -1
-  /// where that is not known; resume_step then tells.
+  /// What rows_written() gave when the checkpoint was written: later rows will be logged anew. -1: unknown, see resume_step.
   RowCounts resume_rows = {};
   /// What open() of this logger gave in an earlier attempt of this very run, which has failed: the run goes on there. Rows
   /// that the checkpoint does not know are logged anew; without a checkpoint all are. Empty in a first attempt.
   std::string earlier_token = {};
 };
 
-/// Writes metrics and hyper-parameters somewhere. Derive from it, override what you need, and register the class.
-/// Every method runs on the training thread; none may communicate. An exception from one ends the run on all ranks.
-/// Example: loggers/csv_logger.h.
+/// Writes metrics and hyper-parameters somewhere. Derive, override what you need, register the class. Methods run on the
+/// training thread; none may communicate. An exception ends the run on all ranks. Example: loggers/csv_logger.h.
 class LEVIN_API Logger {
  public:
   virtual ~Logger();
 
-  /// Called: on rank 0 only, once before the others. Chooses the place to write to (a version folder, say) and gives it as a
-  /// text that attach() of every rank understands, so that all ranks agree.
+  /// Called: on rank 0 only, once before the others. Chooses the place to write to, say a version folder, and names it by a
+  /// text that attach() of every rank understands.
   virtual std::string open(const RunInfo&) { return {}; }
   /// Called: on every rank, with the text that rank 0's open() gave.
   virtual void attach(const RunInfo&, const std::string& /*token*/) {}
@@ -57,21 +55,18 @@ class LEVIN_API Logger {
 
   /// Called: on rank 0, for each row.
   virtual void log_metrics(const MetricRow&) {}
-  /// True: log_rank_metrics is called on every rank with the rank's own unreduced values, for every training step and every
-  /// epoch's end. No communication is involved.
+  /// True: every rank's log_rank_metrics gets its own unreduced values, of each training step and epoch, not communicated.
   virtual bool wants_rank_metrics() const { return false; }
   virtual void log_rank_metrics(const MetricRow&) {}
   /// True: log_all_ranks is called on rank 0 with every rank's unreduced values (index is the rank) for each row.
   virtual bool wants_all_ranks() const { return false; }
   virtual void log_all_ranks(const MetricRow&, const std::vector<MetricMap>& /*by_rank*/) {}
 
-  /// Called: on rank 0, once at the start, with the module's hyper-parameters under `model` and the data module's under
-  /// `data`, each where it has some.
+  /// Called: on rank 0, once at the start. Hyper-parameters of the module under `model`, of the data module under `data`.
   virtual void log_hyperparams(const Value&) {}
   /// Called: on rank 0 after ModelCheckpoint wrote a file.
   virtual void after_save_checkpoint(const std::filesystem::path&) {}
-  /// What a checkpoint remembers of this logger, so that a resumed run keeps these rows and no others. Called: on every rank,
-  /// often. Default: not counted.
+  /// What a checkpoint remembers, so that a resumed run keeps these rows alone. Called: on every rank, often. Default: none.
   virtual RowCounts rows_written() const { return {}; }
   /// Called: on every rank after each epoch, before each checkpoint and at the end; brings buffered rows to the disk.
   virtual void save() {}

@@ -1,25 +1,20 @@
 #include "levin/core/module.h"
 
 #include <cmath>
-#include <utility>
 
-#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
-#include "levin/core/data_module.h"
-#include "levin/core/engine/loops/module_calls.h"
 #include "levin/core/engine/parts/scalar_value.h"
 #include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/optimizers/optimizer_access.h"
-#include "levin/core/protocol/metric_store.h"
 
 namespace levin {
 
 namespace {
 [[noreturn]] void throw_missing_step(const char* step, const char* entry_point) {
-  throw MisuseError(std::string("The module has no ") + step + ", which Trainer::" + entry_point +
-                    " needs. Override levin::Module::" + step + ".");
+  throw MisuseError(
+      format("The module has no {}, which Trainer::{} needs. Override levin::Module::{}.", step, entry_point, step));
 }
 }  // namespace
 
@@ -59,8 +54,8 @@ void Module::log(std::string_view name, const at::Tensor& value, const LogOption
   MetricStore* const metrics = ModuleAttachment::metrics(*this, name, where);
   if (metrics == nullptr) return;
   const auto misuse = [&](const std::string& what) {
-    throw MisuseError(CallSite(where).str() + ": log(\"" + std::string(name) + "\") in " +
-                      std::string(hook_name(metrics->hook())) + " got a tensor with " + what);
+    throw MisuseError(
+        format("{}: log(\"{}\") in {} got a tensor with {}", CallSite(where).str(), name, hook_name(metrics->hook()), what));
   };
   if (!value.defined()) misuse("no value; it takes a tensor with one element.");
   if (value.numel() != 1) {
@@ -116,8 +111,7 @@ Trainer& Module::trainer() const {
   if (!has_trainer()) {
     throw MisuseError(
         "The module is not attached to a Trainer: trainer() works inside fit, validate, test and predict, in the module that "
-        "was "
-        "given to them and in those that are registered below it with register_module().");
+        "was given to them and in those that are registered below it with register_module().");
   }
   return *attachment_.trainer;
 }
@@ -132,21 +126,10 @@ at::Tensor Module::all_gather(const at::Tensor& tensor, SourceLocation where) co
   return trainer().strategy().all_gather(tensor, where);
 }
 
-at::Tensor Module::gather_for_metrics(const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
-                                      SourceLocation where) const {
-  TrainerState& run = TrainerState::of(trainer());
-  return gather_samples(run.strategy(), run.progress.batch, batches, dataloader_idx, where);
-}
 at::Tensor Module::gather_for_metrics(const at::Tensor& rows, std::int64_t dataloader_idx, SourceLocation where) const {
   return gather_for_metrics(std::vector<at::Tensor>{rows}, dataloader_idx, where);
 }
 
-void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
-  ManualOptimization(trainer()).backward(loss, synchronize);
-}
-void Module::step_optimizer(std::size_t index) { ManualOptimization(trainer()).step(index); }
-void Module::toggle_optimizer(std::size_t index) { ManualOptimization(trainer()).toggle(index); }
-void Module::untoggle_optimizer(std::size_t index) { ManualOptimization(trainer()).untoggle(index); }
 torch::optim::Optimizer& Module::optimizer(std::size_t index) const {
   const auto& optimizers = trainer().optimizers();
   if (index >= optimizers.size()) {

@@ -102,9 +102,8 @@ class LEVIN_API Module : public torch::nn::Module {
   virtual void test_step(const Batch& batch, std::int64_t batch_idx);
   /// For each prediction batch. log(): no.
   virtual Batch predict_step(const Batch& batch, std::int64_t batch_idx);
-  /// Inside validation_step or test_step: what on_validation_batch_end or on_test_batch_end of callbacks and of the module are
-  /// given with this batch; a second call replaces the first. Without it they are given an empty StepOutput. Throws
-  /// MisuseError elsewhere.
+  /// In validation_step or test_step: the output that on_validation_batch_end or on_test_batch_end get with this batch, else an
+  /// empty one; a second call replaces the first. Throws MisuseError elsewhere.
   void set_step_output(StepOutput output);
   /// With several evaluation loaders: which one the batch comes from.
   std::int64_t dataloader_idx() const;
@@ -125,9 +124,8 @@ class LEVIN_API Module : public torch::nn::Module {
 
   // ---- Logging -----------------------------------------------------------------------------------------------------------
 
-  /// Records a metric, under the name as it is, also in a module below the one that runs. Never communicates and never waits
-  /// for a GPU; legal on any subset of ranks. Throws MisuseError where the hook does not permit it. See LogOptions for the
-  /// defaults.
+  /// Records a metric under this name, also in a module below the one that runs. Never communicates or waits for a GPU; legal
+  /// on any subset of ranks. Throws MisuseError where the hook does not permit it. Defaults: LogOptions.
   void log(std::string_view name, double value, const LogOptions& options = {},
            SourceLocation where = SourceLocation::current());
   /// `value` has one element, a real number; it is detached.
@@ -295,15 +293,14 @@ class LEVIN_API Module : public torch::nn::Module {
   at::Tensor gather_for_metrics(const at::Tensor& rows, std::int64_t dataloader_idx = 0,
                                 SourceLocation where = SourceLocation::current()) const;
 
-  /// A CPU generator of this rank's own, other numbers on each rank: for augmentation and dropout of one's own. Made when it is
-  /// first asked for, and seeded with (seed + (rank + 2) * 0x9e3779b9) modulo 2^32, a stream that neither LibTorch's default
-  /// generator nor another rank has; `seed` is that of seed_everything(), or LibTorch's default where it was not called. Then
-  /// as the default generator: it goes on from one entry point to the next, seed_everything() seeds it anew, and checkpoints
-  /// keep it, so that a resumed run draws what it would have drawn. Not for the workers of a data loader, which run ahead.
-  /// Throws MisuseError outside of an entry point.
+  /// A CPU generator of this rank's own, other numbers on each rank: for augmentation and dropout of one's own. Seeded, when
+  /// first asked for, with (seed + (rank + 2) * 0x9e3779b9) modulo 2^32, a stream that neither LibTorch's default generator nor
+  /// another rank has; `seed` is seed_everything()'s, or LibTorch's default. It goes on from one entry point to the next,
+  /// seed_everything() seeds it anew, and checkpoints keep it. Not for the workers of a data loader, which run ahead. Throws
+  /// MisuseError outside of an entry point.
   at::Generator rank_generator() const;
-  /// A CPU generator that gives the same numbers on all ranks, as long as all draw from it alike. Seeded with
-  /// (seed + 0x9e3779b9) modulo 2^32; otherwise as above. A checkpoint keeps rank 0's.
+  /// A CPU generator with the same numbers on all ranks, as long as all draw alike. Seeded with (seed + 0x9e3779b9) modulo
+  /// 2^32; otherwise as above. A checkpoint keeps rank 0's.
   at::Generator shared_generator() const;
 
   // ---- Manual optimization -------------------------------------------------------------------------------------------------

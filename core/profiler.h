@@ -16,11 +16,10 @@ enum class WaitReason : std::uint8_t {
   kGradients  ///< reductions of gradients, within backward passes
 };
 
-/// Measures where the time of a run goes: `profiler:` of the Trainer. Derive, override, and register the class. What is
-/// measured are actions: hooks, each callback's and the module's, by Lightning's names, such as
-/// `[Callback]ModelCheckpoint.on_train_batch_end`, `[LightningModule]Digits.training_step` and `run_training_batch`, and those
-/// of the user's own (Trainer::profile()). Without a profiler nothing is measured.
-/// Ranks: each has one of its own. Threading: called by the training thread. Example: callbacks/profilers.cpp.
+/// Measures where the time of a run goes: `profiler:` of the Trainer. Derive, override, register the class. Measured are hooks,
+/// each callback's and the module's, by Lightning's names (`[Callback]ModelCheckpoint.on_train_batch_end`,
+/// `[LightningModule]Digits.training_step`, `run_training_batch`), and the user's own actions (Trainer::profile()). Ranks: each
+/// has its own. Threading: called by the training thread. Example: callbacks/profilers.cpp.
 class LEVIN_API Profiler {
  public:
   virtual ~Profiler() = default;
@@ -33,8 +32,8 @@ class LEVIN_API Profiler {
   virtual void stop(std::string_view action) = 0;
   /// A batch of any stage is done.
   virtual void batch_done() {}
-  /// Ranks have met: this one came at `arrived` and went on at `left`, in seconds of this host's steady clock. All ranks get as
-  /// many of each kind, in the same order. Must not throw.
+  /// Ranks have met: this one came at `arrived` and left at `left`, in seconds of its host's steady clock. All get as many of
+  /// each kind, in one order. Must not throw.
   virtual void waited(WaitReason, double /*arrived*/, double /*left*/) {}
   /// Called: last, when all has been done. Ranks: all, so that it may exchange what was measured. Throws IoError.
   virtual void end(Trainer&) {}

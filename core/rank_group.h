@@ -24,9 +24,9 @@ struct LEVIN_API BatchJob {
   int restarts = 0;  ///< how often it has come out of the queue again
 };
 
-/// The processes of a run, as one of them sees them: which rank it is, how ranks exchange values, and what happens when one
-/// fails. One process alone and several: strategies/. It knows nothing of gradients, which are a Strategy's.
-/// Ranks: collectives are called on all of them in the same order; every other method on one rank alone.
+/// The processes of a run, as one of them sees them: its rank, how ranks exchange values, what happens when one fails;
+/// gradients are a Strategy's. Implementations: strategies/. Ranks: collectives are called on all in one order, all else on one
+/// alone.
 class LEVIN_API RankGroup {
  public:
   virtual ~RankGroup();
@@ -37,8 +37,7 @@ class LEVIN_API RankGroup {
   virtual int local_rank() const = 0;
   /// Which host, where the launcher says it.
   virtual int node_rank() const = 0;
-  /// How many ranks are on this host, and on how many cores one or another of them may run: a launcher may bind each to its
-  /// own.
+  /// How many ranks are on this host, and on how many cores any of them may run: a launcher may bind each to its own.
   virtual int ranks_of_host() const { return 1; }
   virtual int cores_of_host() const;
   /// What the ranks talk over: "metrics over shared memory, gradients over shared memory"; "" for one rank.
@@ -60,8 +59,8 @@ class LEVIN_API RankGroup {
 
   /// Where this rank is now. Cheap: called at every hook. Must not throw.
   virtual void post_whereabouts(const Whereabouts& whereabouts) = 0;
-  /// Called on the failing rank alone: tells the others and the launcher of its error, which is not null. Never throws, never
-  /// waits for other ranks.
+  /// Called on the failing rank alone: tells the others and the launcher of its error, not null. Never throws or waits for
+  /// ranks.
   virtual void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) noexcept = 0;
   /// What happened, when another rank was the first to fail: "rank 1 failed in training_step (…): …". This rank's own error is
   /// then a consequence. Never waits.
@@ -72,14 +71,13 @@ class LEVIN_API RankGroup {
 
   /// How often the launcher has started all ranks again after a failure; 0 in the first attempt.
   virtual int restarts() const { return 0; }
-  /// What earlier attempts of this run have kept for later ones: the last text; "" where there is none, or nobody keeps it.
-  /// Ranks: all may read; rank 0 keeps.
+  /// The last text that earlier attempts of this run kept; "": none, or nobody keeps it. Ranks: all may read; rank 0 keeps.
   virtual std::string kept_for_restarts() const { return ""; }
   virtual void keep_for_restarts(const std::string& /*text*/) {}
   /// The job that this run is part of; unset where no scheduler runs it. Ranks: all have the same.
   virtual std::optional<BatchJob> batch_job() const { return std::nullopt; }
-  /// Puts that job back into its queue, which ends this process soon. Called: on rank 0, once the run's state is saved. Throws
-  /// IoError when the scheduler refuses.
+  /// Puts that job back into its queue, which ends this process soon. Called: on rank 0, when the state is saved. Throws
+  /// IoError.
   virtual void requeue(const BatchJob& job);
 
   /// Called: at the end of an entry point. From here to the first hook of the next, a process may end without having failed.

@@ -3,13 +3,20 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "levin/core/accelerator.h"
-#include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
+#include "levin/core/base/process.h"
 #include "levin/core/checkpoint/module_state.h"
 #include "levin/core/checkpoint/optimizer_state.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/module.h"
 
 namespace levin {
+
+RankGroup::~RankGroup() = default;
+int RankGroup::cores_of_host() const { return usable_cores(); }
+void RankGroup::requeue(const BatchJob& job) {
+  throw MisuseError(format("job {} of {}: this kind of ranks cannot put it back into its queue", job.number, job.scheduler));
+}
 
 int LaunchRequest::ranks_per_host() const { return static_cast<int>(accelerator.get()->devices_of_ranks(devices).size()); }
 

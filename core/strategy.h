@@ -28,8 +28,7 @@ struct LEVIN_API LaunchRequest {
   double stall_report_seconds = 60;
   double timeout_seconds = 1800;
 
-  /// How many ranks are wanted on this host: one a device. Throws ConfigError for an accelerator that is unknown or that this
-  /// host lacks, and for devices that do not exist.
+  /// Ranks wanted on this host, one a device. Throws ConfigError for an accelerator or devices that are unknown or not there.
   int ranks_per_host() const;
 };
 
@@ -43,9 +42,8 @@ struct LEVIN_API Launched {
 /// Told when this rank came to a reduction of gradients, and when it went on, in seconds of its host's steady clock.
 using WaitObserver = std::function<void(double arrived, double left)>;
 
-/// What happens to gradients, so that all ranks train one module. It has the processes of the run, and hands on what they
-/// offer. Implementations: strategies/. Ranks: every method but the getters is called on all ranks in the same order, unless it
-/// says otherwise.
+/// What happens to gradients, so that all ranks train one module; it hands on what the run's processes offer. Implementations:
+/// strategies/. Ranks: every method but the getters is called on all in one order, unless it says otherwise.
 class LEVIN_API Strategy {
  public:
   virtual ~Strategy();
@@ -91,47 +89,43 @@ class LEVIN_API Strategy {
   void report_failure(const Whereabouts& whereabouts, const std::exception_ptr& error) const noexcept;
   std::optional<std::string> failure_elsewhere() const;
 
-  /// Votes are published before a reduction of gradients and read after it. By default the processes' own, where reading is a
-  /// meeting; a strategy whose reductions end on no rank before they have begun on all can let votes travel with them.
+  /// Votes are published before a reduction of gradients and read after it. Default: the processes' own, where reading is a
+  /// meeting; a strategy whose reductions end on no rank before all have begun can let votes travel with them.
   virtual VoteChannel& vote_channel() { return ranks().vote_channel(); }
 
-  /// Called: before setup_module(). From here on `observer`, if there is one, is to be told of reductions of gradients in
-  /// backward passes: as often on every rank, in the same order. By default it is told of none. Ranks: all, or none.
+  /// Called: before setup_module(). `observer`, if any, is told of reductions of gradients in backward passes from here on: as
+  /// often on every rank, in one order; by default of none. Ranks: all, or none.
   virtual void observe_waits(const WaitObserver& /*observer*/) {}
-  /// Called: after the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's), and, for training,
+  /// Called: when the module is on its device. Makes parameters and buffers equal on all ranks (rank 0's) and, for training,
   /// prepares the reduction of gradients. A second call replaces the first.
   virtual void setup_module(Module& module, bool training) = 0;
-  /// Called: in training, when parameters were frozen, unfrozen, added or replaced on some rank since setup_module() or the
-  /// last call. From here on reductions work with those that there are; values of new ones become rank 0's. `after_reduction`:
-  /// one has just ended that worked with those known before, and gradients that it lacked become the mean over ranks here;
-  /// false, at an epoch's start: gradients stay as they are. By default setup_module() again. Throws DesyncError on every rank
-  /// when they have changed differently.
+  /// Called: in training, when parameters were frozen, unfrozen, added or replaced on some rank. From here on reductions work
+  /// with those that there are; values of new ones become rank 0's. `after_reduction`: one without them has just ended, and
+  /// gradients that it lacked become the mean over ranks here; false, at an epoch's start: gradients stay. Default:
+  /// setup_module() again. Throws DesyncError on every rank when they have changed differently.
   virtual void parameters_changed(Module& module, bool /*after_reduction*/) { setup_module(module, /*training=*/true); }
   /// Called: before a backward pass. `synchronize` false: gradients stay local (accumulation).
   virtual void before_backward(const at::Tensor& /*loss*/, bool /*synchronize*/) {}
-  /// Called: after a backward pass that synchronizes, where there are several ranks. When it is done, gradients are the mean
-  /// over ranks.
+  /// Called: after a backward pass that synchronizes, on several ranks. Gradients are then the mean over ranks.
   virtual void after_backward(Module& /*module*/) {}
-  /// Takes part in the reduction of a step for which this rank has no batch: contributes zero gradients. By default parameters
-  /// without a gradient get one of zeros, and after_backward() follows.
+  /// Takes part in the reduction of a step without a batch, with zero gradients. Default: parameters without a gradient get one
+  /// of zeros, and after_backward() follows.
   virtual void backward_without_batch(Module& module);
-  /// From here to the end of the entry point, the BatchNorm layers of a module take the statistics of a training batch over all
-  /// ranks. A later call replaces what an earlier one said. By default a ConfigError where there are several ranks; a strategy
-  /// whose ranks came together by join_ranks() hands the call on to levin::synchronize_batch_norms(). Throws ConfigError for
-  /// layers that cannot.
+  /// From here to the end of the entry point, BatchNorm layers take the statistics of a training batch over all ranks. A later
+  /// call replaces an earlier one. Default: a ConfigError on several ranks; a strategy of join_ranks() hands the call on to
+  /// levin::synchronize_batch_norms(). Throws ConfigError for layers that cannot.
   virtual void synchronize_batch_norms(const torch::nn::Module& module);
   /// Buffers (running statistics) of all ranks become rank 0's, before a forward pass in training.
   virtual void synchronize_buffers(Module& /*module*/) {}
-  /// Called: in training, before an optimizer steps, when gradients are complete and clipped, and when it has stepped. An
-  /// optimizer passes over parameters without a gradient: a strategy that divides its state over ranks takes the gradients of
-  /// other ranks' parameters away before, and brings the new weights to all after. Under automatic optimization a step may be
-  /// begun anew before it has ended, when optimizer_step() calls its closure twice.
+  /// Called: in training, before an optimizer steps, gradients complete and clipped, and after. An optimizer passes over
+  /// parameters without a gradient: a strategy that divides its state over ranks takes gradients of other ranks' parameters
+  /// away before, and brings new weights to all after. A step may be begun anew when optimizer_step() calls its closure twice.
   virtual void before_optimizer_step(torch::optim::Optimizer& /*optimizer*/) {}
   virtual void after_optimizer_step(torch::optim::Optimizer& /*optimizer*/) {}
 
-  /// What a checkpoint holds of the module and of optimizer number `index`, and takes back. By default the module's and the
-  /// optimizer's own, whole on every rank. A strategy that leaves parts to ranks gathers them here: rank 0 writes the file.
-  /// `all_ranks` false: an error is leaving, and rank 0 alone saves what it has; nothing may communicate.
+  /// What a checkpoint holds of the module and of optimizer `index`, and takes back. Default: their own, whole on every rank. A
+  /// strategy that leaves parts to ranks gathers them here: rank 0 writes the file. `all_ranks` false: an error is leaving,
+  /// rank 0 saves alone, and nothing may communicate.
   virtual void save_module(const Module& module, Checkpoint& checkpoint, bool all_ranks);
   virtual void save_optimizer(const torch::optim::Optimizer& optimizer, std::size_t index, Checkpoint& checkpoint,
                               bool all_ranks);
@@ -143,9 +137,9 @@ class LEVIN_API Strategy {
   virtual void load_optimizer(torch::optim::Optimizer& optimizer, std::size_t index, const Checkpoint& checkpoint);
 
  protected:
-  /// Called: by launch(). Reads the environment, starts the other ranks when nobody else did (the calling process then becomes
-  /// their launcher and never returns), and joins them: `return join_ranks(request);` (strategies/join_ranks.h). Throws
-  /// ConfigError when devices or environment variables make no sense.
+  /// Called: by launch(). Starts the other ranks when nobody else did (the calling process then becomes their launcher and
+  /// never returns), and joins them: `return join_ranks(request);` (strategies/join_ranks.h). Throws ConfigError when devices
+  /// or environment variables make no sense.
   virtual Launched join(const LaunchRequest& request) = 0;
   /// Called: by teardown().
   virtual void release_module() noexcept {}

@@ -7,19 +7,12 @@
 #include <system_error>
 #include <thread>
 
-#include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/console/console.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
 #include "levin/core/engine/loops/evaluation_loop.h"
-#include "levin/core/engine/loops/training_data.h"
 #include "levin/core/engine/parts/announcements.h"
-#include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/run/entry_point.h"
-#include "levin/core/engine/state/trainer_state.h"
-#include "levin/core/random/rng_state.h"
 
 namespace levin {
 
@@ -61,8 +54,8 @@ class ProcessSettings {
 void refuse_other_thread(const TrainerState& run, const char* call) {
   if (!run.entry.active || run.entry.thread == std::this_thread::get_id()) return;
   throw MisuseError(
-      format("{} was called by another thread than the one that runs the hooks. Call it in a hook, such as "
-             "on_train_batch_end; another thread can leave a flag for it, or end training with stop().",
+      format("{} was called by another thread than the one that runs the hooks. Call it in a hook, such as on_train_batch_end; "
+             "another thread can leave a flag for it, or end training with stop().",
              call));
 }
 
@@ -72,38 +65,35 @@ void run_fit(TrainerState& run, Module& module, DataSource source, const RunOpti
   entry.run([&] { FitLoop(run, entry.precision(), entry.source()).run(entry.resume_point()); });
 }
 
-void run_evaluation(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options,
-                    const std::function<void(EvaluationLoop&)>& take) {
+struct Evaluated {
+  std::vector<MetricMap> metrics;
+  std::vector<std::vector<Batch>> predictions;
+};
+
+Evaluated run_evaluation(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options) {
   const ProcessSettings settings(run.options());
   EntryPoint entry(run, module, std::move(source), stage, options);
+  Evaluated evaluated;
   entry.run([&] {
     LoaderList loaders = entry.source().evaluation(stage, module, run.setup, run.hooks);
     if (loaders.empty()) {
-      const std::string function = stage == Stage::kValidate ? "val" : std::string(stage_name(stage));
-      throw MisuseError(std::string(stage_name(stage)) +
-                        " needs data: pass loaders, or a data module (`data:` in a YAML file) whose " + function +
-                        "_dataloaders() gives some, or let the module's own do so.");
+      throw MisuseError(format(
+          "{} needs data: pass loaders, or a data module (`data:` in YAML) whose {}() gives some, or let the module's do so.",
+          stage_name(stage), hook_name(dataloaders_hook(stage))));
     }
     EvaluationLoop loop(run, entry.precision(), stage, std::move(loaders),
                         stage == Stage::kPredict && options.return_predictions);
     if (options.verbose) announce_rank(run.strategy(), evaluation_loaders(stage, loop.loaders(), loop.num_batches()));
     loop.run();
-    take(loop);
+    evaluated = {loop.results(), loop.take_predictions()};
   });
+  return evaluated;
 }
 
 std::vector<MetricMap> evaluate(TrainerState& run, Module& module, DataSource source, Stage stage, const RunOptions& options) {
-  std::vector<MetricMap> results;
-  run_evaluation(run, module, std::move(source), stage, options, [&](EvaluationLoop& loop) { results = loop.results(); });
+  const std::vector<MetricMap> results = run_evaluation(run, module, std::move(source), stage, options).metrics;
   if (options.verbose) rank_zero_info(evaluation_report(stage, results));
   return results;
-}
-
-std::vector<std::vector<Batch>> predict_all(TrainerState& run, Module& module, DataSource source, const RunOptions& options) {
-  std::vector<std::vector<Batch>> predictions;
-  run_evaluation(run, module, std::move(source), Stage::kPredict, options,
-                 [&](EvaluationLoop& loop) { predictions = loop.take_predictions(); });
-  return predictions;
 }
 
 }  // namespace
@@ -135,10 +125,10 @@ std::vector<MetricMap> Trainer::test(Module& module, LoaderList loaders, const R
   return evaluate(*state_, module, DataSource(nullptr, std::move(loaders)), Stage::kTest, options);
 }
 std::vector<std::vector<Batch>> Trainer::predict(Module& module, DataModule& data, const RunOptions& options) {
-  return predict_all(*state_, module, DataSource(data), options);
+  return run_evaluation(*state_, module, DataSource(data), Stage::kPredict, options).predictions;
 }
 std::vector<std::vector<Batch>> Trainer::predict(Module& module, LoaderList loaders, const RunOptions& options) {
-  return predict_all(*state_, module, DataSource(nullptr, std::move(loaders)), options);
+  return run_evaluation(*state_, module, DataSource(nullptr, std::move(loaders)), Stage::kPredict, options).predictions;
 }
 
 const TrainerOptions& Trainer::options() const { return state_->options(); }
@@ -248,10 +238,8 @@ std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const B
   const TrainerState& run = TrainerState::of(trainer);
   if (run.world_size() == 1) return batch.batch_size();
   if (run.step_votes == nullptr) return std::nullopt;
-  const bool reduces_gradients = run.module().automatic_optimization() && !run.parts.optimizers.empty();
-  if (!reduces_gradients) return run.progress.batch.samples_of_all;
-  const bool weights_are_samples = run.accumulation.full_batch_size > 0;
-  if (!weights_are_samples) return std::nullopt;
+  if (!run.reduces_gradients()) return run.progress.batch.samples_of_all;
+  if (run.accumulation.full_batch_size == 0) return std::nullopt;  // weights are no numbers of samples
   return run.step_votes->reduced() ? run.step_votes->agreed().gradient_weight : 0;
 }
 

@@ -24,9 +24,9 @@ struct SchedulerConfig;
 
 /// How an entry point runs.
 struct LEVIN_API RunOptions {
-  /// The checkpoint to start from. A file, also one of another program's (TensorFile), of which fit() takes Lightning's; "best"
-  /// or "last" of the run that this Trainer has trained, or else of the newest one of the same experiment; or those of a run's
-  /// folder: "logs/version_3:best", "logs/version_3:last", "logs/version_3" (the last).
+  /// The checkpoint to start from: a file, also another program's (TensorFile), of which fit() takes Lightning's; "best" or
+  /// "last" of the run that this Trainer has trained, or else of the newest of the experiment; or of a run's folder,
+  /// "logs/version_3:best", "logs/version_3:last", "logs/version_3" (the last).
   std::optional<std::string> ckpt_path = std::nullopt;
   /// Weights that fit() begins with, loaded when setup() and configure_model() have run; nothing else is taken over. Rank 0
   /// says what was loaded and, unless `strict`, what differs. Not together with ckpt_path; other entry points do without.
@@ -38,8 +38,7 @@ struct LEVIN_API RunOptions {
   bool verbose = true;
   /// predict() gives its predictions. False where only callbacks want them, as they may be more than memory holds.
   bool return_predictions = true;
-  /// The command that goes on from a checkpoint: rank 0 shows it when fit() fails or is interrupted. Default: none, it shows
-  /// the file.
+  /// The command that goes on from a checkpoint, shown by rank 0 when fit() fails or is interrupted; without one the file is.
   std::function<std::string(const std::filesystem::path& checkpoint)> resume_command = nullptr;
 };
 
@@ -69,8 +68,8 @@ class LEVIN_API Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Entry points. Ranks: all. Loaders that are not passed are the module's own. Errors of user code leave them as they are,
-  // after teardown hooks ran.
+  // Entry points. Ranks: all. Loaders that are not passed are the module's. Errors of user code leave them after teardown
+  // hooks.
 
   void fit(Module& module, DataModule& data, const RunOptions& run = {});
   void fit(Module& module, LoaderPtr train, LoaderList validation = {}, const RunOptions& run = {});
@@ -101,12 +100,11 @@ class LEVIN_API Trainer {
   std::int64_t num_training_batches() const;
   /// fit() validates: some rank has validation batches. The same on all ranks, from on_train_start on.
   bool validates() const;
-  /// Batches of each evaluation loader on this rank after limits, of the stage that runs or ran last; -1 for unknown. Ranks
-  /// may differ, so decide nothing from it that all ranks must decide alike.
+  /// Batches of each evaluation loader on this rank after limits, of the stage that runs or ran last; -1: unknown. Ranks may
+  /// differ: decide nothing from it that all must decide alike.
   const std::vector<std::int64_t>& num_evaluation_batches() const;
-  /// Optimizer steps that fit() will take in all; -1 when unknown. In configure_optimizers and the hooks before it this asks
-  /// for the training loader, which is then made earlier. Every rank gets the number of the rank with the most batches where
-  /// lengths are agreed already, its own before.
+  /// Optimizer steps that fit() will take in all; -1: unknown. In configure_optimizers and the hooks before it this asks for
+  /// the training loader. It is the number of the rank with most batches where lengths are agreed, this rank's own before.
   std::int64_t estimated_stepping_batches() const;
   /// Training batches since fit began, over all epochs.
   std::int64_t total_batch_idx() const;
@@ -117,8 +115,8 @@ class LEVIN_API Trainer {
   const MetricMap& callback_metrics() const;
   const MetricMap& logged_metrics() const;
   const MetricMap& progress_bar_metrics() const;
-  /// The value that a monitor decides on, identical on all ranks; unset when no rank logged the key. From the end of an epoch's
-  /// batches on, of training or of an evaluation, it is the newest.
+  /// The value that a monitor decides on, the same on all ranks; unset when none logged the key. Once an epoch's batches are
+  /// done, of training or an evaluation, it is the newest.
   std::optional<double> monitored(std::string_view name) const;
   /// As monitored(), between such places, where a step's newest value is each rank's own yet: ranks meet for it. Ranks: all.
   std::optional<double> monitored_now(std::string_view name);
@@ -154,8 +152,7 @@ class LEVIN_API Trainer {
   const std::vector<std::shared_ptr<Logger>>& loggers() const;
   /// Null when options().profiler names none.
   Profiler* profiler() const;
-  /// Measures an action of the user's own, until what it gives is gone: `auto timing = trainer.profile("augment");`. Without a
-  /// profiler it does nothing.
+  /// With a profiler, measures an action of the user's own until this is gone: `auto timing = trainer.profile("augment");`.
   ProfiledAction profile(std::string_view action) const { return {profiler(), action}; }
   /// The first logger's folder, else default_root_dir. The same on all ranks.
   std::filesystem::path log_dir() const;
@@ -177,20 +174,18 @@ class LEVIN_API Trainer {
   const std::optional<Failure>& failure() const;
   /// Takes back this rank's wish to stop, and an agreed one that min_epochs or min_steps still holds up.
   void clear_stop();
-  /// Ends the training epoch after this batch and skips its validation, on this rank's vote. In on_train_batch_start, on one
-  /// process, the batch is not trained on (Lightning's -1). On several ranks a vote that comes after a batch's gradients
-  /// were reduced counts one step later. A vote that comes when the epoch's last step is done has no effect.
+  /// Ends the training epoch after this batch, without its validation, on this rank's vote. In on_train_batch_start of one
+  /// process the batch is not trained on (Lightning's -1). On several ranks a vote after the batch's gradients were reduced
+  /// counts one step later, and one after the epoch's last step not at all.
   void skip_epoch();
-  /// Ranks: all, with one number, in a hook that all of them run at the same batch; else fit() ends on all with an error that
-  /// names ranks and numbers. Where the length of epochs is not known, several ranks count by it from the step after the next
-  /// one on.
+  /// Ranks: all, with one number, in a hook of the same batch; else fit() ends on all with an error that names ranks and
+  /// numbers. Where the length of epochs is not known, several ranks count by it from the step after the next one on.
   void set_accumulate_grad_batches(std::int64_t batches);
-  /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. Throws IoError on every rank when the file could not be
-  /// written.
+  /// Writes a checkpoint. Ranks: all, in the same hook; rank 0 writes. Throws IoError on every rank when that fails.
   void save_checkpoint(const std::filesystem::path& file, bool weights_only = false);
-  /// As save_checkpoint(), but returns when the state is copied: a thread of rank 0 writes the copy. Should that fail, the run
-  /// ends on all ranks with an IoError, thrown on rank 0 after a batch or at the end. The end of every entry point waits for
-  /// what is being written, and so do whoever loads a checkpoint, errors and signals.
+  /// As save_checkpoint(), but returns when the state is copied; a thread of rank 0 writes the copy. Should that fail, the run
+  /// ends on all ranks with an IoError, thrown on rank 0 after a batch or at the end. The end of an entry point waits for what
+  /// is being written, and so do loading a checkpoint, errors and signals.
   void save_checkpoint_in_background(const std::filesystem::path& file, bool weights_only = false);
   /// What else is done with files that are written in the background. Ranks: what others than rank 0 give has no files.
   BackgroundFiles& checkpoint_files();
@@ -210,19 +205,16 @@ class LEVIN_API Trainer {
   std::unique_ptr<TrainerState> state_;
 };
 
-/// Training samples that all ranks together finished with the batch that has just ended; nullopt when that is not known:
-/// several ranks without one batch size for all (BatchLoader::batch_size), unless they optimize manually. `batch` is this
-/// rank's. Called: in on_train_batch_end. It only reads what came with the gradients: with accumulation the samples of several
-/// batches come with the last one.
+/// Training samples that all ranks finished with the batch that has just ended; nullopt when that is not known: several ranks
+/// without one batch size (BatchLoader::batch_size) under automatic optimization. `batch` is this rank's. Called: in
+/// on_train_batch_end. It reads what came with the gradients: with accumulation samples of several batches come with the last.
 LEVIN_API std::optional<std::int64_t> samples_of_all_ranks(const Trainer& trainer, const Batch& batch);
 
-/// Indices in the dataset of the samples of the batch that is being worked on, in the order of its rows; -1 for one that is
-/// only there to make ranks even. nullopt when the loader cannot tell (BatchLoader::epoch_samples). Called: in a hook of a
-/// batch. It takes longer the further the epoch is, since a loader tells its samples from the epoch's start.
+/// Dataset indices of the samples of the batch in work, by row; -1: only there to make ranks even. nullopt when the loader
+/// cannot tell (BatchLoader::epoch_samples). Called: in a hook of a batch. It takes longer the further the epoch is.
 LEVIN_API std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer);
 
-/// What all ranks did in the evaluation that is about to end. Called: in on_*_epoch_end and on_*_end of an evaluation. It only
-/// reads what came with the boundary before them.
+/// What all ranks did in the evaluation about to end, by the boundary before. Called: in its on_*_epoch_end and on_*_end.
 LEVIN_API const EvaluationTotals& evaluation_of_all_ranks(const Trainer& trainer);
 
 }  // namespace levin

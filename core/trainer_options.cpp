@@ -8,27 +8,17 @@
 namespace levin {
 namespace {
 
-bool is_object(const Component<Callback>& callback) { return !callback.empty() && callback.class_path().is_null(); }
-
 /// Without namespaces, and without making an object.
 std::string class_of(const Component<Callback>& callback) {
-  if (is_object(callback)) return callback.get()->class_name();
+  if (!callback.empty() && callback.class_path().is_null()) return callback.get()->class_name();
   const std::string& name = callback.class_path().as_string();
   return name.substr(name.find_last_of(".:") + 1);
 }
 
 /// The class of the first callback that is `wanted`; "" when there is none.
 std::string first_class(const TrainerOptions& options, const std::function<bool(const Component<Callback>&)>& wanted) {
-  const auto first = std::find_if(options.callbacks.begin(), options.callbacks.end(), wanted);
+  const auto first = std::ranges::find_if(options.callbacks, wanted);
   return first == options.callbacks.end() ? "" : class_of(*first);
-}
-
-/// What `barebones` has no place for.
-void declare_barebones_rule(OptionList<TrainerOptions>& options, const std::string& name,
-                            const std::function<bool(const TrainerOptions&)>& given) {
-  options.rule({name}, [name, given](const TrainerOptions& trainer) -> std::string {
-    return trainer.barebones && given(trainer) ? "barebones: true leaves no place for " + name : "";
-  });
 }
 
 /// A flag that is false beside a callback that it switches off.
@@ -71,17 +61,19 @@ void declare_rules(OptionList<TrainerOptions>& options) {
     return trainer.min_devices && trainer.num_nodes > 1 ? "min_devices is for a run on one host: all hosts have as many ranks"
                                                         : "";
   });
-  declare_barebones_rule(options, "enable_checkpointing",
-                         [](const T& trainer) { return trainer.enable_checkpointing == true; });
-  declare_barebones_rule(options, "enable_progress_bar", [](const T& trainer) { return trainer.enable_progress_bar == true; });
-  declare_barebones_rule(options, "enable_model_summary",
-                         [](const T& trainer) { return trainer.enable_model_summary == true; });
-  declare_barebones_rule(options, "num_sanity_val_steps",
-                         [](const T& trainer) { return trainer.num_sanity_val_steps.value_or(0) != 0; });
-  declare_barebones_rule(options, "log_every_n_steps",
-                         [](const T& trainer) { return trainer.log_every_n_steps.value_or(0) != 0; });
-  declare_barebones_rule(options, "profiler", [](const T& trainer) { return !trainer.profiler.empty(); });
-  declare_barebones_rule(options, "logger", [](const T& trainer) { return !trainer.logger.list().empty(); });
+  const std::vector<std::pair<std::string, bool (*)(const T&)>> not_for_barebones = {
+      {"enable_checkpointing", [](const T& trainer) { return trainer.enable_checkpointing == true; }},
+      {"enable_progress_bar", [](const T& trainer) { return trainer.enable_progress_bar == true; }},
+      {"enable_model_summary", [](const T& trainer) { return trainer.enable_model_summary == true; }},
+      {"num_sanity_val_steps", [](const T& trainer) { return trainer.num_sanity_val_steps.value_or(0) != 0; }},
+      {"log_every_n_steps", [](const T& trainer) { return trainer.log_every_n_steps.value_or(0) != 0; }},
+      {"profiler", [](const T& trainer) { return !trainer.profiler.empty(); }},
+      {"logger", [](const T& trainer) { return !trainer.logger.list().empty(); }}};
+  for (const auto& [name, is_given] : not_for_barebones) {
+    options.rule({name}, [name = name, is_given = is_given](const T& trainer) -> std::string {
+      return trainer.barebones && is_given(trainer) ? "barebones: true leaves no place for " + name : "";
+    });
+  }
   declare_contradiction(options, "enable_progress_bar", &T::enable_progress_bar, "ProgressBar");
   declare_contradiction(options, "enable_prediction_writer", &T::enable_prediction_writer, "PredictionWriter");
   options.rule({"enable_checkpointing", "callbacks"}, [](const T& trainer) -> std::string {
@@ -106,54 +98,46 @@ void ProcessOptions::declare(OptionList<ProcessOptions>& options) {
 void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   using T = TrainerOptions;
   constexpr int kMostInt = std::numeric_limits<int>::max();
-  options.add("max_epochs", &T::max_epochs, "Stop after this many epochs; -1: no limit. Unset without another limit: 1000")
-      .min(-1);
-  options.add("min_epochs", &T::min_epochs, "Train at least this many epochs").min(0);
-  options.add("max_steps", &T::max_steps, "Stop after this many optimizer steps; -1: no limit").min(-1);
-  options.add("min_steps", &T::min_steps, "Train at least this many optimizer steps").min(0);
+  const auto at_least = [&](double least, const char* name, auto member, const char* help) {
+    return options.add(name, member, help).min(least);
+  };
+  at_least(-1, "max_epochs", &T::max_epochs, "Stop after this many epochs; -1: no limit. Unset without another limit: 1000");
+  at_least(0, "min_epochs", &T::min_epochs, "Train at least this many epochs");
+  at_least(-1, "max_steps", &T::max_steps, "Stop after this many optimizer steps; -1: no limit");
+  at_least(0, "min_steps", &T::min_steps, "Train at least this many optimizer steps");
   options.add("max_time", &T::max_time, "Stop after this time: DD:HH:MM:SS");
 
   options.add("accelerator", &T::accelerator, "Where tensors live: auto, cpu, cuda");
   options.add("strategy", &T::strategy, "How ranks work together: auto, single_device, ddp, ddp_sharded");
   options.add("devices", &T::devices, "auto, a count, -1 for all, or indices such as \"0,3\"");
-  options.add("num_nodes", &T::num_nodes, "Number of hosts").min(1).max(kMostInt);
-  options
-      .add("max_restarts", &T::max_restarts,
+  at_least(1, "num_nodes", &T::num_nodes, "Number of hosts").max(kMostInt);
+  at_least(0, "max_restarts", &T::max_restarts,
            "After a failure start all ranks again, so often at most, from the run's newest checkpoint")
-      .min(0)
       .max(kMostInt);
-  options
-      .add("min_devices", &T::min_devices,
+  at_least(1, "min_devices", &T::min_devices,
            "With max_restarts: go on with fewer ranks when devices are gone, down to so many. Unset: with all or not at all")
-      .min(1)
       .max(kMostInt);
-  options
-      .add("threads", &T::threads,
+  at_least(1, "threads", &T::threads,
            "Threads with which each rank computes on the CPU. Unset: OMP_NUM_THREADS, or else the cores, divided among ranks")
-      .min(1)
       .max(4096);
   options.add("precision", &T::precision, "Number format of weights and computation");
 
   options.add("logger", &T::logger, "true: a CSVLogger; false: none; or one or several loggers");
   options.add("callbacks", &T::callbacks, "Callbacks, in the order in which their hooks run");
 
-  options.add("fast_dev_run", &T::fast_dev_run, "Run so many batches of each stage, without loggers and checkpoints").min(0);
+  at_least(0, "fast_dev_run", &T::fast_dev_run, "Run so many batches of each stage, without loggers and checkpoints");
   options.add("limit_train_batches", &T::limit_train_batches, "Training batches an epoch: a number (int) or a share (float)");
   options.add("limit_val_batches", &T::limit_val_batches, "Validation batches: a number (int) or a share (float)");
   options.add("limit_test_batches", &T::limit_test_batches, "Test batches: a number (int) or a share (float)");
   options.add("limit_predict_batches", &T::limit_predict_batches, "Prediction batches: a number (int) or a share (float)");
   options.add("overfit_batches", &T::overfit_batches, "Train and validate on so many batches, in order");
-  options.add(
-      "val_check_interval", &T::val_check_interval,
-      "Validate every so many batches (int), after each such share of an epoch (float), or when so much time has passed since "
-      "the last validation (DD:HH:MM:SS)");
-  options
-      .add("check_val_every_n_epoch", &T::check_val_every_n_epoch,
-           "Validate every so many epochs; null: val_check_interval counts batches across epochs")
-      .min(1);
-  options.add("num_sanity_val_steps", &T::num_sanity_val_steps, "Validation batches before training; -1: all. Unset: 2")
-      .min(-1);
-  options.add("log_every_n_steps", &T::log_every_n_steps, "Write step metrics every so many steps; 0: never. Unset: 50").min(0);
+  options.add("val_check_interval", &T::val_check_interval,
+              "Validate every so many batches (int), after each such share of an epoch (float), or when so much time has "
+              "passed since the last validation (DD:HH:MM:SS)");
+  at_least(1, "check_val_every_n_epoch", &T::check_val_every_n_epoch,
+           "Validate every so many epochs; null: val_check_interval counts batches across epochs");
+  at_least(-1, "num_sanity_val_steps", &T::num_sanity_val_steps, "Validation batches before training; -1: all. Unset: 2");
+  at_least(0, "log_every_n_steps", &T::log_every_n_steps, "Write step metrics every so many steps; 0: never. Unset: 50");
   options.add("strict_logging", &T::strict_logging, "A key that only some ranks logged is an error");
 
   options.add("enable_checkpointing", &T::enable_checkpointing, "Add a ModelCheckpoint when there is none. Unset: true");
@@ -162,8 +146,8 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("enable_prediction_writer", &T::enable_prediction_writer,
               "Add a PredictionWriter to predict when there is none. Unset: true for `levin predict`, false in C++");
 
-  options.add("accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step").min(1);
-  options.add("gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value").min(0);
+  at_least(1, "accumulate_grad_batches", &T::accumulate_grad_batches, "Batches for one optimizer step");
+  at_least(0, "gradient_clip_val", &T::gradient_clip_val, "Clip gradients to this norm or value");
   options.add("gradient_clip_algorithm", &T::gradient_clip_algorithm, "What is clipped");
   options.add("deterministic", &T::deterministic, "Use deterministic algorithms only");
   options.add("inference_mode", &T::inference_mode, "Evaluate in inference mode rather than without gradients");
@@ -183,8 +167,7 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
       "quiet", &T::quiet,
       "No progress bar, summary, logger and checkpoints but those asked for, and on the console warnings and errors only");
   options.add("sync_batchnorm", &T::sync_batchnorm, "Let BatchNorm layers take the statistics of a batch over all ranks");
-  options.add("reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never")
-      .min(0);
+  at_least(0, "reload_dataloaders_every_n_epochs", &T::reload_dataloaders_every_n_epochs, "Ask for loaders anew; 0: never");
   options.add("default_root_dir", &T::default_root_dir, "Where everything is written. Unset: the current folder");
   options.add("enable_autolog_hparams", &T::enable_autolog_hparams, "Write hyper-parameters to the loggers");
 
@@ -193,13 +176,10 @@ void TrainerOptions::declare(OptionList<TrainerOptions>& options) {
   options.add("log_level", &T::log_level, "Show console lines from this level on");
   options.add("log_file", &T::log_file,
               "Also write the console's lines to this file, one for each rank: {rank} becomes the rank");
-  options
-      .add("connect_timeout_seconds", &T::connect_timeout_seconds,
-           "Ranks that have not found one another after this time end with an error that names who is missing")
-      .min(0.1);
-  options.add("stall_report_seconds", &T::stall_report_seconds, "A wait for other ranks longer than this prints where each is")
-      .min(0);
-  options.add("timeout_seconds", &T::timeout_seconds, "A wait for other ranks longer than this ends the run").min(1);
+  at_least(0.1, "connect_timeout_seconds", &T::connect_timeout_seconds,
+           "Ranks that have not found one another after this time end with an error that names who is missing");
+  at_least(0, "stall_report_seconds", &T::stall_report_seconds, "A wait for other ranks longer than this prints where each is");
+  at_least(1, "timeout_seconds", &T::timeout_seconds, "A wait for other ranks longer than this ends the run");
   declare_rules(options);
 }
 

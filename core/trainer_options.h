@@ -17,18 +17,16 @@
 
 namespace levin {
 
-/// What of the process levin takes while an entry point runs, and gives back at its end. Unset: all of it where the process is
-/// levin's own (the `levin` program, run_main(), ranks that levin has started), and nothing in a program that embeds levin.
-/// See docs/embedding.md.
+/// What of the process levin takes while an entry point runs. Unset: all where the process is levin's own (the `levin` program,
+/// run_main(), ranks that levin has started), and nothing in a program that embeds levin. See docs/embedding.md.
 struct LEVIN_API ProcessOptions {
-  /// SIGINT, SIGTERM and SIGUSR1 end the run on all ranks at the same step: fit() throws Interrupted. Those that the program
-  /// ignores or handles itself stay its own.
+  /// SIGINT, SIGTERM and SIGUSR1, unless the program ignores or handles them, end the run on all ranks at one step
+  /// (Interrupted).
   std::optional<bool> signals = std::nullopt;
   /// A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, std::terminate with it) tells its hook and step on standard error,
   /// where the program does not handle the signal; so does exit() in the middle of a run, whose status is then not 0.
   std::optional<bool> crash_reports = std::nullopt;
-  /// glibc's malloc keeps the memory of a step for the next one. Its settings (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD) stay
-  /// afterwards, as there is no way back.
+  /// glibc's malloc keeps the memory of a step for the next; its M_MMAP_THRESHOLD and M_TRIM_THRESHOLD stay so afterwards.
   std::optional<bool> memory = std::nullopt;
 
   static void declare(OptionList<ProcessOptions>& options);
@@ -77,10 +75,9 @@ struct LEVIN_API TrainerOptions {
   bool deterministic = false;
   bool inference_mode = true;
   bool use_distributed_sampler = true;
-  Uneven uneven = Uneven::kPad;  ///< training samples that do not divide over ranks
-  bool allow_same_batches =
-      false;                    ///< ranks may all begin with the same training batch, where a loader of the user's own divides
-  OnNan on_nan = OnNan::kWarn;  ///< when a loss, a gradient or a logged metric is NaN or infinite
+  Uneven uneven = Uneven::kPad;     ///< training samples that do not divide over ranks
+  bool allow_same_batches = false;  ///< all ranks may begin with the same training batch
+  OnNan on_nan = OnNan::kWarn;      ///< when a loss, a gradient or a logged metric is NaN or infinite
   bool detect_anomaly = false;
   CudaGraph cuda_graph = CudaGraph::kNever;  ///< GPUs do steps again that they have recorded, where that comes to the same
   bool channels_last = false;                ///< weights and inputs of four dimensions lie with their channels last in memory

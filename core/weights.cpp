@@ -24,7 +24,6 @@ std::string renamed(const std::string& name, const std::map<std::string, std::st
   return longest == nullptr ? name : longest->second + name.substr(longest->first.size());
 }
 
-/// The weights in a file by the names that they have in the module.
 std::map<std::string, at::Tensor> weights_for_module(const std::filesystem::path& file, const WeightsOptions& options) {
   std::map<std::string, at::Tensor> weights;
   std::map<std::string, std::string> names_in_file;
@@ -50,8 +49,7 @@ std::string superfluous_beginning(const std::vector<std::string>& names, const s
       if (known.contains(name.substr(dot + 1))) ++counts[name.substr(0, dot + 1)];
     }
   }
-  const auto most = std::max_element(counts.begin(), counts.end(),
-                                     [](const auto& one, const auto& other) { return one.second < other.second; });
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
   return most == counts.end() ? "" : most->first;
 }
 
@@ -70,16 +68,11 @@ std::string advice(const WeightsReport& names, const WeightsOptions& options) {
 [[noreturn]] void throw_mismatch(const std::filesystem::path& file, const WeightsMatch& match, const WeightsOptions& options) {
   const WeightsReport& names = match.names();
   const bool is_empty = names.loaded.empty() && names.unexpected.empty() && names.misshaped.empty();
-  std::string message;
-  if (is_empty && !options.prefix.empty()) {
-    message = format("No weight in '{}' has a name that begins with '{}'.", file, options.prefix);
-  } else if (is_empty) {
-    message = format("There are no weights in '{}'.", file);
-  } else if (names.loaded.empty()) {
-    message = format("No weight in '{}' fits the module:", file);
-  } else {
-    message = format("The weights in '{}' do not fit the module:", file);
-  }
+  const std::string message = is_empty && !options.prefix.empty()
+                                  ? format("No weight in '{}' has a name that begins with '{}'.", file, options.prefix)
+                              : is_empty             ? format("There are no weights in '{}'.", file)
+                              : names.loaded.empty() ? format("No weight in '{}' fits the module:", file)
+                                                     : format("The weights in '{}' do not fit the module:", file);
   throw ConfigError(message + match.differences() + (is_empty ? "" : advice(names, options)));
 }
 

@@ -42,25 +42,24 @@ struct LEVIN_API WeightsReport {
 };
 
 /// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, any safetensors file,
-/// Hugging Face's index of several, a state_dict that Python's torch.save() wrote, or a Lightning checkpoint. Nothing else of a
-/// checkpoint is read. A tensor that the module holds under several
-/// names may stand in the file under one of them. Rank 0 says in one line what was loaded and what was left out. Throws IoError
-/// when the file cannot be read, and ConfigError, which names the file and every name that differs, when `strict`, or when
-/// nothing fits; the module is then unchanged. Ranks: each reads the file; call it on all.
+/// Hugging Face's index of several, a state_dict that Python's torch.save() wrote, or a Lightning checkpoint, of which nothing
+/// else is read. A tensor that the module holds under several names may stand in the file under one of them. Rank 0 says in one
+/// line what was loaded and left out. Throws IoError when the file cannot be read, and ConfigError, which names the file and
+/// every name that differs, when `strict`, or when nothing fits; the module is then unchanged. Ranks: call it on all; each
+/// reads.
 ///
 ///     levin::load_weights(*network, "digits.ckpt", {.strict = false});
 LEVIN_API WeightsReport load_weights(torch::nn::Module& module, const std::filesystem::path& file,
                                      const WeightsOptions& options = {});
 
-/// Takes a module's parameters out of training, as Lightning's freeze(): none requires a gradient, and the module is in
-/// evaluation mode. Trainers notice at the next epoch or backward pass, on any number of ranks.
+/// As Lightning's freeze(): no parameter requires a gradient, and the module is in evaluation mode. Trainers notice at the next
+/// epoch or backward pass, on any number of ranks.
 LEVIN_API void freeze(torch::nn::Module& module);
 /// Takes them back: all parameters require a gradient, but those of whole numbers, and the module is in training mode.
 LEVIN_API void unfreeze(torch::nn::Module& module);
 
 namespace detail {
-/// The hyper-parameters in a checkpoint that `names` has, with `overrides` in place of its own. An error in them names the
-/// file.
+/// Those hyper-parameters in a checkpoint that `names` has, or `overrides` in their place. An error in them names the file.
 LEVIN_API Value saved_hyperparameters(const std::filesystem::path& file, const std::vector<OptionInfo>& names,
                                       const Value& overrides);
 }  // namespace detail

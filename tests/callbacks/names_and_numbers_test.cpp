@@ -1,20 +1,6 @@
 #include <catch2/catch.hpp>
 
 #include "levin/callbacks/monitoring.h"
-#include "levin/core/learning_rates.h"
-
-using Names = std::vector<std::vector<std::string>>;
-
-// Made with Lightning's LearningRateMonitor on the same optimizers and schedulers.
-TEST_CASE("learning rates have Lightning's names") {
-  using levin::learning_rate_names;
-  CHECK(learning_rate_names({}).empty());
-  CHECK(learning_rate_names({{"SGD", 1, ""}}) == Names{{"lr-SGD"}});
-  CHECK(learning_rate_names({{"SGD", 2, ""}}) == Names{{"lr-SGD/pg1", "lr-SGD/pg2"}});
-  CHECK(learning_rate_names({{"SGD", 1, ""}, {"Adam", 1, ""}, {"SGD", 1, ""}, {"SGD", 2, ""}}) ==
-        Names{{"lr-SGD"}, {"lr-Adam"}, {"lr-SGD-1"}, {"lr-SGD-2/pg1", "lr-SGD-2/pg2"}});
-  CHECK(learning_rate_names({{"SGD", 2, "my_rate"}, {"SGD", 1, ""}}) == Names{{"my_rate/pg1", "my_rate/pg2"}, {"lr-SGD"}});
-}
 
 // Made with Lightning's get_human_readable_count.
 TEST_CASE("counts are shortened like Lightning's") {

@@ -144,7 +144,9 @@ TEST_CASE("a callback gets others by class, the present learning rates and the r
       const auto second = std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(0.2));
       second->add_param_group(torch::optim::OptimizerParamGroup({torch::ones({1})}));
       const auto scheduler = std::make_shared<StepLr>(*second, StepLrOptions{.step_size = 1, .gamma = 0.5});
-      return std::vector<OptimizerSetup>{{first, {}}, {second, {{.scheduler = scheduler, .name = "second"}}}};
+      const auto adam = std::make_shared<torch::optim::Adam>(parameters(), torch::optim::AdamOptions(0.1));
+      const auto last = std::make_shared<torch::optim::SGD>(*second);
+      return std::vector<OptimizerSetup>{{first}, {second, {{.scheduler = scheduler, .name = "second"}}}, {adam}, {last}};
     }
   };
   class Looks final : public Callback {
@@ -168,7 +170,13 @@ TEST_CASE("a callback gets others by class, the present learning rates and the r
 
   TwoOptimizers module;
   trainer.fit(module, FixedLoader::of_rows(2, 1));
-  CHECK(looks->rates == MetricMap{{"second/pg1", 0.2}, {"second/pg2", 0.2}, {"lr-SGD", 0.4}});
+  // Lightning's LearningRateMonitor calls them so.
+  CHECK(looks->rates == MetricMap{{"second/pg1", 0.2},
+                                  {"second/pg2", 0.2},
+                                  {"lr-SGD", 0.4},
+                                  {"lr-Adam", 0.1},
+                                  {"lr-SGD-1/pg1", 0.2},
+                                  {"lr-SGD-1/pg2", 0.2}});
   CHECK(trainer.stop_reason() == "max_epochs=2 reached");
 
   trainer.validate(module, {FixedLoader::of_rows(1, 1)});

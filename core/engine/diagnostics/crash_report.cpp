@@ -13,14 +13,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "levin/core/engine/parts/hook_runner.h"
 #include "levin/core/engine/parts/stop_request.h"
 
 namespace levin {
 
-/// What a thread that runs hooks is doing.
 struct RunOfThread {
   std::atomic<pid_t> thread = 0;  ///< 0: none
   std::atomic<const HookTracker*> tracker = nullptr;
@@ -105,12 +103,11 @@ void end(int signal) {
   raise(signal);
 }
 
-/// Called by exit().
 void end_of_process(int status, void*) {
   const RunOfThread* const own = run_of(gettid());
   const pid_t process = getpid();
   const auto goes_on = [&](const RunOfThread& run) { return run.thread != 0 && run.alone_in == process; };
-  if (own != nullptr ? !goes_on(*own) : std::none_of(runs.begin(), runs.end(), goes_on)) return;
+  if (own != nullptr ? !goes_on(*own) : std::ranges::none_of(runs, goes_on)) return;
   Line line;
   line.add("levin: exit(", status, ") was called");
   if (own != nullptr) {

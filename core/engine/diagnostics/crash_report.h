@@ -8,15 +8,13 @@ namespace levin {
 class HookTracker;
 struct RunOfThread;
 
-/// While it lives, a crash by signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) tells on standard error, with a backtrace, in
-/// which hook and step it happened, or that it happened in another thread than the one of the hooks, before it ends the process
-/// as it would have. A signal that somebody else handles stays his. exit() says so too, and its status is then not 0: what
-/// follows the run would take it for done. Scopes of one thread nest; the innermost one's tracker counts.
-/// Threading: each is made and destroyed by the thread that runs its hooks.
+/// While it lives, a crash by signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) tells its hook and step on standard error, or
+/// that it came in another thread, with a backtrace, before it ends the process as it would have. A signal that somebody else
+/// handles stays his. exit() says so too, and its status is then not 0: what follows the run would take it for done. Scopes of
+/// one thread nest; the innermost counts. Threading: made and destroyed by the thread that runs its hooks.
 class CrashReport {
  public:
-  /// `rank`: of this process. `alone`: it is the only one; others are told of by those who wait for them. `tracker` outlives
-  /// the scope.
+  /// `rank`: of this process. `alone`: it is the only one; others are told of by those who wait. `tracker` outlives the scope.
   CrashReport(int rank, bool alone, const HookTracker& tracker);
   ~CrashReport();
   CrashReport(const CrashReport&) = delete;

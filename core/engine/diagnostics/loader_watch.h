@@ -10,8 +10,8 @@
 
 namespace levin {
 
-/// Measures how long training waits for its batches, on one rank. A rank that waits for others in its step counts that as work:
-/// only those whose own loader is slow find it slow.
+/// Measures how long training waits for its batches, on one rank. Waits for other ranks in a step count as work: only those
+/// whose own loader is slow find it slow.
 class LoaderWatch {
  public:
   /// `seconds`: the clock.

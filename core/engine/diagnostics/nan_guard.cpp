@@ -41,8 +41,7 @@ void warn_once(const std::string& text, const Progress& progress, const char* wh
 std::string NanGuard::place(int rank, std::optional<Hook> hook) const {
   Whereabouts where = tracker_.whereabouts();
   if (hook) where.hook = *hook;
-  return format("in {} ({}, epoch {}, step {}) on rank {}", hook_name(where.hook), stage_name(where.stage), where.epoch,
-                where.step, rank);
+  return format("{} on rank {}", describe_place(where), rank);
 }
 
 void NanGuard::look_at_loss(const at::Tensor& loss) {
@@ -73,8 +72,7 @@ void NanGuard::adopt(const std::vector<Votes>& by_rank) {
 }
 
 std::optional<std::string> NanGuard::bad_gradient(const torch::optim::Optimizer& optimizer, const Module& module) const {
-  // A sum is cheaper than a look at each element, and one number for all waits for a device once. It is finite unless an
-  // element is not, or it overflows.
+  // A sum is cheaper than a look at each element, and waits for a device once. It is finite unless one is not, or it overflows.
   const at::NoGradGuard no_grad;
   at::Tensor total;
   for (const at::Tensor& parameter : all_parameters(optimizer)) {
@@ -126,7 +124,7 @@ void NanGuard::look_at_metric(std::string_view name, double value) {
 }
 
 void NanGuard::look_at_row(const MetricMap& row) {
-  const auto bad = std::find_if(row.begin(), row.end(), [](const auto& entry) { return !std::isfinite(entry.second); });
+  const auto bad = std::ranges::find_if(row, [](const auto& entry) { return !std::isfinite(entry.second); });
   if (bad == row.end() || std::exchange(state_.told_of_metric, true)) return;
   warn_once(format("The metric '{}' is {} in the row of {}, epoch {}, step {}.", bad->first, text_of(bad->second),
                    stage_name(progress_.stage), progress_.epoch, progress_.global_step),

@@ -3,16 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "levin/core/engine/parts/hook_runner.h"
-#include "levin/core/engine/parts/progress.h"
-#include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/protocol/control_group.h"
-#include "levin/core/protocol/metric_store.h"
 
 namespace levin {
 
@@ -33,15 +27,14 @@ class NanGuard {
   void look_at_loss(const at::Tensor& loss);
   /// This rank's loss was bad in the step under way: what it tells the others with its votes.
   bool votes_against() const { return state_.loss_is_bad; }
-  /// A loss was bad since the last step: of this rank, or as all ranks know. A checkpoint keeps it, and a run that resumes
-  /// takes it back.
+  /// A loss was bad since the last step: of this rank, or as all know. Checkpoints keep it.
   bool waits_to_skip() const { return state_.loss_is_bad || state_.rank_of_bad_loss.has_value(); }
   void restore(bool waits_to_skip);
   /// The votes of all ranks, which travel with a reduction.
   void adopt(const std::vector<Votes>& by_rank);
 
-  /// Before an optimizer steps, when gradients are complete. True: this step is skipped, on all ranks alike, and the gradients
-  /// are cleared. Throws Error, on all ranks alike, where training is to stop.
+  /// When gradients are complete. True: this step is skipped and the gradients are cleared, on all ranks alike. Throws Error,
+  /// likewise, where training is to stop.
   bool skips_step(torch::optim::Optimizer& optimizer, const Module& module);
   /// A metric's value, where it is known.
   void look_at_metric(std::string_view name, double value);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
@@ -17,15 +16,7 @@ namespace levin {
 
 namespace {
 
-constexpr std::size_t kMostNames = 10;
-
 void warn(const std::string& text) { Console::instance().warn_once(text, text, Speaker::kRun); }
-
-std::string some_of(std::vector<std::string> names) {
-  const std::size_t count = names.size();
-  names.resize(std::min(count, kMostNames));
-  return join(names) + (count > kMostNames ? format(" and {} more", count - kMostNames) : "");
-}
 
 std::set<const at::TensorImpl*> optimized_by(const RunParts& parts) {
   std::set<const at::TensorImpl*> optimized;
@@ -46,8 +37,7 @@ void warn_of_optimizer(const torch::optim::Optimizer& optimizer, std::size_t ind
   const std::string who = format("Optimizer {} ({})", index, optimizer_class_name(optimizer));
   const std::string advice =
       " Register what the module is made of with register_parameter() and register_module(): else it is neither saved, nor "
-      "moved "
-      "to the device, nor made equal on all ranks.";
+      "moved to the device, nor made equal on all ranks.";
   if (strangers.size() == parameters.size()) {
     warn(who + " has none of the module's parameters, so its steps do not change the module." + advice);
   } else {
@@ -58,6 +48,13 @@ void warn_of_optimizer(const torch::optim::Optimizer& optimizer, std::size_t ind
 }
 
 }  // namespace
+
+std::string some_of(std::vector<std::string> names) {
+  constexpr std::size_t kMostNames = 10;
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kMostNames));
+  return join(names) + (count > kMostNames ? format(" and {} more", count - kMostNames) : "");
+}
 
 void warn_of_idle_parameters(const RunParts& parts) {
   if (parts.optimizers.empty()) return;
@@ -72,10 +69,10 @@ void warn_of_idle_parameters(const RunParts& parts) {
     if (!optimized.contains(parameter.unsafeGetTensorImpl())) idle.push_back(name);
   }
   if (!any_trained) {
-    warn(known.empty() ? "The module has no parameters: training changes nothing. Register them with register_parameter(), and "
-                         "the modules that it is made of with register_module()."
-                       : "All parameters of the module are frozen: training changes nothing. Unfreeze some with "
-                         "requires_grad_(true).");
+    warn(known.empty()
+             ? "The module has no parameters: training changes nothing. Register them with register_parameter(), and the "
+               "modules that it is made of with register_module()."
+             : "All parameters of the module are frozen: training changes nothing. Unfreeze some with requires_grad_(true).");
   }
   for (std::size_t index = 0; index < parts.optimizers.size(); ++index) {
     warn_of_optimizer(*parts.optimizers[index], index, known);
@@ -101,7 +98,7 @@ void UnregisteredLeaves::look_at_loss(const at::Tensor& loss) {
     return;
   }
   std::erase_if(strangers, [&](const at::Tensor& tensor) {
-    return std::none_of(suspects_.begin(), suspects_.end(), [&](const at::Tensor& other) { return other.is_same(tensor); });
+    return std::ranges::none_of(suspects_, [&](const at::Tensor& other) { return other.is_same(tensor); });
   });
   suspects_.clear();
   if (strangers.empty()) return;
@@ -109,8 +106,8 @@ void UnregisteredLeaves::look_at_loss(const at::Tensor& loss) {
   for (const at::Tensor& tensor : strangers) shapes.push_back(c10::str(tensor.sizes()));
   Console::instance().warn_once(
       format("The loss depends on {} that the module knows nothing of, of shape {}: not trained, not saved, and not made equal "
-             "on all ranks. Give each layer to register_module() in the constructor, and each weight to "
-             "register_parameter(); or detach() what is not to be trained.",
+             "on all ranks. Give each layer to register_module() in the constructor, and each weight to register_parameter(); "
+             "or detach() what is not to be trained.",
              counted(shapes.size(), "weight"), some_of(shapes)),
       "unregistered leaves", Speaker::kRun);
 }

@@ -20,8 +20,7 @@ struct Hint {
 
 constexpr std::string_view kTypes = "convert one of the two: classes are Long, everything that is computed with is Float";
 constexpr std::string_view kLessMemory =
-    "a smaller batch_size, with accumulate_grad_batches to make up for it, or precision: bf16-mixed; do not keep losses "
-    "without detach()";
+    "a smaller batch_size, with accumulate_grad_batches to make up for it, or precision: bf16-mixed; detach() losses you keep";
 
 // The first that matches counts.
 constexpr std::array kHints = {
@@ -31,10 +30,9 @@ constexpr std::array kHints = {
     Hint{{"channels", "weight"},
          "a convolution wants [batch, channels, height, width], with as many channels as its in_channels; unsqueeze(1) adds a "
          "missing one"},
-    Hint{
-        {"batched) input to conv", ""},
-        "a convolution wants [batch, channels, height, width]: with TableDataModule, `shape` gives a sample's, as [1, 28, 28]; "
-        "else reshape what it is given"},
+    Hint{{"batched) input to conv", ""},
+         "a convolution wants [batch, channels, height, width]: with TableDataModule, `shape` gives a sample's, as [1, 28, "
+         "28]; else reshape what it is given"},
     Hint{{"Expected all tensors to be on the same device", ""},
          "make tensors on the module's device, as torch::zeros({...}, device()), and keep what belongs to the module in "
          "register_parameter() or register_buffer(), which move along"},
@@ -44,24 +42,20 @@ constexpr std::array kHints = {
     Hint{{"expected scalar type", "found"}, kTypes},
     Hint{{"expected target dtype", "got"}, kTypes},
     Hint{{"Target", "out of bounds"},
-         "a class index must be at least 0 and below the size of the last layer: is there a class more in the data, or do they "
-         "count from 1?"},
+         "a class index must be at least 0 and below the size of the last layer: has the data more classes, or do they count "
+         "from 1?"},
     Hint{{"grad can be implicitly created only for scalar outputs", ""},
          "the loss must be one number: take its mean() or sum()"},
     Hint{{"does not require grad and does not have a grad_fn", ""},
-         "the loss depends on no parameter that requires a gradient: is something detached, frozen, or computed under "
-         "NoGradGuard?"},
+         "the loss depends on no parameter that requires a gradient: is something detached, frozen or under NoGradGuard?"},
     Hint{{"modified by an inplace operation", ""},
-         "what backward needs was changed in place (x += y, relu_()): write x = x + y; detect_anomaly: true shows where it was "
-         "computed"},
+         "what backward needs was changed in place (x += y, relu_()): write x = x + y; detect_anomaly: true shows where"},
     Hint{{"backward through the graph a second time", ""},
          "under automatic optimization levin calls backward on the loss that training_step returns, so leave out a backward() "
-         "of your own there; detach() what is carried over from an earlier batch; of losses that share a part take backward of "
-         "their sum"},
+         "of your own there; detach() what is carried over from an earlier batch; add up losses that share a part"},
     Hint{{"Expected more than 1 value per channel", ""},
          "BatchNorm cannot train on one sample: where an epoch's last batch has only one, set the loader's drop_last to true, "
-         "or "
-         "another batch_size"},
+         "or another batch_size"},
     Hint{{"out of memory", ""}, kLessMemory},
     Hint{{"t allocate memory", ""}, kLessMemory}};
 
@@ -69,10 +63,9 @@ constexpr std::array kHints = {
 
 std::string hint_for_torch_error(std::string_view message) {
   const auto matches = [&](const Hint& hint) {
-    return std::all_of(hint.parts.begin(), hint.parts.end(),
-                       [&](std::string_view part) { return message.find(part) != std::string_view::npos; });
+    return std::ranges::all_of(hint.parts, [&](std::string_view part) { return message.find(part) != std::string_view::npos; });
   };
-  const auto hint = std::find_if(kHints.begin(), kHints.end(), matches);
+  const auto hint = std::ranges::find_if(kHints, matches);
   return hint == kHints.end() ? "" : std::string(hint->text);
 }
 
@@ -94,11 +87,10 @@ void TorchWarnings::process(const c10::Warning& warning) {
   // mse_loss and its like do both when prediction and target differ, as [16, 1] and [16] do: the result is broadcast.
   const bool is_broadcast = warning.msg().find("An output with one or more elements was resized") != std::string::npos ||
                             warning.msg().find("Using a target size") != std::string::npos;
-  const char* const hint =
-      is_broadcast
-          ? ": a prediction and its target seem to differ in shape, as [16, 1] and [16] do, and a loss over both is then "
-            "over all pairs of them: squeeze(1) the one or unsqueeze(1) the other"
-          : "";
+  const char* const hint = is_broadcast
+                               ? ": a prediction and its target seem to differ in shape, as [16, 1] and [16] do, and a loss "
+                                 "over both is then over all pairs of them: squeeze(1) the one or unsqueeze(1) the other"
+                               : "";
   Console::instance().warn_once(format("{} (LibTorch, {}:{}){}", warning.msg(), file, place.line, hint));
 }
 

@@ -38,8 +38,7 @@ class FailedBatchScope {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// Prints LibTorch's own warnings through the console: once each, and once for all ranks. Else each rank repeats them, and they
-/// tear the progress bar.
+/// Prints LibTorch's warnings through the console, once each and once for all ranks; else they tear the progress bar.
 class TorchWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override;

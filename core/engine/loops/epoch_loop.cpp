@@ -35,12 +35,6 @@ EpochLoop::EpochLoop(TrainerState& run, const Precision& precision, TrainingData
   run_.step_votes = &votes_;
 }
 
-EpochLoop::~EpochLoop() { run_.step_votes = nullptr; }
-
-void EpochLoop::throw_if_signalled() const {
-  if (run_.stop.signal() != 0) run_.stop.throw_if_signalled(progress_.where());
-}
-
 void EpochLoop::check_files() const {
   if (!run_.files.has_news()) return;
   const auto scope = hooks_.enter(Hook::kOnSaveCheckpoint);
@@ -50,19 +44,10 @@ void EpochLoop::check_files() const {
 void EpochLoop::run(const ResumePoint& resume) {
   const ProfiledAction action(hooks_.profiler(), "run_training_epoch");
   start(resume);
-  switch (resume.place) {
-    case Place::kEpochEnd:
-      return end(resume.completed, resume.hooks_done);
-    case Place::kEpochDone:
-      return save(resume.hooks_done);
-    case Place::kBatchEnd:
-    case Place::kValidation:
-    case Place::kValidationEnd:
-      if (!resume_behind_step(resume)) run_iterations();
-      break;
-    default:
-      run_iterations();
-  }
+  if (resume.place == Place::kEpochEnd) return end(resume.completed, resume.hooks_done);
+  if (resume.place == Place::kEpochDone) return save(resume.hooks_done);
+  const bool step_is_taken = resume.place >= Place::kBatchEnd;
+  if (!step_is_taken || !resume_behind_step(resume)) run_iterations();
   end(position_.completed, 0);
 }
 
@@ -105,7 +90,7 @@ void EpochLoop::agree_on_start() {
   check_different_batches(first_batches, progress_.epoch);
   const auto says_so = [](const BoundaryPayload& payload) { return payload[0] != 0; };
   // Every rank reaches this because each knows what all said.
-  if (std::any_of(outcome.payloads.begin(), outcome.payloads.end(), says_so)) run_.trained.agree(/*after_reduction=*/false);
+  if (std::ranges::any_of(outcome.payloads, says_so)) run_.trained.agree(/*after_reduction=*/false);
 }
 
 bool EpochLoop::resume_behind_step(const ResumePoint& resume) {
@@ -156,8 +141,7 @@ bool EpochLoop::ranks_have_next() {
   // Every rank reaches this because each caller says why.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kBatch);
   if (run_.module().automatic_optimization()) return outcome.votes.has_next;
-  const auto has_next = [](const Votes& votes) { return votes.has_next; };
-  return std::all_of(outcome.rank_votes.begin(), outcome.rank_votes.end(), has_next);
+  return std::ranges::all_of(outcome.rank_votes, &Votes::has_next);
 }
 
 void EpochLoop::run_iterations() {
@@ -172,16 +156,13 @@ void EpochLoop::run_iterations() {
   }
 }
 
-Batch EpochLoop::take_batch() {
-  const ProfiledAction action(hooks_.profiler(), "[_TrainingEpochLoop].train_dataloader_next");
-  return data_.take();
-}
-
 Iteration EpochLoop::run_iteration(std::int64_t index) {
-  Iteration iteration;
-  iteration.index = index;
+  Iteration iteration{.index = index};
   std::optional<Batch> batch;
-  if (data_.has_next()) batch = take_batch();
+  if (data_.has_next()) {
+    const ProfiledAction action(hooks_.profiler(), "[_TrainingEpochLoop].train_dataloader_next");
+    batch = data_.take();
+  }
   position_.before_reading = data_.before_reading();
   const FailedBatchScope scope(run_.failed_batch, batch);
   BatchProgress& progress = progress_.batch;
@@ -232,7 +213,7 @@ void EpochLoop::plan_iteration(Iteration& iteration) {
     iteration.is_last = !progress_.batch.has_next || plan_.is_last(iteration.index);
   } else if (plan_.known()) {
     iteration.is_last = plan_.is_last(iteration.index);
-  } else if (window_ > 1 || !reduces_gradients()) {
+  } else if (window_ > 1 || !run_.reduces_gradients()) {
     // Nothing tells in time which batch is the last, so ranks ask each other. A rare case, and the only one that pays for it.
     // Every rank reaches this because nothing above depends on its own data.
     iteration.is_last = !ranks_have_next();
@@ -240,10 +221,8 @@ void EpochLoop::plan_iteration(Iteration& iteration) {
   iteration.ends_window |= iteration.is_last;
 }
 
-bool EpochLoop::reduces_gradients() const { return run_.module().automatic_optimization() && !run_.parts.optimizers.empty(); }
-
 StepOutput EpochLoop::optimize(const Iteration& iteration, const Batch* batch) {
-  if (reduces_gradients()) return automatic_.run(batch, iteration.index, iteration.starts_window, iteration.ends_window);
+  if (run_.reduces_gradients()) return automatic_.run(batch, iteration.index, iteration.starts_window, iteration.ends_window);
   if (batch == nullptr) return {};
   const at::AutoGradMode with_gradients(true);
   run_.strategy().synchronize_buffers(run_.module());
@@ -261,7 +240,7 @@ void EpochLoop::agree(Iteration& iteration, std::int64_t steps_before, std::int6
   if (alone_) {
     run_.boundaries.adopt({run_.boundaries.votes()});
     iteration.end_epoch = run_.stop.skips_epoch();
-  } else if (!reduces_gradients()) {
+  } else if (!run_.reduces_gradients()) {
     agree_after_manual_step(iteration, steps_before, samples);
   } else if (votes_.reduced()) {
     iteration.end_epoch = votes_.agreed().end_epoch;
@@ -306,13 +285,15 @@ void EpochLoop::end_batch_hooks(const Iteration& iteration, const StepOutput& ou
     return;
   }
   const auto run = [&](const auto& filter) {
-    const auto has_turn = [&](const Callback& callback) { return filter(callback) && counter.next() && !is_normal(callback); };
+    const auto has_turn = [&](const Callback& callback) {
+      return std::invoke(filter, callback) && counter.next() && !is_normal(callback);
+    };
     hooks_.callbacks_if(has_turn, Hook::kOnTrainBatchEnd, &Callback::on_train_batch_end, StepOutput(), Batch(),
                         iteration.index);
   };
   run(HookRunner::others);
   counter.next();  // the module
-  run(HookRunner::saves_state);
+  run(&Callback::saves_state);
 }
 
 bool EpochLoop::row_is_due() const {
@@ -357,11 +338,9 @@ void EpochLoop::warn_of_epoch_without_training() {
   };
   const AutomaticOptimization::Steps steps = automatic_.count_steps();
   if (steps.taken > 0 && steps.with_loss == 0) {
-    warn(
-        "gave no loss in any step of",
-        "Return the loss; or call set_automatic_optimization(false) in the constructor, if training_step takes the optimizer's "
-        "steps itself.",
-        "no loss");
+    warn("gave no loss in any step of",
+         "Return the loss; or call set_automatic_optimization(false) in the constructor, if training_step takes steps itself.",
+         "no loss");
   }
   const bool by_hand = !run_.module().automatic_optimization() && !run_.parts.optimizers.empty();
   if (by_hand && position_.batches_done > 0 && progress_.global_step == first_step_) {
@@ -385,7 +364,7 @@ void EpochLoop::end(bool completed, int hooks_done) {
   hooks_.callbacks_counted(counter, is_monitor, Hook::kOnTrainEpochEnd, &Callback::on_train_epoch_end);
   if (completed) schedulers_.step(Interval::kEpoch, /*on_metric=*/true);
   rows_.write(outcome, std::max<std::int64_t>(0, progress_.logging_step - 1), /*epoch_end=*/true);
-  rows_.save();
+  save_rows(run_.setup.loggers, hooks_);
   run_.metrics->reset_epoch();
   position_.before_reading.reset();
   // Where an epoch was skipped, gradients that waited for more batches are dropped.
@@ -397,16 +376,14 @@ void EpochLoop::save(int hooks_done) {
   position_.place = Place::kEpochDone;
   position_.hooks_done = hooks_done;
   HookCounter counter(position_.hooks_done);
-  const auto& callbacks = run_.parts.callbacks;
-  const auto saves = [](const auto& callback) { return HookRunner::saves_state(*callback); };
-  auto left = std::count_if(callbacks.begin(), callbacks.end(), saves);
+  auto left = std::ranges::count_if(run_.parts.callbacks, &Callback::saves_state);
   const auto begin_next = [&] {
     begin_place(run_, Place::kEpochStart);
     ++position_.epochs_done;
   };
   if (left == 0) begin_next();
   const auto has_turn = [&](const Callback& callback) {
-    if (!HookRunner::saves_state(callback)) return false;
+    if (!callback.saves_state()) return false;
     // What the last one saves is of a run that goes on with the next epoch.
     if (--left == 0) begin_next();
     return counter.next();

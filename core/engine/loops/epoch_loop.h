@@ -1,15 +1,6 @@
 #pragma once
 
-#include <cstdint>
-
 #include "levin/core/engine/loops/evaluation_loop.h"
-#include "levin/core/engine/loops/training_data.h"
-#include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/parts/metric_rows.h"
-#include "levin/core/engine/state/resume_state.h"
-#include "levin/core/engine/state/trainer_state.h"
-#include "levin/core/engine/step/optimization.h"
-#include "levin/core/engine/step/optimizers.h"
 
 namespace levin {
 
@@ -20,7 +11,7 @@ class EpochLoop {
   /// `plan`: of the epoch that runs next, as FitLoop has agreed on it.
   EpochLoop(TrainerState& run, const Precision& precision, TrainingData& data, FitValidation& validation,
             const EpochPlan& plan);
-  ~EpochLoop();
+  ~EpochLoop() { run_.step_votes = nullptr; }
   EpochLoop(const EpochLoop&) = delete;
   EpochLoop& operator=(const EpochLoop&) = delete;
 
@@ -29,7 +20,9 @@ class EpochLoop {
   /// Why the epoch of the plan does not run; unset when it does.
   std::optional<std::string> end_reason() const { return stop_.reason(plan_); }
   /// Throws Interrupted when the ranks agreed to end for a signal.
-  void throw_if_signalled() const;
+  void throw_if_signalled() const {
+    if (run_.stop.signal() != 0) run_.stop.throw_if_signalled(progress_.where());
+  }
   /// The epoch that ran last had no batch on any rank that takes part, from its beginning on.
   bool was_empty() const { return was_empty_; }
   /// Tells what has become of checkpoints that are written in the background.
@@ -37,33 +30,28 @@ class EpochLoop {
 
  private:
   void start(const ResumePoint& resume);
-  /// Ranks: all. What hooks have frozen, unfrozen or added since the last step is known to all from here on, and that they do
-  /// not all read the same.
+  /// Ranks: all. Changes of parameters by hooks since the last step are known to all from here on, and that ranks read
+  /// differently.
   void agree_on_start();
   /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
   bool resume_behind_step(const ResumePoint& resume);
   bool any_rank_has_batch();
   /// Ranks: all. An iteration follows: some rank has a batch, or, where a step of the user's own needs them, all have one.
   bool ranks_have_next();
-  /// Iterations until the epoch ends or training stops.
   void run_iterations();
   /// The iteration was the epoch's last, or training stops here: the epoch's end is due.
   bool is_over(const Iteration& iteration);
   void reach_end(bool completed, int hooks_done);
 
-  Batch take_batch();
   Iteration run_iteration(std::int64_t index);
   void plan_iteration(Iteration& iteration);
   StepOutput optimize(const Iteration& iteration, const Batch* batch);
-  /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
-  bool reduces_gradients() const;
   void agree(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
   void agree_after_manual_step(Iteration& iteration, std::int64_t steps_before, std::int64_t samples);
   void step_done(const Iteration& iteration);
   /// On one process, a wish from on_train_batch_end: there is nobody to agree with.
   void obey_wish_to_skip(Iteration& iteration);
-  /// `batch` null: whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too, and
-  /// so does a run that was interrupted before they had their turn.
+  /// `batch` null: whoever saves checkpoints after a step meets the other ranks there, so a rank without a batch comes too.
   void end_batch_hooks(const Iteration& iteration, const StepOutput& output, const Batch* batch);
   /// What follows a batch, from a place on: its row, a validation that is due, schedulers.
   void finish_iteration(const Iteration& iteration, Place from, int hooks_done);

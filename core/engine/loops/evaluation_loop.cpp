@@ -3,29 +3,83 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <exception>
 #include <set>
-#include <utility>
 
-#include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/terminal.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
-#include "levin/core/engine/loops/training_data.h"
-#include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/step/optimizers.h"
 #include "levin/core/random/rng_state.h"
 
 namespace levin {
 
+/// The hooks of one kind of evaluation.
+struct EvaluationHooks {
+  template <class... Args>
+  struct OfModule {
+    Hook hook;
+    void (Module::*function)(Args...);
+  };
+  template <class... Args>
+  struct OfBoth {
+    Hook hook;
+    void (Callback::*callback)(Trainer&, Module&, Args...);
+    void (Module::*module)(Args...);
+  };
+
+  std::string_view next_action;  ///< Lightning's name of what takes the next batch
+  OfModule<> model_eval;
+  OfModule<> model_train;
+  OfBoth<> start;
+  OfBoth<> epoch_start;
+  OfBoth<const Batch&, std::int64_t, std::int64_t> batch_start;
+  OfModule<const Batch&, std::int64_t> step;                                      ///< null for prediction, and so is
+  OfBoth<const StepOutput&, const Batch&, std::int64_t, std::int64_t> batch_end;  ///< this: its output is a Batch
+  OfBoth<> epoch_end;
+  OfBoth<> end;
+};
+
 namespace {
 
-/// Lightning's name of what takes the next batch.
-std::string_view next_action(Stage stage) {
-  if (stage == Stage::kTest) return "[_EvaluationLoop].test_next";
-  return stage == Stage::kPredict ? "[_PredictionLoop].predict_next" : "[_EvaluationLoop].val_next";
+const EvaluationHooks& hooks_of(Stage stage) {
+  using C = Callback;
+  using M = Module;
+  static const EvaluationHooks validation{
+      .next_action = "[_EvaluationLoop].val_next",
+      .model_eval = {Hook::kOnValidationModelEval, &M::on_validation_model_eval},
+      .model_train = {Hook::kOnValidationModelTrain, &M::on_validation_model_train},
+      .start = {Hook::kOnValidationStart, &C::on_validation_start, &M::on_validation_start},
+      .epoch_start = {Hook::kOnValidationEpochStart, &C::on_validation_epoch_start, &M::on_validation_epoch_start},
+      .batch_start = {Hook::kOnValidationBatchStart, &C::on_validation_batch_start, &M::on_validation_batch_start},
+      .step = {Hook::kValidationStep, &M::validation_step},
+      .batch_end = {Hook::kOnValidationBatchEnd, &C::on_validation_batch_end, &M::on_validation_batch_end},
+      .epoch_end = {Hook::kOnValidationEpochEnd, &C::on_validation_epoch_end, &M::on_validation_epoch_end},
+      .end = {Hook::kOnValidationEnd, &C::on_validation_end, &M::on_validation_end}};
+  static const EvaluationHooks test{.next_action = "[_EvaluationLoop].test_next",
+                                    .model_eval = {Hook::kOnTestModelEval, &M::on_test_model_eval},
+                                    .model_train = {Hook::kOnTestModelTrain, &M::on_test_model_train},
+                                    .start = {Hook::kOnTestStart, &C::on_test_start, &M::on_test_start},
+                                    .epoch_start = {Hook::kOnTestEpochStart, &C::on_test_epoch_start, &M::on_test_epoch_start},
+                                    .batch_start = {Hook::kOnTestBatchStart, &C::on_test_batch_start, &M::on_test_batch_start},
+                                    .step = {Hook::kTestStep, &M::test_step},
+                                    .batch_end = {Hook::kOnTestBatchEnd, &C::on_test_batch_end, &M::on_test_batch_end},
+                                    .epoch_end = {Hook::kOnTestEpochEnd, &C::on_test_epoch_end, &M::on_test_epoch_end},
+                                    .end = {Hook::kOnTestEnd, &C::on_test_end, &M::on_test_end}};
+  static const EvaluationHooks prediction{
+      .next_action = "[_PredictionLoop].predict_next",
+      .model_eval = {Hook::kOnPredictModelEval, &M::on_predict_model_eval},
+      .model_train = {Hook::kOnPredictModelTrain, &M::on_predict_model_train},
+      .start = {Hook::kOnPredictStart, &C::on_predict_start, &M::on_predict_start},
+      .epoch_start = {Hook::kOnPredictEpochStart, &C::on_predict_epoch_start, &M::on_predict_epoch_start},
+      .batch_start = {Hook::kOnPredictBatchStart, &C::on_predict_batch_start, &M::on_predict_batch_start},
+      .step = {Hook::kPredictStep, nullptr},
+      .batch_end = {Hook::kOnPredictBatchEnd, nullptr, nullptr},
+      .epoch_end = {Hook::kOnPredictEpochEnd, &C::on_predict_epoch_end, &M::on_predict_epoch_end},
+      .end = {Hook::kOnPredictEnd, &C::on_predict_end, &M::on_predict_end}};
+  if (stage == Stage::kTest) return test;
+  return stage == Stage::kPredict ? prediction : validation;
 }
 
 }  // namespace
@@ -37,7 +91,7 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, St
       hooks_(run.hooks),
       rows_(run.setup.loggers, run.is_global_zero(), run.progress, run.hooks),
       stage_(stage),
-      names_(evaluation_hooks(stage)),
+      names_(hooks_of(stage)),
       loaders_(std::move(loaders)),
       keep_predictions_(keep_predictions) {
   const TrainerOptions& options = run.options();
@@ -54,19 +108,13 @@ EvaluationLoop::EvaluationLoop(TrainerState& run, const Precision& precision, St
   }
 }
 
-void EvaluationLoop::shorten(std::int64_t batches) {
-  for (std::optional<std::int64_t>& cap : caps_) cap = std::min(cap.value_or(batches), batches);
-  for (std::int64_t& number : num_batches_) number = std::min(number, batches);
-}
-
 /// One pass, or the end of one: the stage, with what it changes in the module and in what is recorded.
 class EvaluationLoop::Pass {
  public:
   explicit Pass(EvaluationLoop& loop)
-      : loop_(loop),
-        stage_(loop.run_.progress, loop.stage_, loaders_of(loop)),
-        modes_(std::make_shared<const ModuleModes>(loop.run_.module())) {
+      : loop_(loop), stage_(loop.run_.progress, loop.stage_), modes_(std::make_shared<const ModuleModes>(loop.run_.module())) {
     Progress& progress = loop.run_.progress;
+    for (const LoaderPtr& loader : loop.loaders_) progress.batch.loaders.push_back({.loader = loader.get()});
     progress.num_evaluation_batches = loop.num_batches_;
     progress.evaluation_steps.resize(std::max(progress.evaluation_steps.size(), loop.loaders_.size()));
     loop.run_.metrics->begin_stage(loop.stage_);
@@ -84,19 +132,13 @@ class EvaluationLoop::Pass {
   /// Not in a destructor: hooks may throw.
   void end() {
     modes_->restore();
-    loop_.hooks_.module(loop_.names_.model_train_hook, loop_.names_.model_train);
+    loop_.hooks_.module(loop_.names_.model_train.hook, loop_.names_.model_train.function);
     loop_.run_.metrics->reset_epoch();
     loop_.run_.metrics->end_stage();
-    loop_.rows_.save();
+    save_rows(loop_.run_.setup.loggers, loop_.hooks_);
   }
 
  private:
-  static std::vector<LoaderProgress> loaders_of(const EvaluationLoop& loop) {
-    std::vector<LoaderProgress> progress;
-    for (const LoaderPtr& loader : loop.loaders_) progress.push_back({.loader = loader.get()});
-    return progress;
-  }
-
   EvaluationLoop& loop_;
   StageScope stage_;
   std::shared_ptr<const ModuleModes> modes_;
@@ -110,9 +152,9 @@ void EvaluationLoop::run() {
   const at::AutoGradMode no_gradients(false);
   Pass pass(*this);
   run_.strategy().synchronize_buffers(run_.module());
-  hooks_.module(names_.model_eval_hook, names_.model_eval);
-  hooks_.run(names_.start.hook, names_.start.callback, names_.start.module);
-  hooks_.run(names_.epoch_start.hook, names_.epoch_start.callback, names_.epoch_start.module);
+  hooks_.module(names_.model_eval.hook, names_.model_eval.function);
+  run_hooks(names_.start);
+  run_hooks(names_.epoch_start);
   predictions_.clear();
   samples_ = 0;
   for (std::size_t index = 0; index < loaders_.size(); ++index) run_loader(static_cast<std::int64_t>(index));
@@ -121,7 +163,7 @@ void EvaluationLoop::run() {
   meet_after_batches();
   // What a rank has seen until it was told to stop is not worth a row, nor a decision of a monitor.
   run_.stop.throw_if_signalled(format("during {} {}", stage_name(stage_), run_.progress.where()));
-  hooks_.run(names_.epoch_end.hook, names_.epoch_end.callback, names_.epoch_end.module);
+  run_hooks(names_.epoch_end);
   // Every rank reaches this because all have met after their last batches, and go on alike.
   const BoundaryOutcome outcome = run_.boundaries.meet(BoundaryKind::kEpochEnd);
   if (stage_ != Stage::kSanityCheck) {
@@ -146,12 +188,17 @@ void EvaluationLoop::run_end() {
   pass.end();
 }
 
+template <class Hooks, class... Args>
+void EvaluationLoop::run_hooks(const Hooks& hooks, const Args&... args) {
+  hooks_.run(hooks.hook, hooks.callback, hooks.module, args...);
+}
+
 void EvaluationLoop::run_end_hooks() {
   if (stage_ == Stage::kValidate && run_.progress.fitting) {
     HookCounter counter(run_.resume.position.hooks_done);
     hooks_.run_counted(counter, names_.end.hook, names_.end.callback, names_.end.module);
   } else {
-    hooks_.run(names_.end.hook, names_.end.callback, names_.end.module);
+    run_hooks(names_.end);
   }
   // Every rank reaches this because an evaluation ends with it, also one that a resumed run only ends.
   run_.boundaries.meet(BoundaryKind::kEvaluationEnd);
@@ -184,7 +231,7 @@ void EvaluationLoop::run_loader(std::int64_t dataloader_idx) {
     if (SignalScope::received() != 0) return;
     Batch batch = [&] {
       const auto scope = hooks_.enter(dataloaders_hook(stage_));
-      const ProfiledAction action(hooks_.profiler(), next_action(stage_));
+      const ProfiledAction action(hooks_.profiler(), names_.next_action);
       return cursor.take();
     }();
     progress.batch_idx = batch_idx;
@@ -205,7 +252,7 @@ void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t
   const auto loaders = static_cast<std::int64_t>(loaders_.size());
   batch =
       transfer_batch(hooks_, *run_.metrics, run_.strategy().device(), precision_, std::move(batch), dataloader_idx, loaders);
-  hooks_.run(names_.batch_start.hook, names_.batch_start.callback, names_.batch_start.module, batch, batch_idx, dataloader_idx);
+  run_hooks(names_.batch_start, batch, batch_idx, dataloader_idx);
   if (stage_ == Stage::kPredict) {
     Batch prediction;
     {
@@ -219,11 +266,10 @@ void EvaluationLoop::run_batch(Batch given, std::int64_t batch_idx, std::int64_t
     run_.evaluation_output = {};  // of a step that threw
     {
       const Precision::Forward forward(precision_);
-      hooks_.module(names_.step_hook, names_.step, batch, batch_idx);
+      hooks_.module(names_.step.hook, names_.step.function, batch, batch_idx);
     }
     const StepOutput output = std::exchange(run_.evaluation_output, {});
-    hooks_.run(names_.batch_end.hook, names_.batch_end.callback, names_.batch_end.module, output, batch, batch_idx,
-               dataloader_idx);
+    run_hooks(names_.batch_end, output, batch, batch_idx, dataloader_idx);
     // As in Lightning, step values of an evaluation are written at every batch; they are this rank's own.
     if (stage_ != Stage::kSanityCheck) {
       const std::int64_t batch_of_all_passes = run_.progress.evaluation_steps[static_cast<std::size_t>(dataloader_idx)]++;
@@ -249,50 +295,6 @@ std::vector<MetricMap> EvaluationLoop::results() const {
   return results;
 }
 
-const EvaluationHooks& evaluation_hooks(Stage stage) {
-  using C = Callback;
-  using M = Module;
-  static const EvaluationHooks validation{
-      Hook::kOnValidationModelEval,
-      &M::on_validation_model_eval,
-      Hook::kOnValidationModelTrain,
-      &M::on_validation_model_train,
-      {Hook::kOnValidationStart, &C::on_validation_start, &M::on_validation_start},
-      {Hook::kOnValidationEpochStart, &C::on_validation_epoch_start, &M::on_validation_epoch_start},
-      {Hook::kOnValidationBatchStart, &C::on_validation_batch_start, &M::on_validation_batch_start},
-      Hook::kValidationStep,
-      &M::validation_step,
-      {Hook::kOnValidationBatchEnd, &C::on_validation_batch_end, &M::on_validation_batch_end},
-      {Hook::kOnValidationEpochEnd, &C::on_validation_epoch_end, &M::on_validation_epoch_end},
-      {Hook::kOnValidationEnd, &C::on_validation_end, &M::on_validation_end}};
-  static const EvaluationHooks test{Hook::kOnTestModelEval,
-                                    &M::on_test_model_eval,
-                                    Hook::kOnTestModelTrain,
-                                    &M::on_test_model_train,
-                                    {Hook::kOnTestStart, &C::on_test_start, &M::on_test_start},
-                                    {Hook::kOnTestEpochStart, &C::on_test_epoch_start, &M::on_test_epoch_start},
-                                    {Hook::kOnTestBatchStart, &C::on_test_batch_start, &M::on_test_batch_start},
-                                    Hook::kTestStep,
-                                    &M::test_step,
-                                    {Hook::kOnTestBatchEnd, &C::on_test_batch_end, &M::on_test_batch_end},
-                                    {Hook::kOnTestEpochEnd, &C::on_test_epoch_end, &M::on_test_epoch_end},
-                                    {Hook::kOnTestEnd, &C::on_test_end, &M::on_test_end}};
-  static const EvaluationHooks prediction{Hook::kOnPredictModelEval,
-                                          &M::on_predict_model_eval,
-                                          Hook::kOnPredictModelTrain,
-                                          &M::on_predict_model_train,
-                                          {Hook::kOnPredictStart, &C::on_predict_start, &M::on_predict_start},
-                                          {Hook::kOnPredictEpochStart, &C::on_predict_epoch_start, &M::on_predict_epoch_start},
-                                          {Hook::kOnPredictBatchStart, &C::on_predict_batch_start, &M::on_predict_batch_start},
-                                          Hook::kPredictStep,
-                                          nullptr,
-                                          {Hook::kOnPredictBatchEnd, nullptr, nullptr},
-                                          {Hook::kOnPredictEpochEnd, &C::on_predict_epoch_end, &M::on_predict_epoch_end},
-                                          {Hook::kOnPredictEnd, &C::on_predict_end, &M::on_predict_end}};
-  if (stage == Stage::kTest) return test;
-  return stage == Stage::kPredict ? prediction : validation;
-}
-
 std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results) {
   TextTable table;
   table.header = {std::string(stage_name(stage)) + " metric"};
@@ -316,9 +318,6 @@ std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results
   }
   return table.str();
 }
-
-FitValidation::FitValidation(TrainerState& run, const Precision& precision, DataSource& source)
-    : run_(run), precision_(precision), source_(source), hooks_(run.hooks) {}
 
 void FitValidation::set_up() {
   run_.progress.num_evaluation_batches.clear();
@@ -381,15 +380,12 @@ bool FitValidation::time_passed() {
   return interval_->accept({first[0], first[1]}, steady_seconds());
 }
 
-bool FitValidation::due(const Iteration& iteration, bool stopping) {
-  if (!schedule_.epoch_enabled(run_.progress.epoch)) return false;
-  const bool by_time = time_passed();
-  return stopping || by_time ||
-         schedule_.due(run_.progress.epoch, iteration.index, run_.progress.total_batch_idx - 1, iteration.is_last);
-}
-
 void FitValidation::run_if_due(const Iteration& iteration, bool stopping) {
-  if (due(iteration, stopping)) run(iteration);
+  const Progress& progress = run_.progress;
+  if (!schedule_.epoch_enabled(progress.epoch)) return;
+  const bool by_time = time_passed();
+  const bool by_batches = schedule_.due(progress.epoch, iteration.index, progress.total_batch_idx - 1, iteration.is_last);
+  if (stopping || by_time || by_batches) run(iteration);
 }
 
 void FitValidation::run(const Iteration& iteration) {

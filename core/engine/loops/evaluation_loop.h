@@ -1,54 +1,16 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "levin/core/base/shared_interval.h"
 #include "levin/core/callback.h"
-#include "levin/core/engine/loops/data_source.h"
+#include "levin/core/engine/loops/run_data.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/parts/metric_rows.h"
-#include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/module.h"
-#include "levin/core/protocol/boundary.h"
 
 namespace levin {
 
-/// The hooks of one kind of evaluation: the same loop serves validation and test.
-struct EvaluationHooks {
-  using CallbackHook = void (Callback::*)(Trainer&, Module&);
-  using ModuleHook = void (Module::*)();
-  using CallbackBatchStart = void (Callback::*)(Trainer&, Module&, const Batch&, std::int64_t, std::int64_t);
-  using ModuleBatchStart = void (Module::*)(const Batch&, std::int64_t, std::int64_t);
-  using CallbackBatchEnd = void (Callback::*)(Trainer&, Module&, const StepOutput&, const Batch&, std::int64_t, std::int64_t);
-  using ModuleBatchEnd = void (Module::*)(const StepOutput&, const Batch&, std::int64_t, std::int64_t);
-  template <class CallbackMethod, class ModuleMethod>
-  struct Pair {
-    Hook hook;
-    CallbackMethod callback;
-    ModuleMethod module;
-  };
-
-  Hook model_eval_hook;
-  ModuleHook model_eval;
-  Hook model_train_hook;
-  ModuleHook model_train;
-  Pair<CallbackHook, ModuleHook> start;
-  Pair<CallbackHook, ModuleHook> epoch_start;
-  Pair<CallbackBatchStart, ModuleBatchStart> batch_start;
-  Hook step_hook;
-  void (Module::*step)(const Batch&, std::int64_t);  ///< null for prediction
-  Pair<CallbackBatchEnd, ModuleBatchEnd> batch_end;  ///< null for prediction, whose output is a Batch
-  Pair<CallbackHook, ModuleHook> epoch_end;
-  Pair<CallbackHook, ModuleHook> end;
-};
-
-/// For kValidate and kSanityCheck, kTest, kPredict.
-const EvaluationHooks& evaluation_hooks(Stage stage);
+struct EvaluationHooks;
 
 /// Validation, test, prediction and the sanity check: one pass over one or more loaders, without gradients. Ranks may have
 /// different numbers of batches; they meet at the end only.
@@ -61,10 +23,12 @@ class EvaluationLoop {
   bool may_have_batches() const { return may_have_batches_; }
   const LoaderList& loaders() const { return loaders_; }
   /// No more than so many batches of each loader.
-  void shorten(std::int64_t batches);
+  void shorten(std::int64_t batches) {
+    for (std::optional<std::int64_t>& cap : caps_) cap = std::min(cap.value_or(batches), batches);
+    for (std::int64_t& number : num_batches_) number = std::min(number, batches);
+  }
   void run();
-  /// The end of a validation that an earlier run has done but for some hooks: on_validation_end from
-  /// LoopPosition::hooks_done on.
+  /// The end of a validation that an earlier run has done but for on_validation_end from LoopPosition::hooks_done on.
   void run_end();
   /// One map for each loader: what was logged for it.
   std::vector<MetricMap> results() const;
@@ -75,8 +39,9 @@ class EvaluationLoop {
  private:
   class Pass;
 
+  template <class Hooks, class... Args>
+  void run_hooks(const Hooks& hooks, const Args&... args);
   void run_end_hooks();
-  /// Meets the ranks that have come to the end of their batches too.
   void meet_after_batches();
   void run_loader(std::int64_t dataloader_idx);
   void run_batch(Batch given, std::int64_t batch_idx, std::int64_t dataloader_idx);
@@ -102,7 +67,8 @@ std::string evaluation_report(Stage stage, const std::vector<MetricMap>& results
 /// Validation inside fit(): the sanity check before it, and when and how validation runs during training.
 class FitValidation {
  public:
-  FitValidation(TrainerState& run, const Precision& precision, DataSource& source);
+  FitValidation(TrainerState& run, const Precision& precision, DataSource& source)
+      : run_(run), precision_(precision), source_(source), hooks_(run.hooks) {}
 
   /// Asks for the loaders, anew when called again.
   void set_up();
@@ -126,7 +92,6 @@ class FitValidation {
   void finish(int hooks_done);
 
  private:
-  bool due(const Iteration& iteration, bool stopping);
   /// Ranks: all, in each iteration of an epoch that validates. The time between validations has passed, by rank 0's clock.
   bool time_passed();
 

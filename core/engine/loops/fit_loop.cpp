@@ -28,9 +28,6 @@ void FitLoop::run(const ResumePoint& resume) {
   epoch_.throw_if_signalled();
   run_.data_ahead = nullptr;
   data_.set_up();
-  const std::int64_t every = options.reload_dataloaders_every_n_epochs;
-  const std::int64_t epoch = run_.progress.epoch;
-  loaded_in_epoch_ = every == 0 ? epoch : epoch - epoch % every;
   ResumePoint from = resume;
   if (from.is_in_epoch()) from.batches_done = data_.seek(resume);
   agree_on_epoch();
@@ -65,8 +62,8 @@ bool FitLoop::may_train() const {
 void FitLoop::throw_without_batches() const {
   const bool ends_with_first = run_.world_size() > 1 && !run_.module().automatic_optimization();
   throw MisuseError(format(
-      "fit has nothing to train on: the training loader gives no batch{}. Look at what its dataset reads, at its "
-      "size(), and at drop_last, which leaves out a batch that is not full. If it is meant, set limit_train_batches to 0.",
+      "fit has nothing to train on: the training loader gives no batch{}. Look at what its dataset reads, at its size(), and "
+      "at drop_last, which leaves out a batch that is not full. If it is meant, set limit_train_batches to 0.",
       ends_with_first ? " on some rank, with whose last batch an epoch of manual optimization ends" : ""));
 }
 
@@ -99,9 +96,8 @@ void FitLoop::announce() const {
 
 void FitLoop::reload_if_due() {
   const std::int64_t every = run_.options().reload_dataloaders_every_n_epochs;
-  if (every == 0 || run_.progress.epoch - loaded_in_epoch_ < every) return;
+  if (every == 0 || run_.progress.epoch % every != 0) return;
   data_.set_up();
-  loaded_in_epoch_ = run_.progress.epoch;
   validation_.set_up();
 }
 
@@ -117,9 +113,9 @@ void FitLoop::agree_on_epoch() {
   run_.progress.num_training_batches = plan_.iterations();
   const std::int64_t batch_size = outcome.payloads.front()[1];
   const auto agrees = [&](const BoundaryPayload& payload) { return payload[1] == batch_size; };
-  run_.accumulation.full_batch_size = std::all_of(outcome.payloads.begin(), outcome.payloads.end(), agrees) ? batch_size : 0;
+  run_.accumulation.full_batch_size = std::ranges::all_of(outcome.payloads, agrees) ? batch_size : 0;
   const auto validates = [](const BoundaryPayload& payload) { return payload[2] != 0; };
-  validation_.agree(std::any_of(outcome.payloads.begin(), outcome.payloads.end(), validates),
+  validation_.agree(std::ranges::any_of(outcome.payloads, validates),
                     plan_.known() ? std::optional(plan_.iterations()) : std::nullopt);
   warn_of_long_interval();
 }
@@ -127,11 +123,10 @@ void FitLoop::agree_on_epoch() {
 void FitLoop::warn_of_long_interval() const {
   const std::int64_t every = run_.options().step_row_interval();
   if (run_.setup.loggers.empty() || !plan_.known() || plan_.iterations() == 0 || plan_.iterations() >= every) return;
-  Console::instance().warn_once(
-      format("An epoch has {} training batches, fewer than log_every_n_steps = {}: most epochs write no step values. Lower "
-             "log_every_n_steps to see them.",
-             plan_.iterations(), every),
-      "log_every_n_steps", Speaker::kRun);
+  Console::instance().warn_once(format("An epoch has {} training batches, fewer than log_every_n_steps = {}: most epochs write "
+                                       "no step values. Lower log_every_n_steps to see them.",
+                                       plan_.iterations(), every),
+                                "log_every_n_steps", Speaker::kRun);
 }
 
 bool FitLoop::done() {

@@ -1,17 +1,11 @@
 #pragma once
 
-#include <cstdint>
-
 #include "levin/core/engine/loops/epoch_loop.h"
-#include "levin/core/engine/loops/evaluation_loop.h"
-#include "levin/core/engine/loops/training_data.h"
-#include "levin/core/engine/parts/epoch_plan.h"
-#include "levin/core/engine/state/trainer_state.h"
 
 namespace levin {
 
-/// Training: the sanity check, epochs, and the decision when to stop. Every decision is made from what all ranks know, so that
-/// all ranks make the same one. LoopPosition says at any time what comes next.
+/// Training: the sanity check, epochs, and when to stop, decided from what all ranks know, so that they decide alike.
+/// LoopPosition says at any time what comes next.
 class FitLoop {
  public:
   FitLoop(TrainerState& run, const Precision& precision, DataSource& source);
@@ -24,7 +18,6 @@ class FitLoop {
   void agree_on_epoch();
   void warn_of_long_interval() const;
   void announce() const;
-  /// The options leave something to train.
   bool may_train() const;
   /// Ranks: all, where all know that none has a batch.
   [[noreturn]] void throw_without_batches() const;
@@ -37,7 +30,6 @@ class FitLoop {
   FitValidation validation_;
   EpochPlan plan_;
   EpochLoop epoch_;
-  std::int64_t loaded_in_epoch_ = 0;
 };
 
 }  // namespace levin

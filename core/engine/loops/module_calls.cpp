@@ -1,5 +1,3 @@
-#include "levin/core/engine/loops/module_calls.h"
-
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
@@ -7,15 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <string>
 
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/batch_loader.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/resume/rank_state.h"
-#include "levin/core/engine/state/trainer_state.h"
-#include "levin/core/engine/step/optimization.h"
 #include "levin/core/optimizers/optimizer_access.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/protocol/metrics.h"
@@ -26,14 +21,12 @@ namespace {
 
 /// Before the first manual_backward(); somebody may have called backward() himself.
 void warn_without_gradient(const torch::optim::Optimizer& optimizer) {
-  const std::vector<at::Tensor> parameters = all_parameters(optimizer);
-  if (std::any_of(parameters.begin(), parameters.end(), [](const at::Tensor& one) { return one.grad().defined(); })) return;
+  if (std::ranges::any_of(all_parameters(optimizer), [](const at::Tensor& one) { return one.grad().defined(); })) return;
   Console::instance().warn_once(
       "step_optimizer() found no gradient to step by, so it changed nothing: call manual_backward(loss) before it.",
       "a step without gradients", Speaker::kRun);
 }
 
-/// Rows of one rank with the samples that they belong to.
 struct Rows {
   at::Tensor values;
   std::optional<std::vector<std::int64_t>> samples;
@@ -47,7 +40,6 @@ std::string kind_of(const at::Tensor& rows) {
                 join(rows.sizes().slice(1), "", [](std::int64_t size) { return format(", {}", size); }));
 }
 
-/// All batches as one tensor on the CPU.
 at::Tensor joined(const std::vector<at::Tensor>& batches, const std::string& call) {
   std::vector<at::Tensor> parts;
   at::Tensor empty = at::empty({0}, at::kFloat);
@@ -91,18 +83,6 @@ std::optional<std::vector<std::int64_t>> samples_in_work(const BatchProgress& pr
   return samples;
 }
 
-Rows own_rows(const BatchProgress& progress, const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
-              const std::string& call) {
-  Rows rows{joined(batches, call), samples_in_work(progress, dataloader_idx, call)};
-  if (rows.samples && static_cast<std::int64_t>(rows.samples->size()) != rows.count()) {
-    throw MisuseError(format(
-        "{} got {} rows, but this rank has seen {} samples in this {}: it needs one row for each sample, collected since the "
-        "epoch began.",
-        call, rows.count(), rows.samples->size(), progress.in_work ? "batch" : "epoch"));
-  }
-  return rows;
-}
-
 /// Every rank's rows, on every rank; those that have any. Throws the same error on every rank when they do not fit together.
 std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::string& call) {
   constexpr std::uint64_t kLongest = std::numeric_limits<std::uint32_t>::max();
@@ -131,8 +111,7 @@ std::vector<Rows> exchanged(RankExchange exchange, const Rows& mine, const std::
   return by_rank;
 }
 
-/// Which of the joined rows to take, so that samples come in order and once; all of them as they are when not every rank knows
-/// its samples.
+/// Which of the joined rows to take, so that samples come in order and once; all as they are when a rank does not know its own.
 std::vector<std::int64_t> order_of(const std::vector<Rows>& by_rank) {
   std::vector<std::int64_t> samples;
   std::int64_t rows = 0;
@@ -145,76 +124,91 @@ std::vector<std::int64_t> order_of(const std::vector<Rows>& by_rank) {
   if (static_cast<std::int64_t>(samples.size()) != rows) return order;
   const auto sample = [&](std::int64_t row) { return samples[static_cast<std::size_t>(row)]; };
   std::erase_if(order, [&](std::int64_t row) { return sample(row) < 0; });
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int64_t left, std::int64_t right) { return sample(left) < sample(right); });
+  std::ranges::stable_sort(order, [&](std::int64_t left, std::int64_t right) { return sample(left) < sample(right); });
   const auto same = [&](std::int64_t left, std::int64_t right) { return sample(left) == sample(right); };
   order.erase(std::unique(order.begin(), order.end(), same), order.end());
   return order;
 }
 
+/// Of a run whose module takes the optimizers' steps itself.
+TrainerState& run_by_hand(const Trainer& trainer) {
+  TrainerState& run = TrainerState::of(trainer);
+  if (run.step_votes == nullptr) {
+    throw MisuseError("manual_backward and step_optimizer work during training only, not in " +
+                      std::string(hook_name(run.tracker.hook())) + ".");
+  }
+  if (run.module().automatic_optimization()) {
+    throw MisuseError(
+        "manual_backward and step_optimizer need set_automatic_optimization(false) in the constructor; else the Trainer does "
+        "both.");
+  }
+  return run;
+}
+
 }  // namespace
 
-ManualOptimization::ManualOptimization(const Trainer& trainer) : run_(TrainerState::of(trainer)) {
-  if (run_.step_votes == nullptr) {
-    throw MisuseError("manual_backward and step_optimizer work during training only, not in " +
-                      std::string(hook_name(run_.tracker.hook())) + ".");
-  }
-  if (run_.module().automatic_optimization()) {
-    throw MisuseError(
-        "manual_backward and step_optimizer need set_automatic_optimization(false) in the module's constructor; otherwise the "
-        "Trainer does both.");
-  }
-}
+// What a module calls that takes more than to ask the run: its own optimization, and the samples of all ranks.
 
-void ManualOptimization::backward(const at::Tensor& loss, bool synchronize) {
-  run_.accumulation.window.in_backward = true;
-  run_backward(run_.step_context(), *run_.step_votes, run_.scaler.scale(loss), synchronize);
+void Module::manual_backward(const at::Tensor& loss, bool synchronize) {
+  TrainerState& run = run_by_hand(trainer());
+  run.accumulation.window.in_backward = true;
+  run_backward(run.step_context(), *run.step_votes, run.scaler.scale(loss), synchronize);
   // Until ranks reduce them, gradients are each rank's own.
-  run_.accumulation.window.open = !synchronize;
+  run.accumulation.window.open = !synchronize;
 }
 
-void ManualOptimization::step(std::size_t index) {
-  torch::optim::Optimizer& optimizer = run_.module().optimizer(index);
-  if (!run_.leaves.saw_loss()) warn_without_gradient(optimizer);
-  run_.scaler.unscale(optimizer);
-  if (run_.nan.skips_step(optimizer, run_.module())) return;
-  run_.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step,
-                 optimizer);
-  begin_step(run_.strategy(), optimizer);
-  optimizer.step();
-  run_.strategy().after_optimizer_step(optimizer);
-  ++run_.progress.global_step;
+void Module::step_optimizer(std::size_t index) {
+  TrainerState& run = run_by_hand(trainer());
+  torch::optim::Optimizer& stepped = optimizer(index);
+  if (!run.leaves.saw_loss()) warn_without_gradient(stepped);
+  run.scaler.unscale(stepped);
+  if (run.nan.skips_step(stepped, run.module())) return;
+  run.hooks.run(Hook::kOnBeforeOptimizerStep, &Callback::on_before_optimizer_step, &Module::on_before_optimizer_step, stepped);
+  begin_step(run.strategy(), stepped);
+  stepped.step();
+  run.strategy().after_optimizer_step(stepped);
+  ++run.progress.global_step;
 }
 
-void ManualOptimization::toggle(std::size_t index) {
-  run_.module().optimizer(index);  // throws for one that there is not
-  if (const auto other = run_.trained.toggled()) {
+void Module::toggle_optimizer(std::size_t index) {
+  TrainedParameters& trained = run_by_hand(trainer()).trained;
+  optimizer(index);  // throws for one that there is not
+  if (const auto other = trained.toggled()) {
     throw MisuseError(
         format("toggle_optimizer({}): optimizer {} is toggled. Call untoggle_optimizer({}) first.", index, *other, *other));
   }
-  run_.trained.toggle(index);
+  trained.toggle(index);
 }
 
-void ManualOptimization::untoggle(std::size_t index) {
-  if (run_.trained.toggled() != index) {
+void Module::untoggle_optimizer(std::size_t index) {
+  TrainedParameters& trained = run_by_hand(trainer()).trained;
+  if (trained.toggled() != index) {
     throw MisuseError(
         format("untoggle_optimizer({}): this optimizer is not toggled. Call toggle_optimizer({}) before.", index, index));
   }
-  run_.trained.untoggle();
+  trained.untoggle();
+}
+
+at::Tensor Module::gather_for_metrics(const std::vector<at::Tensor>& batches, std::int64_t dataloader_idx,
+                                      SourceLocation where) const {
+  const TrainerState& run = TrainerState::of(trainer());
+  const std::string call = "gather_for_metrics at " + CallSite(where).str();
+  const BatchProgress& progress = run.progress.batch;
+  const Rows mine{joined(batches, call), samples_in_work(progress, dataloader_idx, call)};
+  if (mine.samples && static_cast<std::int64_t>(mine.samples->size()) != mine.count()) {
+    throw MisuseError(
+        format("{} got {} rows, but this rank has seen {} samples in this {}: it needs one row for each sample, collected "
+               "since the epoch began.",
+               call, mine.count(), mine.samples->size(), progress.in_work ? "batch" : "epoch"));
+  }
+  const std::vector<Rows> by_rank = exchanged(run.rank_exchange(), mine, call);
+  std::vector<at::Tensor> values;
+  for (const Rows& part : by_rank) values.push_back(part.values);
+  return at::cat(values).index_select(0, at::tensor(order_of(by_rank), at::kLong)).to(run.strategy().device());
 }
 
 std::optional<std::vector<std::int64_t>> samples_of_batch(const Trainer& trainer) {
   return samples_in_work(TrainerState::of(trainer).progress.batch, trainer.dataloader_idx(), "samples_of_batch");
-}
-
-at::Tensor gather_samples(Strategy& strategy, const BatchProgress& progress, const std::vector<at::Tensor>& batches,
-                          std::int64_t dataloader_idx, SourceLocation where) {
-  const std::string call = "gather_for_metrics at " + CallSite(where).str();
-  const Rows mine = own_rows(progress, batches, dataloader_idx, call);
-  const std::vector<Rows> by_rank = exchanged(RankExchange(strategy.control_group()), mine, call);
-  std::vector<at::Tensor> values;
-  for (const Rows& part : by_rank) values.push_back(part.values);
-  return at::cat(values).index_select(0, at::tensor(order_of(by_rank), at::kLong)).to(strategy.device());
 }
 
 }  // namespace levin

@@ -2,15 +2,12 @@
 
 #include <unistd.h>
 
-#include <mutex>
-
 #include "levin/core/accelerator.h"
 #include "levin/core/base/format.h"
 #include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
 #include "levin/core/files/paths.h"
-#include "levin/core/options/build_info.h"
 
 namespace levin {
 
@@ -25,38 +22,18 @@ std::string text_of(const SampleShare& share) {
 }
 
 std::string batch_share(const LoaderInUse& used) {
-  const std::optional<std::int64_t> available = used.loader->size();
-  std::string text;
-  if (!used.batches) {
-    text = "an unknown number of batches";
-  } else {
-    if (available && *available != *used.batches) text = format("{} of ", *used.batches);
-    if (!available) text = "at most ";
+  const auto available = used.loader->size();
+  std::string text = "an unknown number of batches";
+  if (used.batches) {
     const std::int64_t batches = available.value_or(*used.batches);
-    text += format("{} {}", batches, batches == 1 ? "batch" : "batches");
+    const std::string of = !available ? "at most " : *available != *used.batches ? format("{} of ", *used.batches) : "";
+    text = format("{}{} {}", of, batches, batches == 1 ? "batch" : "batches");
   }
-  const std::optional<std::int64_t> size = used.loader->batch_size();
+  const auto size = used.loader->batch_size();
   return size ? format("{} of {}", text, *size) : text;
 }
 
 }  // namespace
-
-void announce_build(const Strategy& strategy) {
-  static std::once_flag once;
-  std::call_once(once, [&] {
-    const int restarts = strategy.ranks().restarts();
-    rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")",
-                   restarts == 0 ? "" : format(", attempt {}", restarts + 1));
-  });
-}
-
-void warn_of_few_cores(const Strategy& strategy) {
-  const int ranks = strategy.ranks().ranks_of_host();
-  const int cores = strategy.ranks().cores_of_host();
-  if (!strategy.device().is_cpu() || ranks <= cores) return;
-  rank_zero_warn(format("trainer.devices: {} ranks share {}, and wait for one another: {} would be as fast or faster.", ranks,
-                        counted(static_cast<std::size_t>(cores), "core"), cores));
-}
 
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary) {
   const char* does = stage == Stage::kTrain ? "fit goes on from" : "uses the weights of";

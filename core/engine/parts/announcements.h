@@ -16,17 +16,10 @@ namespace levin {
 
 /// What a run tells about itself before it works. Nothing here communicates.
 
-/// Which levin this is and on how many ranks it runs: once in a process, by rank 0.
-void announce_build(const Strategy& strategy);
-
-/// Warns when the ranks of its host that compute on the CPU are more than the cores that they may run on: by rank 0.
-void warn_of_few_cores(const Strategy& strategy);
-
 /// What an entry point starts from: by rank 0. `summary`: "epoch 3, step 40".
 void announce_checkpoint(Stage stage, const std::filesystem::path& file, const std::string& summary);
 
-/// How a run that ended early goes on, as this rank knows it. `command` as of RunOptions::resume_command.
-/// `lost`: steps since that checkpoint.
+/// How a run that ended early goes on. `lost`: steps since that checkpoint. `command`: RunOptions::resume_command.
 void announce_resume(const std::filesystem::path& checkpoint, std::int64_t lost,
                      const std::function<std::string(const std::filesystem::path&)>& command);
 

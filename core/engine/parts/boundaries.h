@@ -1,13 +1,12 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
+#include "levin/core/base/process.h"
 #include "levin/core/engine/parts/gradient_accumulation.h"
 #include "levin/core/engine/parts/hook_runner.h"
-#include "levin/core/engine/parts/progress.h"
+#include "levin/core/engine/parts/rank_agreement.h"
 #include "levin/core/engine/parts/stop_request.h"
-#include "levin/core/protocol/metric_store.h"
 
 namespace levin {
 
@@ -21,9 +20,13 @@ class Boundaries {
 
   /// Ranks: all, for the reason that each caller gives above its call.
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
-    const TimedWait wait(profiler_, WaitReason::kMeeting);
+    const double arrived = profiler_ == nullptr ? 0 : steady_seconds();
     // Every rank reaches this because each caller says why, above its call.
     BoundaryOutcome outcome = metrics_.meet(progress_.boundary(kind), votes(), payload);
+    try {
+      if (profiler_ != nullptr) profiler_->waited(WaitReason::kMeeting, arrived, steady_seconds());
+    } catch (...) {  // it must not throw: the run goes on as without it
+    }
     adopt(outcome.rank_votes);
     return outcome;
   }
@@ -33,8 +36,7 @@ class Boundaries {
     votes.accumulate_grad_batches = static_cast<std::int32_t>(std::min<std::int64_t>(accumulation_.batches, 0xffff));
     return votes;
   }
-  /// Takes over votes that came another way, with the gradients of a step. Gives them merged. Throws DesyncError on every rank
-  /// when, in fit(), ranks make a step of different numbers of batches.
+  /// Takes over votes that came with the gradients of a step, merged. Throws as check_same_accumulation() does in fit().
   Votes adopt(const std::vector<Votes>& by_rank) {
     if (progress_.fitting) check_same_accumulation(by_rank);
     return stop_.adopt(by_rank);

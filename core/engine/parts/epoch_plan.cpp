@@ -20,8 +20,7 @@ std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_b
   if (!limit->is_share() || limit->share() == 1.0) return std::nullopt;
   throw ConfigError(
       "trainer." + option_name + ": " + float_text(limit->share()) +
-      " is a share of a loader that does not know its number of batches. Give a number of batches (an int), 0.0 or "
-      "1.0.");
+      " is a share of a loader that does not know its number of batches. Give a number of batches (an int), 0.0 or 1.0.");
 }
 
 std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches, const std::optional<Limit>& limit) {
@@ -38,10 +37,10 @@ ValidationSchedule::ValidationSchedule(const std::optional<CheckInterval>& inter
   if (!every.is_share()) {
     every_n_batches_ = std::max<std::int64_t>(1, every.batches());
     if (validation_enabled && every_n_epochs && batches_per_epoch && *every_n_batches_ > *batches_per_epoch) {
-      throw ConfigError(format(
-          "trainer.val_check_interval: {} is more than the {} training batches of an epoch. Set limit_val_batches to 0 for no "
-          "validation, or check_val_every_n_epoch to null to count batches across epochs.",
-          *every_n_batches_, *batches_per_epoch));
+      throw ConfigError(
+          format("trainer.val_check_interval: {} is more than the {} training batches of an epoch. Set limit_val_batches to 0 "
+                 "for no validation, or check_val_every_n_epoch to null to count batches across epochs.",
+                 *every_n_batches_, *batches_per_epoch));
     }
     return;
   }
@@ -55,10 +54,6 @@ ValidationSchedule::ValidationSchedule(const std::optional<CheckInterval>& inter
   }
 }
 
-bool ValidationSchedule::epoch_enabled(std::int64_t epoch) const {
-  return enabled_ && (!every_n_epochs_ || (epoch + 1) % *every_n_epochs_ == 0);
-}
-
 bool ValidationSchedule::due(std::int64_t epoch, std::int64_t batch_idx, std::int64_t total_batch_idx,
                              bool is_last_batch) const {
   if (by_time_ || !epoch_enabled(epoch)) return false;
@@ -68,17 +63,10 @@ bool ValidationSchedule::due(std::int64_t epoch, std::int64_t batch_idx, std::in
 }
 
 EpochPlan::EpochPlan(const std::vector<std::int64_t>& rank_batches, bool stop_with_first) {
-  const auto [fewest, most] = std::minmax_element(rank_batches.begin(), rank_batches.end());
-  known_ = fewest == rank_batches.end() || *fewest >= 0;
-  iterations_ = !known_ ? -1 : rank_batches.empty() ? 0 : stop_with_first ? *fewest : *most;
+  if (rank_batches.empty()) return;
+  const auto [fewest, most] = std::ranges::minmax(rank_batches);
+  iterations_ = stop_with_first || fewest < 0 ? fewest : most;
 }
-
-bool StopConditions::stopping() const {
-  return stop_.agreed() && progress_.epoch >= options_.min_epochs.value_or(0) &&
-         progress_.global_step >= options_.min_steps.value_or(0);
-}
-
-bool StopConditions::ends_epoch() const { return steps_are_done() || stopping(); }
 
 std::optional<std::string> StopConditions::reason(const EpochPlan& plan) const {
   if (plan.known() && plan.iterations() == 0) return "no training batches";
@@ -89,14 +77,6 @@ std::optional<std::string> StopConditions::reason(const EpochPlan& plan) const {
   return std::nullopt;
 }
 
-namespace {
-
-std::optional<std::int64_t> smaller(std::int64_t number, const std::optional<std::int64_t>& limit) {
-  return limit ? std::min(number, *limit) : number;
-}
-
-}  // namespace
-
 TrainingLength::TrainingLength(const TrainerOptions& options, std::int64_t accumulate_grad_batches,
                                std::function<std::int64_t()> epoch_batches)
     : accumulate_(accumulate_grad_batches), epoch_batches_(std::move(epoch_batches)) {
@@ -105,14 +85,12 @@ TrainingLength::TrainingLength(const TrainerOptions& options, std::int64_t accum
   if (options.max_steps >= 0) max_steps_ = options.max_steps;
 }
 
-std::int64_t TrainingLength::optimizer_steps_in(std::int64_t batches) const {
-  return (batches + accumulate_ - 1) / accumulate_;
-}
-
 std::optional<std::int64_t> TrainingLength::optimizer_steps() const {
   if (!max_epochs_) return max_steps_;
   const std::int64_t batches = epoch_batches_();
-  return batches < 0 ? max_steps_ : smaller(optimizer_steps_in(batches) * *max_epochs_, max_steps_);
+  if (batches < 0) return max_steps_;
+  const std::int64_t steps = optimizer_steps_in(batches) * *max_epochs_;
+  return std::min(steps, max_steps_.value_or(steps));
 }
 
 std::optional<std::int64_t> TrainingLength::epochs() const {
@@ -120,12 +98,12 @@ std::optional<std::int64_t> TrainingLength::epochs() const {
   const std::int64_t batches = epoch_batches_();
   if (batches <= 0) return max_epochs_;
   const std::int64_t steps = optimizer_steps_in(batches);
-  return smaller(std::max<std::int64_t>((*max_steps_ + steps - 1) / steps, 1), max_epochs_);
+  const std::int64_t epochs = std::max<std::int64_t>((*max_steps_ + steps - 1) / steps, 1);
+  return std::min(epochs, max_epochs_.value_or(epochs));
 }
 
 std::int64_t TrainingLength::schedule_steps_in(std::int64_t batches, std::int64_t frequency) const {
-  // A window ends after every accumulate-th batch and with the last one; a schedule steps where the batch's number is a
-  // multiple of its frequency.
+  // A window ends after every accumulate-th batch and with the last; a schedule steps where the batch's number is a multiple.
   const bool last_is_short = batches % accumulate_ != 0 && batches % frequency == 0;
   const std::int64_t both = std::max<std::int64_t>(std::lcm(accumulate_, frequency), 1);
   return batches / both + (last_is_short ? 1 : 0);

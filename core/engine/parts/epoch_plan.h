@@ -1,10 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/stop_request.h"
@@ -17,21 +13,18 @@ namespace levin {
 /// A limit that leaves any batches.
 bool takes_batches(const Limit& limit);
 
-/// Batches of a loader after its limit; nullopt when the loader does not know and no limit says. Throws ConfigError when a
-/// share is asked of an unknown number, or leaves nothing.
+/// Batches of a loader after its limit; nullopt: neither says. Throws ConfigError when a share is of an unknown number or
+/// leaves none.
 std::optional<std::int64_t> limited_batches(std::optional<std::int64_t> loader_batches, const std::optional<Limit>& limit,
                                             const std::string& option_name);
 
-/// After how many batches reading a loader ends that has `batches` (from limited_batches); nullopt: when it has no more. A
-/// limit in batches holds for a loader of unknown length, too.
+/// After how many batches reading such a loader ends; nullopt: with its last. A limit in batches holds for unknown length, too.
 std::optional<std::int64_t> batch_cap(const std::optional<std::int64_t>& batches, const std::optional<Limit>& limit);
 
-/// When validation runs during a training epoch of a known or unknown number of batches. Where it goes by time, only in which
-/// epochs it may.
+/// When validation runs during a training epoch, of known length or not. Where it goes by time, only in which epochs it may.
 class ValidationSchedule {
  public:
-  /// `interval`, `every_n_epochs`: the Trainer's val_check_interval and check_val_every_n_epoch. Throws ConfigError when the
-  /// interval does not fit the epoch.
+  /// The Trainer's val_check_interval and check_val_every_n_epoch. Throws ConfigError when the interval does not fit the epoch.
   ValidationSchedule(const std::optional<CheckInterval>& interval, std::optional<std::int64_t> every_n_epochs,
                      std::optional<std::int64_t> batches_per_epoch, bool validation_enabled);
   ValidationSchedule() = default;
@@ -39,7 +32,7 @@ class ValidationSchedule {
   /// After batch `batch_idx` of epoch `epoch`; `total_batch_idx` counts over all epochs. All from 0.
   bool due(std::int64_t epoch, std::int64_t batch_idx, std::int64_t total_batch_idx, bool is_last_batch) const;
   /// Validation may run in this epoch at all.
-  bool epoch_enabled(std::int64_t epoch) const;
+  bool epoch_enabled(std::int64_t epoch) const { return enabled_ && (!every_n_epochs_ || (epoch + 1) % *every_n_epochs_ == 0); }
 
  private:
   bool enabled_ = false;
@@ -48,22 +41,21 @@ class ValidationSchedule {
   std::optional<std::int64_t> every_n_batches_;  ///< unset: at the last batch
 };
 
-/// Who still has batches in a training epoch, so that all ranks go through it in step. One iteration of the epoch is one
-/// micro-batch on every rank that has one; the others take part without a batch.
+/// Who still has batches in a training epoch, so that all ranks go through it in step. An iteration is one micro-batch on every
+/// rank that has one; the others take part without.
 class EpochPlan {
  public:
-  /// `rank_batches`: of each rank, -1 for unknown. `stop_with_first`: the epoch ends with the first rank that runs out, as it
-  /// must when nobody but the user's code knows which reductions a step does (manual optimization).
+  /// `rank_batches`: -1 for unknown. `stop_with_first`: the epoch ends with the first rank that runs out, as it must when only
+  /// the user's code knows which reductions a step does (manual optimization).
   EpochPlan(const std::vector<std::int64_t>& rank_batches, bool stop_with_first);
   EpochPlan() = default;
 
-  bool known() const { return known_; }
+  bool known() const { return iterations_ >= 0; }
   /// Iterations of the epoch; -1 when unknown.
   std::int64_t iterations() const { return iterations_; }
-  bool is_last(std::int64_t iteration) const { return known_ && iteration + 1 >= iterations_; }
+  bool is_last(std::int64_t iteration) const { return known() && iteration + 1 >= iterations_; }
 
  private:
-  bool known_ = true;
   std::int64_t iterations_ = 0;
 };
 
@@ -74,9 +66,12 @@ class StopConditions {
       : options_(options), progress_(progress), stop_(stop), world_size_(world_size) {}
 
   /// The ranks agreed to stop, and min_epochs and min_steps let them.
-  bool stopping() const;
+  bool stopping() const {
+    return stop_.agreed() && progress_.epoch >= options_.min_epochs.value_or(0) &&
+           progress_.global_step >= options_.min_steps.value_or(0);
+  }
   /// No further batch of the epoch under way.
-  bool ends_epoch() const;
+  bool ends_epoch() const { return steps_are_done() || stopping(); }
   /// Why there is no further epoch; unset when there is one. `plan`: of the next epoch.
   std::optional<std::string> reason(const EpochPlan& plan) const;
 
@@ -89,12 +84,10 @@ class StopConditions {
   int world_size_;
 };
 
-/// How long a fit is, from its beginning: for what has to know before training begins. Only what max_epochs, max_steps and the
-/// number of batches say; an earlier stop cannot be known.
+/// How long a fit is, from its beginning, by max_epochs, max_steps and the number of batches; an earlier stop cannot be known.
 class TrainingLength {
  public:
-  /// `accumulate_grad_batches`: batches of a step. `epoch_batches`: of an epoch, -1 for unknown; asked for where the number
-  /// matters only, since it takes the training loader.
+  /// `epoch_batches`: -1 for unknown; asked for only where the number matters, since it takes the training loader.
   TrainingLength(const TrainerOptions& options, std::int64_t accumulate_grad_batches,
                  std::function<std::int64_t()> epoch_batches);
 
@@ -105,9 +98,8 @@ class TrainingLength {
 
  private:
   std::optional<std::int64_t> epochs() const;
-  /// Steps of a schedule in so many batches of one epoch.
   std::int64_t schedule_steps_in(std::int64_t batches, std::int64_t frequency) const;
-  std::int64_t optimizer_steps_in(std::int64_t batches) const;
+  std::int64_t optimizer_steps_in(std::int64_t batches) const { return (batches + accumulate_ - 1) / accumulate_; }
 
   std::optional<std::int64_t> max_epochs_;
   std::optional<std::int64_t> max_steps_;

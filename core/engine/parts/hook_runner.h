@@ -1,69 +1,20 @@
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <typeinfo>
-#include <utility>
 
-#include "levin/core/base/format.h"
-#include "levin/core/base/hook.h"
-#include "levin/core/base/process.h"
 #include "levin/core/base/text.h"
 #include "levin/core/base/unfinished_work.h"
-#include "levin/core/callback.h"
 #include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/module.h"
 #include "levin/core/profiler.h"
 #include "levin/core/protocol/metric_store.h"
-#include "levin/core/strategy.h"
 
 namespace levin {
-
-/// What a profiler is told of hooks, in Lightning's words; callbacks of one class have one name. Each name is made once.
-class ActionNames {
- public:
-  /// "[Callback]ModelCheckpoint.on_train_batch_end", "[LightningModule]Digits.training_step".
-  template <class Owner>
-  std::string_view of(const Owner& owner, Hook hook) {
-    const auto [place, is_new] = names_.try_emplace({&owner, hook});
-    if (is_new) place->second = format("{}.{}", owner_name(owner), hook_name(hook));
-    return place->second;
-  }
-  /// Before an entry point, which may have other objects at the same places.
-  void clear() { names_.clear(); }
-
- private:
-  static std::string owner_name(const Callback& callback) { return "[Callback]" + callback.class_name(); }
-  static std::string owner_name(const Module& module) { return "[LightningModule]" + class_name_of(typeid(module)); }
-
-  std::map<std::pair<const void*, Hook>, std::string> names_;
-};
-
-/// Tells a profiler, if there is one, how long this rank was in a meeting of all, when it has come to its end.
-class [[nodiscard]] TimedWait {
- public:
-  TimedWait(Profiler* profiler, WaitReason kind) : profiler_(profiler), kind_(kind) {
-    if (profiler_ != nullptr) arrived_ = steady_seconds();
-  }
-  ~TimedWait() {
-    try {
-      if (profiler_ != nullptr) profiler_->waited(kind_, arrived_, steady_seconds());
-    } catch (...) {  // it must not throw, and here it could only end the process
-    }
-  }
-  TimedWait(const TimedWait&) = delete;
-  TimedWait& operator=(const TimedWait&) = delete;
-
- private:
-  Profiler* profiler_;
-  WaitReason kind_;
-  double arrived_ = 0;
-};
 
 /// Which hook runs: log() takes its permissions from it, errors and stall reports their place.
 class HookTracker {
@@ -123,8 +74,8 @@ class [[nodiscard]] HookScope {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// Counts the callbacks, the module among them, that have their turn in the hooks of one place, in the order in which they
-/// have it. A checkpoint that one of them writes remembers the count, and a run that goes on from it begins after that one.
+/// Counts the turns of callbacks and module in the hooks of one place, in order. A checkpoint that one of them writes remembers
+/// the count, and a run that goes on from it begins after that one.
 class HookCounter {
  public:
   /// `done`: LoopPosition::hooks_done, which says at first how many an earlier run has done.
@@ -142,7 +93,7 @@ class HookCounter {
   int index_ = 0;
 };
 
-/// Runs hooks in the one order that every rank keeps: callbacks as listed, the module, and last the callbacks that save state
+/// Runs hooks in the one order of every rank: callbacks as listed, the module, and last callbacks that save state
 /// (CallbackPhase::kCheckpoint), so that a checkpoint holds what the others have done.
 class HookRunner {
  public:
@@ -152,7 +103,7 @@ class HookRunner {
 
   Profiler* profiler() const { return profiler_; }
   /// An entry point begins.
-  void forget_names() { names_.clear(); }
+  void forget_names() { names_.clear(); }  // it may have other objects at the same places
 
   /// The time in which a hook runs that is not called through this object.
   HookScope enter(Hook hook) { return {tracker_, hook}; }
@@ -166,18 +117,19 @@ class HookRunner {
       const ProfiledAction action(profiler_, name_of(*parts_.module, hook));
       std::invoke(module_hook, *parts_.module, args...);
     }
-    each(saves_state, hook, callback_hook, args...);
+    each(&Callback::saves_state, hook, callback_hook, args...);
   }
   /// The same, but for those that an earlier run has done.
   template <class CallbackHook, class ModuleHook, class... Args>
   void run_counted(HookCounter& counter, Hook hook, CallbackHook callback_hook, ModuleHook module_hook, Args&&... args) {
     callbacks_counted(counter, others, hook, callback_hook, args...);
     module_counted(counter, hook, module_hook, args...);
-    callbacks_counted(counter, saves_state, hook, callback_hook, args...);
+    callbacks_counted(counter, &Callback::saves_state, hook, callback_hook, args...);
   }
   template <class Filter, class CallbackHook, class... Args>
   void callbacks_counted(HookCounter& counter, Filter filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
-    callbacks_if([&](const Callback& callback) { return filter(callback) && counter.next(); }, hook, callback_hook, args...);
+    callbacks_if([&](const Callback& callback) { return std::invoke(filter, callback) && counter.next(); }, hook, callback_hook,
+                 args...);
   }
   template <class ModuleHook, class... Args>
   void module_counted(HookCounter& counter, Hook hook, ModuleHook module_hook, Args&&... args) {
@@ -201,28 +153,34 @@ class HookRunner {
     return std::invoke(module_hook, *parts_.module, std::forward<Args>(args)...);
   }
 
-  static bool others(const Callback& callback) { return !saves_state(callback); }
-  static bool saves_state(const Callback& callback) { return callback.saves_state(); }
+  static bool others(const Callback& callback) { return !callback.saves_state(); }
 
  private:
   template <class Filter, class CallbackHook, class... Args>
   void each(const Filter& filter, Hook hook, CallbackHook callback_hook, Args&&... args) {
     for (const auto& callback : parts_.callbacks) {
-      if (!filter(*callback)) continue;
+      if (!std::invoke(filter, *callback)) continue;
       const ProfiledAction action(profiler_, name_of(*callback, hook));
       std::invoke(callback_hook, *callback, *trainer_, *parts_.module, args...);
     }
   }
+  /// For a profiler, in Lightning's words, each made once: "[Callback]ModelCheckpoint.on_train_batch_end",
+  /// "[LightningModule]Digits.training_step".
   template <class Owner>
   std::string_view name_of(const Owner& owner, Hook hook) {
-    return profiler_ == nullptr ? std::string_view() : names_.of(owner, hook);
+    if (profiler_ == nullptr) return {};
+    const auto [place, is_new] = names_.try_emplace({&owner, hook});
+    if (is_new) place->second = format("{}.{}", owner_name(owner), hook_name(hook));
+    return place->second;
   }
+  static std::string owner_name(const Callback& callback) { return "[Callback]" + callback.class_name(); }
+  static std::string owner_name(const Module& module) { return "[LightningModule]" + class_name_of(typeid(module)); }
 
   Trainer* trainer_;
   const RunParts& parts_;
   HookTracker& tracker_;
   Profiler* profiler_;
-  ActionNames names_;
+  std::map<std::pair<const void*, Hook>, std::string> names_;
 };
 
 }  // namespace levin

@@ -10,11 +10,6 @@ std::vector<RowCounts> rows_written(const LoggerList& loggers) {
   return rows;
 }
 
-MetricRow MetricRows::row(MetricMap values, std::int64_t step, bool epoch_end) const {
-  return {
-      .stage = progress_.stage, .epoch = progress_.epoch, .step = step, .epoch_end = epoch_end, .values = std::move(values)};
-}
-
 void MetricRows::write(const BoundaryOutcome& outcome, std::int64_t step, bool epoch_end) {
   if (outcome.logger_row.empty()) return;
   const MetricRow reduced = row(outcome.logger_row, step, epoch_end);
@@ -37,7 +32,7 @@ void MetricRows::write(const BoundaryOutcome& outcome, std::int64_t step, bool e
 void MetricRows::write_local_step(const MetricStore& metrics, std::int64_t step, std::optional<std::int64_t> evaluation_batch) {
   const bool to_main = evaluation_batch && is_global_zero_;
   const auto wants_rank = [](const auto& logger) { return logger->wants_rank_metrics(); };
-  const bool anybody = to_main ? !loggers_.empty() : std::any_of(loggers_.begin(), loggers_.end(), wants_rank);
+  const bool anybody = to_main ? !loggers_.empty() : std::ranges::any_of(loggers_, wants_rank);
   if (!anybody) return;
   MetricMap values = metrics.local_step_row();
   if (values.empty()) return;
@@ -50,9 +45,9 @@ void MetricRows::write_local_step(const MetricStore& metrics, std::int64_t step,
   }
 }
 
-void MetricRows::save() {
-  const auto scope = hooks_.enter(Hook::kLogMetrics);
-  for (const auto& logger : loggers_) logger->save();
+void save_rows(const LoggerList& loggers, HookRunner& hooks) {
+  const auto scope = hooks.enter(Hook::kLogMetrics);
+  for (const auto& logger : loggers) logger->save();
 }
 
 }  // namespace levin

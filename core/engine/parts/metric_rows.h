@@ -2,13 +2,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "levin/core/engine/parts/hook_runner.h"
-#include "levin/core/engine/parts/progress.h"
 #include "levin/core/logger.h"
-#include "levin/core/protocol/metric_store.h"
 
 namespace levin {
 
@@ -17,8 +14,10 @@ using LoggerList = std::vector<std::shared_ptr<Logger>>;
 /// What each logger has been given.
 std::vector<RowCounts> rows_written(const LoggerList& loggers);
 
-/// Hands what a boundary gave to the loggers: rows on rank 0, and each rank's own values where a logger
-/// wants them; and to the callbacks.
+/// Has loggers bring their rows to the disk.
+void save_rows(const LoggerList& loggers, HookRunner& hooks);
+
+/// Hands what a boundary gave to callbacks and to loggers: rows on rank 0, each rank's own values where a logger wants them.
 class MetricRows {
  public:
   MetricRows(const LoggerList& loggers, bool is_global_zero, const Progress& progress, HookRunner& hooks)
@@ -26,14 +25,15 @@ class MetricRows {
 
   /// The outcome of a training-step or epoch boundary.
   void write(const BoundaryOutcome& outcome, std::int64_t step, bool epoch_end);
-  /// This rank's step values as they are now; no boundary is involved. `evaluation_batch`: they are those of an evaluation
-  /// batch of this number, which rank 0's loggers get as a row too.
+  /// This rank's step values as they are now, without a boundary. `evaluation_batch`: they are of that evaluation batch, and a
+  /// row of rank 0's loggers too.
   void write_local_step(const MetricStore& metrics, std::int64_t step,
                         std::optional<std::int64_t> evaluation_batch = std::nullopt);
-  void save();
 
  private:
-  MetricRow row(MetricMap values, std::int64_t step, bool epoch_end) const;
+  MetricRow row(MetricMap values, std::int64_t step, bool epoch_end) const {
+    return {progress_.stage, progress_.epoch, step, epoch_end, std::move(values)};
+  }
 
   const LoggerList& loggers_;
   bool is_global_zero_;

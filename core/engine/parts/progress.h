@@ -56,13 +56,13 @@ struct Progress {
   Boundary boundary(BoundaryKind kind) const { return {kind, stage, epoch, global_step}; }
 };
 
-/// The time in which a run is in a stage, such as the validation inside fit(). The enclosing stage's progress through its
-/// batches comes back at the end; but an error leaves all as it is, so that whoever reports it sees where it happened.
+/// The time in which a run is in a stage, such as the validation inside fit(). The enclosing stage's progress comes back at the
+/// end; but an error leaves all as it is, so that its report says where it happened.
 class StageScope {
  public:
-  StageScope(Progress& progress, Stage stage, std::vector<LoaderProgress> loaders = {})
+  StageScope(Progress& progress, Stage stage)
       : progress_(progress), outer_stage_(std::exchange(progress.stage, stage)), outer_(progress.batch) {
-    progress_.batch.loaders = std::move(loaders);
+    progress_.batch.loaders.clear();
   }
   ~StageScope() {
     if (std::uncaught_exceptions() > exceptions_) return;

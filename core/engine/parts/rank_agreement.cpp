@@ -30,10 +30,9 @@ void require_same(const RunSetup& setup, Stage stage, const std::string& what, c
                               .first_difference(mine, {"comparing " + what + " for " + std::string(stage_name(stage)),
                                                        "every entry point begins with it"});
   if (!difference) return;
-  throw ConfigError(
-      format("Ranks were started with different {}. Rank 0 has `{}`, rank {} has `{}`. Start every rank with the same "
-             "configuration.",
-             what, difference->first, difference->rank, difference->other));
+  throw ConfigError(format(
+      "Ranks were started with different {}. Rank 0 has `{}`, rank {} has `{}`. Start every rank with the same configuration.",
+      what, difference->first, difference->rank, difference->other));
 }
 
 /// "ranks 4-7 (host-b)". `place`: "host-b", or "1 host-b".
@@ -98,6 +97,55 @@ std::string describe_optimizers(const RunParts& parts) {
   return text.str();
 }
 
+/// What ranks compare of a loader: nothing where they do not share its samples.
+struct SharedData {
+  std::int64_t samples = -1;  ///< over all ranks; -1: not shared
+  std::string fingerprint;    ///< of what they are; "-": not known
+};
+
+std::string describe(const LoaderList& loaders) {
+  std::string text;
+  for (const LoaderPtr& loader : loaders) {
+    const auto share = loader->sample_share();
+    const bool is_shared = share && share->ranks > 1;
+    const auto fingerprint = is_shared ? loader->data_fingerprint() : std::nullopt;
+    text += format("{} {} ", is_shared ? share->all : -1, fingerprint ? std::to_string(*fingerprint) : "-");
+  }
+  return text;
+}
+
+void compare(const std::string& data, const std::vector<SharedData>& by_rank, const std::vector<std::string>& places) {
+  std::map<std::pair<std::string, std::int64_t>, std::vector<int>> of_other_size;
+  std::map<std::string, std::vector<int>> of_other_values;
+  const auto& [samples, fingerprint] = by_rank.front();
+  for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
+    const SharedData& own = by_rank[rank];
+    const bool knows_samples = samples >= 0 && own.samples >= 0;
+    const bool knows_values = fingerprint != "-" && own.fingerprint != "-";
+    const int number = static_cast<int>(rank);
+    if (knows_samples && own.samples != samples) of_other_size[{places[rank], own.samples}].push_back(number);
+    if (knows_values && own.fingerprint != fingerprint) of_other_values[places[rank]].push_back(number);
+  }
+  const std::string first = ranks_of_host({0}, places.front());
+  if (!of_other_size.empty()) {
+    const auto text_of = [](const auto& group) {
+      return format("{} on {}", group.first.second, ranks_of_host(group.second, group.first.first));
+    };
+    throw MisuseError(format(
+        "Ranks share the {}, but it has {} samples on {} and {}. Give all the same data, or divide it in your own loader.",
+        data, samples, first, join(of_other_size, ", ", text_of)));
+  }
+  if (of_other_values.empty()) return;
+  const auto text_of = [](const auto& group) { return ranks_of_host(group.second, group.first); };
+  const std::string text = format(
+      "Ranks share the {}, but it holds something else on {} than on {}: other values, shapes or types in as many samples. "
+      "Give all ranks the same data (the same files, random numbers of one seed), or divide it in a loader of your own.",
+      data, join(of_other_values, ", ", text_of), first);
+  const auto is_elsewhere = [&](const auto& group) { return group.first != places.front(); };
+  if (std::ranges::any_of(of_other_values, is_elsewhere)) throw MisuseError(text);
+  rank_warn_once(text);
+}
+
 }  // namespace
 
 void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOptions& run, Stage stage) {
@@ -106,7 +154,6 @@ void check_same_setup(const RunSetup& setup, const RunParts& parts, const RunOpt
 
 std::int64_t agreed_seed(const RunSetup& setup) {
   const auto own = static_cast<std::int64_t>(global_seed().value_or(0));
-  if (setup.world_size() == 1) return own;
   return RankExchange(setup.strategy->control_group())
       .broadcast_value(own, {"telling the seed of data", "every entry point begins with it"});
 }
@@ -134,6 +181,22 @@ void check_same_checkpoint(const RunSetup& setup, const std::filesystem::path& f
              file, join(groups, "; ", text_of)));
 }
 
+void check_same_accumulation(const std::vector<Votes>& by_rank) {
+  const auto is_first = [&](const Votes& votes) {
+    return votes.accumulate_grad_batches == by_rank.front().accumulate_grad_batches;
+  };
+  if (std::ranges::all_of(by_rank, is_first)) return;
+  std::map<std::int32_t, std::vector<int>> ranks;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    ranks[by_rank[rank].accumulate_grad_batches].push_back(static_cast<int>(rank));
+  }
+  const auto text_of = [](const auto& group) { return format("{} on {}", group.first, detail::rank_list(group.second)); };
+  throw DesyncError(format(
+      "Ranks accumulate the gradients of different numbers of batches for a step: {}. Call set_accumulate_grad_batches() with "
+      "the same number on all ranks, in a hook that all of them run at the same batch, such as on_train_epoch_start.",
+      join(ranks, "; ", text_of)));
+}
+
 void check_same_optimizers(const RunSetup& setup, const RunParts& parts) {
   if (setup.world_size() > 1) require_same(setup, Stage::kTrain, "optimizers", describe_optimizers(parts));
 }
@@ -145,69 +208,9 @@ void check_same_changes_of_optimizers(const RunSetup& setup, const RunParts& par
                                                 {"comparing changed optimizers", "all have agreed on changed parameters"});
   if (!difference) return;
   throw DesyncError(
-      "The optimizers' parameters have changed differently on ranks; all must add the same groups, in the same hook of the "
-      "same batch. " +
+      "The optimizers' parameters have changed differently on ranks; all must add the same groups, in one hook of one batch. " +
       difference->str() + ".");
 }
-
-namespace {
-
-/// What ranks compare of a loader: nothing where they do not share its samples.
-struct SharedData {
-  std::int64_t samples = -1;  ///< over all ranks; -1: not shared
-  std::string fingerprint;    ///< of what they are; "-": not known
-
-  bool differs_in_samples(const SharedData& other) const {
-    return samples != other.samples && samples >= 0 && other.samples >= 0;
-  }
-  bool differs_in_values(const SharedData& other) const {
-    return fingerprint != other.fingerprint && fingerprint != "-" && other.fingerprint != "-";
-  }
-};
-
-std::string describe(const LoaderList& loaders) {
-  std::string text;
-  for (const LoaderPtr& loader : loaders) {
-    const auto share = loader->sample_share();
-    const bool is_shared = share && share->ranks > 1;
-    const auto fingerprint = is_shared ? loader->data_fingerprint() : std::nullopt;
-    text += format("{} {} ", is_shared ? share->all : -1, fingerprint ? std::to_string(*fingerprint) : "-");
-  }
-  return text;
-}
-
-void compare(const std::string& data, const std::vector<SharedData>& by_rank, const std::vector<std::string>& places) {
-  std::map<std::pair<std::string, std::int64_t>, std::vector<int>> of_other_size;
-  std::map<std::string, std::vector<int>> of_other_values;
-  for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
-    const SharedData& own = by_rank[rank];
-    const int number = static_cast<int>(rank);
-    if (own.differs_in_samples(by_rank.front())) of_other_size[{places[rank], own.samples}].push_back(number);
-    if (own.differs_in_values(by_rank.front())) of_other_values[places[rank]].push_back(number);
-  }
-  const std::string first = ranks_of_host({0}, places.front());
-  if (!of_other_size.empty()) {
-    const auto text_of = [](const auto& group) {
-      return format("{} on {}", group.first.second, ranks_of_host(group.second, group.first.first));
-    };
-    throw MisuseError(
-        format("Ranks share the {}, but it has {} samples on {} and {}. Give all ranks the same data, or divide it in a loader "
-               "of your own.",
-               data, by_rank.front().samples, first, join(of_other_size, ", ", text_of)));
-  }
-  if (of_other_values.empty()) return;
-  const auto text_of = [](const auto& group) { return ranks_of_host(group.second, group.first); };
-  const std::string text = format(
-      "Ranks share the {}, but it holds something else on {} than on {}: other values, shapes or types in as many samples. "
-      "Give "
-      "all ranks the same data (the same files, random numbers of one seed), or divide it in a loader of your own.",
-      data, join(of_other_values, ", ", text_of), first);
-  const auto is_elsewhere = [&](const auto& group) { return group.first != places.front(); };
-  if (std::any_of(of_other_values.begin(), of_other_values.end(), is_elsewhere)) throw MisuseError(text);
-  rank_warn_once(text);
-}
-
-}  // namespace
 
 std::int64_t batch_fingerprint(const Batch& batch) {
   Fnv1aHash hash;
@@ -239,7 +242,7 @@ std::int64_t first_batch_mark(const Batch& batch, const std::optional<std::vecto
 void check_different_batches(const std::vector<std::int64_t>& first_batches, std::int64_t epoch) {
   const std::int64_t first = first_batches.front();
   const auto is_first = [first](std::int64_t mark) { return mark == first; };
-  if (first == 0 || first_batches.size() == 1 || !std::all_of(first_batches.begin(), first_batches.end(), is_first)) return;
+  if (first == 0 || first_batches.size() == 1 || !std::ranges::all_of(first_batches, is_first)) return;
   const std::size_t ranks = first_batches.size();
   const std::string cure = format(
       "Divide the samples over ranks: with trainer.use_distributed_sampler: true a DataLoader does so by itself; a loader or a "
@@ -247,15 +250,15 @@ void check_different_batches(const std::vector<std::int64_t>& first_batches, std
       "trainer.allow_same_batches: true.",
       ranks);
   if (first % 2 == 0) {
-    throw MisuseError(format(
-        "All {} ranks begin epoch {} with the same training batch: they would train on the same samples, {} times as slowly "
-        "as one rank alone. {}",
-        ranks, epoch, ranks, cure));
+    throw MisuseError(
+        format("All {} ranks begin epoch {} with the same training batch: they would train on the same samples, {} times as "
+               "slowly as one rank alone. {}",
+               ranks, epoch, ranks, cure));
   }
-  rank_warn_once(format(
-      "All {} ranks begin epoch {} with equal training batches. Unless their values are made up, the ranks train on the same "
-      "samples, {} times as slowly as one rank alone. {}",
-      ranks, epoch, ranks, cure));
+  rank_warn_once(
+      format("All {} ranks begin epoch {} with equal training batches. Unless their values are made up, the ranks train on the "
+             "same samples, {} times as slowly as one rank alone. {}",
+             ranks, epoch, ranks, cure));
 }
 
 void check_same_data(ControlGroup& group, int node_rank, const std::string& what, const LoaderList& loaders) {
@@ -275,10 +278,9 @@ void check_same_data(ControlGroup& group, int node_rank, const std::string& what
       if (loader < by_loader.size()) by_loader[loader].push_back(data);
     }
     if (loader == by_loader.size()) continue;
-    throw MisuseError(format(
-        "The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many; one without data has none of its "
-        "batches.",
-        what, by_loader.size(), loader, rank));
+    throw MisuseError(
+        format("The {} data has {} loaders on rank 0 and {} on rank {}. Give every rank as many, if need be without batches.",
+               what, by_loader.size(), loader, rank));
   }
   for (std::size_t loader = 0; loader < by_loader.size(); ++loader) {
     compare(what + " data" + (by_loader.size() > 1 ? format(", loader {}", loader) : ""), by_loader[loader], places);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <typeinfo>
 
 #include "levin/core/accelerator.h"
@@ -10,10 +11,9 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
-#include "levin/core/data_module.h"
-#include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/module.h"
+#include "levin/core/options/build_info.h"
 #include "levin/core/options/registry.h"
 #include "levin/core/random/rng_state.h"
 #include "levin/core/random/seed.h"
@@ -49,28 +49,19 @@ void apply_barebones(TrainerOptions& options) {
   options.logger = Loggers(false);
 }
 
-bool any_of_class(const std::vector<std::shared_ptr<Callback>>& callbacks, std::string_view name) {
-  return std::any_of(callbacks.begin(), callbacks.end(), [&](const auto& callback) { return callback->class_name() == name; });
-}
-
 bool same_class(const Callback& one, const Callback& other) { return typeid(one) == typeid(other); }
 
 [[noreturn]] void throw_shared_key(const std::string& key, const Callback& first, const Callback& second) {
   throw ConfigError(
-      format("trainer: callbacks: two callbacks keep their state under one name, {}{}: they would write the same "
-             "files, or take one another's state. Remove one, or give them other options (of ModelCheckpoint: "
-             "monitor, mode, or how often it saves); a class of your own overrides state_key().",
+      format("trainer: callbacks: two callbacks keep their state under one name, {}{}: they would write the same files, or "
+             "take one another's state. Remove one, or give them other options (of ModelCheckpoint: monitor, mode, or how "
+             "often it saves); a class of your own overrides state_key().",
              key,
              same_class(first, second)
                  ? ""
                  : format(" ({} and {})", full_class_name_of(typeid(first)), full_class_name_of(typeid(second)))));
 }
 
-std::shared_ptr<Callback> make_callback(const char* name, const Value& init_args = Value(Value::Map{})) {
-  return Registry<Callback>::instance().make(name, init_args);
-}
-
-/// The options after what fast_dev_run and barebones change, and with the defaults that depend on others.
 TrainerOptions apply_option_rules(TrainerOptions options) {
   options = checked("Trainer", std::move(options));
   if (options.barebones) apply_barebones(options);
@@ -87,15 +78,14 @@ TrainerOptions apply_option_rules(TrainerOptions options) {
 /// Launched: from here on this process is one rank of the run.
 std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
   std::shared_ptr<Strategy> strategy = options.strategy.get();
-  LaunchRequest request;
-  request.accelerator = options.accelerator;
-  request.devices = options.devices;
-  request.num_nodes = static_cast<int>(options.num_nodes);
-  request.max_restarts = static_cast<int>(options.max_restarts);
-  if (options.min_devices) request.min_devices = static_cast<int>(*options.min_devices);
-  request.connect_timeout_seconds = options.connect_timeout_seconds;
-  request.stall_report_seconds = options.stall_report_seconds;
-  request.timeout_seconds = options.timeout_seconds;
+  LaunchRequest request{.accelerator = options.accelerator,
+                        .devices = options.devices,
+                        .num_nodes = static_cast<int>(options.num_nodes),
+                        .max_restarts = static_cast<int>(options.max_restarts),
+                        .min_devices = options.min_devices,
+                        .connect_timeout_seconds = options.connect_timeout_seconds,
+                        .stall_report_seconds = options.stall_report_seconds,
+                        .timeout_seconds = options.timeout_seconds};
   if (std::shared_ptr<Strategy> resolved = strategy->resolve(request)) strategy = std::move(resolved);
   strategy->launch(request);
   use_device_generator(strategy->accelerator().generator(strategy->device()), global_seed());
@@ -104,43 +94,53 @@ std::shared_ptr<Strategy> make_strategy(const TrainerOptions& options) {
 
 std::vector<std::shared_ptr<Logger>> make_loggers(const TrainerOptions& options) {
   std::vector<std::shared_ptr<Logger>> loggers;
-  if (!options.logger.enabled()) return loggers;
-  if (options.logger.is_default()) {
-    if (options.quiet) return loggers;
-    return {Registry<Logger>::instance().make("CSVLogger", Value::Map{})};
-  }
+  const bool is_default = options.logger.is_default();
+  if (is_default && !options.quiet) return {Registry<Logger>::instance().make("CSVLogger", Value::Map{})};
+  if (is_default || !options.logger.enabled()) return loggers;
   for (const Component<Logger>& logger : options.logger.list()) loggers.push_back(logger.get());
   return loggers;
 }
 
-/// The user's, and the defaults that options ask for.
-std::vector<std::shared_ptr<Callback>> make_callbacks(const TrainerOptions& options) {
-  std::vector<std::shared_ptr<Callback>> callbacks;
+CallbackList make_callbacks(const TrainerOptions& options) {
+  CallbackList callbacks;
   for (const Component<Callback>& callback : options.callbacks) callbacks.push_back(callback.get());
-  if (options.max_time && !any_of_class(callbacks, "Timer")) {
-    callbacks.push_back(make_callback("Timer", Value::Map{{"duration", OptionType<Duration>::write(*options.max_time)}}));
-  }
-  const auto add = [&](const char* name, bool is_wanted) {
-    if (is_wanted && !any_of_class(callbacks, name)) callbacks.push_back(make_callback(name));
+  const auto add = [&](const char* name, bool is_wanted, const Value& init_args = Value(Value::Map{})) {
+    const auto is_it = [&](const auto& callback) { return callback->class_name() == name; };
+    if (!is_wanted || std::ranges::any_of(callbacks, is_it)) return;
+    callbacks.push_back(Registry<Callback>::instance().make(name, init_args));
   };
+  if (options.max_time) add("Timer", true, Value::Map{{"duration", OptionType<Duration>::write(*options.max_time)}});
   add("ProgressBar", options.enable_progress_bar.value_or(!options.quiet));
   add("ModelSummary", options.enable_model_summary.value_or(!options.quiet));
   add("PredictionWriter", options.enable_prediction_writer.value_or(false));
-  const bool saves =
-      std::any_of(callbacks.begin(), callbacks.end(), [](const auto& callback) { return callback->saves_state(); });
-  if (options.enable_checkpointing.value_or(!options.quiet) && !saves) callbacks.push_back(make_callback("ModelCheckpoint"));
+  const bool saves = std::ranges::any_of(callbacks, &Callback::saves_state);
+  add("ModelCheckpoint", options.enable_checkpointing.value_or(!options.quiet) && !saves);
   return callbacks;
 }
 
-/// The console's settings, loggers and callbacks, from the options.
+void announce_build(const Strategy& strategy) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    const int restarts = strategy.ranks().restarts();
+    rank_zero_info(build_info(), ", ranks: ", strategy.world_size(), " (", strategy.description(), ")",
+                   restarts == 0 ? "" : format(", attempt {}", restarts + 1));
+  });
+}
+
+void warn_of_few_cores(const Strategy& strategy) {
+  const int ranks = strategy.ranks().ranks_of_host();
+  const int cores = strategy.ranks().cores_of_host();
+  if (!strategy.device().is_cpu() || ranks <= cores) return;
+  rank_zero_warn(format("trainer.devices: {} ranks share {}, and wait for one another: {} would be as fast or faster.", ranks,
+                        counted(static_cast<std::size_t>(cores), "core"), cores));
+}
+
 void make_objects(RunSetup& setup) {
   const TrainerOptions& options = setup.options;
-  ConsoleOptions console;
-  console.level = options.quiet ? std::max(options.log_level, LogLevel::kWarning) : options.log_level;
-  console.rank = setup.strategy->rank();
-  console.world_size = setup.strategy->world_size();
-  console.log_file = options.log_file;
-  Console::instance().configure(console);
+  Console::instance().configure({.level = options.quiet ? std::max(options.log_level, LogLevel::kWarning) : options.log_level,
+                                 .rank = setup.strategy->rank(),
+                                 .world_size = setup.world_size(),
+                                 .log_file = options.log_file});
   announce_build(*setup.strategy);
   warn_of_few_cores(*setup.strategy);
   if (options.fast_dev_run) {
@@ -167,13 +167,12 @@ RunSetup::RunSetup(TrainerOptions given)
   }
 }
 
-std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks) {
+CallbackList in_hook_order(CallbackList callbacks) {
   std::stable_partition(callbacks.begin(), callbacks.end(), [](const auto& callback) { return !callback->saves_state(); });
   return callbacks;
 }
 
-std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
-                                                       const std::vector<std::shared_ptr<Callback>>& of_module) {
+CallbackList merge_callbacks(CallbackList own, const CallbackList& of_module) {
   for (const auto& callback : of_module) {
     if (!callback) throw MisuseError("configure_callbacks returned an empty callback.");
     const Callback& added = *callback;
@@ -183,7 +182,7 @@ std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_p
   return own;
 }
 
-void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+void check_state_keys(const CallbackList& callbacks) {
   std::map<std::string, const Callback*> known;
   for (const auto& callback : callbacks) {
     const auto [same, is_new] = known.emplace(callback->state_key(), callback.get());
@@ -192,7 +191,7 @@ void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks) {
   }
 }
 
-Value states_of(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+Value states_of(const CallbackList& callbacks) {
   Value states(Value::Map{});
   std::map<std::string, const Callback*> known;
   for (const auto& callback : callbacks) {

@@ -11,19 +11,19 @@
 
 namespace levin {
 
-/// The objects of the user's that take part in a run. The entry point sets them; they stay, but for the data module, until the
-/// next one.
+using CallbackList = std::vector<std::shared_ptr<Callback>>;
+
+/// The user's objects that take part in a run. The entry point sets them; all but the data module stay until the next one.
 struct RunParts {
   Module* module = nullptr;
   std::vector<const Module*> modules_below;  ///< those below `module` that are tied to this run
   DataModule* data = nullptr;
-  std::vector<std::shared_ptr<Callback>> callbacks;  ///< in the order in which hooks run
+  CallbackList callbacks;  ///< in the order in which hooks run
   std::vector<std::shared_ptr<torch::optim::Optimizer>> optimizers;
   std::vector<SchedulerConfig> schedulers;
 };
 
-/// What module and data were made with: maps under `model` and `data`, their sections in YAML, so that both may have an option
-/// of one name. One that says nothing has an empty map.
+/// What module and data were made with: maps under `model` and `data`, as both may have an option of one name; empty for none.
 Value hyperparams_of(const RunParts& parts);
 
 /// What a Trainer was made of, for as long as it lives.
@@ -35,8 +35,8 @@ struct RunSetup {
   TrainerOptions options;  ///< after the rules between flags were applied (fast_dev_run, barebones, …)
   std::shared_ptr<Strategy> strategy;
   std::vector<std::shared_ptr<Logger>> loggers;
-  std::shared_ptr<Profiler> profiler;                ///< null for none
-  std::vector<std::shared_ptr<Callback>> callbacks;  ///< the options' own, without those of a module
+  std::shared_ptr<Profiler> profiler;  ///< null for none
+  CallbackList callbacks;              ///< the options' own, without those of a module
   /// By which loaders order their samples: rank 0's seed_everything(), or that of the fit which a checkpoint goes on with.
   std::int64_t data_seed = 0;
 
@@ -53,14 +53,13 @@ struct CurrentDevice {
 void set_current_device(CurrentDevice device);
 
 /// As given, but those that save checkpoints come last.
-std::vector<std::shared_ptr<Callback>> in_hook_order(std::vector<std::shared_ptr<Callback>> callbacks);
+CallbackList in_hook_order(CallbackList callbacks);
 /// `own` with the module's callbacks added; one of the module's replaces those of the same class.
-std::vector<std::shared_ptr<Callback>> merge_callbacks(std::vector<std::shared_ptr<Callback>> own,
-                                                       const std::vector<std::shared_ptr<Callback>>& of_module);
+CallbackList merge_callbacks(CallbackList own, const CallbackList& of_module);
 
 /// Throws ConfigError when two callbacks would save their state under one key, so that one would take the other's.
-void check_state_keys(const std::vector<std::shared_ptr<Callback>>& callbacks);
+void check_state_keys(const CallbackList& callbacks);
 /// What callbacks keep in a checkpoint, by state_key(). Throws likewise: a callback may have nothing to keep before it runs.
-Value states_of(const std::vector<std::shared_ptr<Callback>>& callbacks);
+Value states_of(const CallbackList& callbacks);
 
 }  // namespace levin

@@ -17,17 +17,9 @@ at::Tensor widened(const at::Tensor& value, bool copy = false) {
 }
 
 at::Tensor combined(const at::Tensor& total, const at::Tensor& value, Reduce reduce, double weight) {
-  switch (reduce) {
-    case Reduce::kMean:
-      return at::add(total, value, weight);
-    case Reduce::kSum:
-      return at::add(total, value);
-    case Reduce::kMin:
-      return at::minimum(total, value);
-    case Reduce::kMax:
-      break;
-  }
-  return at::maximum(total, value);
+  if (reduce == Reduce::kMin) return at::minimum(total, value);
+  if (reduce == Reduce::kMax) return at::maximum(total, value);
+  return at::add(total, value, reduce == Reduce::kMean ? weight : 1);
 }
 
 }  // namespace
@@ -47,11 +39,6 @@ double scalar_value(const at::Tensor& value) {
       return value.item().toDouble();
   }
 }
-
-DeferredScalar::DeferredScalar(const at::Tensor& value) : value_(value.detach().reshape({})) {}
-
-// The user's tensor may be changed in place before it is read.
-void DeferredScalar::keep() { value_ = value_.clone(); }
 
 double DeferredScalar::read() {
   if (!number_) number_ = value_.item().toDouble();

@@ -40,11 +40,6 @@ void StopRequest::take_back() {
   reason_.clear();
 }
 
-std::string StopRequest::reason() const {
-  const std::lock_guard lock(mutex_);
-  return reason_;
-}
-
 Votes StopRequest::votes(bool has_next_batch) const {
   const int signal = heeds_signals_ ? SignalScope::received() : 0;
   return {.stop = asked(), .end_epoch = skips_epoch_, .has_next = has_next_batch, .signal = signal};
@@ -54,7 +49,7 @@ Votes StopRequest::adopt(const std::vector<Votes>& by_rank) {
   const Votes merged = merge(by_rank);
   agreed_ = merged.stop;
   if (merged.stop) {
-    const auto first = std::find_if(by_rank.begin(), by_rank.end(), [](const Votes& votes) { return votes.stop; });
+    const auto first = std::ranges::find_if(by_rank, &Votes::stop);
     first_rank_ = static_cast<int>(first - by_rank.begin());
   }
   if (merged.signal != 0) signal_ = merged.signal;

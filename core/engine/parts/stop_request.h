@@ -13,12 +13,10 @@
 namespace levin {
 
 /// Who wants training, or the epoch under way, to end: this rank's wishes, and what the ranks agreed on. A wish becomes an
-/// agreement when votes travel: at a boundary, or with the gradients of a step. Threading: wishes from any
-/// thread; the rest is for the one that runs hooks.
+/// agreement when votes travel. Threading: wishes from any thread, the rest from the one that runs hooks.
 class StopRequest {
  public:
-  /// An entry point begins, which may heed signals that the process receives. What was asked for in the one before is
-  /// forgotten; what was asked for since then is not.
+  /// An entry point begins, which may heed signals. What was asked for in the one before is forgotten, what was since then not.
   void begin(bool heeds_signals);
   /// It ends.
   void end();
@@ -27,7 +25,10 @@ class StopRequest {
   void ask(const std::string& reason = {});
   void take_back();
   bool asked() const { return asked_.load(std::memory_order_relaxed); }
-  std::string reason() const;
+  std::string reason() const {
+    const std::lock_guard lock(mutex_);
+    return reason_;
+  }
 
   /// This rank wants the epoch under way to end, or does not any more.
   void skip_epoch(bool wish) { skips_epoch_ = wish; }
@@ -62,9 +63,8 @@ class StopRequest {
   int first_rank_ = 0;  ///< the lowest rank that asked
 };
 
-/// While it lives, SIGINT, SIGTERM and SIGUSR1 are remembered instead of ending the process; a second SIGINT ends it at once.
-/// A signal that the user ignores or handles on his own stays his. Scopes overlap, also those of several threads, and share
-/// what they remember.
+/// While it lives, SIGINT, SIGTERM and SIGUSR1 are remembered instead of ending the process; a second SIGINT ends it at once. A
+/// signal that the user ignores or handles stays his. Scopes overlap, in any threads, and share what they remember.
 class SignalScope {
  public:
   SignalScope();
@@ -75,8 +75,8 @@ class SignalScope {
   static int received();
 };
 
-/// Signals that one function handles as long as somebody asks for it. One that the program ignores (nohup) or handles itself
-/// stays the program's; so does one for which it sets a handler of its own meanwhile. Threading: any.
+/// Signals that one function handles as long as somebody asks for it. One that the program ignores (nohup) or handles, also
+/// from meanwhile on, stays the program's. Threading: any.
 class SignalHandlers {
  public:
   SignalHandlers(const std::vector<int>& signals, void (*handler)(int), int flags) : handler_(handler), flags_(flags) {

@@ -15,12 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
-/// The checkpoints in a folder, newest first.
 std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   std::error_code ignored;
@@ -31,11 +25,10 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> files;
-  for (const auto& [written, file] : found) files.push_back(file);
+  for (auto& [written, file] : found) files.push_back(std::move(file));
   return files;
 }
 
-/// What a ModelCheckpoint says in a checkpoint.
 struct Decision {
   std::string monitor;  ///< empty: none
   fs::path best;
@@ -46,12 +39,17 @@ std::string text_at(const Value& state, std::string_view key) {
   return text != nullptr && text->is_string() ? text->as_string() : "";
 }
 
+/// What a checkpoint's callbacks have kept, by key.
+const Value::Map& states_in(const Value& manifest) {
+  static const Value::Map none;
+  const Value* callbacks = manifest.find("callbacks");
+  return callbacks != nullptr && callbacks->is_map() ? callbacks->as_map() : none;
+}
+
 /// Those of all ModelCheckpoints of the run, in the order of its callbacks; with a monitor first.
 std::vector<Decision> decisions_in(const Value& manifest) {
   std::vector<Decision> decisions;
-  const Value* callbacks = manifest.find("callbacks");
-  if (callbacks == nullptr || !callbacks->is_map()) return decisions;
-  for (const auto& [key, state] : callbacks->as_map()) {
+  for (const auto& [key, state] : states_in(manifest)) {
     if (const std::string best = text_at(state, "best_model_path"); !best.empty()) {
       decisions.push_back({text_at(state, "monitor"), best});
     }
@@ -73,8 +71,8 @@ std::optional<std::string> best_named_in(const fs::path& file) {
   }
   if (!others.empty()) {
     rank_zero_warn(
-        format("ckpt_path: best is the best by {}, which the run's first ModelCheckpoint monitors; the run also "
-               "monitors {}, for whose best give the file.",
+        format("ckpt_path: best is the best by {}, which the run's first ModelCheckpoint monitors; the run also monitors {}, "
+               "for whose best give the file.",
                decisions.front().monitor, join(others)));
   }
   return best.string();
@@ -82,9 +80,7 @@ std::optional<std::string> best_named_in(const fs::path& file) {
 
 /// "val_loss 0.123" of the ModelCheckpoint that wrote this checkpoint; "" without a monitor.
 std::string score_of(const Checkpoint& checkpoint) {
-  const Value* callbacks = checkpoint.manifest.find("callbacks");
-  if (callbacks == nullptr || !callbacks->is_map()) return "";
-  for (const auto& [key, state] : callbacks->as_map()) {
+  for (const auto& [key, state] : states_in(checkpoint.manifest)) {
     const Value* scores = state.find("best_k_models");
     const Value* score = scores == nullptr ? nullptr : scores->find(text_at(state, "saved_as"));
     if (score != nullptr && score->is_number()) return format("{} {:.4g}", text_at(state, "monitor"), score->as_double());
@@ -120,14 +116,15 @@ CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path) {
   if (ckpt_path.empty()) throw ConfigError("ckpt_path: it is empty; give a file, the folder of a run, best or last.");
   if (ckpt_path == "best" || ckpt_path == "last") return {{}, ckpt_path};
   if (TensorFile::is_model_folder(ckpt_path)) return {ckpt_path, ""};
-  if (is_folder(ckpt_path)) return {ckpt_path, "last"};
+  std::error_code ignored;
+  if (fs::is_directory(ckpt_path, ignored)) return {ckpt_path, "last"};
   if (is_there(ckpt_path)) return {ckpt_path, ""};
   const std::size_t colon = ckpt_path.rfind(':');
   const std::string which = colon == std::string::npos ? "" : ckpt_path.substr(colon + 1);
   if (which != "best" && which != "last")
     throw ConfigError(format("ckpt_path: there is no file '{}'{}.", ckpt_path, working_folder_of(ckpt_path)));
   const std::string folder = ckpt_path.substr(0, colon);
-  if (!is_folder(folder))
+  if (!fs::is_directory(folder, ignored))
     throw ConfigError(format("ckpt_path: there is no folder '{}' of a run{}.", folder, working_folder_of(folder)));
   return {folder, which};
 }
@@ -139,8 +136,8 @@ fs::path find_checkpoint(const std::vector<fs::path>& folders, const std::string
     if (found) return *found;
   }
   throw ConfigError(
-      format("ckpt_path: '{}' needs a run with checkpoints, and there is none in {}. Give the file, or the folder "
-             "of a run (--ckpt_path=logs/version_3:{}).",
+      format("ckpt_path: '{}' needs a run with checkpoints, and there is none in {}. Give the file, or the folder of a run "
+             "(--ckpt_path=logs/version_3:{}).",
              which,
              folders.empty() ? "any folder"
                              : join(folders, ", ", [](const fs::path& folder) { return fs::absolute(folder).string(); }),

@@ -16,17 +16,16 @@ struct CheckpointChoice {
   std::string which;            ///< "best" or "last" of the run; empty: the file
 };
 
-/// Takes a ckpt_path apart: "best", "last", a file, "FOLDER:best", "FOLDER:last", or the folder of a run, which means its last.
+/// Takes a ckpt_path apart: "best", "last", a file, "FOLDER:best", "FOLDER:last", or a run's folder, which means its last.
 /// Throws ConfigError when there is no such file or folder.
 CheckpointChoice read_checkpoint_choice(const std::string& ckpt_path);
 
-/// The checkpoint that was saved last, or the best one that the newest checkpoints name, in the first of these folders that has
-/// such. Of several ModelCheckpoints the first one with a monitor says what is best; that there were others is told. Damaged
-/// files are passed over, with a warning. Throws ConfigError that names the folders when there is none.
+/// The newest checkpoint, or the best that the newest ones name, in the first of these folders that has such. Of several
+/// ModelCheckpoints the first with a monitor says what is best; others are told of. Damaged files are passed over, with a
+/// warning. Throws ConfigError that names the folders when there is none.
 std::filesystem::path find_checkpoint(const std::vector<std::filesystem::path>& folders, const std::string& which);
 
-/// What `look` gives for the first of these files for which it gives something. Damaged files are passed over, with a warning
-/// that `sought` was looked for.
+/// What `look` gives for the first of these files for which it does. Damaged files are passed over: a warning names `sought`.
 std::optional<std::string> first_in_whole(const std::vector<std::filesystem::path>& files, const std::string& sought,
                                           const std::function<std::optional<std::string>(const std::filesystem::path&)>& look);
 /// The name of a checkpoint. Throws IoError where it is damaged.

@@ -10,7 +10,6 @@
 #include "levin/core/engine/resume/fit_continuation.h"
 #include "levin/core/engine/resume/parameter_state.h"
 #include "levin/core/engine/resume/rank_state.h"
-#include "levin/core/options/value_json.h"
 #include "levin/core/protocol/control_group.h"
 #include "levin/core/version.h"
 
@@ -59,7 +58,7 @@ Value loops_state(const TrainerState& run) {
 
 Value logger_rows(const TrainerState& run) {
   const LoopPosition& position = run.resume.position;
-  Value rows(Value::List{});
+  Value::List rows;
   for (const RowCounts& count : position.begins_anew() ? position.start.rows : rows_written(run.setup.loggers))
     rows.push_back(count.rows);
   return rows;
@@ -122,20 +121,18 @@ Checkpoint collect(TrainerState& run, bool weights_only) {
 Checkpoint assemble(TrainerState& run, bool weights_only) {
   Checkpoint checkpoint = collect(run, weights_only);
   if (weights_only) return checkpoint;
+  const std::vector<RankState>& at_end = run.resume.rank_states_at_end;
   if (run.resume.replaying) {
     keep_resume_point(*run.resume.resumed_from, checkpoint);
-  } else if (!run.entry.failing) {
-    save_rank_states(gather_rank_states(run), checkpoint);
-  } else if (const auto& at_end = run.resume.rank_states_at_end; !at_end.empty()) {
-    save_rank_states(at_end, checkpoint);
+  } else if (run.entry.failing) {
+    save_rank_states(at_end.empty() ? std::vector{own_rank_state(run)} : at_end, checkpoint);
   } else {
-    save_rank_states({own_rank_state(run)}, checkpoint);
+    save_rank_states(gather_rank_states(run), checkpoint);
   }
   return checkpoint;
 }
 
-/// Where gradients of earlier batches are part of the state, from backward on nobody can tell them from those of a batch that a
-/// resumed run does again.
+/// From backward on, gradients of earlier batches cannot be told from those of a batch that a resumed run does again.
 bool gradients_are_between(const TrainerState& run) {
   const GradientWindow& window = run.accumulation.window;
   const bool keeps_gradients = window.open || !run.module().automatic_optimization();
@@ -156,7 +153,7 @@ void check_moment(const TrainerState& run, bool weights_only) {
   }
   if (!gradients_are_between(run)) return;
   throw MisuseError(
-      "save_checkpoint: between backward and on_train_batch_end of a batch that may add to the gradients of earlier ones "
+      "save_checkpoint: between backward and on_train_batch_end of a batch that may add to earlier gradients "
       "(accumulate_grad_batches, manual optimization), a run could not resume exactly. Save in on_train_batch_end, or with "
       "weights_only.");
 }
@@ -220,8 +217,7 @@ Value state_of_torch(Value own, const Value& saved) {
   return saved.is_null() ? own : saved;
 }
 
-/// The folders of checkpoints in which "best" and "last" are looked for, newest first: of the run that this Trainer has
-/// trained, or else of all runs of the experiment.
+/// Where "best" and "last" are looked for, newest first: folders of the run of this Trainer, or else of the experiment's.
 std::vector<std::filesystem::path> folders_of_experiment(const TrainerState& run) {
   std::vector<std::filesystem::path> folders;
   for (const auto& callback : run.parts.callbacks) {
@@ -246,15 +242,8 @@ std::filesystem::path chosen_file(const TrainerState& run, const std::string& ck
   if (!choice.place.empty()) return find_checkpoint({choice.place / "checkpoints", choice.place}, choice.which);
   const auto known = run.resume.checkpoint_aliases.find(choice.which);
   if (known != run.resume.checkpoint_aliases.end()) return known->second;
-  std::error_code ignored;
-  if (choice.which == "last" && std::filesystem::exists(run.resume.newest_file, ignored)) return run.resume.newest_file;
+  if (choice.which == "last" && is_there(run.resume.newest_file)) return run.resume.newest_file;
   return find_checkpoint(folders_of_experiment(run), choice.which);
-}
-
-/// A process that is killed after a checkpoint must not take rows with it that the checkpoint counts.
-void bring_rows_to_disk(TrainerState& run) {
-  const auto scope = run.hooks.enter(Hook::kLogMetrics);
-  for (const auto& logger : run.setup.loggers) logger->save();
 }
 
 /// A whole checkpoint of this run is on the disk. `alone`: without the states of other ranks.
@@ -262,12 +251,6 @@ void note_written(TrainerState& run, const std::filesystem::path& file, bool alo
   run.resume.newest_file = file;
   run.resume.saved_step = run.progress.global_step;
   if (run.progress.fitting) run.resume.notes->note_checkpoint(file, alone);
-}
-
-/// Before it is written: an attempt after this one must know of a file that its process was killed too early to note. One that
-/// is replaced counts by what it holds now.
-void note_begun(TrainerState& run, const std::filesystem::path& file) {
-  if (run.progress.fitting && !is_there(file)) run.resume.notes->note_checkpoint(file, /*alone=*/false);
 }
 
 }  // namespace
@@ -289,24 +272,24 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
   check_moment(run, weights_only);
   // Every rank reaches this because save_checkpoint() is for all ranks to call, at one place.
   run.boundaries.meet(BoundaryKind::kCheckpoint);
-  if (!weights_only) bring_rows_to_disk(run);
+  // A process that is killed after a checkpoint must not take rows with it that the checkpoint counts.
+  if (!weights_only) save_rows(run.setup.loggers, run.hooks);
   Checkpoint checkpoint = assemble(run, weights_only);
-  if (!weights_only) note_begun(run, file);
+  // Noted before it is written, as the process may be killed too early. One that is replaced counts by what it holds now.
+  const bool notes = run.progress.fitting && !weights_only;
+  if (notes && !is_there(file)) run.resume.notes->note_checkpoint(file, /*alone=*/false);
   if (options.in_background) {
-    if (!run.is_global_zero()) {
-      // Whether rank 0 has written a file is not known here; once it is there, it is whole.
-      std::error_code ignored;
-      if (std::filesystem::exists(run.resume.begun_file, ignored)) run.resume.newest_file = run.resume.begun_file;
-      if (weights_only) return;
-      run.resume.begun_file = file;
-      run.resume.saved_step = run.progress.global_step;
-      return;
-    }
-    run.files.write(std::move(checkpoint), file);
+    // Whether rank 0 has written a file is not known elsewhere; once it is there, it is whole.
+    if (!run.is_global_zero() && is_there(run.resume.begun_file)) run.resume.newest_file = run.resume.begun_file;
+    if (run.is_global_zero()) run.files.write(std::move(checkpoint), file);
     if (weights_only) return;
     run.resume.saved_step = run.progress.global_step;
+    if (!run.is_global_zero()) {
+      run.resume.begun_file = file;
+      return;
+    }
     // Before anything else happens to files: an attempt after this one must not look for one that is gone.
-    if (run.progress.fitting) run.files.then([&run, file] { run.resume.notes->note_checkpoint(file, /*alone=*/false); });
+    if (notes) run.files.then([&run, file] { run.resume.notes->note_checkpoint(file, /*alone=*/false); });
     run.files.when_done([&run, file] { run.resume.newest_file = file; });
     return;
   }
@@ -319,8 +302,7 @@ void save_run(TrainerState& run, const std::filesystem::path& file, SaveOptions 
       problem = error.what();
     }
   }
-  problem = RankExchange(run.strategy().control_group())
-                .broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
+  problem = run.rank_exchange().broadcast_text(problem, {"writing a checkpoint", "all have met for this checkpoint before"});
   if (!problem.empty()) throw IoError(problem);
   if (!weights_only) note_written(run, file, /*alone=*/false);
 }
@@ -337,8 +319,8 @@ std::filesystem::path resolve_checkpoint(TrainerState& run, const std::string& c
     }
   }
   // The folders that decide may differ between hosts, and files may come while ranks look.
-  answer = RankExchange(run.strategy().control_group())
-               .broadcast_text(answer, {"choosing a checkpoint", "all have the same ckpt_path, which was compared before"});
+  answer = run.rank_exchange().broadcast_text(
+      answer, {"choosing a checkpoint", "all have the same ckpt_path, which was compared before"});
   if (!answer.starts_with(file_prefix)) throw ConfigError(answer);
   return answer.substr(file_prefix.size());
 }
@@ -382,17 +364,14 @@ void restore_module(TrainerState& run, const Precision& precision, const Checkpo
 
 ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   const Value& manifest = checkpoint.manifest;
-  const std::size_t optimizers = manifest.at("optimizer_states").size();
-  if (optimizers != run.parts.optimizers.size()) {
-    throw ConfigError(
-        format("ckpt_path: the checkpoint has {} optimizers, the module {}.", optimizers, run.parts.optimizers.size()));
-  }
+  const auto check_number = [](const Value& saved, const char* what, std::size_t own) {
+    if (saved.size() == own) return;
+    throw ConfigError(format("ckpt_path: the checkpoint has {} {}, the module {}.", saved.size(), what, own));
+  };
+  check_number(manifest.at("optimizer_states"), "optimizers", run.parts.optimizers.size());
   const auto parameters = std::make_shared<ParameterResume>(run, checkpoint);
   const Value& schedulers = manifest.at("lr_schedulers");
-  if (schedulers.size() != run.parts.schedulers.size()) {
-    throw ConfigError(format("ckpt_path: the checkpoint has {} learning-rate schedulers, the module {}.", schedulers.size(),
-                             run.parts.schedulers.size()));
-  }
+  check_number(schedulers, "learning-rate schedulers", run.parts.schedulers.size());
   for (std::size_t index = 0; index < run.parts.schedulers.size(); ++index) {
     LrScheduler& scheduler = *run.parts.schedulers[index].scheduler;
     const Value& saved = schedulers.as_list()[index];
@@ -413,19 +392,16 @@ ResumePoint restore_training(TrainerState& run, const Checkpoint& checkpoint) {
   return resume;
 }
 
-bool is_of_levin(const Checkpoint& checkpoint) { return checkpoint.manifest.contains("levin_version"); }
-
-bool is_before_training(const Checkpoint& checkpoint) {
+bool is_at(const Checkpoint& checkpoint, Place place) {
   const Value* loops = checkpoint.manifest.find("loops");
-  return loops != nullptr && loops->at("place") == Value(choice_name(Place::kTrainStart));
+  return loops != nullptr && loops->at("place") == Value(choice_name(place));
 }
 
 std::int64_t logging_step_of(const Checkpoint& checkpoint) {
   const Value* loops = checkpoint.manifest.find("loops");
-  if (loops == nullptr) return 0;
   // The row of a validation that is done has the step that is under way.
-  const bool validated = loops->at("place") == Value(choice_name(Place::kValidationEnd));
-  return loops->at("logging_step").as_int() + (validated ? 1 : 0);
+  const int validated = is_at(checkpoint, Place::kValidationEnd) ? 1 : 0;
+  return loops == nullptr ? 0 : loops->at("logging_step").as_int() + validated;
 }
 
 }  // namespace levin

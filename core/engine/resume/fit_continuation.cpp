@@ -9,12 +9,10 @@
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
-#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/resume/checkpoint_lookup.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/files/paths.h"
-#include "levin/core/options/value_json.h"
 #include "levin/core/protocol/control_group.h"
 
 namespace levin {
@@ -23,56 +21,18 @@ namespace fs = std::filesystem;
 
 RestartNotes::RestartNotes(RankGroup& ranks, std::size_t fit, const std::optional<std::string>& earlier)
     : ranks_(ranks), fit_(fit) {
-  if (earlier) {
-    fits_ = read(*earlier);
-  } else if (fit > 0 && ranks.rank() == 0) {
-    fits_ = read(ranks.kept_for_restarts());
-    fits_.resize(fit);
-  }
+  const std::string kept = earlier ? *earlier : fit > 0 && ranks.rank() == 0 ? ranks.kept_for_restarts() : "";
+  if (!kept.empty()) fits_ = OptionType<Fits>::read(parse_json(kept));
+  // What this attempt has kept of its fits before; of this one it has nothing yet.
+  if (!earlier) fits_.resize(fit);
   fits_.resize(std::max(fits_.size(), fit + 1));
-}
-
-std::vector<RestartNotes::Fit> RestartNotes::read(const std::string& text) {
-  std::vector<Fit> fits;
-  if (text.empty()) return fits;
-  const Value notes = parse_json(text);
-  for (const Value& saved : notes.as_list()) {
-    Fit& fit = fits.emplace_back();
-    for (const Value& token : saved.at("loggers").as_list()) fit.loggers.push_back(token.as_string());
-    for (const Value& file : saved.at("checkpoints").as_list()) {
-      fit.checkpoints.push_back({file.at("file").as_string(), file.at("alone").as_bool()});
-    }
-    for (const Value& step : saved.at("restart_steps").as_list()) fit.restart_steps.push_back(step.as_int());
-  }
-  return fits;
-}
-
-std::string RestartNotes::written() const {
-  Value notes(Value::List{});
-  for (const Fit& fit : fits_) {
-    Value::List files;
-    for (const File& file : fit.checkpoints) files.push_back(Value::Map{{"file", file.path}, {"alone", file.alone}});
-    notes.push_back(Value::Map{{"loggers", Value::List(fit.loggers.begin(), fit.loggers.end())},
-                               {"checkpoints", std::move(files)},
-                               {"restart_steps", Value::List(fit.restart_steps.begin(), fit.restart_steps.end())}});
-  }
-  return to_json(notes);
-}
-
-std::string RestartNotes::text() const {
-  const std::lock_guard lock(mutex_);
-  return written();
-}
-
-void RestartNotes::keep() const {
-  if (ranks_.rank() == 0) ranks_.keep_for_restarts(written());
 }
 
 std::optional<std::string> RestartNotes::newest_checkpoint() const {
   std::vector<fs::path> files;
   for (const bool alone : {false, true}) {
     for (auto file = fits_[fit_].checkpoints.rbegin(); file != fits_[fit_].checkpoints.rend(); ++file) {
-      if (file->alone == alone && is_there(file->path)) files.emplace_back(file->path);
+      if (file->alone == alone && is_there(file->file)) files.emplace_back(file->file);
     }
   }
   return first_in_whole(files, "the newest", when_whole);
@@ -97,7 +57,7 @@ void RestartNotes::note_checkpoint(const fs::path& file, bool alone, bool keeps)
   const std::lock_guard lock(mutex_);
   const std::string path = fs::absolute(file).string();
   std::vector<File>& files = fits_[fit_].checkpoints;
-  std::erase_if(files, [&](const File& known) { return known.path == path || !is_there(known.path); });
+  std::erase_if(files, [&](const File& known) { return known.file == path || !is_there(known.file); });
   files.push_back({path, alone});
   if (files.size() > kMostFiles) files.erase(files.begin());
   if (keeps) keep();
@@ -119,7 +79,6 @@ std::map<int, fs::path> queue_files(const fs::path& folder) {
   return files;
 }
 
-/// The notes of its run, when the checkpoint is of that job.
 std::optional<std::string> notes_in(const Checkpoint& checkpoint, const std::string& job) {
   const Value* queued = checkpoint.manifest.find("queued_job");
   if (queued == nullptr || queued->at("number").as_string() != job) return std::nullopt;
@@ -137,11 +96,6 @@ std::string notes_from_queue(const fs::path& folder, const std::string& job) {
 
 }  // namespace
 
-bool FitContinuation::comes_from_queue() const {
-  const auto job = ranks().batch_job();
-  return job && job->restarts > 0;
-}
-
 std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::string>& given) {
   std::optional<std::string> earlier;
   if (goes_on()) {
@@ -150,14 +104,13 @@ std::optional<std::string> FitContinuation::checkpoint(const std::optional<std::
       own = notes_from_queue(run_.trainer.default_root_dir(), ranks().batch_job()->number);
     }
     // Other hosts have no notes of their own, and all ranks must go on from one checkpoint.
-    earlier = RankExchange(ranks().control_group())
-                  .broadcast_text(own, {"reading what earlier attempts kept", "every fit begins with it"});
+    earlier = run_.rank_exchange().broadcast_text(own, {"reading what earlier attempts kept", "every fit begins with it"});
   }
   run_.resume.notes = std::make_shared<RestartNotes>(ranks(), static_cast<std::size_t>(run_.progress.fit), earlier);
   if (!earlier) return given;
   const auto file = run_.is_global_zero() ? run_.resume.notes->newest_checkpoint() : std::nullopt;
   const Meeting meeting("choosing where to go on", "all ranks have been started again");
-  const std::string path = RankExchange(ranks().control_group()).broadcast_text(file.value_or(""), meeting);
+  const std::string path = run_.rank_exchange().broadcast_text(file.value_or(""), meeting);
   if (!path.empty()) return path;
   rank_zero_info("No whole checkpoint was written before: fit starts again from ", given ? *given : "the beginning");
   return given;

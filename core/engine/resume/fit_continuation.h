@@ -1,30 +1,29 @@
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "levin/core/engine/state/trainer_state.h"
-#include "levin/core/options/value.h"
+#include "levin/core/options/options.h"
+#include "levin/core/options/value_json.h"
 #include "levin/core/rank_group.h"
 
 namespace levin {
 
-/// What the attempts of a run tell those after them, when the launcher starts all ranks again after a failure: for each fit of
-/// the program, in order, where its loggers write and which checkpoints it has written. Rank 0 keeps them.
-/// Threading: the thread that trains, but for note_checkpoint(), which BackgroundFiles calls on its own.
+/// What the attempts of a run that is started again after a failure tell those after them: for each fit of the program, in
+/// order, where its loggers write and which checkpoints it has. Rank 0 keeps them. Threading: the training thread;
+/// note_checkpoint() also that of BackgroundFiles.
 class RestartNotes {
  public:
   /// A fit begins. `earlier`: what earlier attempts kept, as rank 0 knows it; unset in the first.
   RestartNotes(RankGroup& ranks, std::size_t fit, const std::optional<std::string>& earlier);
   /// What is kept.
-  std::string text() const;
+  std::string text() const {
+    const std::lock_guard lock(mutex_);
+    return written();
+  }
 
-  /// The newest checkpoint that an earlier attempt of this fit has written, and that is there and whole; one that rank 0 wrote
-  /// alone, while an error left, only where there is no other. Damaged files are passed over, with a warning.
+  /// The newest whole checkpoint of earlier attempts of this fit; one that rank 0 wrote alone, while an error left, only where
+  /// there is no other. Damaged files are passed over, with a warning.
   std::optional<std::string> newest_checkpoint() const;
   /// What Logger::open() of an earlier attempt gave, by logger; empty in the first.
   const std::vector<std::string>& logger_tokens() const { return fits_[fit_].loggers; }
@@ -38,7 +37,7 @@ class RestartNotes {
 
  private:
   struct File {
-    std::string path;
+    std::string file;
     bool alone = false;
   };
   struct Fit {
@@ -46,27 +45,29 @@ class RestartNotes {
     std::vector<File> checkpoints;  ///< the newest last
     std::vector<std::int64_t> restart_steps;
   };
-  static std::vector<Fit> read(const std::string& text);
-  std::string written() const;
-  void keep() const;
+  using Fits = std::vector<Fit>;
+  std::string written() const { return to_json(OptionType<Fits>::write(fits_)); }
+  void keep() const {
+    if (ranks_.rank() == 0) ranks_.keep_for_restarts(written());
+  }
 
   RankGroup& ranks_;
   std::size_t fit_;
   mutable std::mutex mutex_;
-  std::vector<Fit> fits_;
+  Fits fits_;
 };
 
-/// A fit that goes on where an earlier process of it ended: one that failed, and whose ranks the launcher has started again, or
-/// one whose job went back into its scheduler's queue. Such a job's checkpoints are FOLDER/hpc_ckpt_N.ckpt, with Lightning's
-/// names: each holds, as `queued_job`, the job that it is of and the RestartNotes of its run.
+/// A fit that goes on where an earlier process of it ended: one whose ranks the launcher has started again, or whose job went
+/// back into its scheduler's queue. Such a job's checkpoints are FOLDER/hpc_ckpt_N.ckpt, Lightning's names; each holds, as
+/// `queued_job`, its job and the RestartNotes of its run.
 class FitContinuation {
  public:
   explicit FitContinuation(TrainerState& run) : run_(run) {}
 
   /// Ranks: all. Called: when a fit begins. What it goes on from in place of what it was given.
   std::optional<std::string> checkpoint(const std::optional<std::string>& given);
-  /// Called: on rank 0, where the fit goes on. Adds the steps at which it has done so: to the hyper-parameters, and not as a
-  /// column of metrics, since rows of a run that was started again are those of one that was not.
+  /// Called: on rank 0, where the fit goes on. Adds the steps at which it did: to the hyper-parameters, and not as a column of
+  /// metrics, since rows of a run that was started again are those of one that was not.
   void add_to(Value& hyperparams);
   /// Called: on rank 0, while a signal that all ranks agreed on ends the fit. Saves it when it is that of a scheduler's job.
   void save_for_queue();
@@ -77,7 +78,10 @@ class FitContinuation {
 
  private:
   RankGroup& ranks() const { return run_.strategy().ranks(); }
-  bool comes_from_queue() const;
+  bool comes_from_queue() const {
+    const auto job = ranks().batch_job();
+    return job && job->restarts > 0;
+  }
   bool goes_on() const { return ranks().restarts() > 0 || comes_from_queue(); }
 
   TrainerState& run_;

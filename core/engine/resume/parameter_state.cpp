@@ -12,6 +12,7 @@
 #include "levin/core/base/format.h"
 #include "levin/core/base/text.h"
 #include "levin/core/console/console.h"
+#include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/module.h"
 #include "levin/core/optimizers/optimizer_access.h"
 
@@ -24,14 +25,16 @@ using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 using Groups = ParameterSet::Groups;
 
-std::map<const at::TensorImpl*, std::string> names_of(const Module& module) {
-  std::map<const at::TensorImpl*, std::string> names;
+using Names = std::map<const at::TensorImpl*, std::string>;
+
+Names names_of(const Module& module) {
+  Names names;
   for (auto& [name, parameter] : distinct_parameters(module)) names.emplace(parameter.unsafeGetTensorImpl(), std::move(name));
   return names;
 }
 
 bool contains(const std::vector<at::Tensor>& tensors, const at::Tensor& wanted) {
-  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
+  return std::ranges::any_of(tensors, [&](const at::Tensor& tensor) { return tensor.is_same(wanted); });
 }
 
 std::vector<at::Tensor> all_of(const Groups& groups) {
@@ -40,40 +43,36 @@ std::vector<at::Tensor> all_of(const Groups& groups) {
   return all;
 }
 
-/// The names of an optimizer's parameters, by group; null for one that is not the module's.
-Value named_groups(const Optimizer& optimizer, const std::map<const at::TensorImpl*, std::string>& names) {
-  Value groups(Value::List{});
-  for (const auto& group : optimizer.param_groups()) {
-    Value parameters(Value::List{});
-    for (const at::Tensor& parameter : group.params()) {
-      const auto name = names.find(parameter.unsafeGetTensorImpl());
-      parameters.push_back(name == names.end() ? Value() : Value(name->second));
-    }
-    groups.push_back(std::move(parameters));
+/// A list for each group, to which `add` adds its parameters.
+template <class Add>
+Value listed(const Groups& groups, const Add& add) {
+  Value::List lists;
+  for (const auto& group : groups) {
+    Value& list = lists.emplace_back(Value::List{});
+    for (const at::Tensor& parameter : group) add(list, parameter.unsafeGetTensorImpl());
   }
-  return groups;
+  return lists;
+}
+
+/// The names of an optimizer's parameters, by group; null for one that is not the module's.
+Value named_groups(const Optimizer& optimizer, const Names& names) {
+  return listed(ParameterSet::groups_of(optimizer), [&](Value& list, const at::TensorImpl* parameter) {
+    const auto name = names.find(parameter);
+    list.push_back(name == names.end() ? Value() : Value(name->second));
+  });
 }
 
 /// The groups of a moment, each parameter as its number among all that the optimizer has now.
 Value numbered_groups(const Groups& groups, const std::vector<at::Tensor>& all) {
-  std::map<const at::TensorImpl*, std::int64_t> numbers;
-  for (const at::Tensor& parameter : all) {
-    numbers.emplace(parameter.unsafeGetTensorImpl(), static_cast<std::int64_t>(numbers.size()));
-  }
-  Value saved(Value::List{});
-  for (const auto& group : groups) {
-    Value parameters(Value::List{});
-    for (const at::Tensor& parameter : group) {
-      const auto number = numbers.find(parameter.unsafeGetTensorImpl());
-      if (number != numbers.end()) parameters.push_back(number->second);
-    }
-    saved.push_back(std::move(parameters));
-  }
-  return saved;
+  std::map<const at::TensorImpl*, std::size_t> numbers;
+  for (const at::Tensor& parameter : all) numbers.emplace(parameter.unsafeGetTensorImpl(), numbers.size());
+  return listed(groups, [&](Value& list, const at::TensorImpl* parameter) {
+    const auto number = numbers.find(parameter);
+    if (number != numbers.end()) list.push_back(static_cast<std::int64_t>(number->second));
+  });
 }
 
-Value saved_moment(const TrainerState& run, const ParameterSet& set,
-                   const std::map<const at::TensorImpl*, std::string>& names) {
+Value saved_moment(const TrainerState& run, const ParameterSet& set, const Names& names) {
   Value moment(Value::Map{});
   moment["frozen"] = Value(Value::List{});
   for (std::size_t index = 0; index < set.parameters.size(); ++index) {
@@ -112,11 +111,10 @@ Groups saved_groups(const Value& names, const Module& module, const Groups& own,
       if (!name.is_null()) {
         const at::Tensor* parameter = parameters.find(name.as_string());
         if (parameter == nullptr) {
-          throw ConfigError(
-              format("ckpt_path: the checkpoint's optimizer {} has the parameter '{}', which the module lacks. What hooks add "
-                     "while training runs has to be there when a checkpoint is loaded: create it in setup() or "
-                     "on_load_checkpoint().",
-                     index, name.as_string()));
+          throw ConfigError(format(
+              "ckpt_path: the checkpoint's optimizer {} has the parameter '{}', which the module lacks. What hooks add while "
+              "training runs has to be there when a checkpoint is loaded: create it in setup() or on_load_checkpoint().",
+              index, name.as_string()));
         }
         groups[group].push_back(*parameter);
       } else if (group < own.size() && at < own[group].size() && !own_names.contains(own[group][at].unsafeGetTensorImpl())) {
@@ -133,7 +131,7 @@ Groups saved_groups(const Value& names, const Module& module, const Groups& own,
 /// The group of `known` that has the first of these parameters; null when there is none.
 const OptimizerParamGroup* find_group(const std::vector<OptimizerParamGroup>& known,
                                       const std::vector<at::Tensor>& parameters) {
-  const auto found = std::find_if(known.begin(), known.end(), [&](const OptimizerParamGroup& group) {
+  const auto found = std::ranges::find_if(known, [&](const OptimizerParamGroup& group) {
     return !parameters.empty() && contains(group.params(), parameters.front());
   });
   return found == known.end() ? nullptr : &*found;
@@ -158,11 +156,10 @@ void restore_options(Optimizer& optimizer, const std::vector<OptimizerParamGroup
   }
 }
 
-/// Every parameter of an optimizer is in one of these groups.
 bool cover(const Groups& groups, const Optimizer& optimizer) {
   const std::vector<at::Tensor> own = all_parameters(optimizer);
   const std::vector<at::Tensor> all = all_of(groups);
-  return std::all_of(own.begin(), own.end(), [&](const at::Tensor& parameter) { return contains(all, parameter); });
+  return std::ranges::all_of(own, [&](const at::Tensor& parameter) { return contains(all, parameter); });
 }
 
 std::set<std::string> texts_of(const Value& list) {
@@ -178,10 +175,8 @@ void tell_of_other_frozen(const Module& module, const std::set<std::string>& fro
     if (parameter.requires_grad() == frozen.contains(name)) names.push_back(name);
   }
   if (names.empty()) return;
-  const std::size_t count = names.size();
-  names.resize(std::min<std::size_t>(count, 10));
-  rank_zero_info(format("As in the checkpoint's run, and other than the module was built, {} frozen or trained: {}{}.",
-                        counted(count, "parameter") + (count == 1 ? " is" : " are"), join(names), count > 10 ? ", …" : ""));
+  rank_zero_info(format("As in the checkpoint's run, and other than the module was built, {} frozen or trained: {}.",
+                        counted(names.size(), "parameter") + (names.size() == 1 ? " is" : " are"), some_of(names)));
 }
 
 }  // namespace

@@ -1,22 +1,14 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "levin/core/base/fwd.h"
-#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/engine/state/trainer_state.h"
 
 namespace levin {
 
-/// Which parameters are trained and which group of an optimizer has them, for a checkpoint: as they are, for its optimizers'
-/// state; where the run that resumes goes on; and before the hooks that it runs again until then, which may freeze, unfreeze
-/// and add what they did before. And which parts of the module are in evaluation mode while the rest trains.
+/// Which parameters are trained and which group of an optimizer has them, for a checkpoint: as they are, where the run that
+/// resumes goes on, and before the hooks that it runs again until then, which may freeze and add once more. And which parts of
+/// the module are in evaluation mode while the rest trains.
 Value parameter_state(TrainerState& run);
 
 /// Gives a run that resumes its trained parameters back, one moment after the other, as parameter_state() has kept them.
@@ -28,17 +20,16 @@ class ParameterResume {
   static constexpr const char* kAgreed = "agreed";  ///< as the ranks had agreed on them, where hooks changed them since
   static constexpr const char* kPlace = "place";    ///< where it was saved
 
-  /// Loads the optimizers' states, with the groups that the checkpoint's optimizers have and the run's lack: they have them
-  /// until kTrainStart is restored. Throws ConfigError when the optimizers do not fit.
+  /// Loads the optimizers' states, with groups that only the checkpoint's have; they keep these until kTrainStart is restored.
+  /// Throws ConfigError when the optimizers do not fit.
   ParameterResume(TrainerState& run, const Checkpoint& checkpoint);
 
-  /// Parameters as they were then; at kPlace also the optimizers' options and the modes of the module's parts. One that was not
-  /// saved changes nothing, but for kTrainStart: parameters are then as the run has made them.
+  /// Parameters as they were then; at kPlace also the optimizers' options and the module's modes. A moment that was not saved
+  /// changes nothing, but for kTrainStart: parameters are then as the run has made them.
   void restore(TrainerState& run, const char* moment);
 
  private:
   using Groups = ParameterSet::Groups;
-  /// Of one optimizer.
   struct Saved {
     Groups groups;                                         ///< in the checkpoint
     Groups own;                                            ///< as the run has made them
@@ -53,8 +44,7 @@ class ParameterResume {
 
 /// The gradients that a module's parameters hold, by name, on the CPU and not shared with the parameters.
 std::map<std::string, at::Tensor> gradients_of(const Module& module);
-/// Gives parameters these gradients, times `factor`, and all others none. Throws ConfigError when a name or shape is none of
-/// the module's.
+/// Parameters get these gradients, times `factor`, all others none. Throws ConfigError for a name or shape not of the module's.
 void set_gradients(Module& module, const std::map<std::string, at::Tensor>& gradients, double factor);
 
 }  // namespace levin

@@ -3,7 +3,6 @@
 #include <ATen/core/Dict.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -39,7 +38,6 @@ std::string reading_key(int rank, std::string_view name) {
   return name == "cpu" ? format("{}{}.read", kRandom, rank) : format("{}{}.read.{}", kRandom, rank, name);
 }
 
-/// Those of all states that a checkpoint has under their keys.
 template <class KeyOf>
 RandomStates saved_states(const Checkpoint& checkpoint, const KeyOf& key_of) {
   RandomStates states;
@@ -104,9 +102,9 @@ std::optional<SavedMetric> metric_of(const Value& value) {
 }
 
 Value to_value(const MetricMap& metrics) {
-  Value value(Value::Map{});
-  for (const auto& [name, number] : metrics) value.as_map().emplace_back(name, Value(number));
-  return value;
+  Value::Map map;
+  for (const auto& [name, number] : metrics) map.emplace_back(name, number);
+  return map;
 }
 
 MetricMap map_of(const Value& value) {
@@ -115,9 +113,8 @@ MetricMap map_of(const Value& value) {
   return metrics;
 }
 
-/// A snapshot as plain values, for a checkpoint's manifest.
 Value to_value(const MetricSnapshot& snapshot) {
-  Value training(Value::List{});
+  Value::List training;
   for (const SavedMetric& saved : snapshot.training) training.push_back(to_value(saved));
   return Value::Map{{"training", std::move(training)},
                     {"epoch_batches", snapshot.epoch_batches},
@@ -128,7 +125,6 @@ Value to_value(const MetricSnapshot& snapshot) {
                     {"monitored", to_value(snapshot.maps.monitored)}};
 }
 
-/// Metrics of a hook or with options that this build does not know are left out.
 MetricSnapshot metric_snapshot(const Value& value) {
   MetricSnapshot snapshot;
   for (const Value& saved : value.at("training").as_list()) {
@@ -164,8 +160,7 @@ Value own_values(TrainerState& run) {
   };
 }
 
-/// Under automatic optimization gradients matter while a window is open. What a user's own optimization does with them nobody
-/// else knows.
+/// Under automatic optimization they matter while a window is open; what a user's own does with them nobody else knows.
 bool gradients_matter(const TrainerState& run) {
   if (run.accumulation.window.open) return true;
   return run.progress.fitting && !run.module().automatic_optimization() && run.is_global_zero();
@@ -207,14 +202,6 @@ void add_values(const Value& values, RankResume& resume) {
   for (const Value& steps : values.at("evaluation_steps").as_list()) resume.evaluation_steps.push_back(steps.as_int());
 }
 
-/// A rank that the run which saved did not have shows what all ranks had alike.
-void show_like_rank_zero(const Value& values, RankResume& resume) {
-  MetricSnapshot snapshot = metric_snapshot(values.at("metrics"));
-  snapshot.training.clear();
-  snapshot.epoch_batches = snapshot.step_batches = 0;
-  resume.metrics.push_back(std::move(snapshot));
-}
-
 RandomStates saved_random(const Strategy& strategy, const Checkpoint& checkpoint) {
   return saved_states(checkpoint, [&](const char* name) { return random_key(strategy, strategy.rank(), name); });
 }
@@ -253,8 +240,7 @@ std::vector<RankState> gather_rank_states(TrainerState& run) {
   for (const auto& [name, tensor] : own.tensors) tensors.insert(name, tensor);
   const std::string message = pickled({to_json(own.manifest), tensors});
   std::vector<RankState> states;
-  for (const std::string& bytes :
-       RankExchange(run.strategy().control_group()).gather_text_to_rank_zero(message, meeting, longest)) {
+  for (const std::string& bytes : run.rank_exchange().gather_text_to_rank_zero(message, meeting, longest)) {
     const auto parts = unpickled(bytes);
     RankState& state = states.emplace_back();
     state.manifest = parse_json(parts[0].toStringRef());
@@ -280,10 +266,9 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
   if (!is_of_levin(checkpoint)) {
     rank_zero_info("Random numbers go on from the seed: the checkpoint has none of levin's.");
   } else if (!resume.random.contains("cpu")) {
-    Console::instance().warn(
-        format("The checkpoint has no random state for rank {}, since it was written by a run on fewer ranks; random numbers "
-               "go on from the seed.",
-               rank));
+    Console::instance().warn(format(
+        "The checkpoint has no random state for rank {}, as its run was on fewer ranks; random numbers go on from the seed.",
+        rank));
   } else if (!resume.random.contains("device") && device_rng_state().defined()) {
     Console::instance().warn("The checkpoint has no random state of " + run.strategy().accelerator().name() +
                              ", since it was written on another kind of device; random numbers there go on from the seed.");
@@ -298,8 +283,12 @@ RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint
     add_values(*values, resume);
     if (gradients_are_local) add_gradients(checkpoint, run.module(), other, resume.gradients);
   }
-  const Value* of_rank_zero = by_rank->find("0");
-  if (resume.metrics.empty() && of_rank_zero != nullptr) show_like_rank_zero(*of_rank_zero, resume);
+  if (const Value* first = by_rank->find("0"); resume.metrics.empty() && first != nullptr) {
+    // A rank that the run which saved did not have shows what all ranks had alike.
+    MetricSnapshot& shown = resume.metrics.emplace_back(metric_snapshot(first->at("metrics")));
+    shown.training.clear();
+    shown.epoch_batches = shown.step_batches = 0;
+  }
   return resume;
 }
 

@@ -2,11 +2,6 @@
 
 #include <ATen/core/ivalue.h>
 
-#include <string>
-#include <vector>
-
-#include "levin/core/checkpoint/checkpoint.h"
-#include "levin/core/engine/state/resume_state.h"
 #include "levin/core/engine/state/trainer_state.h"
 
 namespace levin {
@@ -17,8 +12,8 @@ RankState own_rank_state(TrainerState& run);
 std::vector<RankState> gather_rank_states(TrainerState& run);
 void save_rank_states(const std::vector<RankState>& states, Checkpoint& checkpoint);
 
-/// What this rank takes over. Says so when the run that saved had no such rank, and random numbers cannot go on. On fewer ranks
-/// than before, one goes on in place of several. `gradients_are_local`: each rank had its own.
+/// What this rank takes over. Says so when random numbers cannot go on, as the run that saved had no such rank. Of fewer ranks
+/// one goes on in place of several. `gradients_are_local`: each rank had its own.
 RankResume load_rank_state(const TrainerState& run, const Checkpoint& checkpoint, bool gradients_are_local);
 /// Random numbers go on as that rank's did, where the run that saved had such a rank.
 void restore_random_state(const Strategy& strategy, const Checkpoint& checkpoint);
@@ -27,8 +22,7 @@ RowCounts logger_rows_of(const Checkpoint& checkpoint, int rank, std::size_t log
 /// What save_rank_states() put into a checkpoint, as it is: for a run that saves before it has come to where it goes on.
 void copy_rank_states(const Checkpoint& source, Checkpoint& target);
 
-/// Ranks: all, when they have agreed to end for a signal. Gathers every rank's state, on rank 0, for the checkpoints that it
-/// saves while the run ends.
+/// Ranks: all, when they end for a signal. Gathers every rank's state on rank 0, for checkpoints that it saves meanwhile.
 void keep_rank_states(TrainerState& run);
 
 /// Values, tensors among them, as bytes between ranks, by LibTorch's own pickle, and back.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <string_view>
 #include <thread>
 
 #include "levin/core/base/error_text.h"
@@ -16,19 +15,16 @@
 #include "levin/core/engine/diagnostics/crash_report.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/diagnostics/torch_messages.h"
-#include "levin/core/engine/loops/training_data.h"
 #include "levin/core/engine/parts/announcements.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/parts/rank_agreement.h"
-#include "levin/core/engine/parts/stop_request.h"
 #include "levin/core/engine/resume/checkpoint_lookup.h"
 #include "levin/core/engine/resume/checkpoint_state.h"
 #include "levin/core/engine/resume/rank_state.h"
 #include "levin/core/engine/step/optimizers.h"
 #include "levin/core/files/paths.h"
 #include "levin/core/formats/lightning_checkpoint.h"
-#include "levin/core/protocol/control_group.h"
 
 namespace levin {
 
@@ -40,31 +36,16 @@ bool user_tunes_malloc() {
   return tunables != nullptr && std::string_view(tunables).find("glibc.malloc.") != std::string_view::npos;
 }
 
-/// Has glibc's malloc keep what training steps free for the next ones. By default it gives blocks above 128 KiB (or the largest
-/// that was freed so far), and the end of its heap, back to the system, which clears each page of it anew when the next step
-/// asks: hundreds of page faults a step for a model of moderate size. From here on it keeps blocks of up to 32 MiB, the most
-/// that it takes, and 64 MiB of its heap's end: what it comes to by itself once a program has freed a block of 32 MiB. It knows
-/// no way back. Where another allocator serves malloc, this changes nothing.
+/// Has glibc's malloc keep what training steps free for the next ones. By default it gives blocks above 128 KiB, and its heap's
+/// end, back to the system, which clears each page anew when the next step asks: hundreds of page faults a step. From here on
+/// it keeps blocks of up to 32 MiB, the most that it takes, and 64 MiB of its heap's end, as it comes to do by itself once a
+/// program has freed a block of 32 MiB. There is no way back. Where another allocator serves malloc, this changes nothing.
 void keep_heap_memory() {
   [[maybe_unused]] static const bool once =
       !user_tunes_malloc() && mallopt(M_MMAP_THRESHOLD, 32 << 20) == 1 && mallopt(M_TRIM_THRESHOLD, 64 << 20) == 1;
 }
 
-/// What of the process is taken while an entry point runs.
-class TakenProcess {
- public:
-  explicit TakenProcess(const TrainerState& run) {
-    const ProcessOptions& options = run.options().process;
-    if (is_taken(options.signals)) signals_.emplace();
-    if (is_taken(options.memory)) keep_heap_memory();
-    if (is_taken(options.crash_reports)) crash_report_.emplace(run.strategy().rank(), run.world_size() == 1, run.tracker);
-  }
-  static bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnProcess::is_one()); }
-
- private:
-  std::optional<SignalScope> signals_;
-  std::optional<CrashReport> crash_report_;
-};
+bool is_taken(const std::optional<bool>& option) { return option.value_or(OwnProcess::is_one()); }
 
 }  // namespace
 
@@ -83,7 +64,7 @@ EntryPoint::EntryPoint(TrainerState& run, Module& module, DataSource source, Sta
   run_.metrics->clear();
   run_.tracker.reset();
   run_.hooks.forget_names();
-  run_.stop.begin(TakenProcess::is_taken(run_.options().process.signals));
+  run_.stop.begin(is_taken(run_.options().process.signals));
   begin_progress();
   ModuleAttachment::attach(module, run_);
 }
@@ -123,7 +104,12 @@ EntryPoint::~EntryPoint() {
 }
 
 void EntryPoint::run(const std::function<void()>& loop) {
-  const TakenProcess process(run_);
+  const ProcessOptions& taken = run_.options().process;
+  std::optional<SignalScope> signals;
+  std::optional<CrashReport> crash_report;
+  if (is_taken(taken.signals)) signals.emplace();
+  if (is_taken(taken.memory)) keep_heap_memory();
+  if (is_taken(taken.crash_reports)) crash_report.emplace(run_.strategy().rank(), run_.world_size() == 1, run_.tracker);
   run_.failed_batch.clear();
   try {
     if (run_.setup.profiler != nullptr) run_.setup.profiler->begin(run_.trainer, stage_);
@@ -170,7 +156,7 @@ void EntryPoint::set_up() {
   check_state_keys(run_.parts.callbacks);
   if (fitting() && options_.ckpt_path && options_.init_from) {
     throw ConfigError(
-        "ckpt_path and init_from are both given: a checkpoint has weights of its own. Leave one out (--init_from=null, "
+        "ckpt_path and init_from are both given, and a checkpoint has weights: leave one out (--init_from=null, "
         "--ckpt_path=null).");
   }
   if (fitting()) options_.ckpt_path = continuation_.checkpoint(options_.ckpt_path);
@@ -188,7 +174,10 @@ void EntryPoint::set_up() {
   set_up_module();
   if (fitting()) {
     configure_optimizers();
-    begin_training();
+    // A run that was saved before its first epoch begins here.
+    if (checkpoint_ && is_at(*checkpoint_, Place::kTrainStart)) restore_random_state(run_.strategy(), *checkpoint_);
+    // What a sanity check shows is of no account.
+    begin_place(run_, Place::kTrainStart, MetricMaps());
     run_.hooks.run(Hook::kOnFitStart, &Callback::on_fit_start, &Module::on_fit_start);
   }
   if (checkpoint_ && fitting()) name_file_in_errors([&] { resume_ = restore_training(run_, *checkpoint_); });
@@ -197,8 +186,8 @@ void EntryPoint::set_up() {
   checkpoint_.reset();
   // Last, so that a start that fails leaves no folder behind.
   log_hyperparams();
-  const bool has_log_folder = std::any_of(run_.setup.loggers.begin(), run_.setup.loggers.end(),
-                                          [](const auto& logger) { return !logger->log_dir().empty(); });
+  const bool has_log_folder =
+      std::ranges::any_of(run_.setup.loggers, [](const auto& logger) { return !logger->log_dir().empty(); });
   if (run_.is_global_zero() && run_.entry.save_config && has_log_folder && !run_.options().fast_dev_run) {
     std::exchange(run_.entry.save_config, nullptr)(run_.trainer.log_dir(), checkpoint_file_);
   }
@@ -227,9 +216,10 @@ void EntryPoint::load_checkpoint() {
   announce_checkpoint(stage_, checkpoint_file_, checkpoint_summary(*checkpoint_));
   announce_lightning();
   if (has_averages) {
-    rank_zero_info(fitting() ? "It has averages of the weights beside those that were trained: fit goes on from the latter, "
-                               "without the averages"
-                             : "Its weights are the averages that Lightning's WeightAveraging kept");
+    rank_zero_info(
+        fitting()
+            ? "It has averages of the weights beside those that were trained: fit goes on from the latter, without the averages"
+            : "Its weights are the averages that Lightning's WeightAveraging kept");
   }
   warn_of_other_options();
   run_.resume.resumed_from = checkpoint_;
@@ -260,16 +250,16 @@ void EntryPoint::announce_lightning() const {
   if (!fitting() || is_of_levin(*checkpoint_) || loops == nullptr) return;
   const Value* begins_again = loops->find("begins_epoch_again");
   if (begins_again == nullptr || *begins_again == Value(false)) return;
-  rank_zero_warn(format(
-      "'{}' was saved within epoch {}, which begins again: where Lightning was in its data is not known here. The steps of "
-      "that epoch that were taken remain in the weights and in global_step.",
-      checkpoint_file_, loops->at("epochs_done").as_int()));
+  rank_zero_warn(
+      format("'{}' was saved within epoch {}, which begins again: where Lightning was in its data is not known here. The steps "
+             "of that epoch that were taken remain in the weights and in global_step.",
+             checkpoint_file_, loops->at("epochs_done").as_int()));
 }
 
 void EntryPoint::warn_of_other_options() const {
-  const std::vector<std::string> others = different_options(run_.parts, *checkpoint_);
+  const std::string others = join(different_options(run_.parts, *checkpoint_));
   if (others.empty()) return;
-  rank_zero_warn("Options of this run that differ from those of the one that wrote the checkpoint: ", join(others), ".",
+  rank_zero_warn("Options of this run that differ from those of the one that wrote the checkpoint: ", others, ".",
                  fitting() ? " Weights, optimizers and schedulers, learning rates too, are the checkpoint's." : "");
 }
 
@@ -295,11 +285,9 @@ void EntryPoint::announce_how_to_resume() const {
   // Rank 0 says it, unless it is the one that is gone.
   const int speaker = run_.strategy().ranks().lost_rank() == 0 ? 1 : 0;
   if (!fitting() || !set_up_done_ || run_.strategy().rank() != speaker) return;
-  std::error_code ignored;
   for (const std::filesystem::path& file : {run_.resume.begun_file, run_.resume.newest_file, checkpoint_file_}) {
-    if (!file.empty() && std::filesystem::exists(file, ignored)) {
-      return announce_resume(file, run_.progress.global_step - run_.resume.saved_step, options_.resume_command);
-    }
+    if (!is_there(file)) continue;
+    return announce_resume(file, run_.progress.global_step - run_.resume.saved_step, options_.resume_command);
   }
 }
 
@@ -315,34 +303,28 @@ void EntryPoint::prepare_data() {
 
 void EntryPoint::open_loggers() {
   if (run_.entry.loggers_open) return;
-  RunInfo info;
-  info.rank = run_.strategy().rank();
-  info.world_size = run_.world_size();
-  info.default_root_dir = run_.trainer.default_root_dir();
-  info.resuming = fitting() && checkpoint_ != nullptr && is_of_levin(*checkpoint_);
-  if (info.resuming) info.resume_checkpoint = checkpoint_file_;
-  info.resume_step = info.resuming ? logging_step_of(*checkpoint_) : 0;
+  const bool resuming = fitting() && checkpoint_ != nullptr && is_of_levin(*checkpoint_);
+  RunInfo info{.rank = run_.strategy().rank(),
+               .world_size = run_.world_size(),
+               .default_root_dir = run_.trainer.default_root_dir(),
+               .resuming = resuming,
+               .resume_step = resuming ? logging_step_of(*checkpoint_) : 0,
+               .resume_checkpoint = resuming ? checkpoint_file_ : ""};
   const auto scope = run_.hooks.enter(Hook::kSetup);
   const std::vector<std::string> earlier = fitting() ? run_.resume.notes->logger_tokens() : std::vector<std::string>();
   std::vector<std::string> tokens;
   for (std::size_t index = 0; index < run_.setup.loggers.size(); ++index) {
     const auto& logger = run_.setup.loggers[index];
     info.earlier_token = index < earlier.size() ? earlier[index] : "";
-    if (info.resuming) info.resume_rows = logger_rows_of(*checkpoint_, info.rank, index);
+    if (resuming) info.resume_rows = logger_rows_of(*checkpoint_, info.rank, index);
     const std::string token = run_.is_global_zero() ? logger->open(info) : std::string();
     const Meeting meeting("opening a logger", "all have the same loggers, which were compared before");
-    tokens.push_back(RankExchange(run_.strategy().control_group()).broadcast_text(token, meeting));
+    tokens.push_back(run_.rank_exchange().broadcast_text(token, meeting));
     logger->attach(info, tokens.back());
   }
   run_.entry.loggers_open = true;
   if (fitting()) run_.resume.notes->note_loggers(std::move(tokens));
-  announce_folder();
-}
-
-void EntryPoint::announce_folder() const {
-  const auto saves = [](const auto& callback) { return HookRunner::saves_state(*callback); };
-  const auto& callbacks = run_.parts.callbacks;
-  const bool writes = !run_.setup.loggers.empty() || std::any_of(callbacks.begin(), callbacks.end(), saves);
+  const bool writes = !run_.setup.loggers.empty() || std::ranges::any_of(run_.parts.callbacks, &Callback::saves_state);
   if (writes && !run_.options().fast_dev_run) rank_zero_info("files: ", as_typed(run_.trainer.log_dir()));
 }
 
@@ -361,19 +343,16 @@ void EntryPoint::set_up_module() {
   run_.scaler.begin(fitting() && precision_->computes_in_half());
   precision_->convert_module(module);
   if (!run_.strategy().device().is_cpu()) module.to(run_.strategy().device());
-  observe_waits();
+  WaitObserver observer;
+  if (Profiler* const profiler = run_.setup.profiler.get()) {
+    observer = [profiler](double arrived, double left) { profiler->waited(WaitReason::kGradients, arrived, left); };
+  }
+  run_.strategy().observe_waits(observer);
   run_.strategy().setup_module(module, fitting());
   if (run_.options().sync_batchnorm && fitting()) run_.strategy().synchronize_batch_norms(module);
   run_.trained.remember_parameters();
   // Parts that are frozen stay in evaluation mode.
   if (fitting() && !module.is_training()) module.train();
-}
-
-void EntryPoint::observe_waits() {
-  Profiler* const profiler = run_.setup.profiler.get();
-  if (profiler == nullptr) return run_.strategy().observe_waits(nullptr);
-  run_.strategy().observe_waits(
-      [profiler](double arrived, double left) { profiler->waited(WaitReason::kGradients, arrived, left); });
 }
 
 void EntryPoint::configure_optimizers() {
@@ -383,13 +362,6 @@ void EntryPoint::configure_optimizers() {
   check_same_optimizers(run_.setup, run_.parts);
   run_.trained.remember_optimizers();
   warn_of_idle_parameters(run_.parts);
-}
-
-void EntryPoint::begin_training() {
-  // A run that was saved before its first epoch begins here.
-  if (checkpoint_ && is_before_training(*checkpoint_)) restore_random_state(run_.strategy(), *checkpoint_);
-  // What a sanity check shows is of no account.
-  begin_place(run_, Place::kTrainStart, MetricMaps());
 }
 
 void EntryPoint::log_hyperparams() {
@@ -417,7 +389,11 @@ void EntryPoint::finish() {
   if (fitting()) run_.hooks.run(Hook::kOnFitEnd, &Callback::on_fit_end, &Module::on_fit_end);
   set_up_parts_done_ = false;
   tear_down_hooks();
-  finalize_loggers("success");
+  {
+    const auto scope = run_.hooks.enter(Hook::kLogMetrics);
+    loggers_final_ = true;
+    for (const auto& logger : run_.setup.loggers) logger->finalize("success");
+  }
   if (fitting()) continuation_.forget_queue();
   // Every rank reaches this because all have the same profiler, which was compared before.
   if (run_.setup.profiler != nullptr) run_.setup.profiler->end(run_.trainer);
@@ -432,20 +408,14 @@ void EntryPoint::throw_if_signalled(const std::string& when) const {
   run_.stop.throw_if_signalled(when + std::string(stage_name(stage_)));
 }
 
-void EntryPoint::finalize_loggers(const std::string& status) {
-  const auto scope = run_.hooks.enter(Hook::kLogMetrics);
-  loggers_final_ = true;
-  for (const auto& logger : run_.setup.loggers) logger->finalize(status);
-}
-
 void EntryPoint::fail(const std::exception& error, const std::string& status) {
   // Kept: the hooks that run from here on are not where this rank failed.
   const Whereabouts where = run_.tracker.fail();
   run_.entry.failing = true;
   run_.entry.failure = Failure{run_.strategy().rank(), run_.world_size(), where};
   run_.progress.batch.loaders.clear();
-  // An agreed signal is known to every rank already; any other error the others must hear of at once. It is the one that is
-  // being handled: its type says where it comes from, and `error` may only stand for it.
+  // An agreed signal every rank knows; of any other error the others must hear at once. The one being handled is told: its type
+  // says where it comes from, and `error` may only stand for it.
   if (status != "interrupted") run_.strategy().report_failure(where, std::current_exception());
   const auto guarded = [&](const std::function<void()>& hook) {
     try {

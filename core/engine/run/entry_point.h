@@ -1,21 +1,15 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <optional>
-#include <string>
 
 #include "levin/core/base/error.h"
 #include "levin/core/base/unfinished_work.h"
-#include "levin/core/checkpoint/checkpoint.h"
 #include "levin/core/console/console.h"
-#include "levin/core/engine/loops/data_source.h"
 #include "levin/core/engine/loops/fit_loop.h"
+#include "levin/core/engine/loops/run_data.h"
 #include "levin/core/engine/resume/fit_continuation.h"
-#include "levin/core/engine/state/trainer_state.h"
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/formats/tensor_file.h"
-#include "levin/core/trainer.h"
 
 namespace c10 {
 class Error;
@@ -23,8 +17,8 @@ class Error;
 
 namespace levin {
 
-/// What fit, validate, test and predict have in common: everything before and after the loop itself, in Lightning's order,
-/// and what happens when something throws. Teardown hooks run in any case.
+/// What fit, validate, test and predict have in common: all before and after the loop, in Lightning's order, and what happens
+/// when something throws. Teardown hooks run in any case.
 class EntryPoint {
  public:
   /// `stage`: kTrain for fit.
@@ -45,7 +39,6 @@ class EntryPoint {
   void set_up();
   void prepare_data();
   void open_loggers();
-  void announce_folder() const;
   void announce_how_to_resume() const;
   void load_checkpoint();
   void load_initial_weights();
@@ -57,13 +50,10 @@ class EntryPoint {
   void name_file_in_errors(const std::function<void()>& step) const;
   void set_up_parts();
   void set_up_module();
-  void observe_waits();
   void configure_optimizers();
-  void begin_training();
   void log_hyperparams();
   void finish();
   void throw_if_signalled(const std::string& when) const;
-  void finalize_loggers(const std::string& status);
   /// Adds to an error of LibTorch's which batch was in work, and what helps against it.
   void explain(c10::Error& error) const;
   void fail(const std::exception& error, const std::string& status);

@@ -1,10 +1,9 @@
 #include "levin/core/engine/state/trainer_state.h"
 
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "levin/core/base/error.h"
+#include "levin/core/base/format.h"
 #include "levin/core/console/console.h"
 
 namespace levin {
@@ -12,11 +11,6 @@ namespace levin {
 namespace {
 
 thread_local TrainerState* running = nullptr;
-
-// Also of a module that no shared_ptr owns.
-std::vector<std::shared_ptr<torch::nn::Module>> modules_below(const Module& module) {
-  return module.modules(/*include_self=*/false);
-}
 
 std::unique_ptr<MetricStore> make_metrics(const RunSetup& setup) {
   MetricStore::Options options;
@@ -48,7 +42,7 @@ void ModuleAttachment::release(Module& module) {
 void ModuleAttachment::attach(Module& module, TrainerState& run) {
   run.parts.module = &module;
   set(module, &run);
-  for (const auto& below : modules_below(module)) {
+  for (const auto& below : module.modules(/*include_self=*/false)) {
     if (const auto* child = dynamic_cast<const Module*>(below.get())) tie(*child, run);
   }
 }
@@ -83,7 +77,7 @@ void ModuleAttachment::forget(Module& module) {
 bool ModuleAttachment::find(const Module& module) {
   if (module.attachment_.trainer != nullptr) return true;
   if (running == nullptr || running->parts.module == nullptr) return false;
-  for (const auto& below : modules_below(*running->parts.module)) {
+  for (const auto& below : running->parts.module->modules(/*include_self=*/false)) {
     if (below.get() != &module) continue;
     tie(module, *running);
     return true;
@@ -95,13 +89,14 @@ MetricStore* ModuleAttachment::metrics(const Module& module, std::string_view na
   if (find(module)) return module.attachment_.metrics;
   if (running == nullptr) {
     throw MisuseError(
-        CallSite(where).str() + ": log(\"" + std::string(name) +
-        "\") is called outside of a run. Log in the hooks of fit, validate and test, not in a constructor or before "
-        "them; in a module that also works without a Trainer, ask has_trainer() first.");
+        format("{}: log(\"{}\") is called outside of a run. Log in the hooks of fit, validate and test, not in a constructor "
+               "or before them; in a module that also works without a Trainer, ask has_trainer() first.",
+               CallSite(where).str(), name));
   }
-  rank_warn_once("log(\"" + std::string(name) + "\") (" + CallSite(where).str() +
-                 ") goes nowhere: it is called in a module that is no part of the one which the Trainer runs. Add it with "
-                 "register_module(), or log from the module that has it.");
+  rank_warn_once(
+      format("log(\"{}\") ({}) goes nowhere: it is called in a module that is no part of the one which the Trainer runs. Add "
+             "it with register_module(), or log from the module that has it.",
+             name, CallSite(where).str()));
   return nullptr;
 }
 

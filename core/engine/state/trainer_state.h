@@ -1,16 +1,15 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
+#include <map>
 #include <string_view>
 #include <thread>
 
 #include "levin/core/checkpoint/background_files.h"
+#include "levin/core/checkpoint/checkpoint.h"
+#include "levin/core/checkpoint/loop_position.h"
 #include "levin/core/engine/parts/run_setup.h"
 #include "levin/core/engine/parts/stop_request.h"
-#include "levin/core/engine/state/resume_state.h"
 #include "levin/core/engine/step/optimization.h"
 #include "levin/core/engine/step/optimizers.h"
 #include "levin/core/protocol/metric_store.h"
@@ -19,7 +18,74 @@
 namespace levin {
 
 class DataSource;
-class ModuleModes;
+class ParameterResume;
+class RestartNotes;
+
+/// How far the run that saved a checkpoint had come in an epoch's data, in terms that hold for any number of ranks.
+struct DataPosition {
+  std::optional<std::int64_t> samples;  ///< of the global order; unset when its loader could not tell
+  std::int64_t world_size = 1;
+  std::int64_t batch_size = 0;  ///< of a rank; 0 when not known
+};
+
+/// What one rank takes over from a checkpoint.
+struct RankResume {
+  std::vector<MetricSnapshot> metrics;  ///< of this rank, or of several in place of which it goes on
+  RandomStates random;                  ///< without this rank's own where the run that saved had no such rank
+  RandomStates before_reading;          ///< BeforeReading::random
+  std::map<std::string, at::Tensor> gradients;
+  std::int64_t window_weight = 0;
+  bool bad_loss = false;  ///< since the optimizer stepped
+  bool stop_wish = false;
+  std::string stop_reason;
+  bool skip_epoch_wish = false;
+  std::vector<std::int64_t> evaluation_steps;
+};
+
+/// Where a run goes on.
+struct ResumePoint {
+  bool resumes = false;  ///< false in a run that begins
+  std::string file;      ///< the checkpoint's
+  Place place = Place::kTrainStart;
+  std::int64_t batches_done = 0;
+  Iteration iteration;
+  bool completed = true;
+  int hooks_done = 0;
+  bool stop_agreed = false;
+  DataPosition data;
+  std::optional<ReadingCounters> reading;  ///< BeforeReading::counters
+  bool window_open = false;
+  std::int64_t window_scale = 1;  ///< what gradients in the window were divided by: full batch size times batches a step
+  std::optional<std::int64_t> accumulate_grad_batches;
+  RankResume rank;
+  std::shared_ptr<ParameterResume> parameters;  ///< null in a run that begins
+
+  /// The epoch had begun.
+  bool is_in_epoch() const { return place > Place::kEpochStart; }
+};
+
+/// What a checkpoint holds of each rank beside the weights that all share: tensors by their names in its file, and values: what
+/// the rank has logged and shows, its wishes.
+using RankState = Checkpoint;
+
+/// What a run must know to be saved, and one that resumes to come to where it goes on.
+struct ResumeState {
+  LoopPosition position;
+  bool replaying = false;  ///< a run that resumes has not come to where it goes on; its hooks set things up and write nothing
+  std::shared_ptr<const Checkpoint> resumed_from;  ///< until it has
+  std::vector<RankState> rank_states_at_end;       ///< by rank, where all ranks end alike; see keep_rank_states
+  std::map<std::string, std::filesystem::path> checkpoint_aliases;
+  std::filesystem::path newest_file;    ///< the whole checkpoint that was written last
+  std::filesystem::path begun_file;     ///< on other ranks than 0: what rank 0 has begun to write since
+  std::int64_t saved_step = 0;          ///< of the run's newest checkpoint that is written or begun, or that it goes on from
+  std::shared_ptr<RestartNotes> notes;  ///< of this fit and those before, for attempts after this one; null before the first
+  std::string queued_job;               ///< set: the checkpoint that is written is for this job's way through its queue
+
+  void arrive() {
+    replaying = false;
+    resumed_from.reset();
+  }
+};
 
 /// What entry points leave to one another.
 struct EntryState {
@@ -32,8 +98,8 @@ struct EntryState {
   std::function<void(const std::filesystem::path& folder, const std::filesystem::path& checkpoint)> save_config;
 };
 
-/// What a Trainer owns: one object for each purpose. What drives a run (entry point, loops, checkpoints) is given all of them;
-/// what does one thing is given those that it uses.
+/// What a Trainer owns, an object for each purpose. What drives a run (entry point, loops, checkpoints) is given all of them;
+/// what does one thing those that it uses.
 struct TrainerState {
   TrainerState(Trainer& owner, TrainerOptions options);
   /// The one behind the facade.
@@ -66,19 +132,20 @@ struct TrainerState {
   BackgroundFiles files;  ///< last: what it still tells is told to the others
 
   StepContext step_context() { return {strategy(), parts, progress, hooks, accumulation, nan, scaler, leaves, graph}; }
+  /// Each iteration's gradients travel over ranks, and votes with them. Otherwise ranks meet after each batch.
+  bool reduces_gradients() const { return module().automatic_optimization() && !parts.optimizers.empty(); }
   Module& module() const { return *parts.module; }
   Strategy& strategy() const { return *setup.strategy; }
   const TrainerOptions& options() const { return setup.options; }
+  RankExchange rank_exchange() const { return RankExchange(strategy().control_group()); }
   int world_size() const { return setup.world_size(); }
   bool is_global_zero() const { return setup.is_global_zero(); }
 };
 
-/// Ties a module, and the modules below it, to the Trainer that runs it: from an entry point until the next one, or until one
-/// of the two is gone.
+/// Ties a module and those below it to the Trainer that runs it: from an entry point until the next, or the end of one of them.
 class ModuleAttachment {
  public:
-  /// Says for a scope, an entry point, that this thread runs the hooks of a Trainer. A module below its module which was added
-  /// meanwhile is found by that when it first asks.
+  /// In the scope of an entry point this thread runs a Trainer's hooks: modules added below its module meanwhile are found.
   class Scope {
    public:
     explicit Scope(TrainerState& run);
@@ -105,7 +172,6 @@ class ModuleAttachment {
 
  private:
   static void tie(const Module& module, TrainerState& run);
-  /// `run`: null for none.
   static void set(const Module& module, TrainerState* run);
 };
 

@@ -41,7 +41,7 @@ Gradients gradients_of(const torch::optim::Optimizer& optimizer) {
 
 /// On one device, dense, and of a type whose norms are not rounded to few digits.
 bool are_alike(const Gradients& gradients) {
-  return std::all_of(gradients.begin(), gradients.end(), [&](const at::Tensor& gradient) {
+  return std::ranges::all_of(gradients, [&](const at::Tensor& gradient) {
     const at::ScalarType type = gradient.scalar_type();
     return gradient.layout() == at::kStrided && (type == at::kFloat || type == at::kDouble) &&
            gradient.device() == gradients.front().device();
@@ -70,7 +70,6 @@ constexpr double kGrowth = 2.0;
 constexpr double kBackoff = 0.5;
 constexpr std::int64_t kBatchesToGrow = 2000;
 
-/// Divides the gradients in place. True when one of them is not finite.
 bool divide(std::vector<at::Tensor> gradients, double factor) {
   const auto options = gradients.front().options().dtype(at::kFloat);
   at::Tensor found = at::zeros({1}, options);

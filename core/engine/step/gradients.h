@@ -20,15 +20,13 @@ void scale_gradients(torch::optim::Optimizer& optimizer, double factor);
 void clip_gradients(torch::optim::Optimizer& optimizer, double value, GradientClipAlgorithm algorithm);
 
 /// Keeps gradients from vanishing in 16-bit floats: losses are multiplied by a factor before backward passes, and gradients
-/// divided by it before an optimizer steps. Where a gradient is then infinite or NaN the step is left out, and the factor
-/// halves; it doubles after 2000 steps in a row that are not. Numbers are those of torch.amp.GradScaler. Under strategies that
-/// make gradients equal, all ranks do the same.
+/// divided by it before an optimizer steps. Where one is then infinite or NaN the step is left out and the factor halves; after
+/// 2000 good steps in a row it doubles, as torch.amp.GradScaler's. Where gradients are equal, all ranks do the same.
 class GradientScaler {
  public:
   /// A fit begins. `enabled`: its forward passes compute in 16-bit floats; everything below does nothing otherwise.
   void begin(bool enabled) { *this = GradientScaler(enabled); }
-  /// Between batches: takes over what was found in the last one. Until then the factor stays, so that gradients of several
-  /// backward passes fit together.
+  /// Between batches: takes over what the last one showed. Until then gradients of several backward passes need one factor.
   void begin_batch();
 
   at::Tensor scale(const at::Tensor& loss) const;

@@ -182,10 +182,9 @@ void StepVotes::collect() {
   const std::vector<Votes> by_rank = board_.read(sequence_);
   collected_ = boundaries_.adopt(by_rank);
   nan_.adopt(by_rank);
-  collected_any_ = true;
   ++sequence_;
   // Every rank reaches this because the votes of all ranks, which each of them has, say so.
-  if (collected_.parameters_changed) parameters_.agree(/*after_reduction=*/true);
+  if (collected_->parameters_changed) parameters_.agree(/*after_reduction=*/true);
 }
 
 }  // namespace levin

@@ -1,25 +1,19 @@
 #pragma once
 
-#include <cstdint>
 #include <utility>
 
 #include "levin/core/engine/diagnostics/nan_guard.h"
 #include "levin/core/engine/diagnostics/parameter_warnings.h"
 #include "levin/core/engine/parts/boundaries.h"
-#include "levin/core/engine/parts/gradient_accumulation.h"
-#include "levin/core/engine/parts/hook_runner.h"
-#include "levin/core/engine/parts/progress.h"
 #include "levin/core/engine/step/gradients.h"
 #include "levin/core/engine/step/precision.h"
 #include "levin/core/engine/step/step_graph.h"
 #include "levin/core/engine/step/trained_parameters.h"
-#include "levin/core/protocol/control_group.h"
-#include "levin/core/strategy.h"
 
 namespace levin {
 
-/// This rank's part in the gradient reductions of training: votes go out before each one and come back after it, so that
-/// agreeing to stop costs no collective of its own. A rank whose parameters have changed says so in them.
+/// This rank's part in the gradient reductions of training: votes go out before each and come back after it, so that agreeing
+/// to stop costs no collective. A rank whose parameters have changed says so in them.
 class StepVotes {
  public:
   StepVotes(VoteChannel& board, Boundaries& boundaries, TrainedParameters& parameters, NanGuard& nan)
@@ -31,14 +25,13 @@ class StepVotes {
 
   /// Before a backward pass that reduces gradients.
   void publish();
-  /// After it, when gradients are reduced. All ranks get the same. Where the parameters of some rank have changed, all ranks
-  /// agree on them here, before the optimizer steps.
+  /// When gradients are reduced. All ranks get the same. Where parameters of some rank have changed, all agree on them here.
   void collect();
   /// Starts a training batch: nothing is collected yet.
-  void begin_batch() { collected_any_ = false; }
+  void begin_batch() { collected_.reset(); }
   /// True when gradients were reduced in this batch; agreed() is then what all ranks know.
-  bool reduced() const { return collected_any_; }
-  const Votes& agreed() const { return collected_; }
+  bool reduced() const { return collected_.has_value(); }
+  const Votes& agreed() const { return *collected_; }
 
  private:
   VoteChannel& board_;
@@ -47,8 +40,7 @@ class StepVotes {
   NanGuard& nan_;
   std::int64_t sequence_ = 0;
   std::int32_t gradient_weight_ = 0;
-  bool collected_any_ = false;
-  Votes collected_;
+  std::optional<Votes> collected_;
 };
 
 /// What of a run its training steps use.
@@ -74,17 +66,16 @@ void run_backward(const StepContext& step, StepVotes& votes, const at::Tensor& l
 /// Before an optimizer steps, when its gradients are complete.
 void begin_step(Strategy& strategy, torch::optim::Optimizer& optimizer);
 
-/// One training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in
-/// Lightning's order. Gradients of `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have
-/// fewer samples or none, the mean is taken over the samples that there really were.
+/// A training batch under automatic optimization: training_step, zero_grad, backward, clipping, optimizer step, in Lightning's
+/// order. `accumulate_grad_batches` batches make one step; at the end of an epoch, or where ranks have fewer samples or none,
+/// the mean is over the samples that there were.
 class AutomaticOptimization {
  public:
   AutomaticOptimization(const StepContext& step, StepVotes& votes, const Precision& precision)
       : step_(step), votes_(votes), precision_(precision) {}
 
-  /// `batch` null: this rank has none, and takes part in the reduction without. `first_of_window`: gradients start at zero.
-  /// `take_step`: gradients are reduced and the optimizer steps. Gives the step's output, its loss detached and divided by
-  /// accumulate_grad_batches.
+  /// `batch` null: this rank has none, and only joins the reduction. `first_of_window`: gradients start at zero. `take_step`:
+  /// they are reduced and the optimizer steps. Gives the output, its loss detached and divided by accumulate_grad_batches.
   StepOutput run(const Batch* batch, std::int64_t batch_idx, bool first_of_window, bool take_step);
 
   /// Optimizer steps, and those of them for which some rank gave a loss.

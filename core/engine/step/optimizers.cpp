@@ -23,15 +23,15 @@ namespace {
 
 SchedulerConfig config_of_settings(const Value& settings) {
   SchedulerConfig config;
-  const auto text = [&](const char* key, const std::string& fallback) {
+  const auto read = [&](const char* key, auto& member) {
     const Value* value = settings.find(key);
-    return value != nullptr && !value->is_null() ? value->as_string() : fallback;
+    if (value != nullptr && !value->is_null()) member = OptionType<std::remove_reference_t<decltype(member)>>::read(*value);
   };
-  if (const Value* interval = settings.find("interval")) config.interval = OptionType<Interval>::read(*interval);
-  config.monitor = text("monitor", config.monitor);
-  config.name = text("name", config.name);
-  if (const Value* frequency = settings.find("frequency")) config.frequency = frequency->as_int();
-  if (const Value* strict = settings.find("strict")) config.strict = strict->as_bool();
+  read("interval", config.interval);
+  read("frequency", config.frequency);
+  read("monitor", config.monitor);
+  read("strict", config.strict);
+  read("name", config.name);
   return config;
 }
 
@@ -40,10 +40,10 @@ void check(const SchedulerConfig& config) {
       config.name.empty() ? "A learning-rate scheduler" : "The learning-rate scheduler '" + config.name + "'";
   if (!config.scheduler) throw MisuseError(which + " of configure_optimizers is empty.");
   if (config.frequency < 1) throw MisuseError(which + " has a frequency below 1.");
-  if (config.scheduler->needs_metric() && config.monitor.empty()) {
+  if (!config.scheduler->needs_metric()) return;
+  if (config.monitor.empty()) {
     throw MisuseError(which + " needs a metric: set SchedulerConfig::monitor (in YAML lr_scheduler.monitor) to a logged key.");
   }
-  if (!config.scheduler->needs_metric()) return;
   const Value state = config.scheduler->state_dict();
   const Value* mode = state.find("mode");
   if (mode == nullptr || !mode->is_string()) return;
@@ -55,12 +55,10 @@ void check(const SchedulerConfig& config) {
 void check_optimizer_of(const LrScheduler& scheduler, const OptimizerSetups& setups) {
   const torch::optim::Optimizer* optimizer = &scheduler.optimizer();
   const auto& all = setups.list();
-  if (std::any_of(all.begin(), all.end(), [&](const OptimizerSetup& setup) { return setup.optimizer.get() == optimizer; }))
-    return;
+  if (std::ranges::any_of(all, [&](const OptimizerSetup& setup) { return setup.optimizer.get() == optimizer; })) return;
   throw MisuseError(
       "A learning-rate scheduler of configure_optimizers was made for an optimizer that is not returned with it, and may be "
-      "gone "
-      "by now: make it for the optimizer that configure_optimizers returns.");
+      "gone by now: make it for the optimizer that configure_optimizers returns.");
 }
 
 /// "AdamW with StepLr"
@@ -84,8 +82,8 @@ void warn_of_overridden(Module& module, const OptimizerSetup& taken) {
     own = format("which fails here ({})", error_text(error));
   }
   rank_zero_warn(
-      format("{} of the configuration (optimizer:) takes the place of what {}::configure_optimizers gives, {}. Leave "
-             "optimizer out to train with the module's own.",
+      format("{} of the configuration (optimizer:) takes the place of what {}::configure_optimizers gives, {}. Leave optimizer "
+             "out to train with the module's own.",
              describe(taken), class_name_of(typeid(module)), own));
 }
 
@@ -96,8 +94,7 @@ std::string name_of(const at::Tensor& wanted, const Module& module) {
   return "A parameter that is not the module's";
 }
 
-/// LibTorch's parameters() has a parameter twice that a module holds under two names, or in two places, and an optimizer would
-/// step it twice.
+/// LibTorch's parameters() repeats one that a module holds under two names or in two places: an optimizer would step it twice.
 void keep_distinct(torch::optim::Optimizer& optimizer, std::size_t index, const Module& module) {
   std::unordered_map<const at::TensorImpl*, std::size_t> groups;
   for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
@@ -108,6 +105,41 @@ void keep_distinct(torch::optim::Optimizer& optimizer, std::size_t index, const 
                                name_of(parameter, module), known->second, group, index, optimizer_class_name(optimizer)));
     });
   }
+}
+
+std::string missing_monitor(const SchedulerConfig& config, const MetricMap& metrics) {
+  const std::string available = join(metrics.names());
+  return format("A learning-rate scheduler monitors '{}', which no rank has logged.{} Logged so far: {}.", config.monitor,
+                nearest_metric(config.monitor, metrics.names()), available.empty() ? "nothing" : available);
+}
+
+/// "epoch", "2 optimizer steps"
+std::string interval_text(const SchedulerConfig& config) {
+  const std::string unit = config.interval == Interval::kEpoch ? "epoch" : "optimizer step";
+  return config.frequency == 1 ? unit : counted(static_cast<std::size_t>(config.frequency), unit);
+}
+
+/// The option of a schedule that lies furthest ahead, and its step; nothing when it has no end.
+std::optional<std::pair<std::string, std::int64_t>> furthest(const Value& state) {
+  std::optional<std::pair<std::string, std::int64_t>> found;
+  const auto look_at = [&](const std::string& name, const Value& step) {
+    if (step.is_int() && (!found || step.as_int() > found->second)) found.emplace(name, step.as_int());
+  };
+  for (const char* name : {"total_steps", "T_max", "total_iters", "step_size", "milestones", "_milestones"}) {
+    const Value* steps = state.find(name);
+    if (steps == nullptr) continue;
+    if (steps->is_list()) {
+      for (const Value& milestone : steps->as_list()) look_at("last milestone", milestone);
+    } else {
+      look_at(name, *steps);
+    }
+  }
+  const Value* epochs = state.find("epochs");
+  const Value* each = state.find("steps_per_epoch");
+  if (epochs != nullptr && each != nullptr && epochs->is_int() && each->is_int()) {
+    look_at("epochs times steps_per_epoch", epochs->as_int() * each->as_int());
+  }
+  return found;
 }
 
 }  // namespace
@@ -148,8 +180,7 @@ void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& option
   }
   if (!automatic && options.accumulate_grad_batches != 1) {
     throw MisuseError(
-        "accumulate_grad_batches works with automatic optimization only; under manual optimization call "
-        "step_optimizer every so many batches instead.");
+        "accumulate_grad_batches works with automatic optimization only; else call step_optimizer every so many batches.");
   }
   if (!automatic && options.gradient_clip_val) {
     throw MisuseError(
@@ -159,44 +190,6 @@ void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& option
     rank_zero_warn("configure_optimizers returned no optimizer: training runs without changing the weights.");
   }
 }
-
-namespace {
-
-std::string missing_monitor(const SchedulerConfig& config, const MetricMap& metrics) {
-  const std::string available = join(metrics.names());
-  return format("A learning-rate scheduler monitors '{}', which no rank has logged.{} Logged so far: {}.", config.monitor,
-                nearest_metric(config.monitor, metrics.names()), available.empty() ? "nothing" : available);
-}
-
-/// "epoch", "2 optimizer steps"
-std::string interval_text(const SchedulerConfig& config) {
-  const std::string unit = config.interval == Interval::kEpoch ? "epoch" : "optimizer step";
-  return config.frequency == 1 ? unit : counted(static_cast<std::size_t>(config.frequency), unit);
-}
-
-/// The option of a schedule that lies furthest ahead, and its step; nothing when it has no end.
-std::optional<std::pair<std::string, std::int64_t>> furthest(const Value& state) {
-  std::optional<std::pair<std::string, std::int64_t>> found;
-  const auto look_at = [&](const std::string& name, const Value& step) {
-    if (step.is_int() && (!found || step.as_int() > found->second)) found.emplace(name, step.as_int());
-  };
-  for (const char* name : {"total_steps", "T_max", "total_iters", "step_size"}) {
-    if (const Value* steps = state.find(name)) look_at(name, *steps);
-  }
-  const Value* epochs = state.find("epochs");
-  const Value* each = state.find("steps_per_epoch");
-  if (epochs != nullptr && each != nullptr && epochs->is_int() && each->is_int()) {
-    look_at("epochs times steps_per_epoch", epochs->as_int() * each->as_int());
-  }
-  for (const char* name : {"milestones", "_milestones"}) {
-    const Value* milestones = state.find(name);
-    if (milestones == nullptr || !milestones->is_list()) continue;
-    for (const Value& milestone : milestones->as_list()) look_at("last milestone", milestone);
-  }
-  return found;
-}
-
-}  // namespace
 
 void warn_of_unreached_schedules(const RunParts& parts, const TrainingLength& length) {
   if (!parts.module->automatic_optimization()) return;
@@ -210,8 +203,8 @@ void warn_of_unreached_schedules(const RunParts& parts, const TrainingLength& le
     const bool ends_for_good = end->first == "total_steps" || end->first.starts_with("epochs");
     if (ends_for_good && end->second < *steps) {
       rank_zero_warn(
-          format("{} ends before training does, and a step after that is an error: its {} is {}, and training has {} "
-                 "of its steps, one after every {}. Set it to {}.",
+          format("{} ends before training does, and a step after that is an error: its {} is {}, and training has {} of its "
+                 "steps, one after every {}. Set it to {}.",
                  name, end->first, end->second, *steps, interval_text(config), *steps));
     }
     if (end->second <= *steps) continue;
@@ -232,8 +225,8 @@ bool SchedulerRunner::is_due(const SchedulerConfig& config, Interval interval, b
 }
 
 bool SchedulerRunner::is_due(Interval interval, bool on_metric) const {
-  return std::any_of(parts_.schedulers.begin(), parts_.schedulers.end(),
-                     [&](const SchedulerConfig& config) { return is_due(config, interval, on_metric); });
+  return std::ranges::any_of(parts_.schedulers,
+                             [&](const SchedulerConfig& config) { return is_due(config, interval, on_metric); });
 }
 
 void SchedulerRunner::warn_of_monitors(const RunParts& parts, const MetricStore& metrics) {

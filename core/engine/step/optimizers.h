@@ -19,12 +19,12 @@ struct OptimizerOverride {
   Value scheduler_settings;  ///< marked with the place of the scheduler
 };
 
-/// The optimizers of a fit: made by name when the run's configuration says so, else by the module's configure_optimizers.
-/// Ranks: all, since a scheduler that is made by name may ask for the length of training.
+/// Made by name when the run's configuration says so, else by the module's configure_optimizers. Ranks: all, since a scheduler
+/// that is made by name may ask for the length of training.
 OptimizerSetups make_optimizers(Module& module, const OptimizerOverride& override_by_name, const TrainingLength& length);
 
-/// Checks what configure_optimizers gave and takes it among the parts. Throws MisuseError on what cannot work: several
-/// optimizers under automatic optimization, a scheduler without its monitor or for an optimizer that is not among them.
+/// Checks what configure_optimizers gave and takes it among the parts. Throws MisuseError on several optimizers under automatic
+/// optimization, a scheduler without its monitor or for an optimizer that is not among them.
 void take_optimizers(const OptimizerSetups& setups, const TrainerOptions& options, RunParts& parts);
 
 /// Steps learning-rate schedulers when they are due: those on a metric after validation, the others before.
@@ -36,8 +36,7 @@ class SchedulerRunner {
   void step(Interval interval, bool on_metric);
   /// Some scheduler of these has its turn. The same on all ranks.
   bool is_due(Interval interval, bool on_metric) const;
-  /// Warns of what a scheduler monitors and validation does not seem to log. Called: in the sanity check, when its metrics are
-  /// there.
+  /// In the sanity check, when its metrics are there: warns of what a scheduler monitors and validation does not seem to log.
   static void warn_of_monitors(const RunParts& parts, const MetricStore& metrics);
 
  private:
@@ -49,8 +48,8 @@ class SchedulerRunner {
   HookRunner& hooks_;
 };
 
-/// Warns on rank 0 of schedules whose end, or of whose milestones, training does not come to: by the names that PyTorch gives
-/// them in a scheduler's state. What is not known is passed over.
+/// Warns on rank 0 of schedules whose end or milestones training does not come to, by PyTorch's names in a scheduler's state.
+/// What is not known is passed over.
 void warn_of_unreached_schedules(const RunParts& parts, const TrainingLength& length);
 
 }  // namespace levin

@@ -7,8 +7,6 @@
 #include <sys/auxv.h>
 #endif
 
-#include <vector>
-
 #include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
@@ -17,22 +15,6 @@
 
 namespace levin {
 namespace {
-
-void bring_channels_last(const std::vector<at::Tensor>& tensors) {
-  const at::NoGradGuard no_grad;
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.dim() != 4 || tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) continue;
-    tensor.set_data(tensor.contiguous(at::MemoryFormat::ChannelsLast));
-  }
-}
-
-/// As Python's Module.double(): what counts, tells true from false or is complex keeps its type. LibTorch's casts all buffers.
-void cast_weights(const std::vector<at::Tensor>& tensors, at::ScalarType type) {
-  const at::NoGradGuard no_grad;
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.is_floating_point()) tensor.set_data(tensor.to(type));
-  }
-}
 
 /// True also where that is not known.
 bool processor_has_bfloat16() {
@@ -79,13 +61,14 @@ Precision::Precision(PrecisionFormat format, const Accelerator& accelerator, at:
 }
 
 void Precision::convert_module(Module& module) const {
-  if (weights_ != at::kFloat) {
-    cast_weights(module.parameters(), weights_);
-    cast_weights(module.buffers(), weights_);
+  const at::NoGradGuard no_grad;
+  for (const auto& tensors : {module.parameters(), module.buffers()}) {
+    for (const at::Tensor& tensor : tensors) {
+      // As Python's Module.double(): what counts, tells true from false or is complex keeps its type. LibTorch's casts all.
+      if (weights_ != at::kFloat && tensor.is_floating_point()) tensor.set_data(tensor.to(weights_));
+      if (channels_last_ && tensor.dim() == 4) tensor.set_data(tensor.contiguous(at::MemoryFormat::ChannelsLast));
+    }
   }
-  if (!channels_last_) return;
-  bring_channels_last(module.parameters());
-  bring_channels_last(module.buffers());
 }
 
 Batch Precision::convert_input(Batch batch) const {

@@ -12,12 +12,10 @@ namespace levin {
 class Accelerator;
 class Module;
 
-/// Why 32-true would be faster than this format on this kind of device; "" where it would not. `has_bfloat16`: the processor
-/// has arithmetic of bfloat16 numbers.
+/// Why 32-true would be faster on this kind of device; "": it would not. `has_bfloat16`: the processor computes with them.
 std::string slow_format_warning(PrecisionFormat format, at::DeviceType device, bool has_bfloat16);
 
-/// The formats of a run's numbers: of weights, of inputs, and of what forward passes compute in; and in which order weights and
-/// inputs of four dimensions lie in memory.
+/// The formats of a run's numbers, of weights, inputs and forward passes, and the order in memory of those of four dimensions.
 class Precision {
  public:
   /// Throws ConfigError on a format that this kind of device does not have.

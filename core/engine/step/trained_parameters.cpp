@@ -49,8 +49,8 @@ ParameterSet::Groups ParameterSet::groups_of(const torch::optim::Optimizer& opti
 bool ParameterSet::are_of(const torch::optim::Optimizer& optimizer, const Groups& groups) {
   const auto& own = optimizer.param_groups();
   const auto same_tensor = [](const at::Tensor& one, const at::Tensor& other) { return one.is_same(other); };
-  return std::equal(own.begin(), own.end(), groups.begin(), groups.end(), [&](const auto& group, const auto& parameters) {
-    return std::equal(group.params().begin(), group.params().end(), parameters.begin(), parameters.end(), same_tensor);
+  return std::ranges::equal(own, groups, [&](const auto& group, const auto& parameters) {
+    return std::ranges::equal(group.params(), parameters, same_tensor);
   });
 }
 
@@ -61,8 +61,8 @@ bool TrainedParameters::is_as(const ParameterSet& set) const {
     return at < set.parameters.size() && parameter.is_same(set.parameters[at]) && is_trained(parameter) == set.trained[at];
   };
   if (!each_parameter(*parts_.module, is_next) || index != set.parameters.size()) return false;
-  return std::equal(parts_.optimizers.begin(), parts_.optimizers.end(), set.optimizers.begin(), set.optimizers.end(),
-                    [](const auto& optimizer, const auto& groups) { return ParameterSet::are_of(*optimizer, groups); });
+  return std::ranges::equal(parts_.optimizers, set.optimizers,
+                            [](const auto& optimizer, const auto& groups) { return ParameterSet::are_of(*optimizer, groups); });
 }
 
 ParameterSet TrainedParameters::taken() const {
@@ -80,8 +80,6 @@ std::shared_ptr<const ParameterSet> TrainedParameters::now() {
   if (!latest_ || !is_as(*latest_)) latest_ = std::make_shared<const ParameterSet>(taken());
   return latest_;
 }
-
-void TrainedParameters::remember_parameters() { latest_ = agreed_ = std::make_shared<const ParameterSet>(taken()); }
 
 void TrainedParameters::remember_optimizers() {
   ParameterSet set = *agreed_;
@@ -107,14 +105,10 @@ void TrainedParameters::agree(bool after_reduction) {
   agreed_ = now();
 }
 
-bool TrainedParameters::is_trained(const at::Tensor& parameter) const {
-  return parameter.requires_grad() || (!toggled_off_.empty() && toggled_off_.contains(parameter.unsafeGetTensorImpl()));
-}
-
 void TrainedParameters::toggle(std::size_t optimizer) {
-  const std::vector<at::Tensor> own = all_parameters(*parts_.optimizers.at(optimizer));
   std::unordered_set<const at::TensorImpl*> stays;
-  for (const at::Tensor& parameter : own) stays.insert(parameter.unsafeGetTensorImpl());
+  for (const at::Tensor& parameter : all_parameters(*parts_.optimizers.at(optimizer)))
+    stays.insert(parameter.unsafeGetTensorImpl());
   for (const auto& other : parts_.optimizers) {
     for (const at::Tensor& parameter : all_parameters(*other)) {
       if (!parameter.requires_grad() || stays.contains(parameter.unsafeGetTensorImpl())) continue;
@@ -134,8 +128,6 @@ void TrainedParameters::untoggle() {
   toggled_off_.clear();
   toggled_.reset();
 }
-
-ModuleModes::ModuleModes(torch::nn::Module& module) { add("", module); }
 
 void ModuleModes::add(const std::string& name, torch::nn::Module& module) {
   modes_.push_back({name, &module, module.is_training()});

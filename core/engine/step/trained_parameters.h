@@ -3,19 +3,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "levin/core/engine/parts/run_setup.h"
 
 namespace levin {
 
-/// The parameters that training works with, as they were at one moment. Tensors are held, so that none of them can be taken for
-/// one that is made later at its address.
+/// The parameters that training works with, at one moment. Tensors are held: none is taken for a later one at its address.
 struct ParameterSet {
   /// The parameters of an optimizer, by group.
   using Groups = std::vector<std::vector<at::Tensor>>;
@@ -28,27 +25,25 @@ struct ParameterSet {
   std::vector<Groups> optimizers;
 };
 
-/// Knows which parameters the ranks have agreed on, and finds those that hooks freeze, unfreeze, add or replace, or give to an
-/// optimizer, while training runs.
+/// Which parameters the ranks have agreed on; finds those that hooks freeze, unfreeze, add, replace or give to an optimizer.
 class TrainedParameters {
  public:
   TrainedParameters(const RunSetup& setup, const RunParts& parts) : setup_(setup), parts_(parts) {}
 
   /// The strategy has set the module up with its parameters as they are.
-  void remember_parameters();
+  void remember_parameters() { latest_ = agreed_ = std::make_shared<const ParameterSet>(taken()); }
   /// The ranks have compared their optimizers as they are.
   void remember_optimizers();
 
-  /// The parameters as they are. The same object as before when nothing has changed; then it costs a comparison of pointers,
-  /// far below a microsecond for a small module.
+  /// The parameters as they are; the same object as before when nothing has changed, which costs a comparison of pointers.
   std::shared_ptr<const ParameterSet> now();
   /// They are not those that the ranks agreed on. Of this rank alone.
   bool changed() { return now() != agreed_; }
   /// What the ranks agreed on last.
   const std::shared_ptr<const ParameterSet>& agreed() const { return agreed_; }
   /// Ranks: all. The strategy and all ranks go on with the parameters as they are. `after_reduction`: gradients were reduced
-  /// without those that are new, and have to be complete before the optimizer steps; else what there is waits for more batches.
-  /// Throws DesyncError on every rank, naming the first that differs, when they are not alike.
+  /// without new ones, and have to be complete before the optimizer steps; else what there is waits for more batches. Throws
+  /// DesyncError on every rank, naming the first difference.
   void agree(bool after_reduction);
 
   /// Module::toggle_optimizer(). It is no change of parameters: what does not require a gradient for it counts as trained.
@@ -63,7 +58,9 @@ class TrainedParameters {
     at::Tensor parameter;
     bool had_gradient = false;
   };
-  bool is_trained(const at::Tensor& parameter) const;
+  bool is_trained(const at::Tensor& parameter) const {
+    return parameter.requires_grad() || (!toggled_off_.empty() && toggled_off_.contains(parameter.unsafeGetTensorImpl()));
+  }
 
   bool is_as(const ParameterSet& set) const;
   ParameterSet taken() const;
@@ -80,7 +77,7 @@ class TrainedParameters {
 class ModuleModes {
  public:
   /// As they are now. `module` outlives this.
-  explicit ModuleModes(torch::nn::Module& module);
+  explicit ModuleModes(torch::nn::Module& module) { add("", module); }
   /// The same, and the same object as `before` where nothing has changed: then it costs a comparison for each part.
   static std::shared_ptr<const ModuleModes> now(torch::nn::Module& module, std::shared_ptr<const ModuleModes> before);
   void restore() const;

@@ -1,4 +1,4 @@
-#include "levin/core/engine/loops/data_source.h"
+#include "levin/core/engine/loops/run_data.h"
 
 #include <catch2/catch.hpp>
 #include <set>
@@ -126,4 +126,17 @@ TEST_CASE("ranks that all begin with the same samples are an error; those that d
   CHECK_NOTHROW(check_different_batches({8, 8, 10}, 0));
   CHECK_NOTHROW(check_different_batches({0, 0}, 0));
   CHECK_NOTHROW(check_different_batches({8, 0}, 0));
+}
+
+TEST_CASE("ranks that make a step of different numbers of batches are an error that names ranks and numbers") {
+  const auto votes_of = [](const std::vector<std::int32_t>& numbers) {
+    std::vector<Votes> votes;
+    for (const std::int32_t number : numbers) votes.push_back(unpack_votes(pack(Votes{.accumulate_grad_batches = number})));
+    return votes;
+  };
+  CHECK_NOTHROW(check_same_accumulation(votes_of({4})));
+  CHECK_NOTHROW(check_same_accumulation(votes_of({65535, 65535, 65535})));
+  CHECK_THROWS_AS(check_same_accumulation(votes_of({1, 2})), DesyncError);
+  CHECK_THROWS_WITH(check_same_accumulation(votes_of({4, 1, 4, 8, 1})),
+                    Catch::Contains("1 on ranks 1, 4; 4 on ranks 0, 2; 8 on rank 3."));
 }

@@ -1,21 +1,57 @@
-#include "levin/core/engine/loops/training_data.h"
+#include "levin/core/engine/loops/run_data.h"
 
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "levin/core/accelerator.h"
 #include "levin/core/base/error.h"
 #include "levin/core/base/format.h"
+#include "levin/core/batch_loader.h"
 #include "levin/core/console/console.h"
 #include "levin/core/engine/parts/epoch_plan.h"
 #include "levin/core/engine/parts/metric_rows.h"
 #include "levin/core/engine/parts/rank_agreement.h"
 #include "levin/core/engine/resume/parameter_state.h"
+#include "levin/core/module.h"
 #include "levin/core/protocol/control_group.h"
+#include "levin/core/random/seed.h"
 
 namespace levin {
+
 namespace {
+
+void prepare(const RunSetup& setup, BatchLoader& loader, Uneven uneven) {
+  const bool divides = setup.options.use_distributed_sampler;
+  loader.set_shard({.rank = divides ? setup.strategy->rank() : 0,
+                    .world_size = divides ? setup.world_size() : 1,
+                    .uneven = uneven,
+                    .force_sequential = takes_batches(setup.options.overfit_batches),
+                    .default_seed = setup.data_seed});
+  loader.set_pin_memory(setup.strategy->accelerator().pins_memory());
+}
+
+/// Of training data it is an error, once ranks know how much all of them have.
+void warn_of_empty(const RunSetup& setup, const BatchLoader& loader, Stage stage) {
+  const auto share = loader.sample_share();
+  if (share ? share->all != 0 : setup.world_size() > 1 || loader.size() != 0) return;
+  rank_zero_warn(format("The {} loader is empty: it gives no batch. Look at what its dataset reads, and at its size().",
+                        stage_name(stage)));
+}
+
+void check_given(const LoaderPtr& train) {
+  if (train) return;
+  throw MisuseError(
+      "fit needs training data: pass a loader, or a data module (`data:` in a YAML file) whose train_dataloader() gives one, "
+      "or let the module's own train_dataloader() do so.");
+}
+
+template <class Source>
+LoaderList ask(Source& source, Stage stage) {
+  if (stage == Stage::kTest) return source.test_dataloaders();
+  return stage == Stage::kPredict ? source.predict_dataloaders() : source.val_dataloaders();
+}
 
 std::optional<std::int64_t> batches_of(const BatchLoader& loader, const TrainerOptions& options) {
   return limited_batches(loader.size(), options.limit_train_batches, "limit_train_batches");
@@ -44,18 +80,66 @@ void show(const ReadingCounters& counters, Progress& progress) {
   progress.batch.batch_idx = counters.batch_idx;
 }
 
+void resume_gradients(TrainerState& run, const ResumePoint& resume) {
+  const bool manual = !run.module().automatic_optimization();
+  if (!resume.window_open && !manual) return;
+  // Gradients are divided by what makes a full window, and that may be another one now.
+  const double factor = manual ? 1.0 : static_cast<double>(resume.window_scale) / static_cast<double>(run.accumulation.scale());
+  set_gradients(run.module(), resume.rank.gradients, factor);
+  run.accumulation.window = {.open = resume.window_open, .weight = resume.rank.window_weight};
+}
+
 }  // namespace
 
+Hook dataloaders_hook(Stage stage) {
+  if (stage == Stage::kTest) return Hook::kTestDataloaders;
+  return stage == Stage::kPredict ? Hook::kPredictDataloaders : Hook::kValDataloaders;
+}
+
+LoaderPtr DataSource::ask_for_train(Module& module, const RunSetup& setup, HookRunner& hooks) const {
+  const auto scope = hooks.enter(Hook::kTrainDataloader);
+  LoaderPtr loader = data_ != nullptr ? data_->train_dataloader() : train_ ? train_ : module.train_dataloader();
+  if (loader) prepare(setup, *loader, setup.options.uneven);
+  return loader;
+}
+
+LoaderPtr DataSource::train(Module& module, const RunSetup& setup, HookRunner& hooks) {
+  LoaderPtr loader = train_ahead_ ? std::exchange(train_ahead_, nullptr) : ask_for_train(module, setup, hooks);
+  {
+    const auto scope = hooks.enter(Hook::kTrainDataloader);
+    check_same_data(setup.strategy->control_group(), setup.strategy->node_rank(), "training",
+                    loader ? LoaderList{loader} : LoaderList{});
+  }
+  check_given(loader);
+  return loader;
+}
+
+const BatchLoader& DataSource::train_ahead(Module& module, const RunSetup& setup, HookRunner& hooks) {
+  if (!train_ahead_) train_ahead_ = ask_for_train(module, setup, hooks);
+  check_given(train_ahead_);
+  return *train_ahead_;
+}
+
+LoaderList DataSource::evaluation(Stage stage, Module& module, const RunSetup& setup, HookRunner& hooks) {
+  const auto scope = hooks.enter(dataloaders_hook(stage));
+  LoaderList loaders = data_ != nullptr ? ask(*data_, stage) : !evaluation_.empty() ? evaluation_ : ask(module, stage);
+  for (const LoaderPtr& loader : loaders) {
+    if (!loader) throw MisuseError(format("{} gave an empty loader among its loaders.", hook_name(dataloaders_hook(stage))));
+    // Evaluation data is never padded: each sample counts once.
+    prepare(setup, *loader, Uneven::kKeep);
+    warn_of_empty(setup, *loader, stage);
+  }
+  check_same_data(setup.strategy->control_group(), setup.strategy->node_rank(), std::string(stage_name(stage)), loaders);
+  return loaders;
+}
+
 std::int64_t estimated_epoch_batches(TrainerState& run) {
-  const bool is_ahead = run.data_ahead != nullptr;
-  return at_most(is_ahead ? own_epoch_batches(run) : run.progress.num_training_batches, run.options());
+  return at_most(run.data_ahead != nullptr ? own_epoch_batches(run) : run.progress.num_training_batches, run.options());
 }
 
 std::int64_t agreed_epoch_batches(TrainerState& run) {
-  const std::vector<std::int64_t> by_rank =
-      RankExchange(run.strategy().control_group())
-          .gather_values(own_epoch_batches(run),
-                         {"agreeing on the length of training", "all make the same scheduler, which asks for it"});
+  const std::vector<std::int64_t> by_rank = run.rank_exchange().gather_values(
+      own_epoch_batches(run), {"agreeing on the length of training", "all make the same scheduler, which asks for it"});
   return at_most(EpochPlan(by_rank, /*stop_with_first=*/!run.module().automatic_optimization()).iterations(), run.options());
 }
 
@@ -75,10 +159,9 @@ std::int64_t TrainingData::seek(const ResumePoint& resume) {
   const auto left = saved.samples ? loader_->batches_from(*saved.samples) : std::nullopt;
   if (!same && (!left || batch_size == 0)) {
     throw ConfigError(format(
-        "ckpt_path: '{}' is of the middle of an epoch, on {} ranks with batches of {}; this run has {} with "
-        "batches of {}, and its training loader cannot tell which samples are left. Resume with as many ranks and the same "
-        "batch size, or from the end of an epoch, or let the loader override batch_size(), samples_before(), "
-        "batches_from() and start_epoch_at().",
+        "ckpt_path: '{}' is of the middle of an epoch, on {} ranks with batches of {}; this run has {} with batches of {}, and "
+        "its training loader cannot tell which samples are left. Resume with as many ranks and the same batch size, or from "
+        "the end of an epoch, or let the loader override batch_size(), samples_before(), batches_from() and start_epoch_at().",
         resume.file, saved.world_size, saved.batch_size, world_size, batch_size));
   }
   batches_before_ = same ? resume.batches_done : *saved.samples / (batch_size * ranks_reading);
@@ -122,17 +205,17 @@ void TrainingData::start_epoch(std::int64_t epoch, const RandomStates& random, c
   epoch_batches_ = batches_;
 }
 
-std::optional<std::int64_t> TrainingData::samples_done(std::int64_t batches) const {
-  return loader_->samples_before(batches - origin_);
-}
-
 Batch TrainingData::take() {
   const auto scope = run_.hooks.enter(Hook::kTrainDataloader);
   watch_.begin_reading();
   read_at_ = counters_of(run_.progress);
   Batch batch = cursor_->take();
   watch_.end_reading();
-  warn_of_waiting();
+  if (watch_.is_bottleneck() && !loader_->acts()) {
+    const RankGroup& ranks = run_.strategy().ranks();
+    Console::instance().warn_once(watch_.advice(loader_->num_workers(), ranks.cores_of_host(), ranks.ranks_of_host()),
+                                  "loader is the bottleneck");
+  }
   ++run_.progress.batch.loaders.front().batches;
   return batch;
 }
@@ -142,32 +225,12 @@ std::optional<BeforeReading> TrainingData::before_reading() const {
   return random ? std::optional(BeforeReading{*random, read_at_}) : std::nullopt;
 }
 
-void TrainingData::warn_of_waiting() const {
-  if (!watch_.is_bottleneck() || loader_->acts()) return;
-  const RankGroup& ranks = run_.strategy().ranks();
-  Console::instance().warn_once(watch_.advice(loader_->num_workers(), ranks.cores_of_host(), ranks.ranks_of_host()),
-                                "loader is the bottleneck");
-}
-
 std::int64_t TrainingData::mark_of_next() {
   const auto share = loader_->sample_share();
   const bool divides_itself = share && share->ranks > 1;
   if (std::exchange(compared_, true) || divides_itself || run_.options().allow_same_batches || !cursor_->has_next()) return 0;
   return first_batch_mark(*cursor_->next_batch(), loader_->epoch_samples(1));
 }
-
-namespace {
-
-void resume_gradients(TrainerState& run, const ResumePoint& resume) {
-  const bool manual = !run.module().automatic_optimization();
-  if (!resume.window_open && !manual) return;
-  // Gradients are divided by what makes a full window, and that may be another one now.
-  const double factor = manual ? 1.0 : static_cast<double>(resume.window_scale) / static_cast<double>(run.accumulation.scale());
-  set_gradients(run.module(), resume.rank.gradients, factor);
-  run.accumulation.window = {.open = resume.window_open, .weight = resume.rank.window_weight};
-}
-
-}  // namespace
 
 void begin_place(TrainerState& run, Place place, std::optional<MetricMaps> maps) {
   LoopPosition& position = run.resume.position;
