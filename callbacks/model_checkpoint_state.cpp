@@ -115,7 +115,8 @@ void ModelCheckpoint::load_state_dict(const Value& state) {
   if (const Value* saved = state.find("decisions")) {
     decisions_ = {};
     for (const auto& entry : option_list<Decisions>().entries()) {
-      if (const Value* value = saved->find(entry->info.name)) entry->read(decisions_, *value);
+      const Value* const value = saved->find(entry->info.name);
+      if (value != nullptr && !value->is_null()) entry->read(decisions_, *value);
     }
     resumed_ = decisions_.triggered_step >= 0;  // else training had not begun
   }

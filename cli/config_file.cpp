@@ -43,10 +43,12 @@ class Sources {
     return config;
   }
 
-  /// Gives their files. What is merged before does not know their classes, as changing a class needs.
+  /// Loads what this line and the files name, and gives their files. Merged again afterwards, the configuration knows their
+  /// classes, which an override that changes a class needs.
   std::vector<std::string> load_plugins() const {
     std::vector<std::string> files;
-    for (const Value& name : plugin_names().as_list()) {
+    const Value names = plugin_names();
+    for (const Value& name : names.as_list()) {
       detail::check_text(name);
       const fs::path file = find_plugin(name);
       load_plugin(file, name.mark());

@@ -66,16 +66,15 @@ std::vector<int> Accelerator::devices_of_ranks(const Devices& devices) const {
 }
 
 at::Device Accelerator::choose(const Devices& devices, int local_rank) const {
-  if (devices.is_auto()) {
-    if (local_rank < device_count()) return select(local_rank);
-    throw_no_such_device(*this, local_rank, format(" for the rank with LOCAL_RANK={}", local_rank));
+  const std::vector<int> indices = devices.is_auto() ? std::vector{local_rank} : devices_of_ranks(devices);
+  const auto place = static_cast<std::size_t>(devices.is_auto() ? 0 : local_rank);
+  if (place >= indices.size()) {
+    throw ConfigError(format(
+        "devices: {} of this host are asked for, but this is its rank {} (LOCAL_RANK, from 0): each needs a {} of its own{}",
+        indices.size(), local_rank, device_noun(), visible_devices(*this)));
   }
-  const std::vector<int> indices = devices_of_ranks(devices);
-  const auto place = static_cast<std::size_t>(local_rank);
-  if (place < indices.size()) return select(indices[place]);
-  throw ConfigError(format(
-      "devices: {} of this host are asked for, but this is its rank {} (LOCAL_RANK, from 0): each needs a {} of its own{}",
-      indices.size(), local_rank, device_noun(), visible_devices(*this)));
+  if (indices[place] < device_count()) return select(indices[place]);
+  throw_no_such_device(*this, indices[place], format(" for the rank with LOCAL_RANK={}", local_rank));
 }
 
 at::Device Accelerator::select(int index) const {

@@ -66,7 +66,8 @@ class LEVIN_API Logger {
   virtual void log_hyperparams(const Value&) {}
   /// Called: on rank 0 after ModelCheckpoint wrote a file.
   virtual void after_save_checkpoint(const std::filesystem::path&) {}
-  /// What a checkpoint remembers, so that a resumed run keeps these rows alone. Called: on every rank, often. Default: none.
+  /// What a checkpoint remembers, so that a resumed run keeps these rows alone. Called: on every rank, often. Default:
+  /// they are not counted.
   virtual RowCounts rows_written() const { return {}; }
   /// Called: on every rank after each epoch, before each checkpoint and at the end; brings buffered rows to the disk.
   virtual void save() {}

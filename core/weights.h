@@ -42,10 +42,10 @@ struct LEVIN_API WeightsReport {
 };
 
 /// Copies weights into a module, converted to its dtypes and device: from a checkpoint of levin's, any safetensors file,
-/// Hugging Face's index of several, a state_dict that Python's torch.save() wrote, or a Lightning checkpoint, of which nothing
-/// else is read. A tensor that the module holds under several names may stand in the file under one of them. Rank 0 says in one
-/// line what was loaded and left out. Throws IoError when the file cannot be read, and ConfigError, which names the file and
-/// every name that differs, when `strict`, or when nothing fits; the module is then unchanged. Ranks: call it on all; each
+/// Hugging Face's index of several, a state_dict that Python's torch.save() wrote, or a Lightning checkpoint. Nothing else of a
+/// checkpoint is read. A tensor that the module holds under several names may stand in the file under one of them. Rank 0 says
+/// in one line what was loaded and left out. Throws IoError when the file cannot be read, and ConfigError, which names the file
+/// and every name that differs, when `strict`, or when nothing fits; the module is then unchanged. Ranks: call it on all; each
 /// reads.
 ///
 ///     levin::load_weights(*network, "digits.ckpt", {.strict = false});

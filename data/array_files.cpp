@@ -104,15 +104,18 @@ struct NpyHeader {
 /// Reads the header, a Python dict: {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }. It is JSON but for quotes,
 /// parentheses, the case of truth values, and the comma after the last element.
 NpyHeader parse_header(std::string_view dict, const File& file) {
-  constexpr std::string_view kPython = "'()TF", kJson = "\"[]tf";
+  constexpr std::string_view kPython = "()TF", kJson = "[]tf";
   std::string text;
+  bool quoted = false;
   for (const char letter : dict) {
-    if (letter == ')' || letter == '}') {
+    if (letter == '\'') quoted = !quoted;
+    if (!quoted && (letter == ')' || letter == '}')) {
       const std::size_t last = text.find_last_not_of(" \t\r\n");
       if (last != std::string::npos && text[last] == ',') text.erase(last);
     }
-    const std::size_t place = kPython.find(letter);
-    text += place == std::string_view::npos ? letter : kJson[place];
+    const std::size_t place = quoted ? std::string_view::npos : kPython.find(letter);
+    text += letter == '\'' ? '"' : place == std::string_view::npos ? letter : kJson[place];
+    if (!quoted && letter == '}') break;  // what follows only fills the header
   }
   const auto parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) file.fail("its header cannot be read");

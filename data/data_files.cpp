@@ -39,7 +39,7 @@ const char* kind_of(mode_t mode) {
 class InputFile final : public std::streambuf {
  public:
   InputFile(const std::filesystem::path& path, double max_expansion)
-      : path_(path), max_expansion_(max_expansion), buffer_(1u << 16) {
+      : path_(path), max_expansion_(max_expansion), buffer_(1u << 20) {
     // A pipe without a writer would be waited for without O_NONBLOCK. On files it has no meaning.
     const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) fail(std::strerror(errno) + working_folder_of(path));
@@ -63,6 +63,12 @@ class InputFile final : public std::streambuf {
   InputFile& operator=(const InputFile&) = delete;
 
   std::uint64_t size_on_disk() const { return size_on_disk_; }
+  /// Reads on. False: there was nothing more.
+  bool append_piece_to(std::string& content) {
+    if (underflow() == traits_type::eof()) return false;
+    content.append(gptr(), egptr());
+    return true;
+  }
 
  private:
   [[noreturn]] void fail(const std::string& reason) const { throw IoError(format("{}: cannot be read: {}", path_, reason)); }
@@ -109,9 +115,7 @@ std::string read_input_file(const std::filesystem::path& path, double max_expans
   std::string content;
   try {
     content.reserve(file.size_on_disk());
-    std::string piece(1u << 16, '\0');
-    while (const auto count = file.sgetn(piece.data(), static_cast<std::streamsize>(piece.size()))) {
-      content.append(piece, 0, static_cast<std::size_t>(count));
+    while (file.append_piece_to(content)) {
     }
     return content;
   } catch (const std::bad_alloc&) {

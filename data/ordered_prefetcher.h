@@ -30,16 +30,16 @@ class OrderedPrefetcher {
   /// not throw. Throws std::system_error when threads cannot be had.
   OrderedPrefetcher(int threads, std::int64_t capacity, const std::function<void()>& on_thread_start = {})
       : capacity_(capacity) {
+    std::latch started(threads);
     try {
       for (int i = 0; i < threads; ++i) {
-        std::latch started(1);
         threads_.emplace_back([this, &started, &on_thread_start] {
           if (on_thread_start) on_thread_start();
           started.count_down();
           run();
         });
-        started.wait();
       }
+      started.wait();
     } catch (...) {
       stop();
       throw;

@@ -141,10 +141,12 @@ CsvLogger::~CsvLogger() = default;
 std::string CsvLogger::open(const RunInfo& run) {
   // A second run with the same logger (a test after a fit) goes on in the same folder.
   if (folder_.empty()) {
-    const fs::path root = experiment_folder(run);
     fs::path folder(run.earlier_token);
-    if (const auto version = version_name(); folder.empty() && version) folder = root / *version;
-    if (folder.empty()) folder = make_next_version_folder(root);
+    if (folder.empty()) {
+      const fs::path root = experiment_folder(run);
+      const auto version = version_name();
+      folder = version ? root / *version : make_next_version_folder(root);
+    }
     make_folder(folder);  // an attempt that wrote nothing has left none
     use_folder(folder.lexically_normal());
   }

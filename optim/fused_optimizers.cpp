@@ -150,12 +150,12 @@ class FusedStep {
     const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
     return found == optimizer.state().end() ? nullptr : static_cast<State*>(found->second.get());
   }
-  /// One for a parameter without.
+  /// Keeps the state of a parameter without, when it is complete: half of one, after an error, would be saved and stepped with.
   template <class State>
-  static State* new_state(Optimizer& optimizer, const at::Tensor& parameter) {
-    auto& place = optimizer.state()[parameter.unsafeGetTensorImpl()];
-    place = std::make_unique<State>();
-    return static_cast<State*>(place.get());
+  static State* keep_state(Optimizer& optimizer, const at::Tensor& parameter, std::unique_ptr<State> state) {
+    State* const kept = state.get();
+    optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+    return kept;
   }
 
  private:
@@ -196,11 +196,12 @@ class FusedSgdStep final : public FusedStep {
     auto* state = has_momentum ? state_of<torch::optim::SGDParamState>(optimizer, parameter) : nullptr;
     const bool is_first = has_momentum && state == nullptr;
     if (!(state == nullptr ? fits(parameter, {}) : fits(parameter, {&state->momentum_buffer()}))) return false;
-    FusedBatch& batch = take(parameter, is_first);
     if (is_first) {
-      state = new_state<torch::optim::SGDParamState>(optimizer, parameter);
-      state->momentum_buffer(at::zeros_like(parameter));
+      auto first = std::make_unique<torch::optim::SGDParamState>();
+      first->momentum_buffer(at::zeros_like(parameter));
+      state = keep_state(optimizer, parameter, std::move(first));
     }
+    FusedBatch& batch = take(parameter, is_first);
     if (has_momentum) batch.state[0].push_back(state->momentum_buffer());
     return true;
   }
@@ -219,10 +220,11 @@ class FusedAdamStep final : public FusedStep {
     AdamState* state = state_of<AdamState>(optimizer, parameter);
     if (state == nullptr) {
       if (!fits(parameter, {})) return false;
-      state = new_state<AdamState>(optimizer, parameter);
-      state->exp_avg(at::zeros_like(parameter));
-      state->exp_avg_sq(at::zeros_like(parameter));
-      if (amsgrad) state->max_exp_avg_sq(at::zeros_like(parameter));
+      auto first = std::make_unique<AdamState>();
+      first->exp_avg(at::zeros_like(parameter));
+      first->exp_avg_sq(at::zeros_like(parameter));
+      if (amsgrad) first->max_exp_avg_sq(at::zeros_like(parameter));
+      state = keep_state(optimizer, parameter, std::move(first));
     } else if (!(amsgrad ? fits(parameter, {&state->exp_avg(), &state->exp_avg_sq(), &state->max_exp_avg_sq()})
                          : fits(parameter, {&state->exp_avg(), &state->exp_avg_sq()}))) {
       return false;

@@ -100,7 +100,9 @@ class LEVIN_API SteppedLrSchedulerWith : public SteppedLrScheduler {
  protected:
   SteppedLrSchedulerWith(const char* class_name, torch::optim::Optimizer& optimizer, const Options& options)
       : SteppedLrScheduler(optimizer), options_(checked(class_name, options)) {}
-  void save_state(Value& state) const override { state = write_options(options_); }
+  void save_state(Value& state) const override {
+    for (const auto& [name, value] : write_options(options_).as_map()) state[name] = value;
+  }
   void load_state(const Value& state) override { options_ = detail::options_in_state<Options>(state); }
 
  private:

@@ -5,7 +5,7 @@
 namespace levin {
 
 /// Work of other threads with what goes with the process's static objects, LibTorch's among them: exit() destroys those while
-/// other threads run, but waits for this first, for a minute at most. Threading: any, another one for its end than its begin.
+/// other threads run, but waits for this first, for a minute at most. Threading: any; it may end in another thread.
 class UnfinishedWork {
  public:
   /// Does not come back once static objects go.

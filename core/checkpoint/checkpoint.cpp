@@ -256,7 +256,7 @@ bool is_alone(const at::Tensor& tensor) {
 }  // namespace
 
 Checkpoint Checkpoint::copy(Checkpoint memory) && {
-  Checkpoint copied{std::move(manifest), {}};
+  Checkpoint copied;
   for (const auto& [name, tensor] : tensors) {
     check_can_be_saved(name, tensor);
     dtype_name(name, tensor.scalar_type());
@@ -271,6 +271,8 @@ Checkpoint Checkpoint::copy(Checkpoint memory) && {
     target = fits ? std::move(old->second) : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
     copy_numbers(target, tensor);
   }
+  // Last: an error leaves this one whole.
+  copied.manifest = std::move(manifest);
   tensors.clear();
   return copied;
 }

@@ -57,7 +57,8 @@ const PickleValue* PickleValue::find(std::string_view key) const {
   const PickleValue* found = nullptr;
   if (items() == nullptr) return nullptr;
   for (const auto& [name, value] : *items()) {
-    if (key_text(*name) == key) found = value;
+    const auto* const text = name->as<std::string>();
+    if (text != nullptr ? *text == key : !key.empty() && key_text(*name) == key) found = value;
   }
   return found;
 }

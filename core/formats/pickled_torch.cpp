@@ -103,7 +103,8 @@ PickleValue call_as_data(const std::string& callable, const Arguments& arguments
     if (const auto* name = arguments[0]->as<PickleName>()) return PickleValue{PickleObject{.class_name = name->name}};
   }
   // Protocol 2 has no bytes: Python writes them as a text of which each character is a byte.
-  if (callable == "_codecs.encode") return PickleValue{PickleBytes()};
+  if (callable == "_codecs.encode" && arguments.size() == 2 && arguments[0]->as<std::string>() != nullptr)
+    return PickleValue{PickleBytes()};
   return PickleValue{PickleObject{.class_name = callable}};
 }
 

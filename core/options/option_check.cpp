@@ -168,7 +168,8 @@ void check_keys(const std::vector<const OptionInfo*>& known, const Value& map) {
   ErrorCollector errors;
   std::vector<std::string> names;
   for (const OptionInfo* info : known) names.push_back(info->name);
-  for (const auto& [key, value] : map.is_map() ? map.as_map() : Value::Map{}) {
+  static const Value::Map none;
+  for (const auto& [key, value] : map.is_map() ? map.as_map() : none) {
     if (std::find(names.begin(), names.end(), key) != names.end()) continue;
     errors.run([&, &key = key, &value = value] {
       throw ConfigError(value.key_mark(), format("unknown key {}{}", quoted_text(key), did_you_mean(key, names, "keys")));

@@ -350,13 +350,14 @@ const OptionList<T>& option_list() {
                 "classes, or declare them.");
   static_assert(detail::DeclaresOptions<T> || !detail::PlainAggregate<T> || detail::KnownMembers<T>,
                 "Options without a declare() have at most 24 members: put some into a struct of their own, or declare them.");
-  static const OptionList<T> list = [] {
-    OptionList<T> made;
-    if constexpr (detail::DeclaresOptions<T>) T::declare(made);
-    if constexpr (detail::KnownMembers<T>) made.add_others();
-    return made;
+  // Never destroyed: threads read it while the program's static objects go.
+  static const auto* const list = [] {
+    auto made = std::make_unique<OptionList<T>>();
+    if constexpr (detail::DeclaresOptions<T>) T::declare(*made);
+    if constexpr (detail::KnownMembers<T>) made->add_others();
+    return made.release();
   }();
-  return list;
+  return *list;
 }
 
 namespace detail {

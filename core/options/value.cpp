@@ -24,10 +24,10 @@ double Value::as_double() const {
 }
 
 const std::string& Value::as_string() const { return content_of<std::string>(data_, *this, "string"); }
-const Value::List& Value::as_list() const { return content_of<List>(data_, *this, "list"); }
-const Value::Map& Value::as_map() const { return content_of<Map>(data_, *this, "map"); }
-Value::List& Value::as_list() { return content_of<List>(data_, *this, "list"); }
-Value::Map& Value::as_map() { return content_of<Map>(data_, *this, "map"); }
+const Value::List& Value::as_list() const& { return content_of<List>(data_, *this, "list"); }
+const Value::Map& Value::as_map() const& { return content_of<Map>(data_, *this, "map"); }
+Value::List& Value::as_list() & { return content_of<List>(data_, *this, "list"); }
+Value::Map& Value::as_map() & { return content_of<Map>(data_, *this, "map"); }
 
 const Value* Value::find(std::string_view key) const {
   const Map* map = std::get_if<Map>(&data_);

@@ -45,10 +45,13 @@ class LEVIN_API Value {
   std::int64_t as_int() const;
   double as_double() const;
   const std::string& as_string() const;
-  const List& as_list() const;
-  const Map& as_map() const;
-  List& as_list();
-  Map& as_map();
+  const List& as_list() const&;
+  const Map& as_map() const&;
+  List& as_list() &;
+  Map& as_map() &;
+  /// Of a value that goes away, so that a loop over `f().as_list()` does not outlive what it reads.
+  List as_list() && { return std::move(as_list()); }
+  Map as_map() && { return std::move(as_map()); }
 
   /// The value under a key of a map; nullptr when the key is missing or this is no map.
   const Value* find(std::string_view key) const;

@@ -46,8 +46,8 @@ class BoundaryExchange {
 
   /// Sends this rank's frame and takes in everyone's: one all_gather, and a second when any rank has metrics that the group has
   /// not agreed on, or has failed. Afterwards all metrics are agreed. The result stays valid until the next call.
-  /// Ranks: all. Throws DesyncError or MisuseError, on every rank alike; a failure to read deferred values as it is on this
-  /// rank.
+  /// Ranks: all. Throws DesyncError or MisuseError, on every rank alike; a failure to read this rank's deferred values is
+  /// rethrown here, and is a DesyncError on the others.
   const Exchanged& meet(const Boundary& boundary, Hook hook, const Votes& votes, const BoundaryPayload& payload,
                         std::int64_t batches);
 

@@ -88,7 +88,8 @@ std::vector<Votes> unpack_votes(std::span<const PublishedVotes> by_rank, std::in
   for (const PublishedVotes& published : by_rank) {
     if (published.sequence != sequence) {
       throw DesyncError(
-          format("rank {} is in gradient reduction {}, rank {} in {}: ranks do not call backward in the same order",
+          format("rank {} last published votes for gradient reduction {}, rank {} is in {}: ranks do not call backward in the "
+                 "same order",
                  votes.size(), published.sequence, own_rank, sequence));
     }
     votes.push_back(unpack_votes(published.votes));

@@ -1,15 +1,16 @@
 #include "levin/strategies/failure/process_state.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <optional>
-#include <sstream>
-#include <string>
 
-#include "levin/core/base/format.h"
+#include "levin/core/files/descriptor.h"
 
 namespace levin {
 
@@ -21,17 +22,28 @@ struct Stat {
 };
 
 /// Reads /proc/PID/stat: "PID (name) STATE …", with the start time as field 22. The name may hold anything, ')' included.
+/// Takes no memory: it is called when there may be none.
 std::optional<Stat> read_stat(pid_t process) {
-  std::ifstream file(format("/proc/{}/stat", process), std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const std::size_t end_of_name = text.rfind(')');
-  if (end_of_name == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(end_of_name + 1));
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(process));
+  const Descriptor file(open(path.data(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 1024> text{};
+  const ssize_t length = read(file.number(), text.data(), text.size() - 1);
+  if (length <= 0) return std::nullopt;
+  const char* field = std::strrchr(text.data(), ')');
+  if (field == nullptr || field[1] == '\0') return std::nullopt;
+  field += 2;
   Stat stat;
-  fields >> stat.state;
-  std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  return fields >> stat.start_time ? std::optional(stat) : std::nullopt;
+  stat.state = *field;
+  constexpr int kStateField = 3;
+  constexpr int kStartTimeField = 22;
+  for (int i = kStateField; i < kStartTimeField; ++i) {
+    field = std::strchr(field, ' ');
+    if (field == nullptr) return std::nullopt;
+    ++field;
+  }
+  stat.start_time = std::strtoull(field, nullptr, 10);
+  return stat;
 }
 
 }  // namespace

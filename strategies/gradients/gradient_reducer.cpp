@@ -267,7 +267,8 @@ GradientReducer::GradientReducer(const torch::nn::Module& module, const c10::int
     reduce_zeros();
     for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
     rebuild_buckets();
-    last_pass_.resize(parameters_.size());
+    // As if all had arrived in it: a backward pass before the next prepare() counts as none.
+    last_pass_.assign(parameters_.size(), pass_);
   }
   watch_gradients();
   const auto on_wait = [this](bool waits) {

@@ -18,8 +18,8 @@ namespace levin {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// In what follows ConnectionLost says that nobody listens, or that who listened has closed the connection: a moment later it
-// may be different. what() is then a part of a sentence: "Connection refused".
+// ConnectionLost of functions that connect, send and receive says that nobody listens, or that who listened has closed the
+// connection: a moment later it may be different. Its what() is a part of a sentence: "Connection refused".
 
 /// Where a run's store can be reached.
 struct StoreAddress {
@@ -75,11 +75,12 @@ class StoreClient {
   const StoreMember& member() const { return member_; }
 
  private:
-  /// The time in which one call has the connection. Throws DesyncError when it does not come to have it until the deadline.
   struct EndTurn {
     void operator()(StoreClient* client) const;
   };
+  /// The time in which one call has the connection.
   using Turn = std::unique_ptr<StoreClient, EndTurn>;
+  /// Throws DesyncError when it does not come to have the connection until the deadline.
   Turn take_turn(Deadline deadline);
   /// The answer; nothing when there is none in time.
   std::optional<StoreMessage> exchange(const StoreMessage& request, Deadline deadline);

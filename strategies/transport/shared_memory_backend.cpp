@@ -39,16 +39,29 @@ std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
 }
 
-TensorsWork::TensorsWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors)
-    : Work(rank, type),
-      tensors_(std::move(tensors)),
-      future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
+c10::intrusive_ptr<c10::ivalue::Future> TensorsWork::getFuture() {
+  const std::lock_guard lock(future_mutex_);
+  if (!future_) {
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    if (has_ended_) complete_future();
+  }
+  return future_;
+}
 
-void TensorsWork::end(const std::exception_ptr& error) {
-  if (error) {
-    future_->setError(error);
+void TensorsWork::complete_future() {
+  if (error_) {
+    future_->setError(error_);
   } else {
     future_->markCompleted(c10::IValue(tensors_));
+  }
+}
+
+void TensorsWork::end(const std::exception_ptr& error) {
+  {
+    const std::lock_guard lock(future_mutex_);
+    has_ended_ = true;
+    error_ = error;
+    if (future_) complete_future();
   }
   finish(error);
 }

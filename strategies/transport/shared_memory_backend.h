@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -47,15 +48,21 @@ std::string call_text(const char* call, const c10d::ReduceOp& op, const at::Tens
 /// A call on tensors that ends when end() says so.
 class TensorsWork final : public c10d::Work {
  public:
-  TensorsWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors);
+  TensorsWork(int rank, c10d::OpType type, std::vector<at::Tensor> tensors) : Work(rank, type), tensors_(std::move(tensors)) {}
   std::vector<at::Tensor> result() override { return tensors_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  /// Made when somebody asks for it: most do not.
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   /// `error`: null where there is none.
   void end(const std::exception_ptr& error);
 
  private:
+  void complete_future();
+
   std::vector<at::Tensor> tensors_;
+  std::mutex future_mutex_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::exception_ptr error_;
+  bool has_ended_ = false;
 };
 
 /// Tensors on the CPU between the ranks of one host, through shared memory. A call comes back when it is done: its work has

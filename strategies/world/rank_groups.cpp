@@ -1,4 +1,3 @@
-
 #include <c10/util/Exception.h>
 #include <torch/types.h>
 

@@ -23,9 +23,11 @@ constexpr int kTries = 5;
 
 std::string post_key(int rank) { return format("where/{}", rank); }
 
-/// Where a launcher of ours sees this host's ranks, it is told here once.
-void announce(const std::shared_ptr<RunSegment>& launched, const FailureRecord& record) {
-  launched ? static_cast<void>(record_failure(*launched, record)) : print_failure(record);
+/// Where a launcher of ours sees this host's ranks, it is told here once. Where one of them was, their memory says exactly.
+void announce(const std::shared_ptr<RunSegment>& launched, FailureRecord record) {
+  if (!launched) return print_failure(record);
+  if (launched->has(record.rank)) record.where = whereabouts_of(*launched, record.rank);
+  record_failure(*launched, record);
 }
 
 }  // namespace

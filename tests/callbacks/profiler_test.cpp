@@ -30,6 +30,8 @@ class Profiled final : public Module {
     return (weight * batch[0]).sum();
   }
   void validation_step(const Batch&, std::int64_t) override {}
+  void test_step(const Batch&, std::int64_t) override {}
+  Batch predict_step(const Batch& batch, std::int64_t) override { return batch; }
   OptimizerSetups configure_optimizers() override { return std::make_shared<torch::optim::SGD>(parameters(), 0.1); }
 
   at::Tensor weight;
@@ -100,6 +102,10 @@ TEST_CASE("each entry point has a profile of its own, where the options say") {
   Profiled module;
   trainer.fit(module, FixedLoader::of_rows(4, 2));
   trainer.validate(module, {FixedLoader::of_rows(3, 2)});
+  trainer.test(module, {FixedLoader::of_rows(3, 2)});
+  trainer.predict(module, {FixedLoader::of_rows(3, 2)});
+  CHECK_THAT(read_text(folder / "profiles/test-mine-0.txt"), Contains("[_EvaluationLoop].test_next"));
+  CHECK_THAT(read_text(folder / "profiles/predict-mine-0.txt"), Contains("[_PredictionLoop].predict_next"));
   CHECK_THAT(read_text(folder / "profiles/fit-mine-0.txt"), Contains("training_step"));
   CHECK_THAT(read_text(folder / "profiles/validate-mine-0.txt"), Contains("validation_step") && !Contains("training_step"));
 }

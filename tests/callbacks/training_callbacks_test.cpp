@@ -145,7 +145,7 @@ TEST_CASE("a callback gets others by class, the present learning rates and the r
       second->add_param_group(torch::optim::OptimizerParamGroup({torch::ones({1})}));
       const auto scheduler = std::make_shared<StepLr>(*second, StepLrOptions{.step_size = 1, .gamma = 0.5});
       const auto adam = std::make_shared<torch::optim::Adam>(parameters(), torch::optim::AdamOptions(0.1));
-      const auto last = std::make_shared<torch::optim::SGD>(*second);
+      const auto last = std::make_shared<torch::optim::SGD>(second->param_groups(), torch::optim::SGDOptions(0.2));
       return std::vector<OptimizerSetup>{{first}, {second, {{.scheduler = scheduler, .name = "second"}}}, {adam}, {last}};
     }
   };

@@ -121,6 +121,8 @@ void train(Context& context, const TrainingOptions& options, torch::nn::Module& 
       const auto loss = torch::mse_loss(forward(data, step), target) / options.accumulate;
       if (last) synchronizer.before_backward(loss);
       loss.backward();
+      // A pass that reduces nothing waits for nobody.
+      if (!last && context.world.board().waiting()) std::abort();
     }
     if (idle) {
       synchronizer.backward_without_batch();

@@ -30,8 +30,8 @@ class EpochLoop {
 
  private:
   void start(const ResumePoint& resume);
-  /// Ranks: all. Changes of parameters by hooks since the last step are known to all from here on, and that ranks read
-  /// differently.
+  /// Ranks: all. Changes of parameters by hooks since the last step are known to all from here on, and ranks make sure that
+  /// they do not all read the same.
   void agree_on_start();
   /// Goes on behind an iteration whose step is taken. True: the epoch's end is due.
   bool resume_behind_step(const ResumePoint& resume);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 
 #include "levin/core/base/process.h"
@@ -21,12 +23,15 @@ class Boundaries {
   /// Ranks: all, for the reason that each caller gives above its call.
   BoundaryOutcome meet(BoundaryKind kind, const BoundaryPayload& payload = {}) {
     const double arrived = profiler_ == nullptr ? 0 : steady_seconds();
+    // Also of a meeting that ends with an error: that wait is the one that is looked for.
+    const auto tell = c10::make_scope_exit([&] {
+      try {
+        if (profiler_ != nullptr) profiler_->waited(WaitReason::kMeeting, arrived, steady_seconds());
+      } catch (...) {  // it must not throw: the run goes on as without it
+      }
+    });
     // Every rank reaches this because each caller says why, above its call.
     BoundaryOutcome outcome = metrics_.meet(progress_.boundary(kind), votes(), payload);
-    try {
-      if (profiler_ != nullptr) profiler_->waited(WaitReason::kMeeting, arrived, steady_seconds());
-    } catch (...) {  // it must not throw: the run goes on as without it
-    }
     adopt(outcome.rank_votes);
     return outcome;
   }

@@ -125,6 +125,7 @@ Value to_value(const MetricSnapshot& snapshot) {
                     {"monitored", to_value(snapshot.maps.monitored)}};
 }
 
+/// Metrics of a hook or with options that this build does not know are left out.
 MetricSnapshot metric_snapshot(const Value& value) {
   MetricSnapshot snapshot;
   for (const Value& saved : value.at("training").as_list()) {

@@ -23,15 +23,16 @@ namespace {
 
 SchedulerConfig config_of_settings(const Value& settings) {
   SchedulerConfig config;
-  const auto read = [&](const char* key, auto& member) {
+  const auto read = [&](const char* key, auto& member, bool may_be_null = false) {
     const Value* value = settings.find(key);
-    if (value != nullptr && !value->is_null()) member = OptionType<std::remove_reference_t<decltype(member)>>::read(*value);
+    if (value != nullptr && !(may_be_null && value->is_null()))
+      member = OptionType<std::remove_reference_t<decltype(member)>>::read(*value);
   };
   read("interval", config.interval);
   read("frequency", config.frequency);
-  read("monitor", config.monitor);
+  read("monitor", config.monitor, /*may_be_null=*/true);
   read("strict", config.strict);
-  read("name", config.name);
+  read("name", config.name, /*may_be_null=*/true);
   return config;
 }
 

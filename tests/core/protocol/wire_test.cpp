@@ -122,7 +122,7 @@ TEST_CASE("votes that travel by themselves are read by rank, and never for anoth
   CHECK(read[1].gradient_weight == 3);
   group.sequence = 6;
   board.publish(8, {});
-  CHECK_THROWS_WITH(board.read(8), Catch::Contains("rank 0 is in gradient reduction 6, rank 1 in 8"));
+  CHECK_THROWS_WITH(board.read(8), Catch::Contains("rank 0 last published votes for gradient reduction 6, rank 1 is in 8"));
 }
 
 TEST_CASE("headers that no rank can have written are named, however alike they are") {
