@@ -4,8 +4,8 @@
 
 #include "levin/core/formats/file_report.h"
 #include "levin/core/formats/tensor_file.h"
-#include "support/whole_matrix.h"
 #include "support/temporary_folder.h"
+#include "support/whole_matrix.h"
 
 namespace levin::test {
 namespace {

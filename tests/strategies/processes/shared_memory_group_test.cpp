@@ -246,7 +246,8 @@ TEST_CASE("votes of each reduction are read by all ranks, and another reduction'
     rank.gather(std::span(&reduction, 1));
     rank.votes.read(rank.group.rank() == 0 ? 2 : 1);
   });
-  CHECK_THAT(errors[0], Catch::Contains("rank 1 last published votes for gradient reduction") && Catch::Contains("rank 0 is in 2"));
+  CHECK_THAT(errors[0],
+             Catch::Contains("rank 1 last published votes for gradient reduction") && Catch::Contains("rank 0 is in 2"));
 }
 
 TEST_CASE("the watch ends a rank that does not notice another's failure, and not one that has been left in peace") {
