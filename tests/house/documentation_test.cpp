@@ -87,6 +87,19 @@ TEST_CASE("files that the documentation names exist") {
   CHECK(missing == std::vector<std::string>());
 }
 
+TEST_CASE("who follows a journey through the code opens few files") {
+  const auto [journey, most] = GENERATE(table<std::string, std::size_t>(
+      {{"A logged value", 15}, {"A callback in YAML", 14}, {"A batch", 15}, {"A checkpoint", 18}, {"A failure", 14}}));
+  INFO(journey);
+  const std::string page = read_text(kRoot / "docs/architecture.md");
+  const std::size_t begin = page.find("\n## " + journey + "\n");
+  REQUIRE(begin != std::string::npos);
+  const std::string section = page.substr(begin, page.find("\n## ", begin + 1) - begin);
+  const auto files = matches(section, std::regex("`([a-z]+/[a-z_/]+)\\.(?:h|cpp)`"));
+  CHECK(files.size() > 5);
+  CHECK(std::set(files.begin(), files.end()).size() <= most);
+}
+
 /// A page's blocks of C++, in order.
 std::vector<std::string> shown_code(const std::string& page) {
   const std::string begin = "```cpp\n";
