@@ -15,7 +15,8 @@
 namespace levin {
 
 void append_csv_text(std::string& line, std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+  const auto needs_quotes = [](char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; };
+  if (std::none_of(text.begin(), text.end(), needs_quotes)) {
     line += text;
     return;
   }
@@ -247,7 +248,6 @@ void MetricsFile::start_from(const fs::path& history, const RowFilter& filter) {
 }
 
 std::size_t MetricsFile::column(std::string_view name) {
-  // Found without a text of its own: this is asked for each number of each row.
   const auto known = column_of_.find(name);
   if (known != column_of_.end()) return known->second;
   column_of_.emplace(name, columns_.size());

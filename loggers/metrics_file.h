@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -91,6 +91,10 @@ class MetricsFile {
   static std::filesystem::path journal_of(const std::filesystem::path& file);
 
  private:
+  /// Looks a name up without a text of its own: this is done for each number of each row.
+  struct TextHash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
   using Row = std::vector<std::pair<std::size_t, std::string>>;  ///< numbers, in the order of their columns
 
   std::size_t column(std::string_view name);
@@ -105,7 +109,7 @@ class MetricsFile {
   RewriteBudget budget_;
 
   std::vector<std::string> columns_;
-  std::map<std::string, std::size_t, std::less<>> column_of_;
+  std::unordered_map<std::string, std::size_t, TextHash, std::equal_to<>> column_of_;
   std::optional<OutputFile> file_;   ///< none before the first flush
   std::size_t columns_in_file_ = 0;  ///< the first of columns_
   std::int64_t size_ = 0;            ///< of the file
