@@ -1,0 +1,166 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "levin/core/base/fwd.h"
+#include "levin/core/protocol/log_options.h"
+#include "levin/core/protocol/metric_state.h"
+
+namespace levin {
+
+class Metric;
+
+/// What a metric computes: one number, or an array of them, in the order of C.
+struct LEVIN_API MetricValue {
+  std::vector<double> values;
+  std::vector<std::int64_t> shape{};  ///< of one number: empty
+
+  MetricValue(double value) : values{value} {}
+  MetricValue(std::vector<double> list) : values(std::move(list)), shape{static_cast<std::int64_t>(values.size())} {}
+  MetricValue(std::vector<double> list, std::vector<std::int64_t> its_shape)
+      : values(std::move(list)), shape(std::move(its_shape)) {}
+  /// Of any type that is real.
+  MetricValue(const at::Tensor& value);
+
+  /// The number. Throws MisuseError when there are several.
+  double item() const;
+  /// Of kDouble, on the CPU.
+  at::Tensor tensor() const;
+};
+
+/// A part of a metric's state that does not grow: numbers, all with one reduction. Its metric owns what it holds.
+class LEVIN_API MetricNumbers {
+ public:
+  /// Takes one value for each number in: adds it, or keeps the smaller or the larger (NaN wins), as the reduction says. A
+  /// tensor may be on any device, and is not waited for. Throws MisuseError when the count is another.
+  void take(const at::Tensor& values);
+  void take(std::span<const double> values);
+  void take(double value) { take(std::span<const double>(&value, 1)); }
+
+  /// What has been taken in, one rank's or all ranks', as Metric::compute() is to see it: 0 (or the infinity that every value
+  /// replaces) when nothing has.
+  std::span<const double> values() const;
+  double value() const { return values().front(); }
+  /// Of kDouble, on the CPU, with the shape that was asked for.
+  at::Tensor tensor() const;
+
+ private:
+  friend class Metric;
+  MetricNumbers(Metric& metric, std::size_t index) : metric_(&metric), index_(index) {}
+
+  Metric* metric_;
+  std::size_t index_;
+};
+
+/// A part of a metric's state that grows with the data: rows, such as one for each sample. Its metric owns what it holds.
+class LEVIN_API MetricRows {
+ public:
+  /// Adds rows: a tensor of the shape [rows, …] with the rest as it was asked for, converted to the type asked for. It may be
+  /// on any device, and is not waited for. Throws MisuseError when the shape is another.
+  void append(const at::Tensor& rows);
+  /// All rows, on the CPU: [rows, …]. Those of several ranks come in the order of ranks.
+  at::Tensor tensor() const;
+
+ private:
+  friend class Metric;
+  MetricRows(Metric& metric, std::size_t index) : metric_(&metric), index_(index) {}
+
+  Metric* metric_;
+  std::size_t index_;
+};
+
+/// A metric that is more than a mean of its batches: what it has seen of an epoch is kept as a state, which ranks merge
+/// exactly.
+///
+///     class HitRate : public levin::Metric {
+///      public:
+///       void update(const at::Tensor& predictions, const at::Tensor& targets) override {
+///         hits_.take(predictions.sub(targets).abs().lt(0.5).sum());
+///         seen_.take(static_cast<double>(targets.numel()));
+///       }
+///       levin::MetricValue compute() const override { return hits_.value() / seen_.value(); }
+///
+///      private:
+///       levin::MetricNumbers hits_ = add_numbers("hits");
+///       levin::MetricNumbers seen_ = add_numbers("seen");
+///     };
+///
+/// A module has it as a member, made by Module::add_metric(), updates it in its steps, and logs it: `log("val_hits", hits_)`.
+/// Its state then travels with the metrics of the boundary, is merged over ranks, and is reset after the epoch.
+///
+/// Threading: one thread.
+class LEVIN_API Metric {
+ public:
+  Metric() = default;
+  virtual ~Metric() = default;
+  Metric(const Metric&) = delete;
+  Metric& operator=(const Metric&) = delete;
+
+  /// Takes a batch in. What the tensors have to be, each class says. Communicates nothing, and waits for no device.
+  virtual void update(const at::Tensor& predictions, const at::Tensor& targets) = 0;
+  /// The value of all that has been taken in since the last reset: by this rank, or, in the hooks of an epoch's end of a metric
+  /// that is logged, by all ranks. Communicates nothing. As many values as of an empty state.
+  virtual MetricValue compute() const = 0;
+  /// Forgets what has been taken in.
+  void reset();
+
+  /// What has been taken in since the last reset. Waits for what is on a device.
+  const MetricState& state() const;
+  /// Of a metric that has taken in nothing.
+  MetricState empty_state() const;
+  /// Replaces what has been taken in. Throws MisuseError when the state is none of such a metric.
+  void set_state(MetricState state);
+  /// Takes into `total` what `more` has seen after it. Both are states of such a metric.
+  void merge(MetricState& total, const MetricState& more) const;
+  /// compute() of that state.
+  MetricValue compute(const MetricState& state) const;
+
+ protected:
+  /// Declares a part of the state: `shape` numbers, one for {}. For members' initializers, so that ranks declare the same.
+  MetricNumbers add_numbers(std::string name, std::vector<std::int64_t> shape = {}, Reduce reduce = Reduce::kSum);
+  /// Declares a part that grows with the data. All of it is gathered on every rank when an epoch ends.
+  MetricRows add_rows(std::string name, at::ScalarType type, std::vector<std::int64_t> shape = {});
+
+  /// Takes into `total` the numbers `more`, for a state that is not merged number by number, such as a mean and a variance.
+  virtual void merge_numbers(std::span<double> total, std::span<const double> more) const;
+  /// Takes a batch's numbers in with merge_numbers(): as many as the whole state has, of kDouble, on any device.
+  void take_numbers(const at::Tensor& numbers);
+
+ private:
+  friend class MetricNumbers;
+  friend class MetricRows;
+
+  struct NumbersPart {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    Reduce reduce = Reduce::kSum;
+    std::size_t begin = 0;
+    std::size_t count = 1;
+    at::Tensor on_device{};  ///< taken in, and not yet in the state
+  };
+  struct RowsPart {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    at::ScalarType type = at::kFloat;
+    std::vector<at::Tensor> on_device{};
+  };
+
+  /// What a part reads: the state that compute() is asked of.
+  const MetricState& readable() const;
+  /// Brings what is on a device into the state.
+  void settle() const;
+
+  mutable std::vector<NumbersPart> numbers_;
+  mutable std::vector<RowsPart> rows_;
+  mutable std::vector<at::Tensor> batches_on_device_;
+  mutable MetricState state_;
+  mutable const MetricState* reading_ = nullptr;
+};
+
+}  // namespace levin
